@@ -24,6 +24,14 @@ pub trait Backend {
     /// [`ckpt_api::Kind::Limit`] if they do not fit.
     fn upload(&mut self, values: &Array) -> Result<BufferId>;
 
+    /// Moves values to the device, as [`Backend::upload`] copies them.
+    ///
+    /// # Errors
+    /// As [`Backend::upload`].
+    fn upload_owned(&mut self, values: Array) -> Result<BufferId> {
+        self.upload(&values)
+    }
+
     /// Creates a buffer of zeros.
     ///
     /// # Errors

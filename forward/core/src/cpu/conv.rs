@@ -75,28 +75,37 @@ where
         A: Tile<C>,
     {
         let Convolution { conv, window, from, y, taps } = self;
-        let weights = pack_weights::<T, A>(conv, from.weight, &taps);
+        let weights = pack_weights::<T, A>(conv, from.weight, &taps)?;
         let (places, each) = (window.places(), conv.outputs / conv.groups);
         let work = conv.batch.saturating_mul(conv.outputs).saturating_mul(places).saturating_mul(taps.len());
         let image = Image { conv, window: &window, x: from.x };
-        parallel::rows(y, places, work, |first, y| {
+        // Whole images where there are enough for all threads: their places fill tiles together.
+        let whole =
+            conv.batch.is_multiple_of(parallel::most_threads()) || conv.batch > 4 * parallel::most_threads();
+        let unit = if whole { conv.outputs } else { 1 };
+        parallel::rows(y, unit * places, work, |first, y| {
             let mut columns = vec![[A::ZERO; C]; taps.len()];
-            let planes = first..first + y.len() / places;
-            for part in parts(&planes, each) {
-                let (group, outputs) = (part.start / each, part.start % each..part.start % each + part.len());
-                let y = &mut y[(part.start - first) * places..][..part.len() * places];
-                for from_place in (0..places).step_by(C) {
-                    let covered = from_place..places.min(from_place + C);
-                    image.pack(group, &covered, &mut columns);
-                    for tile in outputs.start / ROWS..outputs.end.div_ceil(ROWS) {
-                        let set = group % conv.groups * each.div_ceil(ROWS) + tile;
-                        let sums = A::tile(&weights[set * taps.len()..][..taps.len()], &columns);
-                        for (output, sums) in (tile * ROWS..).zip(&sums).filter(|(o, _)| outputs.contains(o))
-                        {
-                            let bias =
-                                from.bias.map(|bias| bias[group % conv.groups * each + output].widen());
-                            let y = &mut y[(output - outputs.start) * places..][covered.clone()];
-                            store(sums, bias, y)?;
+            let planes = first * unit..first * unit + y.len() / places;
+            for part in parts(conv, &planes) {
+                let set = part.group * each.div_ceil(ROWS);
+                let biases = from.bias.map(|bias| &bias[part.group * each..][..each]);
+                let all = part.images.len() * places;
+                for start in (0..all).step_by(C) {
+                    let covered = start..all.min(start + C);
+                    let segments = segments(&part.images, places, &covered);
+                    image.pack(part.group, &segments, &mut columns);
+                    for tile in part.outputs.start / ROWS..part.outputs.end.div_ceil(ROWS) {
+                        let weights = &weights[(set + tile) * taps.len()..][..taps.len()];
+                        let sums = A::tile(weights, &columns, covered.len());
+                        let own =
+                            (tile * ROWS..).zip(&sums).filter(|(output, _)| part.outputs.contains(output));
+                        for (output, sums) in own {
+                            let bias = biases.map(|biases| biases[output].widen());
+                            for segment in &segments {
+                                let plane = segment.image * conv.outputs + part.group * each + output;
+                                let y = &mut y[(plane - planes.start) * places..][segment.places.clone()];
+                                store(&sums[segment.lane..][..y.len()], bias, y)?;
+                            }
                         }
                     }
                 }
@@ -113,28 +122,71 @@ fn store<T: Stored<A>, A: Number>(sums: &[A], bias: Option<A>, y: &mut [T]) -> O
     Some(())
 }
 
-/// Divides planes where a group of `each` planes ends.
-fn parts(planes: &Range<usize>, each: usize) -> impl Iterator<Item = Range<usize>> {
-    let (mut start, end) = (planes.start, planes.end);
-    std::iter::from_fn(move || {
-        let part = start..end.min((start / each + 1) * each);
-        start = part.end;
-        (!part.is_empty()).then_some(part)
-    })
+/// Output channels of one group, of some images.
+struct Part {
+    images: Range<usize>,
+    group: usize,
+    /// Within the group.
+    outputs: Range<usize>,
+}
+
+/// Divides planes, counted over all images, into parts: whole images together, or else those of each group.
+fn parts(conv: &Conv, planes: &Range<usize>) -> Vec<Part> {
+    let each = conv.outputs / conv.groups;
+    if planes.start.is_multiple_of(conv.outputs) && planes.end.is_multiple_of(conv.outputs) {
+        let images = planes.start / conv.outputs..planes.end / conv.outputs;
+        return (0..conv.groups)
+            .map(|group| Part { images: images.clone(), group, outputs: 0..each })
+            .collect();
+    }
+    let groups = planes.start / each..planes.end.div_ceil(each);
+    let part = |counted: usize| {
+        let outputs = planes.start.max(counted * each)..planes.end.min((counted + 1) * each);
+        let (image, group) = (counted / conv.groups, counted % conv.groups);
+        let outputs = outputs.start - counted * each..outputs.end - counted * each;
+        Part { images: image..image + 1, group, outputs }
+    };
+    groups.map(part).collect()
+}
+
+/// Neighboring places of one image, in neighboring lanes of a tile.
+struct Segment {
+    image: usize,
+    lane: usize,
+    places: Range<usize>,
+}
+
+/// Divides places, counted over some images, where an image ends.
+fn segments(images: &Range<usize>, places: usize, covered: &Range<usize>) -> Vec<Segment> {
+    let counted = covered.start / places..covered.end.div_ceil(places);
+    let segment = |image: usize| {
+        let (start, end) = (covered.start.max(image * places), covered.end.min((image + 1) * places));
+        let places = start - image * places..end - image * places;
+        Segment { image: images.start + image, lane: start - covered.start, places }
+    };
+    counted.map(segment).collect()
 }
 
 /// Packs the weights of each group in tiles of [`ROWS`] outputs.
-fn pack_weights<T: Stored<A>, A: Number>(conv: &Conv, weight: &[T], taps: &[usize]) -> Vec<[A; ROWS]> {
+fn pack_weights<T: Stored<A>, A: Number>(
+    conv: &Conv,
+    weight: &[T],
+    taps: &[usize],
+) -> Option<Vec<[A; ROWS]>> {
     let each = conv.outputs / conv.groups;
     let tiles = each.div_ceil(ROWS);
     let mut packed = vec![[A::ZERO; ROWS]; conv.groups * tiles * taps.len()];
-    for (set, packed) in packed.chunks_exact_mut(taps.len().max(1)).enumerate() {
-        let (group, output) = (set / tiles, set % tiles * ROWS);
-        let stride = conv.weight[0];
-        let first = (group * each + output) * stride;
-        pack(packed, weight, &Lanes { first, lane: stride, count: each - output, steps: taps });
-    }
-    packed
+    let work = packed.len() * ROWS;
+    parallel::rows(&mut packed, taps.len(), work, |first, packed| {
+        for (set, packed) in (first..).zip(packed.chunks_exact_mut(taps.len())) {
+            let (group, output) = (set / tiles, set % tiles * ROWS);
+            let stride = conv.weight[0];
+            let first = (group * each + output) * stride;
+            pack(packed, weight, &Lanes { first, lane: stride, count: each - output, steps: taps });
+        }
+        Some(())
+    })?;
+    Some(packed)
 }
 
 /// The images, from which matrices of taps by places are made.
@@ -145,77 +197,73 @@ struct Image<'a, T> {
 }
 
 impl<T> Image<'_, T> {
-    /// Fills `columns[tap][place]` for the places of `covered`; `group` counts the groups of all images.
-    fn pack<A: Number, const C: usize>(&self, group: usize, covered: &Range<usize>, columns: &mut [[A; C]])
+    /// Fills `columns[tap][lane]` for the places of `segments`.
+    fn pack<A: Number, const C: usize>(&self, group: usize, segments: &[Segment], columns: &mut [[A; C]])
     where
         T: Stored<A>,
     {
-        let window = self.window;
         let inputs = self.conv.inputs / self.conv.groups;
-        let plane = window.input.iter().product::<usize>();
-        let [planes, rows, columns_of_kernel] = window.kernel;
-        let runs = runs(window, covered);
-        let reach: Vec<_> = (0..columns_of_kernel).map(|kx| window.covered(2, kx)).collect();
-        let mut columns = columns.iter_mut();
-        for input in group * inputs..(group + 1) * inputs {
-            let x = &self.x[input * plane..][..plane];
-            for (kz, ky) in (0..planes).flat_map(|kz| (0..rows).map(move |ky| (kz, ky))) {
-                for ((kx, reach), columns) in reach.iter().enumerate().zip(&mut columns) {
+        let plane = self.window.input.iter().product::<usize>();
+        // What a tap covers is the same in every channel.
+        let taps: Vec<Vec<Run>> = taps(self.window).map(|tap| self.runs(tap, plane, segments)).collect();
+        let stride = self.window.stride[2];
+        for (input, columns) in columns.chunks_exact_mut(taps.len().max(1)).enumerate() {
+            let x = &self.x[(group * inputs + input) * plane..];
+            for (runs, columns) in taps.iter().zip(columns) {
+                if runs.iter().map(|run| run.len).sum::<usize>() < C {
                     *columns = [A::ZERO; C];
-                    for run in &runs {
-                        run.copy(window, x, [kz, ky, kx], reach, columns);
+                }
+                for run in runs {
+                    let (lanes, x) = (&mut columns[run.lane..][..run.len], &x[run.at..]);
+                    // A stride of 1 allows vector instructions.
+                    match stride {
+                        1 => lanes.iter_mut().zip(&x[..run.len]).for_each(|(lane, x)| *lane = x.widen()),
+                        _ => lanes
+                            .iter_mut()
+                            .zip(x.iter().step_by(stride))
+                            .for_each(|(lane, x)| *lane = x.widen()),
                     }
                 }
             }
         }
     }
+
+    /// Returns the lanes whose places a tap covers, and which elements of the first channel these are.
+    fn runs(&self, [kz, ky, kx]: [usize; 3], plane: usize, segments: &[Segment]) -> Vec<Run> {
+        let window = self.window;
+        let [_, height, width] = window.output;
+        let reach = window.covered(2, kx);
+        let mut runs = Vec::new();
+        for Segment { image, lane, places } in segments {
+            for row in places.start / width..places.end.div_ceil(width) {
+                let (start, end) = (places.start.max(row * width), places.end.min((row + 1) * width));
+                let columns = reach.start.max(start - row * width)..reach.end.min(end - row * width);
+                let line = window.place(0, row / height, kz).zip(window.place(1, row % height, ky));
+                let Some((z, y)) = line.filter(|_| !columns.is_empty()) else { continue };
+                let Some(x) = window.place(2, columns.start, kx) else { continue };
+                runs.push(Run {
+                    lane: lane + row * width + columns.start - places.start,
+                    at: image * self.conv.inputs * plane + (z * window.input[1] + y) * window.input[2] + x,
+                    len: columns.len(),
+                });
+            }
+        }
+        runs
+    }
 }
 
-/// Neighboring output places of one row.
+/// Neighboring lanes that take elements in the steps of the window.
 struct Run {
     lane: usize,
-    /// Row, counted over all planes.
-    row: usize,
-    columns: Range<usize>,
+    at: usize,
+    len: usize,
 }
 
-/// The runs of some output places.
-fn runs(window: &Window, covered: &Range<usize>) -> Vec<Run> {
-    let width = window.output[2];
-    let rows = covered.start / width..covered.end.div_ceil(width);
-    rows.map(|row| {
-        let start = covered.start.max(row * width);
-        let end = covered.end.min((row + 1) * width);
-        Run { lane: start - covered.start, row, columns: start - row * width..end - row * width }
-    })
-    .collect()
-}
-
-impl Run {
-    /// Copies the elements that a tap covers; `reach` are the columns for which it lies within the image.
-    fn copy<T: Stored<A>, A: Number>(
-        &self,
-        window: &Window,
-        x: &[T],
-        [kz, ky, kx]: [usize; 3],
-        reach: &Range<usize>,
-        lanes: &mut [A],
-    ) {
-        let columns = self.columns.start.max(reach.start)..self.columns.end.min(reach.end);
-        if columns.is_empty() {
-            return;
-        }
-        let height = window.output[1];
-        let row = window.place(0, self.row / height, kz).zip(window.place(1, self.row % height, ky));
-        let Some(((plane, row), column)) = row.zip(window.place(2, columns.start, kx)) else { return };
-        let x = &x[(plane * window.input[1] + row) * window.input[2] + column..];
-        let lanes = &mut lanes[self.lane + columns.start - self.columns.start..][..columns.len()];
-        // A stride of 1 allows vector instructions.
-        match window.stride[2] {
-            1 => lanes.iter_mut().zip(x).for_each(|(lane, x)| *lane = x.widen()),
-            stride => lanes.iter_mut().zip(x.iter().step_by(stride)).for_each(|(lane, x)| *lane = x.widen()),
-        }
-    }
+/// The kernel's elements in the order of the sum: plane, row, column.
+fn taps(window: &Window) -> impl Iterator<Item = [usize; 3]> {
+    let [planes, rows, columns] = window.kernel;
+    let lines = (0..planes).flat_map(move |kz| (0..rows).map(move |ky| [kz, ky]));
+    lines.flat_map(move |[kz, ky]| (0..columns).map(move |kx| [kz, ky, kx]))
 }
 
 /// Computes each plane of the output by itself, and multiplies no padding.

@@ -1,10 +1,77 @@
 //! Kernels that compute each element from the elements at the same place.
 
-use super::moves::each_row;
+use super::moves::each_row_of;
 use super::number::{Number, Real, Stored};
+use super::parallel;
 use crate::kernel::{Binary, Compare, Function, Pairwise, Relation, Select};
+use multiversion::multiversion;
+
+/// Elements that are computed at a time: they stay in the L1 cache.
+const BLOCK: usize = 512;
+
+/// For each element, the multiplications that take as long as reading and writing it.
+pub(super) const COST: usize = 4;
+
+/// Real numbers with functions of many at a time.
+pub(super) trait Elementwise: Real {
+    /// Replaces each number by the bits that [`real`] gives; `None` for a function of integers only.
+    fn map(function: Function, values: &mut [Self]) -> Option<()> {
+        for value in values {
+            *value = real(function, *value)?;
+        }
+        Some(())
+    }
+}
+
+impl Elementwise for f64 {}
+
+macro_rules! vectorized {
+    ($($name:ident: $pattern:pat => $function:expr,)*) => {
+        impl Elementwise for f32 {
+            fn map(function: Function, values: &mut [f32]) -> Option<()> {
+                match function {
+                    $($pattern => $name(values),)*
+                    _ => values.iter_mut().try_for_each(|value| real(function, *value).map(|y| *value = y)),
+                }
+            }
+        }
+
+        $(#[multiversion(targets("x86_64+avx+avx2+avx512f+avx512vl", "x86_64+avx+avx2"))]
+        fn $name(values: &mut [f32]) -> Option<()> {
+            values.iter_mut().try_for_each(|value| real($function, *value).map(|y| *value = y))
+        })*
+    };
+}
+
+vectorized! {
+    relu: Function::Relu => Function::Relu,
+    gelu_by_erf: Function::Gelu { tanh: false } => Function::Gelu { tanh: false },
+    gelu_by_tanh: Function::Gelu { tanh: true } => Function::Gelu { tanh: true },
+    every_sigmoid: Function::Sigmoid => Function::Sigmoid,
+    every_tanh: Function::Tanh => Function::Tanh,
+    every_exp: Function::Exp => Function::Exp,
+    every_erf: Function::Erf => Function::Erf,
+    every_sqrt: Function::Sqrt => Function::Sqrt,
+}
+
+pub(super) fn unary<T: Stored<A>, A: Elementwise>(function: Function, x: &[T], y: &mut [T]) -> Option<()> {
+    let x = x.get(..y.len())?;
+    parallel::rows(y, 1, x.len().saturating_mul(COST), |first, y| {
+        let mut buffer = [A::ZERO; BLOCK];
+        for (x, y) in x[first..].chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+            let buffer = &mut buffer[..y.len()];
+            buffer.iter_mut().zip(x).for_each(|(value, x)| *value = x.widen());
+            A::map(function, buffer)?;
+            for (y, value) in y.iter_mut().zip(buffer) {
+                *y = T::narrow(*value)?;
+            }
+        }
+        Some(())
+    })
+}
 
 /// Computes a function of real numbers; `None` for a function of integers only.
+#[inline(always)]
 pub(super) fn real<A: Real>(function: Function, x: A) -> Option<A> {
     let (zero, one) = (A::ZERO, A::constant(1.0));
     let is_nan = x.partial_cmp(&x).is_none();
@@ -68,11 +135,14 @@ fn softplus<A: Real>(x: A) -> A {
     above.add(x.abs().neg().exp().ln_1p())
 }
 
+#[inline(always)]
 fn sigmoid<A: Real>(x: A) -> A {
-    let one = A::constant(1.0);
-    if x < A::ZERO { x.exp().div(one.add(x.exp())) } else { one.div(one.add(x.neg().exp())) }
+    let (one, power) = (A::constant(1.0), x.abs().neg().exp());
+    let above = if x < A::ZERO { power } else { one };
+    above.div(one.add(power))
 }
 
+#[inline(always)]
 fn gelu<A: Real>(x: A, tanh: bool) -> A {
     let (one, half) = (A::constant(1.0), A::constant(0.5));
     if tanh {
@@ -108,61 +178,102 @@ pub(super) fn integer(function: Function, x: i32) -> Option<Option<i32>> {
 }
 
 pub(super) fn binary<T: Stored<A>, A: Number>(binary: &Binary, a: &[T], b: &[T], y: &mut [T]) -> Option<()> {
-    pairs(&binary.shape, &binary.strides, y, |[a_at, b_at]| {
-        let (a, b) = (a[a_at].widen(), b[b_at].widen());
-        T::narrow(match binary.function {
-            Pairwise::Add => a.add(b),
-            Pairwise::Subtract => a.sub(b),
-            Pairwise::Multiply => a.mul(b),
-            Pairwise::Divide => a.div(b),
-            Pairwise::Power => a.pow(b),
-            Pairwise::Maximum => a.greater(b),
-            Pairwise::Minimum => a.lesser(b),
-            Pairwise::Modulo => a.modulo(b),
-            Pairwise::Remainder => a.rem(b),
-        })
-    })
+    // A loop for each function, which can be vectorized.
+    match binary.function {
+        Pairwise::Add => numbers(binary, a, b, y, A::add),
+        Pairwise::Subtract => numbers(binary, a, b, y, A::sub),
+        Pairwise::Multiply => numbers(binary, a, b, y, A::mul),
+        Pairwise::Divide => numbers(binary, a, b, y, A::div),
+        Pairwise::Power => numbers(binary, a, b, y, A::pow),
+        Pairwise::Maximum => numbers(binary, a, b, y, A::greater),
+        Pairwise::Minimum => numbers(binary, a, b, y, A::lesser),
+        Pairwise::Modulo => numbers(binary, a, b, y, A::modulo),
+        Pairwise::Remainder => numbers(binary, a, b, y, A::rem),
+    }
 }
 
-pub(super) fn compare<T: PartialOrd + Copy>(
+fn numbers<T: Stored<A>, A: Number>(
+    binary: &Binary,
+    a: &[T],
+    b: &[T],
+    y: &mut [T],
+    function: impl Fn(A, A) -> A + Sync,
+) -> Option<()> {
+    pairs(&binary.shape, &binary.strides, (a, b), y, |a, b| T::narrow(function(a.widen(), b.widen())))
+}
+
+pub(super) fn compare<T: PartialOrd + Copy + Sync>(
     compare: &Compare,
     a: &[T],
     b: &[T],
     y: &mut [i32],
 ) -> Option<()> {
-    pairs(&compare.shape, &compare.strides, y, |[a_at, b_at]| {
-        let (a, b) = (a[a_at], b[b_at]);
-        Some(i32::from(match compare.relation {
-            Relation::Equal => a == b,
-            Relation::Less => a < b,
-            Relation::LessOrEqual => a <= b,
-        }))
-    })
+    let Compare { shape, strides, relation } = compare;
+    match relation {
+        Relation::Equal => pairs(shape, strides, (a, b), y, |a, b| Some(i32::from(a == b))),
+        Relation::Less => pairs(shape, strides, (a, b), y, |a, b| Some(i32::from(a < b))),
+        Relation::LessOrEqual => pairs(shape, strides, (a, b), y, |a, b| Some(i32::from(a <= b))),
+    }
 }
 
-pub(super) fn select<T: Copy>(
+pub(super) fn select<T: Copy + Send + Sync>(
     select: &Select,
     condition: &[i32],
     a: &[T],
     b: &[T],
     y: &mut [T],
 ) -> Option<()> {
-    pairs(&select.shape, &select.strides, y, |[condition_at, a_at, b_at]| {
-        Some(if condition[condition_at] != 0 { a[a_at] } else { b[b_at] })
+    let strides = select.strides.each_ref().map(Vec::as_slice);
+    parallel::rows(y, 1, y.len().saturating_mul(COST), |start, y| {
+        each_row_of(start..start + y.len(), &select.shape, strides, |row, first, steps| {
+            for (i, y) in y[row.start - start..row.end - start].iter_mut().enumerate() {
+                let [condition_at, a_at, b_at]: [usize; 3] =
+                    std::array::from_fn(|operand| first[operand] + i * steps[operand]);
+                *y = if condition[condition_at] != 0 { a[a_at] } else { b[b_at] };
+            }
+            Some(())
+        })
     })
 }
 
-/// Computes each element of `y` from the places of its operands; `None` where one cannot be computed.
-fn pairs<T, const N: usize>(
+/// Computes each element of `y` from two; `None` where one cannot be computed.
+fn pairs<T: Copy + Sync, Y: Send>(
     shape: &[usize],
-    strides: &[Vec<usize>; N],
-    y: &mut [T],
-    mut compute: impl FnMut([usize; N]) -> Option<T>,
+    strides: &[Vec<usize>; 2],
+    (a, b): (&[T], &[T]),
+    y: &mut [Y],
+    compute: impl Fn(T, T) -> Option<Y> + Sync,
 ) -> Option<()> {
-    each_row(shape, strides.each_ref().map(Vec::as_slice), |row, first, steps| {
-        for (i, y) in y[row].iter_mut().enumerate() {
-            *y = compute(std::array::from_fn(|operand| first[operand] + i * steps[operand]))?;
-        }
-        Some(())
+    let strides = strides.each_ref().map(Vec::as_slice);
+    parallel::rows(y, 1, y.len().saturating_mul(COST), |start, y| {
+        each_row_of(start..start + y.len(), shape, strides, |row, [a_first, b_first], steps| {
+            let y = &mut y[row.start - start..row.end - start];
+            let (len, a, b) = (y.len(), &a[a_first..], &b[b_first..]);
+            // Broadcast and neighboring elements need no multiplication, and can be vectorized.
+            match steps {
+                [1, 1] => each(y.iter_mut().zip(a[..len].iter().zip(&b[..len])), |(a, b)| compute(*a, *b)),
+                [1, 0] => {
+                    let b = b[0];
+                    each(y.iter_mut().zip(&a[..len]), |a| compute(*a, b))
+                }
+                [0, 1] => {
+                    let a = a[0];
+                    each(y.iter_mut().zip(&b[..len]), |b| compute(a, *b))
+                }
+                [a_step, b_step] => each(y.iter_mut().zip(0..), |i| compute(a[i * a_step], b[i * b_step])),
+            }
+        })
     })
+}
+
+/// Stores what `compute` makes of each element's operands.
+#[inline(always)]
+pub(super) fn each<'y, Y: 'y, O>(
+    elements: impl Iterator<Item = (&'y mut Y, O)>,
+    compute: impl Fn(O) -> Option<Y>,
+) -> Option<()> {
+    for (y, operands) in elements {
+        *y = compute(operands)?;
+    }
+    Some(())
 }

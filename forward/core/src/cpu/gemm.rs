@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use super::moves::each_row;
+use super::moves::each_row_of;
 use super::number::{Number, Stored};
 use super::parallel;
 use super::product::{Job, Lanes, Product, ROWS, Tile, pack};
@@ -11,6 +11,9 @@ const FEW: usize = 64;
 
 /// Bytes of the rows that one panel after the other is multiplied with: a part of an L2 cache.
 const GROUP_BYTES: usize = 1 << 20;
+
+/// Bytes of the packed weight that is held at a time.
+const PACKED_BYTES: usize = 16 << 20;
 
 /// The operands of a [`Gemm`].
 pub(super) struct Operands<'a, T> {
@@ -25,9 +28,7 @@ where
     T: Stored<A> + Default,
     A: Product,
 {
-    let steps = (0..gemm.inner).map(|k| k * gemm.weight.inner).collect();
-    let matrices = Matrices { gemm, from, steps };
-    A::dispatch(Multiplication { matrices, y })
+    A::dispatch(Multiplication { matrices: Matrices::new(gemm, from), y })
 }
 
 struct Multiplication<'a, T> {
@@ -52,6 +53,12 @@ where
     }
 }
 
+/// Neighboring panels of columns.
+struct Part {
+    start: usize,
+    count: usize,
+}
+
 struct Matrices<'a, T> {
     gemm: &'a Gemm,
     from: &'a Operands<'a, T>,
@@ -59,7 +66,26 @@ struct Matrices<'a, T> {
     steps: Vec<usize>,
 }
 
-impl<T: Copy + Default + Send + Sync> Matrices<'_, T> {
+impl<'a, T: Copy + Default + Send + Sync> Matrices<'a, T> {
+    fn new(gemm: &'a Gemm, from: &'a Operands<'a, T>) -> Self {
+        Matrices { gemm, from, steps: (0..gemm.inner).map(|k| k * gemm.weight.inner).collect() }
+    }
+
+    /// This thread computes everything.
+    fn alone<A, const C: usize>(&self, packed: &mut Packed<A, C>, y: &mut [T]) -> Option<()>
+    where
+        T: Stored<A>,
+        A: Tile<C>,
+    {
+        let Gemm { inner, outputs, .. } = *self.gemm;
+        let part = Part { start: 0, count: outputs.div_ceil(C) };
+        packed.columns.resize(part.count * inner, [A::ZERO; C]);
+        for (panel, columns) in packed.columns.chunks_exact_mut(inner.max(1)).enumerate() {
+            self.pack_columns(0, panel, columns);
+        }
+        self.rows_of(0, &part, &packed.columns, &mut packed.rows, y)
+    }
+
     /// Each thread computes some rows. All columns are packed before.
     fn by_rows<A, const C: usize>(&self, y: &mut [T]) -> Option<()>
     where
@@ -69,32 +95,56 @@ impl<T: Copy + Default + Send + Sync> Matrices<'_, T> {
         let Gemm { inner, outputs, .. } = *self.gemm;
         let sets = self.gemm.buckets.max(1);
         let panels = outputs.div_ceil(C);
-        let mut columns = vec![[A::ZERO; C]; sets * panels * inner];
-        parallel::rows(&mut columns, inner, sets * panels * inner * C, |first, part| {
-            for (panel, columns) in (first..).zip(part.chunks_exact_mut(inner)) {
-                self.pack_columns(panel / panels, panel % panels, columns);
-            }
-            Some(())
-        })?;
-        parallel::rows(y, outputs, self.work(), |first, y| {
-            let mut group = Vec::new();
-            for (set, rows) in self.runs(first..first + y.len() / outputs)? {
-                for rows in rows.chunks(self.rows_of_group::<A>()) {
-                    self.pack_rows(rows, &mut group);
-                    for panel in 0..panels {
-                        let columns = &columns[(set * panels + panel) * inner..][..inner];
-                        for (tile, rows) in rows.chunks(ROWS).enumerate() {
-                            let sums = A::tile(&group[tile * inner..][..inner], columns);
-                            for (row, sums) in rows.iter().zip(&sums) {
-                                let y = &mut y[(row - first) * outputs..][..outputs][panel * C..];
-                                self.store(sums, set, panel * C, y)?;
-                            }
+        // Of a wide weight, a part at a time: packed, it is not held as a whole.
+        let each = (PACKED_BYTES / (sets * inner.max(1) * C * size_of::<A>()).max(1)).clamp(1, panels.max(1));
+        let mut columns = vec![[A::ZERO; C]; sets * each * inner];
+        for start in (0..panels).step_by(each) {
+            let part = Part { start, count: each.min(panels - start) };
+            let columns = &mut columns[..sets * part.count * inner];
+            parallel::rows(columns, inner, sets * part.count * inner * C, |first, columns| {
+                for (panel, columns) in (first..).zip(columns.chunks_exact_mut(inner)) {
+                    self.pack_columns(panel / part.count, part.start + panel % part.count, columns);
+                }
+                Some(())
+            })?;
+            parallel::rows(y, outputs, self.work(), |first, y| {
+                self.rows_of(first, &part, columns, &mut Vec::new(), y)
+            })?;
+        }
+        Some(())
+    }
+
+    /// Computes the columns of some packed panels for the rows of `y`, of which `first` is the first.
+    fn rows_of<A, const C: usize>(
+        &self,
+        first: usize,
+        part: &Part,
+        columns: &[[A; C]],
+        group: &mut Vec<[A; ROWS]>,
+        y: &mut [T],
+    ) -> Option<()>
+    where
+        T: Stored<A>,
+        A: Tile<C>,
+    {
+        let Gemm { inner, outputs, .. } = *self.gemm;
+        for (set, rows) in self.runs(first..first + y.len() / outputs)? {
+            for rows in rows.chunks(self.rows_of_group::<A>()) {
+                self.pack_rows(rows, group);
+                for panel in 0..part.count {
+                    let columns = &columns[(set * part.count + panel) * inner..][..inner];
+                    let column = (part.start + panel) * C;
+                    for (tile, rows) in rows.chunks(ROWS).enumerate() {
+                        let sums = A::tile(&group[tile * inner..][..inner], columns, outputs - column);
+                        for (row, sums) in rows.iter().zip(&sums) {
+                            let y = &mut y[(row - first) * outputs..][..outputs][column..];
+                            self.store(sums, set, column, y)?;
                         }
                     }
                 }
             }
-            Some(())
-        })
+        }
+        Some(())
     }
 
     /// Each thread computes some columns, and packs these alone.
@@ -113,7 +163,7 @@ impl<T: Copy + Default + Send + Sync> Matrices<'_, T> {
             for (panel, part) in (first..).zip(part.chunks_exact_mut(rows * C)) {
                 self.pack_columns(0, panel, &mut columns);
                 for (tile, part) in part.chunks_mut(ROWS * C).enumerate() {
-                    let sums = A::tile(&packed[tile * inner..][..inner], &columns);
+                    let sums = A::tile(&packed[tile * inner..][..inner], &columns, outputs - panel * C);
                     for (sums, part) in sums.iter().zip(part.chunks_exact_mut(C)) {
                         let count = C.min(outputs - panel * C);
                         self.store(sums, 0, panel * C, &mut part[..count])?;
@@ -200,36 +250,74 @@ impl<T: Copy + Default + Send + Sync> Matrices<'_, T> {
     }
 }
 
-/// Multiplies the matrices of each index of the batch, one after the other.
+/// Multiplies the matrices of each index of the batch.
 pub(super) fn mat_mul<T, A>(product: &MatMul, a: &[T], b: &[T], y: &mut [T]) -> Option<()>
 where
     T: Stored<A> + Default,
     A: Product,
 {
-    let MatMul { rows, inner, columns, .. } = *product;
-    let axes = product.batch.len();
-    let (a_batch, a_own) = product.a.split_at_checked(axes)?;
-    let (b_batch, b_own) = product.b.split_at_checked(axes)?;
-    let (&[a_row, a_inner], &[b_inner, b_column]) = (a_own, b_own) else { return None };
-    let gemm = Gemm {
-        rows,
-        inner,
-        outputs: columns,
-        weight: GemmStrides { bucket: 0, inner: b_inner, output: b_column },
-        bias: None,
-        buckets: 0,
-    };
-    let mut own = vec![T::default(); rows * inner];
-    each_row(&product.batch, [a_batch, b_batch], |batch, first, steps| {
-        for (i, index) in batch.enumerate() {
-            let [a_first, b_first] = [0, 1].map(|side| first[side] + i * steps[side]);
-            for (row, own) in own.chunks_exact_mut(inner.max(1)).enumerate() {
-                let a = &a[a_first + row * a_row..];
-                own.iter_mut().zip(a.iter().step_by(a_inner.max(1))).for_each(|(own, a)| *own = *a);
+    A::dispatch(Batch { product, a, b, y })
+}
+
+struct Batch<'a, T> {
+    product: &'a MatMul,
+    a: &'a [T],
+    b: &'a [T],
+    y: &'a mut [T],
+}
+
+impl<T, A> Job<A> for Batch<'_, T>
+where
+    T: Stored<A> + Default,
+    A: Product,
+{
+    fn run<const C: usize>(self) -> Option<()>
+    where
+        A: Tile<C>,
+    {
+        let Batch { product, a, b, y } = self;
+        let MatMul { rows, inner, columns, .. } = *product;
+        let axes = product.batch.len();
+        let (a_batch, a_own) = product.a.split_at_checked(axes)?;
+        let (b_batch, b_own) = product.b.split_at_checked(axes)?;
+        let (&[a_row, a_inner], &[b_inner, b_column]) = (a_own, b_own) else { return None };
+        let weight = GemmStrides { bucket: 0, inner: b_inner, output: b_column };
+        let gemm = Gemm { rows, inner, outputs: columns, weight, bias: None, buckets: 0 };
+        let count = product.batch.iter().product::<usize>();
+        let is_wide = count >= parallel::most_threads();
+        let each = |first: usize, y: &mut [T]| {
+            let mut own = vec![T::default(); rows * inner];
+            let mut packed = Packed { rows: Vec::new(), columns: Vec::<[A; C]>::new() };
+            let batch = first..first + y.len().checked_div(rows * columns).unwrap_or(0);
+            each_row_of(batch, &product.batch, [a_batch, b_batch], |batch, starts, steps| {
+                for (i, index) in batch.enumerate() {
+                    let [a_first, b_first] = [0, 1].map(|side| starts[side] + i * steps[side]);
+                    for (row, own) in own.chunks_exact_mut(inner.max(1)).enumerate() {
+                        let a = &a[a_first + row * a_row..];
+                        own.iter_mut().zip(a.iter().step_by(a_inner.max(1))).for_each(|(own, a)| *own = *a);
+                    }
+                    let from = Operands { x: &own, weight: &b[b_first..], bias: None, bucket: None };
+                    let y = &mut y[(index - first) * rows * columns..][..rows * columns];
+                    match is_wide {
+                        true => Matrices::new(&gemm, &from).alone(&mut packed, y)?,
+                        false => self::gemm(&gemm, &from, y)?,
+                    }
+                }
+                Some(())
+            })
+        };
+        match is_wide {
+            true => {
+                let work = gemm.rows.saturating_mul(inner).saturating_mul(columns).saturating_mul(count);
+                parallel::rows(y, rows * columns, work, each)
             }
-            let from = Operands { x: &own, weight: &b[b_first..], bias: None, bucket: None };
-            self::gemm(&gemm, &from, &mut y[index * rows * columns..][..rows * columns])?;
+            false => each(0, y),
         }
-        Some(())
-    })
+    }
+}
+
+/// The packed operands of a product, which the next product overwrites.
+struct Packed<A, const C: usize> {
+    rows: Vec<[A; ROWS]>,
+    columns: Vec<[A; C]>,
 }

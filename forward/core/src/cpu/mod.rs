@@ -1,7 +1,8 @@
-//! The reference backend: every kernel exactly as documented, with the transcendental functions of `libm`.
+//! The reference backend: every kernel exactly as documented.
 
 mod conv;
 mod elementwise;
+mod functions;
 mod gemm;
 mod moves;
 mod number;
@@ -15,7 +16,8 @@ mod sums;
 use crate::kernel::{Binary, Compare, Function, Pairwise, Ranking, Reduce, Reduction};
 use crate::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode, ReferenceCall};
 use ckpt_api::{Error, Result};
-use number::{Real, Stored};
+use elementwise::Elementwise;
+use number::Stored;
 use std::collections::BTreeMap;
 
 /// The CPU backend.
@@ -57,6 +59,10 @@ impl Backend for Cpu {
 
     fn upload(&mut self, values: &Array) -> Result<BufferId> {
         Ok(self.hold(values.clone()))
+    }
+
+    fn upload_owned(&mut self, values: Array) -> Result<BufferId> {
+        Ok(self.hold(values))
     }
 
     fn zeros(&mut self, element: Element, len: usize) -> Result<BufferId> {
@@ -288,7 +294,7 @@ fn ranked(ranking: &Ranking, operands: &mut Operands, y: &mut [i32]) -> Result<(
 fn reals<T, A>(kernel: &Kernel, operands: &[&Array], y: &mut [T]) -> Result<()>
 where
     T: Slices + Stored<A> + Default,
-    A: Real + product::Product,
+    A: Elementwise + product::Product,
 {
     let mut operands = Operands { kernel, left: operands.iter() };
     if shared::<T, A>(kernel, &mut operands, y)?.is_some() {
@@ -327,7 +333,7 @@ where
 fn unary_real<T, A>(function: Function, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
 where
     T: Slices + Stored<A>,
-    A: Real,
+    A: Elementwise,
 {
     if let Function::Dequantize { divide } = function {
         for (x, y) in operands.take::<i32>()?.iter().zip(y) {
@@ -338,9 +344,5 @@ where
         }
         return Ok(Some(()));
     }
-    for (x, y) in operands.take::<T>()?.iter().zip(y) {
-        let Some(value) = elementwise::real(function, x.widen()).and_then(T::narrow) else { return Ok(None) };
-        *y = value;
-    }
-    Ok(Some(()))
+    Ok(elementwise::unary(function, operands.take::<T>()?, y))
 }

@@ -1,6 +1,7 @@
 //! Kernels that move elements.
 
 use super::number::{Number, Stored};
+use super::parallel;
 use crate::kernel::{Border, Copy as CopyKernel, Gather, Pad, Scatter, Update};
 use std::ops::Range;
 
@@ -15,27 +16,53 @@ fn advance(at: &mut [usize], shape: &[usize]) {
     }
 }
 
-/// Calls `row` for each run along the last axis, with the row-major positions of the run, and its first position and
-/// step in each strided view.
-pub(super) fn each_row<const N: usize>(
+/// Calls `row` for each run along the last axis that has some of the elements of `range`, in row-major order; with the
+/// row-major positions of these, and their first position and step in each strided view.
+pub(super) fn each_row_of<const N: usize>(
+    range: Range<usize>,
     shape: &[usize],
     strides: [&[usize]; N],
     mut row: impl FnMut(Range<usize>, [usize; N], [usize; N]) -> Option<()>,
 ) -> Option<()> {
     let (len, outer) = shape.split_last().map_or((1, shape), |(len, outer)| (*len, outer));
+    if len == 0 || range.is_empty() {
+        return Some(());
+    }
     let steps = strides.map(|strides| strides.get(outer.len()).copied().unwrap_or(0));
-    let mut at = vec![0; outer.len()];
-    for run in 0..outer.iter().product::<usize>() {
-        let first = strides.map(|strides| at.iter().zip(strides).map(|(i, stride)| i * stride).sum());
-        row(run * len..(run + 1) * len, first, steps)?;
+    let (mut at, mut run) = (vec![0; outer.len()], range.start / len);
+    for (i, len) in at.iter_mut().zip(outer).rev() {
+        (*i, run) = (run % len, run / len);
+    }
+    let mut start = range.start;
+    while start < range.end {
+        let skipped = start % len;
+        let end = range.end.min(start - skipped + len);
+        let first = std::array::from_fn(|view| {
+            let outer: usize = at.iter().zip(strides[view]).map(|(i, stride)| i * stride).sum();
+            outer + skipped * steps[view]
+        });
+        row(start..end, first, steps)?;
         advance(&mut at, outer);
+        start = end;
     }
     Some(())
 }
 
-pub(super) fn copy<T: Copy>(copy: &CopyKernel, x: &[T], y: &mut [T]) -> Option<()> {
-    let (from, to) = (&copy.from, &copy.to);
-    each_row(&copy.shape, [&from.strides, &to.strides], |row, [x_first, y_first], steps| {
+pub(super) fn copy<T: Copy + Send + Sync>(copy: &CopyKernel, x: &[T], y: &mut [T]) -> Option<()> {
+    let (from, to, len) = (&copy.from, &copy.to, copy.shape.iter().product());
+    if to.offset == 0 && y.len() == len && is_row_major(&copy.shape, &to.strides) {
+        return parallel::rows(y, 1, len, |start, y| {
+            each_row_of(start..start + y.len(), &copy.shape, [&from.strides], |row, [first], [step]| {
+                let y = &mut y[row.start - start..row.end - start];
+                match step {
+                    1 => y.copy_from_slice(&x[from.offset + first..][..row.len()]),
+                    _ => y.iter_mut().zip(0..).for_each(|(y, i)| *y = x[from.offset + first + i * step]),
+                }
+                Some(())
+            })
+        });
+    }
+    each_row_of(0..len, &copy.shape, [&from.strides, &to.strides], |row, [x_first, y_first], steps| {
         let (x_first, y_first) = (from.offset + x_first, to.offset + y_first);
         match steps {
             [1, 1] => y[y_first..][..row.len()].copy_from_slice(&x[x_first..][..row.len()]),
@@ -47,6 +74,18 @@ pub(super) fn copy<T: Copy>(copy: &CopyKernel, x: &[T], y: &mut [T]) -> Option<(
         }
         Some(())
     })
+}
+
+/// Whether these strides are those of neighboring elements in order.
+fn is_row_major(shape: &[usize], strides: &[usize]) -> bool {
+    let mut step = 1;
+    let mut axes = shape.iter().zip(strides).rev();
+    let is_next = |(len, stride): (&usize, &usize)| {
+        let own = step;
+        step *= len;
+        *stride == own
+    };
+    shape.len() == strides.len() && axes.all(is_next)
 }
 
 pub(super) fn pad<T: Stored<A>, A: Number>(pad: &Pad, x: &[T], y: &mut [T]) -> Option<()> {
@@ -104,6 +143,10 @@ fn source_places(border: Border, output: usize, input: usize, before: i64) -> Ve
 pub(super) fn gather<T: Copy>(gather: &Gather, table: &[T], index: &[i32], y: &mut [T]) -> Option<()> {
     for (row, index) in index.iter().enumerate().take(gather.rows) {
         let first = usize::try_from(*index).ok()? * gather.strides[0];
+        if gather.strides[1] == 1 && gather.columns > 0 {
+            y[row * gather.columns..][..gather.columns].copy_from_slice(&table[first..][..gather.columns]);
+            continue;
+        }
         for (c, y) in y[row * gather.columns..][..gather.columns].iter_mut().enumerate() {
             *y = table[first + c * gather.strides[1]];
         }

@@ -1,5 +1,7 @@
 //! The number types that kernels are generic over.
 
+use super::functions;
+
 /// A type in which sums are computed.
 pub(super) trait Number: Copy + PartialOrd + Send + Sync {
     const ZERO: Self;
@@ -67,83 +69,106 @@ pub(super) trait Stored<A>: Copy + Send + Sync {
 }
 
 macro_rules! real {
-    ($t:ty, $exp:ident, $exp_m1:ident, $ln:ident, $ln_1p:ident, $tanh:ident, $erf:ident, $sin:ident, $cos:ident,
-     $pow:ident) => {
+    ($t:ty, $exp:path, $exp_m1:path, $ln:path, $ln_1p:path, $tanh:path, $erf:path, $sin:path, $cos:path,
+     $pow:path) => {
         impl Number for $t {
             const ZERO: Self = 0.0;
+            #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self + other
             }
+            #[inline(always)]
             fn sub(self, other: Self) -> Self {
                 self - other
             }
+            #[inline(always)]
             fn mul(self, other: Self) -> Self {
                 self * other
             }
+            #[inline(always)]
             fn div(self, other: Self) -> Self {
                 self / other
             }
+            #[inline(always)]
             fn rem(self, other: Self) -> Self {
                 self % other
             }
+            #[inline(always)]
             fn pow(self, other: Self) -> Self {
-                libm::$pow(self, other)
+                $pow(self, other)
             }
             #[allow(clippy::cast_possible_truncation, reason = "a constant is rounded to the type")]
+            #[inline(always)]
             fn constant(value: f64) -> Self {
                 value as $t
             }
         }
 
         impl Real for $t {
+            #[inline(always)]
             fn neg(self) -> Self {
                 -self
             }
+            #[inline(always)]
             fn sqrt(self) -> Self {
                 <$t>::sqrt(self)
             }
+            #[inline(always)]
             fn exp(self) -> Self {
-                libm::$exp(self)
+                $exp(self)
             }
+            #[inline(always)]
             fn exp_m1(self) -> Self {
-                libm::$exp_m1(self)
+                $exp_m1(self)
             }
+            #[inline(always)]
             fn ln(self) -> Self {
-                libm::$ln(self)
+                $ln(self)
             }
+            #[inline(always)]
             fn ln_1p(self) -> Self {
-                libm::$ln_1p(self)
+                $ln_1p(self)
             }
+            #[inline(always)]
             fn tanh(self) -> Self {
-                libm::$tanh(self)
+                $tanh(self)
             }
+            #[inline(always)]
             fn erf(self) -> Self {
-                libm::$erf(self)
+                $erf(self)
             }
+            #[inline(always)]
             fn sin(self) -> Self {
-                libm::$sin(self)
+                $sin(self)
             }
+            #[inline(always)]
             fn cos(self) -> Self {
-                libm::$cos(self)
+                $cos(self)
             }
+            #[inline(always)]
             fn abs(self) -> Self {
                 <$t>::abs(self)
             }
+            #[inline(always)]
             fn floor(self) -> Self {
                 <$t>::floor(self)
             }
+            #[inline(always)]
             fn ceil(self) -> Self {
                 <$t>::ceil(self)
             }
+            #[inline(always)]
             fn round_ties_even(self) -> Self {
                 <$t>::round_ties_even(self)
             }
         }
 
         impl Stored<$t> for $t {
+            #[inline(always)]
             fn widen(self) -> $t {
                 self
             }
+            #[inline(always)]
             fn narrow(value: $t) -> Option<Self> {
                 Some(value)
             }
@@ -151,8 +176,30 @@ macro_rules! real {
     };
 }
 
-real!(f32, expf, expm1f, logf, log1pf, tanhf, erff, sinf, cosf, powf);
-real!(f64, exp, expm1, log, log1p, tanh, erf, sin, cos, pow);
+real!(
+    f32,
+    functions::exp,
+    libm::expm1f,
+    libm::logf,
+    libm::log1pf,
+    functions::tanh,
+    functions::erf,
+    libm::sinf,
+    libm::cosf,
+    functions::pow
+);
+real!(
+    f64,
+    libm::exp,
+    libm::expm1,
+    libm::log,
+    libm::log1p,
+    libm::tanh,
+    libm::erf,
+    libm::sin,
+    libm::cos,
+    libm::pow
+);
 
 impl Stored<f64> for f32 {
     fn widen(self) -> f64 {

@@ -1,6 +1,7 @@
 //! Computes the rows of an output on several threads.
 
 use std::num::NonZero;
+use std::sync::OnceLock;
 
 /// Multiplications below which a thread costs more than it saves.
 const MIN_WORK: usize = 1 << 18;
@@ -20,10 +21,7 @@ pub(super) fn rows<T: Send>(
         return Some(());
     }
     let count = y.len() / row;
-    let threads = std::thread::available_parallelism()
-        .map_or(1, NonZero::get)
-        .min(work / MIN_WORK)
-        .clamp(1, count.max(1));
+    let threads = most_threads().min(work / MIN_WORK).clamp(1, count.max(1));
     if threads == 1 {
         return compute(0, y);
     }
@@ -38,4 +36,10 @@ pub(super) fn rows<T: Send>(
             Err(panic) => std::panic::resume_unwind(panic),
         })
     })
+}
+
+/// The threads that the system gives the process. Asking takes as long as a small kernel, because the system reads files.
+pub(super) fn most_threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, NonZero::get))
 }

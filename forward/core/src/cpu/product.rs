@@ -21,13 +21,18 @@ pub(super) trait Job<A> {
 
 /// A tile of [`ROWS`] by `COLUMNS` sums, which stay in registers.
 pub(super) trait Tile<const COLUMNS: usize>: Product {
-    /// Returns `Σ a[k][r]·b[k][c]` for each `r` and `c`: from 0, for ascending `k`, each product and each sum rounded.
-    fn tile(a: &[[Self; ROWS]], b: &[[Self; COLUMNS]]) -> [[Self; COLUMNS]; ROWS];
+    /// Returns `Σ a[k][r]·b[k][c]` for each `r` and each `c` below `used`: from 0, for ascending `k`, each product and
+    /// each sum rounded.
+    fn tile(a: &[[Self; ROWS]], b: &[[Self; COLUMNS]], used: usize) -> [[Self; COLUMNS]; ROWS];
 }
 
+/// The sums of the first `USED` columns; those of the others are 0.
 #[inline(always)]
-fn sums<A: Number, const COLUMNS: usize>(a: &[[A; ROWS]], b: &[[A; COLUMNS]]) -> [[A; COLUMNS]; ROWS] {
-    let mut sums = [[A::ZERO; COLUMNS]; ROWS];
+fn sums<A: Number, const COLUMNS: usize, const USED: usize>(
+    a: &[[A; ROWS]],
+    b: &[[A; COLUMNS]],
+) -> [[A; COLUMNS]; ROWS] {
+    let mut sums = [[A::ZERO; USED]; ROWS];
     for (a, b) in a.iter().zip(b) {
         for (sums, a) in sums.iter_mut().zip(a) {
             for (sum, b) in sums.iter_mut().zip(b) {
@@ -35,27 +40,32 @@ fn sums<A: Number, const COLUMNS: usize>(a: &[[A; ROWS]], b: &[[A; COLUMNS]]) ->
             }
         }
     }
-    sums
+    let mut all = [[A::ZERO; COLUMNS]; ROWS];
+    all.iter_mut().zip(&sums).for_each(|(all, sums)| all[..USED].copy_from_slice(sums));
+    all
 }
 
 macro_rules! tile {
-    ($t:ty, $columns:literal, $targets:literal) => {
+    ($t:ty, $columns:literal, [$($fewer:literal),*], $targets:literal) => {
         impl Tile<$columns> for $t {
-            fn tile(a: &[[$t; ROWS]], b: &[[$t; $columns]]) -> [[$t; $columns]; ROWS] {
+            fn tile(a: &[[$t; ROWS]], b: &[[$t; $columns]], used: usize) -> [[$t; $columns]; ROWS] {
                 #[multiversion(targets($targets))]
-                fn vectorized(a: &[[$t; ROWS]], b: &[[$t; $columns]]) -> [[$t; $columns]; ROWS] {
-                    sums(a, b)
+                fn vectorized<const USED: usize>(a: &[[$t; ROWS]], b: &[[$t; $columns]]) -> [[$t; $columns]; ROWS] {
+                    sums::<$t, $columns, USED>(a, b)
                 }
-                vectorized(a, b)
+                $(if used <= $fewer {
+                    return vectorized::<$fewer>(a, b);
+                })*
+                vectorized::<$columns>(a, b)
             }
         }
     };
 }
 
-tile!(f32, 16, "x86_64+avx+avx2");
-tile!(f32, 64, "x86_64+avx+avx2+avx512f+avx512vl");
-tile!(f64, 8, "x86_64+avx+avx2");
-tile!(i64, 8, "x86_64+avx+avx2");
+tile!(f32, 16, [8], "x86_64+avx+avx2");
+tile!(f32, 64, [16, 32, 48], "x86_64+avx+avx2+avx512f+avx512vl");
+tile!(f64, 8, [4], "x86_64+avx+avx2");
+tile!(i64, 8, [4], "x86_64+avx+avx2");
 
 impl Product for f32 {
     fn dispatch(job: impl Job<Self>) -> Option<()> {

@@ -1,8 +1,9 @@
 //! Kernels of real numbers only.
 
+use super::elementwise::{COST, Elementwise, each};
 use super::number::{Real, Stored};
 use super::parallel;
-use crate::kernel::{Affine, LayerNorm, Pool, PoolKind, Softmax, StaticFeatures, Window};
+use crate::kernel::{Affine, Function, LayerNorm, Pool, PoolKind, Softmax, StaticFeatures, Window};
 
 pub(super) fn pool<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], y: &mut [T]) -> Option<()> {
     if y.is_empty() {
@@ -89,13 +90,27 @@ pub(super) fn affine<T: Stored<A>, A: Real>(
     y: &mut [T],
 ) -> Option<()> {
     let epsilon = A::constant(affine.epsilon);
-    for (i, (x, y)) in x.iter().zip(y.iter_mut()).enumerate() {
-        let channel = i / affine.inner % affine.channels;
-        let [scale, bias, mean, variance] = by.map(|values| values[channel].widen());
-        let normal = x.widen().sub(mean).div(variance.add(epsilon).sqrt());
-        *y = T::narrow(normal.mul(scale).add(bias))?;
-    }
-    Some(())
+    let [scale, bias, mean, variance] = by.map(|values| values.iter().map(|x| x.widen()).collect::<Vec<A>>());
+    let root: Vec<A> = variance.iter().map(|variance| variance.add(epsilon).sqrt()).collect();
+    let normal = |x: &T, c: usize| T::narrow(x.widen().sub(mean[c]).div(root[c]).mul(scale[c]).add(bias[c]));
+    let (channels, inner) = (affine.channels, affine.inner);
+    // Neighboring channels or neighboring places, whichever there are more of.
+    let row = if inner == 1 { channels } else { inner };
+    parallel::rows(y, row, x.len().saturating_mul(COST), |first, y| {
+        for (place, y) in (first..).zip(y.chunks_exact_mut(row)) {
+            let elements = y.iter_mut().zip(&x[place * row..][..row]);
+            match inner {
+                1 => elements.zip(0..).try_for_each(|((y, x), c)| normal(x, c).map(|normal| *y = normal)),
+                _ => {
+                    let [scale, bias, mean, root] =
+                        [&scale, &bias, &mean, &root].map(|values| values[place % channels]);
+                    let normal = |x: &T| T::narrow(x.widen().sub(mean).div(root).mul(scale).add(bias));
+                    elements.into_iter().try_for_each(|(y, x)| normal(x).map(|normal| *y = normal))
+                }
+            }?;
+        }
+        Some(())
+    })
 }
 
 pub(super) fn layer_norm<T: Stored<A>, A: Real>(
@@ -105,33 +120,49 @@ pub(super) fn layer_norm<T: Stored<A>, A: Real>(
     bias: Option<&[T]>,
     y: &mut [T],
 ) -> Option<()> {
-    let rows = x.chunks_exact(norm.len.max(1)).zip(y.chunks_exact_mut(norm.len.max(1)));
-    for (x, y) in rows.take(norm.rows) {
-        let sum = x.iter().fold(A::ZERO, |sum, x| sum.add(x.widen()));
-        let mean = sum.div(A::length(norm.len));
-        let squares = x.iter().map(|x| x.widen().sub(mean)).fold(A::ZERO, |sum, d| sum.add(d.mul(d)));
-        let root = squares.div(A::length(norm.len)).add(A::constant(norm.epsilon)).sqrt();
-        for (i, (x, y)) in x.iter().zip(y.iter_mut()).enumerate() {
-            let scaled = x.widen().sub(mean).div(root).mul(scale[i].widen());
-            *y = T::narrow(bias.map_or(scaled, |bias| scaled.add(bias[i].widen())))?;
+    let len = norm.len;
+    parallel::rows(y, len, x.len().saturating_mul(COST), |first, y| {
+        for (x, y) in x[first * len..].chunks_exact(len).zip(y.chunks_exact_mut(len)) {
+            let sum = x.iter().fold(A::ZERO, |sum, x| sum.add(x.widen()));
+            let mean = sum.div(A::length(len));
+            let squares = x.iter().map(|x| x.widen().sub(mean)).fold(A::ZERO, |sum, d| sum.add(d.mul(d)));
+            let root = squares.div(A::length(len)).add(A::constant(norm.epsilon)).sqrt();
+            let normal = |x: &T, scale: &T| x.widen().sub(mean).div(root).mul(scale.widen());
+            let elements = y.iter_mut().zip(x.iter().zip(scale));
+            match bias {
+                Some(bias) => {
+                    let elements = elements.zip(bias).map(|((y, (x, scale)), bias)| (y, (x, scale, bias)));
+                    each(elements, |(x, scale, bias)| T::narrow(normal(x, scale).add(bias.widen())))?;
+                }
+                None => each(elements, |(x, scale)| T::narrow(normal(x, scale)))?,
+            }
         }
-    }
-    Some(())
+        Some(())
+    })
 }
 
-pub(super) fn softmax<T: Stored<A>, A: Real>(softmax: &Softmax, x: &[T], y: &mut [T]) -> Option<()> {
-    let Softmax { outer, len, inner, log } = *softmax;
-    for row in 0..outer * inner {
-        let first = row / inner * len * inner + row % inner;
-        let place = |i: usize| first + i * inner;
-        let Some(greatest) = (0..len).map(|i| x[place(i)].widen()).reduce(A::greater) else { continue };
-        let shifted = |i: usize| x[place(i)].widen().sub(greatest);
-        let sum = (0..len).map(|i| shifted(i).exp()).fold(A::ZERO, A::add);
-        for i in 0..len {
-            y[place(i)] = T::narrow(if log { shifted(i).sub(sum.ln()) } else { shifted(i).exp().div(sum) })?;
+pub(super) fn softmax<T: Stored<A>, A: Elementwise>(softmax: &Softmax, x: &[T], y: &mut [T]) -> Option<()> {
+    let Softmax { len, inner, log, .. } = *softmax;
+    let block = len * inner;
+    parallel::rows(y, block, x.len().saturating_mul(COST), |first, y| {
+        let mut values = vec![A::ZERO; len];
+        for (x, y) in x[first * block..].chunks_exact(block).zip(y.chunks_exact_mut(block)) {
+            for column in 0..inner {
+                let x = x[column..].iter().step_by(inner);
+                let Some(greatest) = x.clone().map(|x| x.widen()).reduce(A::greater) else { continue };
+                values.iter_mut().zip(x.clone()).for_each(|(value, x)| *value = x.widen().sub(greatest));
+                A::map(Function::Exp, &mut values)?;
+                let sum = values.iter().copied().fold(A::ZERO, A::add);
+                let ln = sum.ln();
+                let y = y[column..].iter_mut().step_by(inner);
+                match log {
+                    true => each(y.zip(x), |x| T::narrow(x.widen().sub(greatest).sub(ln)))?,
+                    false => each(y.zip(&values), |value| T::narrow(value.div(sum)))?,
+                }
+            }
         }
-    }
-    Some(())
+        Some(())
+    })
 }
 
 pub(super) fn static_features<T: Stored<A>, A: Real>(

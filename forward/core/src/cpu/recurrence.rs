@@ -83,7 +83,7 @@ impl<A: Real + Tile<C>, const C: usize> Panels<A, C> {
             let from = panel % panels * C;
             let first = (first + panel / panels) * self.hidden + from;
             for (tile, rows) in rows.chunks_exact(self.hidden).enumerate() {
-                let computed = A::tile(rows, columns);
+                let computed = A::tile(rows, columns, self.hidden - from);
                 let sums = &mut sums.values[tile * sums.units + first..][..C.min(self.hidden - from)];
                 for (lane, sums) in sums.iter_mut().enumerate() {
                     for (sum, row) in sums.iter_mut().zip(&computed) {

@@ -36,8 +36,34 @@ impl Observer for () {
     }
 }
 
-/// The buffers of the values that are on the device, by the values' indices.
-type Held = HashMap<usize, BufferId>;
+/// The buffers of the values that are on the device, by the values' indices. Values that are the same elements share one.
+#[derive(Default)]
+struct Held {
+    buffers: HashMap<usize, BufferId>,
+    uses: HashMap<BufferId, usize>,
+}
+
+impl Held {
+    fn get(&self, id: usize) -> Result<BufferId> {
+        self.buffers.get(&id).copied().ok_or_else(|| no_such("value", id))
+    }
+
+    fn insert(&mut self, id: usize, buffer: BufferId) {
+        self.buffers.insert(id, buffer);
+        *self.uses.entry(buffer).or_default() += 1;
+    }
+
+    /// Removes a value, and returns its buffer if no other value has it.
+    fn remove(&mut self, id: usize) -> Option<BufferId> {
+        let buffer = self.buffers.remove(&id)?;
+        let uses = self.uses.get_mut(&buffer)?;
+        *uses -= 1;
+        (*uses == 0).then(|| {
+            self.uses.remove(&buffer);
+            buffer
+        })
+    }
+}
 
 /// Returns a node's tensors, by their index among its loads.
 type Fetch<'f> = &'f dyn Fn(usize, &Load) -> Result<Array>;
@@ -55,7 +81,7 @@ impl Program<'_> {
         observer: &mut dyn Observer,
     ) -> Result<BTreeMap<String, Value>> {
         let mut device = Device::new(backend);
-        let mut held = Held::new();
+        let mut held = Held::default();
         let given = self.given(inputs)?;
         for (id, value) in given.iter().enumerate() {
             held.insert(id, device.upload(value.array.clone())?);
@@ -71,7 +97,7 @@ impl Program<'_> {
                 }
             }
             for id in self.lifetimes.ended(index, step) {
-                if let Some(buffer) = held.remove(&id) {
+                if let Some(buffer) = held.remove(id) {
                     device.free(buffer);
                 }
             }
@@ -104,7 +130,7 @@ impl Program<'_> {
         fetch: Fetch,
     ) -> Result<Vec<Value>> {
         // Not a slot for each value of the program: running every node alone would then take quadratic time.
-        let mut held = Held::new();
+        let mut held = Held::default();
         let taken: Vec<usize> = step.inputs.iter().flatten().copied().collect();
         if taken.len() != inputs.len() {
             return Err(Error::usage("a node gets a different number of values than it has inputs")
@@ -147,13 +173,17 @@ impl Program<'_> {
         given: &[&Value],
         fetch: Fetch,
     ) -> Result<()> {
-        let buffer = |held: &Held, id: usize| held.get(&id).copied().ok_or_else(|| no_such("value", id));
+        if let Some(id) = step.repeats(|id| self.info(id).ok()) {
+            let buffer = held.get(id)?;
+            step.outputs.iter().for_each(|output| held.insert(*output, buffer));
+            return Ok(());
+        }
         let mut replaced = HashMap::new();
         for check in &step.lowered.checks {
             let id = step.input(Operand::Input(check.input)).ok_or_else(|| no_such("input", check.input))?;
             let resolved = match given.get(id) {
                 Some(value) => indices(&value.array, check)?,
-                None => indices(&device.backend.download(buffer(held, id)?)?, check)?,
+                None => indices(&device.backend.download(held.get(id)?)?, check)?,
             };
             if let Some(indices) = resolved {
                 replaced.insert(check.input, device.upload(indices)?);
@@ -166,7 +196,7 @@ impl Program<'_> {
         let place = |operand: Operand| match operand {
             Operand::Input(index) => match replaced.get(&index) {
                 Some(indices) => Ok(*indices),
-                None => buffer(held, step.input(operand).unwrap_or(usize::MAX)),
+                None => held.get(step.input(operand).unwrap_or(usize::MAX)),
             },
             Operand::Parameter(index) => loads.get(index).copied().ok_or_else(|| no_such("tensor", index)),
             Operand::Temporary(index) => {
@@ -193,8 +223,7 @@ impl Program<'_> {
     }
 
     fn fetch(&self, device: &mut Device, held: &Held, id: usize) -> Result<Value> {
-        let buffer = held.get(&id).copied().ok_or_else(|| no_such("value", id))?;
-        Value::new(self.info(id)?.shape.clone(), device.backend.download(buffer)?)
+        Value::new(self.info(id)?.shape.clone(), device.backend.download(held.get(id)?)?)
     }
 
     /// Returns the values of a load, before they are rounded to the device's type.
@@ -301,7 +330,7 @@ impl<'b> Device<'b> {
 
     fn upload(&mut self, array: Array) -> Result<BufferId> {
         let array = array.into_real(self.backend.arithmetic().element());
-        let buffer = self.backend.upload(&array)?;
+        let buffer = self.backend.upload_owned(array)?;
         self.used.insert(buffer);
         Ok(buffer)
     }

@@ -1,6 +1,7 @@
 //! One node of a program.
 
-use crate::lower::{Lowered, Operand};
+use crate::Kernel;
+use crate::lower::{Info, Lowered, Operand, Task};
 use ckpt_api::{Error, Node, Result};
 use std::collections::HashMap;
 
@@ -34,6 +35,18 @@ impl Step {
         }
         let outputs = (next..).take(node.outputs.len()).collect();
         Ok(Step { inputs, outputs, lowered })
+    }
+
+    /// Returns the input whose elements are the only output, in their order: of a reshape, for example. `info` describes
+    /// a value.
+    pub(super) fn repeats<'i>(&self, info: impl Fn(usize) -> Option<&'i Info>) -> Option<usize> {
+        let [call] = &self.lowered.calls[..] else { return None };
+        let Task::Kernel(Kernel::Copy(copy)) = &call.task else { return None };
+        let ([operand], [output]) = (&call.operands[..], &self.lowered.outputs[..]) else { return None };
+        let id = self.input(*operand)?;
+        let is_whole = copy.shape == [output.len()] && info(id)?.len() == output.len();
+        let is_in_order = copy.from == copy.to && copy.from.offset == 0 && copy.from.strides == [1];
+        (is_whole && is_in_order && call.output == Operand::Output(0)).then_some(id)
     }
 
     /// Returns the value of a kernel's operand, if it is one of the node's inputs.

@@ -88,6 +88,28 @@ fn values_and_tensors_are_freed_after_their_last_use_and_only_outputs_are_copied
 }
 
 #[test]
+fn a_value_of_another_shape_shares_the_elements_until_their_last_use() {
+    let nodes = vec![
+        Node::new("flat", Op::Flatten),
+        Node::new("again", Op::Reshape).attribute("shape", Attribute::Ints(vec![2, -1])),
+        Node::new("first", Op::Slice)
+            .attribute("starts", Attribute::Ints(vec![0]))
+            .attribute("ends", Attribute::Ints(vec![1])),
+        Node::new("sum", Op::Add),
+    ];
+    let mut graph = Graph::sequential("", vec![Some(2), Some(3)], vec![Some(2), Some(3)], nodes);
+    graph.nodes[3].inputs.push("flat".into());
+    let tensors = Tensors::default();
+    let program = Program::new(&graph, &tensors, &default_shapes(&graph, &tensors, 2)).unwrap();
+    let mut backend = Counting::new();
+    let inputs = BTreeMap::from([("input".to_owned(), real(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))]);
+    let made = program.run(&mut backend, &inputs, &mut ()).unwrap();
+    assert_eq!(made["sum"].array, Array::F32(vec![2.0, 4.0, 6.0, 5.0, 7.0, 9.0]));
+    // The input, the slice and the sum.
+    assert_eq!((backend.held.len(), backend.most), (0, 3));
+}
+
+#[test]
 fn an_error_leaves_nothing_on_the_device() {
     let (graph, tensors) = residual();
     let program = Program::new(&graph, &tensors, &default_shapes(&graph, &tensors, 3)).unwrap();
