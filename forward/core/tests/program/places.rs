@@ -67,8 +67,8 @@ proptest! {
         let (mut index, mut found) = (Vec::new(), Vec::new());
         for at in places(&rows) {
             let mut place = at[..batch].to_vec();
-            for axis in batch..batch + depth {
-                let (own, signed) = signed(&mut random, shape[axis]);
+            for len in &shape[batch..batch + depth] {
+                let (own, signed) = signed(&mut random, *len);
                 place.push(own);
                 index.push(signed);
             }
