@@ -337,7 +337,7 @@ fn layers(graph: &Graph, width: Width) -> String {
         single.flat_map(|node| Some((node.outputs.first()?.as_str(), node.name.as_str()))).collect();
     let rows = graph.nodes.iter().map(|node| {
         let parameters: Vec<String> =
-            node.parameters.iter().map(|(role, name)| format!("{role}={}", render::plain(name))).collect();
+            node.tensors().map(|(role, name)| format!("{role}={}", render::plain(name))).collect();
         let op = if node.op == ckpt_api::Op::Unspecified { "(activation unknown)" } else { node.op.name() };
         let inputs = node.inputs.iter().filter(|input| !input.is_empty());
         let inputs = inputs.map(|input| makers.get(input.as_str()).copied().unwrap_or(input));

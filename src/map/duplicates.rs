@@ -15,8 +15,7 @@ pub(super) fn leave_out(contents: &mut Contents, source: &Contents, mapping: Opt
         return Vec::new();
     }
     let originals = Originals::new(contents, source);
-    let nodes = contents.checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
-    let used: HashSet<&str> = nodes.flat_map(|node| node.parameters.values()).map(String::as_str).collect();
+    let used: HashSet<&str> = contents.checkpoint.graph.iter().flat_map(|graph| graph.tensors()).collect();
     let copies = placed(contents, Role::Duplicate).filter(|copy| originals.has_that_of(*copy));
     let copies = copies.map(|(tensor, _)| tensor.name.as_str()).filter(|name| !used.contains(name));
     let unnamed: Vec<String> = match mapping {

@@ -71,7 +71,7 @@ pub(super) fn reorder_images(
     }
     rewire(found, moves);
     let needed = found.nodes.iter().find_map(|node| {
-        let tensor = node.parameters.values().find(|name| left.contains(name.as_str()))?;
+        let tensor = node.tensors().map(|(_, name)| name).find(|name| left.contains(*name))?;
         Some(format!("layer '{}' needs '{tensor}', whose inputs are reordered", node.name))
     });
     Ok(needed.map(|why| {

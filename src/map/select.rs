@@ -51,7 +51,7 @@ pub(super) fn drop_graph_without(contents: &mut Contents, gone: &HashSet<&str>, 
     let nodes = contents.checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
     let needed = nodes
         .filter_map(|node| {
-            Some((&node.name, node.parameters.values().find(|name| gone.contains(name.as_str()))?))
+            Some((&node.name, node.tensors().map(|(_, name)| name).find(|name| gone.contains(name))?))
         })
         .map(|(layer, tensor)| format!("layer '{layer}' needs '{tensor}', which {why}"))
         .next()?;

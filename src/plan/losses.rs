@@ -287,7 +287,7 @@ const OF_TENSORS: [(Aspect, &str); 4] = [
 
 /// The tensors that a graph uses.
 fn parameters(graph: &Graph) -> HashSet<&str> {
-    graph.nodes.iter().flat_map(|node| node.parameters.values().map(String::as_str)).collect()
+    graph.tensors().collect()
 }
 
 #[cfg(test)]

@@ -27,8 +27,7 @@ impl ModelGraph {
                 None => error,
             });
         };
-        let used: HashSet<&str> =
-            graph.nodes.iter().flat_map(|node| node.parameters.values()).map(String::as_str).collect();
+        let used: HashSet<&str> = graph.tensors().collect();
         let tensors = contents.checkpoint.tensors.iter().filter(|tensor| used.contains(tensor.name.as_str()));
         let tensors = tensors.map(|tensor| (tensor.name.clone(), tensor.shape.clone(), tensor.axes.clone()));
         Ok(ModelGraph { name, tensors: tensors.collect(), graph })

@@ -25,7 +25,7 @@ pub(crate) fn apply(file: &ArchitectureFile, contents: &mut Contents, limits: &L
         None => error,
     };
     let given: GraphFile = file.parse()?;
-    limits.check(Limit::GraphNodes, given.graph.nodes.len() as u64).map_err(located)?;
+    limits.check(Limit::GraphNodes, given.graph.all_nodes().count() as u64).map_err(located)?;
     given.graph.check().map_err(located)?;
     bind(given, contents).map_err(located)
 }
@@ -38,8 +38,7 @@ fn bind(given: GraphFile, contents: &mut Contents) -> Result<()> {
             .tensor(name)
             .help(nearest(name, ids.keys().map(String::as_str)))
     };
-    let parameters = given.graph.nodes.iter().flat_map(|node| node.parameters.values());
-    if let Some(name) = parameters.into_iter().find(|name| !ids.contains_key(*name)) {
+    if let Some(name) = given.graph.tensors().find(|name| !ids.contains_key(*name)) {
         return Err(missing(name));
     }
     for (name, axes) in given.axes {

@@ -125,9 +125,65 @@ def free_axes():
     return model(nodes, tensors, {"x": ["N", "L", 6]}, {"y": ["N", None, 6]})
 
 
+def within(nodes, inputs, outputs, tensors=(), types=None):
+    """A graph within a node."""
+    types = types or {}
+
+    def values(names):
+        # Only integers and truth values have a shape that is known.
+        known = [(name, types.get(name)) for name in names.split()]
+        return [helper.make_tensor_value_info(name, type or TensorProto.FLOAT, [] if type else None) for name, type in known]
+
+    return helper.make_graph(nodes, "within", values(inputs), values(outputs), list(tensors))
+
+
+def branches():
+    """A branch within a branch, with weights of their own and values from around them."""
+    inner = node("If", "c2", "u", then_branch=within([node("MatMul", "h w2", "t2")], "", "t2"),
+                 else_branch=within([node("Neg", "h", "e2")], "", "e2"))
+    last = within([node("Mul", "x k", "s"), node("Gemm", "s w1", "t")], "", "t", [tensor("k", 6), tensor("w1", 6, 8)])
+    nodes = [
+        node("MatMul", "x w", "h"), node("ReduceSum", "h", "sum", keepdims=0), node("Greater", "sum zero", "c"),
+        node("Less", "sum ten", "c2"), node("Not", "c2", "c3"),
+        node("If", "c", "a", then_branch=last, else_branch=within([inner, node("Tanh", "u", "e")], "", "e")),
+        node("If", "yes", "b", then_branch=within([node("Relu", "h", "r")], "", "r"),
+             else_branch=within([node("Flatten", "x", "f")], "", "f")),
+        node("If", "c3", "d", then_branch=within([node("Identity", "h", "i")], "", "i"),
+             else_branch=within([node("Add", "h two", "j")], "", "j")),
+        node("Sum", "a b d", "y"),
+    ]
+    number = lambda name, value: numpy_helper.from_array(np.array(value), name)
+    tensors = [tensor("w", 6, 8), tensor("w2", 8, 8), number("zero", np.float32(0)), number("ten", np.float32(1)),
+               number("yes", np.bool_(True)), number("two", np.float32(2))]
+    return model(nodes, tensors, {"x": ["N", 6]}, {"y": ["N", 8]}, 18)
+
+
+def loops():
+    """Loops that end after so many iterations, or by their condition; one stacks what its iterations make."""
+    types = {"i": TensorProto.INT64, "c": TensorProto.BOOL, "again": TensorProto.BOOL, "j": TensorProto.INT64,
+             "d": TensorProto.BOOL, "more": TensorProto.BOOL}
+    counted = within([
+        node("Identity", "c", "again"), node("MatMul", "before w", "p"), node("Cast", "i", "r", to=TensorProto.FLOAT),
+        node("Add", "p r", "q"), node("Tanh", "q", "after"), node("ReduceMean", "after", "part", keepdims=0)],
+        "i c before", "again after part", types=types)
+    half = node("If", "small", "scaled", then_branch=within([node("Mul", "v third", "s1")], "", "s1"),
+                else_branch=within([node("Mul", "v half", "s2")], "", "s2"))
+    ended = within([
+        node("Abs", "v", "abs"), node("ReduceMax", "abs", "max", keepdims=0), node("Less", "max one", "small"), half,
+        node("Abs", "scaled", "abs2"), node("ReduceMax", "abs2", "max2", keepdims=0), node("Greater", "max2 tenth", "more")],
+        "j d v", "more scaled", types=types)
+    nodes = [node("Loop", "five _ x", "a all", body=counted), node("Loop", "_ yes a", "b", body=ended),
+             node("ReduceSum", "all", "total", keepdims=0), node("Add", "b total", "y")]
+    number = lambda name, value: numpy_helper.from_array(np.array(value), name)
+    tensors = [tensor("w", 4, 4), number("five", np.int64(5)), number("yes", np.bool_(True)), number("one", np.float32(1)),
+               number("half", np.float32(0.5)), number("third", np.float32(0.25)), number("tenth", np.float32(0.1))]
+    return model(nodes, tensors, {"x": ["N", 4]}, {"y": ["N", 4]}, 18)
+
+
 MODELS = {
     "dense": dense, "dense_opset_9": lambda: dense(9), "dense_opset_13": lambda: dense(13), "convolution": convolution,
-    "shapes": shapes, "attention": attention, "places": places, "free_axes": free_axes,
+    "shapes": shapes, "attention": attention, "places": places, "free_axes": free_axes, "branches": branches,
+    "loops": loops,
 }
 
 

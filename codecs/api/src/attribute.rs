@@ -1,6 +1,6 @@
 //! The attributes of a node.
 
-use crate::{Error, Node, Result};
+use crate::{Error, Graph, Node, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The value of an attribute.
@@ -30,6 +30,8 @@ pub enum Attribute {
     Floats(Vec<f64>),
     /// Texts.
     Texts(Vec<String>),
+    /// A graph that the node runs, such as a branch. It takes values of the graph that the node is in, too.
+    Graph(Box<Graph>),
 }
 
 /// An attribute as JSON has it.
@@ -43,6 +45,7 @@ enum Document {
     Floats(Vec<f64>),
     Texts(Vec<String>),
     Special(Special),
+    Graph(Box<Graph>),
 }
 
 /// Numbers of which some are not finite.
@@ -70,6 +73,7 @@ impl From<Attribute> for Document {
             }
             Attribute::Floats(values) => Document::Floats(values),
             Attribute::Texts(texts) => Document::Texts(texts),
+            Attribute::Graph(graph) => Document::Graph(graph),
         }
     }
 }
@@ -88,6 +92,7 @@ impl From<Document> for Attribute {
                 Attribute::Floats(values.into_iter().map(|Real(value)| value).collect())
             }
             Document::Texts(texts) => Attribute::Texts(texts),
+            Document::Graph(graph) => Attribute::Graph(graph),
         }
     }
 }
@@ -133,6 +138,7 @@ impl Attribute {
             Attribute::Ints(values) => format!("{values:?}"),
             Attribute::Floats(values) => format!("{values:?}"),
             Attribute::Texts(values) => format!("{values:?}"),
+            Attribute::Graph(graph) => format!("a graph of {}", crate::count(graph.nodes.len(), "node")),
         };
         Error::corrupt(format!("attribute '{name}' is not valid")).found(found).expected(expected)
     }

@@ -78,13 +78,14 @@ impl Checkpoint {
 
     /// Lets the graph refer to tensors by their new names; the tensors themselves keep theirs.
     pub fn follow(&mut self, names: &BTreeMap<String, String>) {
-        for node in self.graph.iter_mut().flat_map(|graph| &mut graph.nodes) {
+        let Some(graph) = &mut self.graph else { return };
+        graph.each_node_mut(|node| {
             for name in node.parameters.values_mut() {
                 if let Some(new) = names.get(name.as_str()) {
                     name.clone_from(new);
                 }
             }
-        }
+        });
     }
 }
 

@@ -173,11 +173,11 @@ impl Contents {
 
     fn check_graph(&self, limits: &Limits) -> Result<()> {
         let Some(graph) = &self.checkpoint.graph else { return Ok(()) };
-        limits.check(Limit::GraphNodes, graph.nodes.len() as u64)?;
+        limits.check(Limit::GraphNodes, graph.all_nodes().count() as u64)?;
         graph.check()?;
         let names: HashSet<&str> =
             self.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-        for node in &graph.nodes {
+        for node in graph.all_nodes() {
             for (role, tensor) in &node.parameters {
                 if !names.contains(tensor.as_str()) {
                     return Err(Error::corrupt(format!(

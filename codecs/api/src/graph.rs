@@ -160,37 +160,6 @@ impl Graph {
         }
     }
 
-    /// Checks that the nodes can run in their order: names are unique, and every value is made once, before it is
-    /// taken. An empty name stands for an input or an output that is left out, as in ONNX.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Corrupt`], naming the node.
-    pub fn check(&self) -> Result<()> {
-        let mut names = HashSet::with_capacity(self.nodes.len());
-        let mut made: HashSet<&str> = self.inputs.iter().map(|value| value.name.as_str()).collect();
-        let wrong = |what: &str, node: &str, value: &str| {
-            Err(Error::corrupt(what).field(node.to_owned()).found(format!("'{value}'")))
-        };
-        for node in &self.nodes {
-            if !names.insert(node.name.as_str()) {
-                return wrong("two layers of the graph have the same name", &node.name, &node.name);
-            }
-            if let Some(input) =
-                node.inputs.iter().find(|name| !name.is_empty() && !made.contains(name.as_str()))
-            {
-                return wrong("a layer takes a value that no earlier layer produces", &node.name, input);
-            }
-            let mut outputs = node.outputs.iter().filter(|name| !name.is_empty());
-            if let Some(output) = outputs.find(|name| !made.insert(name)) {
-                return wrong("a layer produces a value that already exists", &node.name, output);
-            }
-        }
-        match self.outputs.iter().find(|value| !made.contains(value.name.as_str())) {
-            Some(value) => wrong("the graph outputs a value that no layer produces", "outputs", &value.name),
-            None => Ok(()),
-        }
-    }
-
     /// The nodes, if they form one chain from one input to one output.
     ///
     /// # Errors

@@ -334,6 +334,16 @@ ops! {
     /// The lengths of the axes, from `start` (0 unless given) to before `end` (all unless given), as integers; negative
     /// ones count from the end.
     Shape = "Shape";
+    /// One of two graphs: `then_branch` if the input, a truth value, holds, and else `else_branch`. They take no inputs
+    /// but the values that exist before the node, and make values of the same shapes, which are the node's.
+    If = "If";
+    /// The graph `body`, again and again. Inputs: how often at most, a truth value that has to hold at first (either may
+    /// be left out), and the values that are carried. The body takes the number of the iteration, the truth value, and
+    /// the carried values; it makes the truth value that has to hold for the next iteration, the carried values for it,
+    /// in the same shapes, and further values. Outputs: the carried values after the last iteration, and the further
+    /// values of all iterations, one after the other on a new first axis. `trip_count` states how often where that is
+    /// known; with further values, the loop takes exactly as many.
+    Loop = "Loop";
     /// Not ONNX: an elementwise activation that the source does not record. Attribute `layer` names the layer that
     /// applies it. A target that stores a graph refuses it.
     Unspecified = "ckpt.Unspecified";

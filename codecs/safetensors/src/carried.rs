@@ -153,8 +153,8 @@ impl Carried {
         }
         if let Some(graph) = self.graph {
             let names: HashSet<&str> = checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-            let mut used = graph.nodes.iter().flat_map(|node| node.parameters.values());
-            let why = match used.find(|name| !names.contains(name.as_str())) {
+            let missing = graph.tensors().find(|name| !names.contains(name));
+            let why = match missing {
                 Some(name) => Some(format!("it uses the tensor '{name}', which is missing")),
                 None => graph.check().err().map(|error| error.to_string()),
             };

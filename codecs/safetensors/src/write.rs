@@ -226,8 +226,8 @@ fn take(
 
 fn graph_fits(graph: &Graph, tensors: &[&Tensor], losses: &mut Vec<Loss>) -> bool {
     let names: HashSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-    let mut used = graph.nodes.iter().flat_map(|node| node.parameters.values());
-    let detail = match used.find(|name| !names.contains(name.as_str())) {
+    let mut used = graph.tensors();
+    let detail = match used.find(|name| !names.contains(name)) {
         Some(name) => format!("it uses the tensor '{name}', which is not stored"),
         None if !carried::survives_json(graph) => "it has a number without a JSON form".to_owned(),
         None => return true,

@@ -81,6 +81,9 @@ enum Elements {
 impl Builder<'_> {
     fn node(&mut self, node: &Node) -> Result<()> {
         match &node.op {
+            Op::If | Op::Loop => Err(Error::unsupported(
+                "branches and loops are not computed in the integers of quantized tensors",
+            )),
             Op::Gather if node.parameters.contains_key("weight") => self.lookup(node),
             Op::Gather => {
                 let scale = self.first(node)?.scale;

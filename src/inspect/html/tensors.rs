@@ -170,7 +170,7 @@ fn is_sampled(tensor: &TensorSummary) -> bool {
 fn users(graph: &Graph) -> HashMap<&str, Vec<&str>> {
     let mut users: HashMap<&str, Vec<&str>> = HashMap::new();
     for node in &graph.nodes {
-        for tensor in node.parameters.values() {
+        for (_, tensor) in node.tensors() {
             users.entry(tensor).or_default().push(&node.name);
         }
     }

@@ -36,8 +36,14 @@ impl StorageChanges {
         let mut changes = StorageChanges::default();
         for (ia, ib) in pairs {
             let (Some(na), Some(nb)) = (a.nodes.get(ia), b.nodes.get(ib)) else { continue };
-            for (role, name) in &na.parameters {
-                let found = nb.parameters.get(role).and_then(|name| theirs.stored(name));
+            let has_same_roles = na.tensors().map(|(role, _)| role).eq(nb.tensors().map(|(role, _)| role));
+            let mut others = nb.tensors();
+            for (role, name) in na.tensors() {
+                let other = match has_same_roles {
+                    true => others.next().map(|(_, name)| name),
+                    false => nb.parameters.get(role).map(String::as_str),
+                };
+                let found = other.and_then(|name| theirs.stored(name));
                 if let (Some((_, from)), Some((_, to))) = (own.stored(name), found) {
                     changes.add(name, from, to);
                 }

@@ -32,7 +32,7 @@ impl<'a> LayerTensors<'a> {
     pub(crate) fn new(graph: &'a Graph) -> Self {
         let mut seen = HashSet::new();
         let tensors = graph.nodes.iter().flat_map(|node| {
-            node.parameters.iter().map(|(role, name)| LayerTensor { layer: &node.name, role, name })
+            node.tensors().map(|(role, name)| LayerTensor { layer: &node.name, role, name })
         });
         // Of the layers that share a tensor, the first one names it.
         let tensors = tensors.filter(|tensor| seen.insert((tensor.role, tensor.name))).collect();

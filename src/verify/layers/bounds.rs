@@ -27,7 +27,7 @@ impl LayerBounds<'_> {
     pub(super) fn of(&self, index: usize, node: &Node, inputs: &[Value]) -> Result<ErrorBound> {
         let rounding = self.program.magnitude(index, inputs)?;
         let errors: Vec<StorageError> =
-            node.parameters.values().filter_map(|name| self.errors.get(name)).copied().collect();
+            node.tensors().filter_map(|(_, name)| self.errors.get(name)).copied().collect();
         let storage = match (errors.is_empty(), self.of_errors, &node.op) {
             (true, ..) | (_, None, _) => Vec::new(),
             (_, _, Op::BatchNormalization) => match inputs.first() {

@@ -43,6 +43,28 @@ pub(crate) struct Graph {
     pub(crate) values: Vec<Value>,
 }
 
+impl Graph {
+    /// The graph and those within its nodes.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = &Graph> {
+        let mut open = vec![self];
+        std::iter::from_fn(move || {
+            let graph = open.pop()?;
+            open.extend(graph.nodes.iter().rev().flat_map(Node::graphs));
+            Some(graph)
+        })
+    }
+}
+
+impl Node {
+    /// The graphs among its attributes.
+    pub(crate) fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        self.attributes.iter().filter_map(|(_, attribute)| match attribute {
+            Attribute::Graph(graph) => Some(&**graph),
+            _ => None,
+        })
+    }
+}
+
 /// `NodeProto`.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
@@ -65,7 +87,8 @@ pub(crate) enum Attribute {
     Floats(Vec<f32>),
     Ints(Vec<i64>),
     Tensor(Box<Tensor>),
-    /// A graph, a list of texts, or something else that no supported operator has.
+    Graph(Box<Graph>),
+    /// Graphs, a list of texts, or something else that no supported operator has.
     Other,
 }
 

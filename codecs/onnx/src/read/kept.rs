@@ -213,7 +213,7 @@ fn edits(file: &File, model: &Model) -> Vec<Edit> {
     let Some(graph) = &model.graph else { return Vec::new() };
     let (mut edits, mut added, mut removed) = (Vec::new(), 0u64, 0u64);
     let mut seen = HashSet::new();
-    for (tensor, _) in tensors(graph).filter(|(tensor, _)| seen.insert(tensor.span.start)) {
+    for (tensor, _) in tensors(graph).into_iter().filter(|(tensor, _)| seen.insert(tensor.span.start)) {
         match rewritten(file, tensor) {
             Some((own, new)) => {
                 added = added.saturating_add(new);

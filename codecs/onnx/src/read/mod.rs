@@ -8,10 +8,12 @@ mod tensor;
 
 use crate::NAMESPACE;
 use crate::format::message::{Attribute, Chunk, Graph, Model, Tensor as Stored};
+use crate::format::names::Names;
 use ckpt_api::{
     Contents, Error, File, Input, Kind, Limits, Match, MetadataMap, MetadataValue, MissingGraph, Options,
     Result, Rules, TensorId,
 };
+use std::collections::HashMap;
 use tensor::Locator;
 
 /// Elements of a `Constant` node's tensor from which on it counts as a weight.
@@ -72,10 +74,12 @@ impl Parsed {
         graph::check_order(graph)?;
         let mut locator = Locator::new(input, file, limits, input.entry());
         let mut contents = Contents::default();
+        let mut ids = Ids::new();
         for (stored, name) in tensors(graph) {
-            let id = TensorId(contents.checkpoint.tensors.len());
+            let (id, name) = (TensorId(contents.checkpoint.tensors.len()), name.as_str());
             match locator.locate(stored, name, id) {
                 Ok((tensor, placement)) => {
+                    ids.insert(stored.span.start, id.0);
                     contents.checkpoint.tensors.push(tensor);
                     contents.placements.push(placement);
                 }
@@ -86,7 +90,8 @@ impl Parsed {
             }
         }
         let reordered = gates::reorder(graph, &mut contents);
-        match graph::read(&model, graph, file, &mut contents.checkpoint.tensors, &reordered) {
+        let tensors = &mut contents.checkpoint.tensors;
+        match graph::read(&model, graph, file, tensors, &reordered, &ids) {
             Ok(read) => contents.checkpoint.graph = Some(read),
             Err(reason) => {
                 contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });
@@ -97,8 +102,29 @@ impl Parsed {
     }
 }
 
-/// The tensors of a model: its initializers, and the weights in nodes.
-pub(crate) fn tensors(graph: &Graph) -> impl Iterator<Item = (&Stored, &str)> {
+/// The number of each tensor among those of the checkpoint, by the offset of its message.
+pub(crate) type Ids = HashMap<u64, usize>;
+
+/// The tensors of a model: its initializers, and the weights in nodes; then those of graphs within nodes, under names
+/// that no other tensor has.
+pub(crate) fn tensors(graph: &Graph) -> Vec<(&Stored, String)> {
+    let mut names = Names::default();
+    let mut tensors = Vec::new();
+    for (depth, level) in graph.levels().enumerate() {
+        let own = initializers(level).map(|(stored, name)| (stored, name.to_owned()));
+        if depth == 0 {
+            tensors.extend(own.inspect(|(_, name)| names.take(name)));
+        } else {
+            // The bytes of others would not lie as they are.
+            let plain = own.filter(|(stored, _)| stored.typed.iter().all(Chunk::is_plain));
+            tensors.extend(plain.map(|(stored, name)| (stored, names.unused(&name))));
+        }
+    }
+    tensors
+}
+
+/// The tensors of one graph, and their names there.
+fn initializers(graph: &Graph) -> impl Iterator<Item = (&Stored, &str)> {
     let initializers = graph.initializers.iter().map(|stored| (stored, stored.name.as_str()));
     let constants = graph.nodes.iter().filter_map(|node| {
         let (_, Attribute::Tensor(stored)) = node.attributes.iter().find(|(name, _)| name == "value")? else {

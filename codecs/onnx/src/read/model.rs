@@ -2,7 +2,7 @@
 
 use crate::format::message::{Attribute, Chunk, Dimension, Graph, Model, Node, Tensor, Value};
 use crate::format::wire::{Field, Value as Wired, Wire};
-use ckpt_api::{Error, File, Limit, Limits, Result};
+use ckpt_api::{Error, File, Limit, Limits, MAX_GRAPH_LEVELS, Result};
 use std::ops::Range;
 
 /// Levels of graphs within nodes that a model may have.
@@ -10,7 +10,8 @@ const MOST_LEVELS: usize = 64;
 
 /// Parses all but the bytes of tensors.
 pub(crate) fn parse(file: &File, limits: &Limits) -> Result<Model> {
-    let mut parser = Parser { wire: Wire::new(file, limits), limits, data: 0, subgraphs: Vec::new() };
+    let wire = Wire::new(file, limits);
+    let mut parser = Parser { wire, limits, data: 0, nodes: 0, tensors: 0, level: 0, subgraphs: Vec::new() };
     let model = parser.model(file.len())?;
     let subgraphs = std::mem::take(&mut parser.subgraphs);
     check_levels(file, limits, subgraphs)?;
@@ -22,7 +23,12 @@ struct Parser<'a> {
     limits: &'a Limits,
     /// Bytes of tensors so far, which are no part of the structure.
     data: u64,
-    /// Graphs of attributes of nodes, which are only checked.
+    /// Nodes and initializers of all graphs so far.
+    nodes: u64,
+    tensors: u64,
+    /// How many graphs the one that is parsed is within.
+    level: usize,
+    /// Graphs of attributes that nest deeper than graphs are parsed, which are only checked.
     subgraphs: Vec<Range<u64>>,
 }
 
@@ -100,13 +106,15 @@ impl Parser<'_> {
         while let Some(field) = self.next(body.end)? {
             match field.number {
                 1 => {
-                    self.limits.check(Limit::GraphNodes, graph.nodes.len() as u64 + 1)?;
+                    self.nodes = self.nodes.saturating_add(1);
+                    self.limits.check(Limit::GraphNodes, self.nodes)?;
                     let node = self.node(&field)?;
                     graph.nodes.push(node);
                 }
                 2 => graph.name = self.wire.text(&field)?,
                 5 => {
-                    self.limits.check(Limit::Tensors, graph.initializers.len() as u64 + 1)?;
+                    self.tensors = self.tensors.saturating_add(1);
+                    self.limits.check(Limit::Tensors, self.tensors)?;
                     let tensor = self.tensor(&field)?;
                     graph.initializers.push(tensor);
                 }
@@ -157,7 +165,7 @@ impl Parser<'_> {
         let end = self.wire.range(field)?.end;
         let (mut name, mut kind) = (String::new(), 0);
         let (mut float, mut int, mut text, mut tensor) = (0.0, 0, Vec::new(), None);
-        let (mut floats, mut ints) = (Vec::new(), Vec::new());
+        let (mut floats, mut ints, mut graph) = (Vec::new(), Vec::new(), None);
         // Before there was a field for it, the type followed from the field that is there.
         let mut present = 0;
         while let Some(field) = self.next(end)? {
@@ -175,6 +183,12 @@ impl Parser<'_> {
                     self.wire.ints(&field, &mut ints)?;
                     present = 7;
                 }
+                6 if self.level + 1 < MAX_GRAPH_LEVELS => {
+                    self.level += 1;
+                    graph = Some(self.graph(&field)?);
+                    self.level -= 1;
+                    present = 5;
+                }
                 6 | 11 => {
                     self.subgraphs.push(self.wire.range(&field)?);
                     present = 5;
@@ -190,6 +204,7 @@ impl Parser<'_> {
             2 => Attribute::Int(int),
             3 => Attribute::Text(text),
             4 => tensor.map_or(Attribute::Other, |tensor| Attribute::Tensor(Box::new(tensor))),
+            5 => graph.map_or(Attribute::Other, |graph| Attribute::Graph(Box::new(graph))),
             6 => Attribute::Floats(floats),
             7 => Attribute::Ints(ints),
             _ => Attribute::Other,

@@ -1,6 +1,6 @@
 //! Puts the bytes of a new model together.
 
-use super::builder::{Built, Initializer, Interface, NewNode, Setting as NodeSetting};
+use super::builder::{Built, Initializer, Inner, Interface, NewNode, Setting as NodeSetting};
 use super::unchanged::literals;
 use crate::NAMESPACE;
 use crate::format::gates::Gates;
@@ -260,22 +260,39 @@ fn head(dims: &[u64], data_type: i64, name: &str) -> Vec<u8> {
 
 /// `ValueInfoProto`.
 fn interface(value: &Interface) -> Vec<u8> {
-    let mut shape = Vec::new();
-    for dim in &value.shape {
-        let mut dimension = Vec::new();
-        if let Some(len) = dim {
-            put_int(&mut dimension, 1, i64::try_from(*len).unwrap_or(i64::MAX));
-        }
-        put_bytes(&mut shape, 1, &dimension);
-    }
     let mut tensor = Vec::new();
     put_int(&mut tensor, 1, value.data_type);
-    put_bytes(&mut tensor, 2, &shape);
+    if let Some(stated) = &value.shape {
+        let mut shape = Vec::new();
+        for dim in stated {
+            let mut dimension = Vec::new();
+            if let Some(len) = dim {
+                put_int(&mut dimension, 1, i64::try_from(*len).unwrap_or(i64::MAX));
+            }
+            put_bytes(&mut shape, 1, &dimension);
+        }
+        put_bytes(&mut tensor, 2, &shape);
+    }
     let mut kind = Vec::new();
     put_bytes(&mut kind, 1, &tensor);
     let mut bytes = Vec::new();
     put_bytes(&mut bytes, 1, value.name.as_bytes());
     put_bytes(&mut bytes, 2, &kind);
+    bytes
+}
+
+/// `GraphProto` of a graph within a node, of which there are few levels.
+fn within(graph: &Inner) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for node in &graph.nodes {
+        put_bytes(&mut bytes, 1, &encoded(node));
+    }
+    put_bytes(&mut bytes, 2, graph.name.as_bytes());
+    for (field, values) in [(11, &graph.inputs), (12, &graph.outputs)] {
+        for value in values {
+            put_bytes(&mut bytes, field, &interface(value));
+        }
+    }
     bytes
 }
 
@@ -321,6 +338,10 @@ fn encoded(node: &NewNode) -> Vec<u8> {
             NodeSetting::Texts(values) => {
                 values.iter().for_each(|value| put_bytes(&mut attribute, 9, value.as_bytes()));
                 8
+            }
+            NodeSetting::Graph(graph) => {
+                put_bytes(&mut attribute, 6, &within(graph));
+                5
             }
         };
         put_int(&mut attribute, 20, kind);

@@ -17,7 +17,7 @@ pub(super) struct Built {
 }
 
 /// A node of ONNX's own operators.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct NewNode {
     pub(super) name: String,
     pub(super) op: &'static str,
@@ -38,6 +38,16 @@ pub(super) enum Setting {
     Ints(Vec<i64>),
     Floats(Vec<f32>),
     Texts(Vec<String>),
+    Graph(Box<Inner>),
+}
+
+/// A graph within a node. It has no tensors: those are the model's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inner {
+    pub(super) name: String,
+    pub(super) nodes: Vec<NewNode>,
+    pub(super) inputs: Vec<Interface>,
+    pub(super) outputs: Vec<Interface>,
 }
 
 /// A tensor of the model.
@@ -50,11 +60,12 @@ pub(super) enum Initializer {
 }
 
 /// What the model takes or makes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Interface {
     pub(super) name: String,
     pub(super) data_type: i64,
-    pub(super) shape: Vec<Option<u64>>,
+    /// `None` where it is not stated.
+    pub(super) shape: Option<Vec<Option<u64>>>,
 }
 
 /// What numbers a value has: ONNX tells them apart, the contract only where it matters.
@@ -78,7 +89,11 @@ pub(super) struct Builder<'a> {
     ids: HashMap<&'a str, usize>,
     /// The type of all real numbers.
     pub(super) real: DType,
-    built: Built,
+    pub(super) built: Built,
+    /// How many graphs the one that is written is within.
+    pub(super) level: usize,
+    /// Nodes that compute with tensors alone; graphs within nodes take what they make.
+    prelude: Vec<NewNode>,
     /// How tensors are stored, and the value that layers take of each.
     stored: HashMap<usize, (Stored, String)>,
     /// Names of values and tensors, and names of nodes, that are taken.
@@ -90,7 +105,7 @@ pub(super) struct Builder<'a> {
     /// Number of axes, where it is known.
     ranks: HashMap<String, usize>,
     /// The layer that is being written.
-    layer: String,
+    pub(super) layer: String,
 }
 
 /// Builds the model of a graph.
@@ -110,7 +125,7 @@ pub(super) fn build(checkpoint: &Checkpoint, graph: &Graph) -> Result<Built> {
         builder.built.inputs.push(Interface {
             name: name.clone(),
             data_type: number,
-            shape: input.shape.clone(),
+            shape: Some(input.shape.clone()),
         });
         let value = match dtype {
             dtype if dtype.is_float() || matches!(dtype, DType::I64 | DType::Bool) => name,
@@ -135,6 +150,10 @@ pub(super) fn build(checkpoint: &Checkpoint, graph: &Graph) -> Result<Built> {
     }
     builder.outputs(graph)?;
     builder.others();
+    if !builder.prelude.is_empty() {
+        let nodes = std::mem::take(&mut builder.prelude);
+        builder.built.nodes.splice(0..0, nodes);
+    }
     builder.built.name = if graph.name.is_empty() { "graph".to_owned() } else { graph.name.clone() };
     Ok(builder.built)
 }
@@ -157,6 +176,8 @@ impl<'a> Builder<'a> {
             ids,
             real,
             built: Built::default(),
+            level: 0,
+            prelude: Vec::new(),
             stored: HashMap::new(),
             names,
             node_names: Names::default(),
@@ -252,16 +273,21 @@ impl<'a> Builder<'a> {
 
     /// A value as numbers of another kind.
     pub(super) fn cast_to(&mut self, value: String, kind: Kind) -> String {
-        let to = match kind {
-            Kind::Real => number(self.real).unwrap_or(1),
-            Kind::Int => 7,
-            Kind::Bool => 9,
-        };
+        let to = self.data_type(kind);
         let rank = self.rank(&value);
         let output = self.step("Cast", vec![value], [("to", Setting::Int(to))]);
         self.kinds.insert(output.clone(), kind);
         self.set_rank(&output, rank);
         output
+    }
+
+    /// ONNX's number of the type that numbers of a kind have.
+    pub(super) fn data_type(&self, kind: Kind) -> i64 {
+        match kind {
+            Kind::Real => number(self.real).unwrap_or(1),
+            Kind::Int => 7,
+            Kind::Bool => 9,
+        }
     }
 
     /// The values as numbers of one kind.
@@ -403,8 +429,7 @@ impl<'a> Builder<'a> {
                 self.ranks.insert(tensor.name.clone(), wanted.dims.len());
                 // Weights of another type keep it, and are cast where they are taken.
                 let is_cast = kind == Kind::Real && tensor.dtype != self.real;
-                let value =
-                    if is_cast { self.cast_to(tensor.name.clone(), kind) } else { tensor.name.clone() };
+                let value = if is_cast { self.cast_first(&tensor.name, kind) } else { tensor.name.clone() };
                 self.stored.insert(id, (wanted, value.clone()));
                 Ok(value)
             }
@@ -414,6 +439,17 @@ impl<'a> Builder<'a> {
                 self.turned(tensor, value, &stored, &wanted)
             }
         }
+    }
+
+    /// A tensor as numbers of another kind, which layers of all graphs can take.
+    fn cast_first(&mut self, name: &str, kind: Kind) -> String {
+        if self.level == 0 {
+            return self.cast_to(name.to_owned(), kind);
+        }
+        let own = std::mem::take(&mut self.built.nodes);
+        let value = self.cast_to(name.to_owned(), kind);
+        self.prelude.extend(std::mem::replace(&mut self.built.nodes, own));
+        value
     }
 
     /// A tensor that is stored in one way as another layer needs it.
@@ -447,12 +483,8 @@ impl<'a> Builder<'a> {
                 self.kinds.insert(name.clone(), kind);
                 seen.insert(name.clone());
             }
-            let data_type = match self.kind(&name) {
-                Kind::Real => number(self.real).unwrap_or(1),
-                Kind::Int => 7,
-                Kind::Bool => 9,
-            };
-            self.built.outputs.push(Interface { name, data_type, shape: output.shape.clone() });
+            let data_type = self.data_type(self.kind(&name));
+            self.built.outputs.push(Interface { name, data_type, shape: Some(output.shape.clone()) });
         }
         Ok(())
     }
@@ -483,8 +515,7 @@ impl<'a> Builder<'a> {
 /// The type of the graph's real numbers: that of its input, or of all its weights if onnxruntime computes with it.
 fn real(checkpoint: &Checkpoint, graph: &Graph, ids: &HashMap<&str, usize>) -> DType {
     let stated = graph.inputs.iter().filter_map(|input| input.dtype).find(|dtype| dtype.is_float());
-    let used = graph.nodes.iter().flat_map(|node| node.parameters.values());
-    let tensors = used.filter_map(|name| checkpoint.tensors.get(*ids.get(name.as_str())?));
+    let tensors = graph.tensors().filter_map(|name| checkpoint.tensors.get(*ids.get(name)?));
     let mut dtypes: Vec<DType> =
         tensors.map(|tensor| tensor.dtype).filter(|dtype| dtype.is_float()).collect();
     dtypes.sort();

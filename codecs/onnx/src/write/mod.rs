@@ -2,6 +2,7 @@
 
 mod assemble;
 mod builder;
+mod control;
 mod layers;
 mod moves;
 mod ops;

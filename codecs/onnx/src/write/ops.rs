@@ -187,6 +187,8 @@ impl Builder<'_> {
             "Trilu" => self.trilu(node),
             "TopK" => self.top_k(node),
             "Resize" => self.resize(node),
+            "If" => self.choice(node),
+            "Loop" => self.repeated(node),
             "LSTM" => self.recurrent(node, "LSTM"),
             "GRU" => self.recurrent(node, "GRU"),
             "RNN" => self.recurrent(node, "RNN"),

@@ -3,6 +3,7 @@
 mod build;
 mod cases;
 mod conformance;
+mod control;
 mod free_axes;
 mod graphs;
 mod recurrent;

@@ -1,11 +1,12 @@
 //! Builds a program: infers shapes, lowers nodes, checks the memory.
 
+use super::control::{self, Scope};
 use super::memory::{DEFAULT_MEMORY, Lifetimes, check_inputs, peak};
 use super::shapes::{bind_inputs, fits, show_stated};
 use super::step::{Step, no_such};
 use crate::lower::{Info, Task, lower, show};
 use crate::value::{Numbers, Parameters};
-use ckpt_api::{Error, Graph, Node, Result};
+use ckpt_api::{Error, Graph, Node, Result, Value};
 use std::collections::{BTreeMap, HashMap};
 
 /// A graph bound to its tensors, with all shapes known and checked, ready to run on any backend.
@@ -17,7 +18,7 @@ pub struct Program<'a> {
     pub(super) parameters: &'a dyn Parameters,
     /// All values by index; the graph's inputs come first.
     pub(super) values: Vec<(String, Info)>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<Step<'a>>,
     /// The values that are the graph's outputs.
     pub(super) outputs: Vec<usize>,
     pub(super) lifetimes: Lifetimes,
@@ -40,7 +41,8 @@ pub struct ValueInfo<'p> {
 pub struct NodeInfo<'p> {
     /// The node.
     pub node: &'p Node,
-    /// The node's inputs, without those that it leaves out.
+    /// The node's inputs, without those that it leaves out. The values that a branch or a loop takes from around it
+    /// come after them.
     pub inputs: Vec<ValueInfo<'p>>,
     /// The node's outputs.
     pub outputs: Vec<ValueInfo<'p>>,
@@ -75,25 +77,52 @@ impl<'a> Program<'a> {
     ) -> Result<Self> {
         graph.check()?;
         graph.require_activations()?;
-        let mut values = bind_inputs(graph, parameters, inputs)?;
-        check_inputs(&values, memory)?;
-        let mut by_name: HashMap<&str, usize> =
-            graph.inputs.iter().enumerate().map(|(id, input)| (input.name.as_str(), id)).collect();
+        let given = bind_inputs(graph, parameters, inputs)?;
+        check_inputs(&given, memory)?;
+        let names = graph.inputs.iter().map(|input| input.name.as_str());
+        let given = names.zip(given.into_iter().map(|(_, info)| info)).collect();
+        let program = Self::assemble(graph, parameters, given, memory)?;
+        check_outputs(graph, &program.outputs, &program.values)?;
+        Ok(program)
+    }
+
+    /// Lowers the nodes of a graph that was checked. `given` are the values that exist before: those of the graph's
+    /// inputs, and those from around a graph within a node.
+    pub(super) fn assemble(
+        graph: &'a Graph,
+        parameters: &'a dyn Parameters,
+        given: Vec<(&'a str, Info)>,
+        memory: u64,
+    ) -> Result<Self> {
+        let mut by_name: HashMap<&'a str, usize> =
+            given.iter().enumerate().map(|(id, (name, _))| (*name, id)).collect();
+        let mut values: Vec<(String, Info)> =
+            given.into_iter().map(|(name, info)| (name.to_owned(), info)).collect();
         let mut steps = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
-            let step = Step::new(node, &by_name, values.len(), |ids| {
-                let infos: Vec<Option<&Info>> = ids.iter().map(|id| Some(&values.get((*id)?)?.1)).collect();
-                lower(node, &infos, parameters)
-            })?;
+            let scope = Scope { by_name: &by_name, values: &values, parameters, memory };
+            let step = match control::lower(node, &scope, values.len())? {
+                Some(step) => step,
+                None => Step::new(node, &by_name, values.len(), |ids| {
+                    let infos: Vec<Option<&Info>> =
+                        ids.iter().map(|id| Some(&values.get((*id)?)?.1)).collect();
+                    lower(node, &infos, parameters)
+                })?,
+            };
             let made = node.outputs.iter().map(String::as_str).zip(step.outputs.iter().copied());
             by_name.extend(made.filter(|(name, _)| !name.is_empty()));
             values.extend(node.outputs.iter().cloned().zip(step.lowered.outputs.iter().cloned()));
             steps.push(step);
         }
-        let outputs = find_outputs(graph, &by_name, &values)?;
+        let outputs = find_outputs(graph, &by_name, values.len())?;
         let lifetimes = Lifetimes::new(&steps, &outputs, values.len());
         let peak = peak(graph, &steps, &values, &lifetimes, memory)?;
         Ok(Program { graph, parameters, values, steps, outputs, lifetimes, peak })
+    }
+
+    /// Returns shape and kind of what the graph makes.
+    pub(super) fn made(&self) -> Result<Vec<Info>> {
+        self.outputs.iter().map(|id| self.info(*id).cloned()).collect()
     }
 
     /// Returns the graph's inputs, in its order.
@@ -136,7 +165,7 @@ impl<'a> Program<'a> {
         self.values.get(id).map(|(_, info)| info).ok_or_else(|| no_such("value", id))
     }
 
-    pub(super) fn step(&self, node: usize) -> Result<(&Node, &Step)> {
+    pub(super) fn step(&self, node: usize) -> Result<(&Node, &Step<'_>)> {
         self.graph.nodes.get(node).zip(self.steps.get(node)).ok_or_else(|| no_such("node", node))
     }
 
@@ -154,23 +183,22 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Finds the graph's outputs among the values, and checks the shapes that it states for them.
-fn find_outputs(
-    graph: &Graph,
-    by_name: &HashMap<&str, usize>,
-    values: &[(String, Info)],
-) -> Result<Vec<usize>> {
-    let mut ids = Vec::with_capacity(graph.outputs.len());
-    for output in &graph.outputs {
-        let found = by_name.get(output.name.as_str()).and_then(|id| Some((*id, values.get(*id)?)));
-        let (id, (_, info)) = found.ok_or_else(|| no_such("value", values.len()))?;
+/// Finds the graph's outputs among the values.
+fn find_outputs(graph: &Graph, by_name: &HashMap<&str, usize>, count: usize) -> Result<Vec<usize>> {
+    let found = |output: &Value| by_name.get(output.name.as_str()).copied();
+    graph.outputs.iter().map(|output| found(output).ok_or_else(|| no_such("value", count))).collect()
+}
+
+/// Checks the shapes that the graph states for its outputs.
+fn check_outputs(graph: &Graph, ids: &[usize], values: &[(String, Info)]) -> Result<()> {
+    for (output, id) in graph.outputs.iter().zip(ids) {
+        let (_, info) = values.get(*id).ok_or_else(|| no_such("value", *id))?;
         if !fits(&output.shape, &info.shape) {
             return Err(Error::corrupt("an output has a different shape than the graph states")
                 .field(&output.name)
                 .found(show(&info.shape))
                 .expected(show_stated(&output.shape)));
         }
-        ids.push(id);
     }
-    Ok(ids)
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! Bounds rounding errors.
 
 use super::build::Program;
-use super::propagate;
+use super::control::Control;
+use super::enclosed;
+use super::propagate::{self, Bounded, Fetch};
 use super::run::{Device, check, indices};
 use super::step::Step;
 use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Reduction, Softmax, Update};
-use crate::lower::{Call, Load, Task};
+use crate::lower::{Call, Info, Load, Task};
 use crate::value::Value;
 use crate::{Arithmetic, Array, Cpu, Element};
 use ckpt_api::{Error, Result};
@@ -45,6 +47,12 @@ impl Program<'_> {
     fn measure(&self, step: &Step, inputs: &[Value]) -> Result<Option<Magnitude>> {
         for (id, value) in step.inputs.iter().flatten().zip(inputs) {
             check(value, self.info(*id)?)?;
+        }
+        if let Some(control) = &step.control {
+            let load = |load: &Load| Ok((self.fetch_load(load)?, None));
+            return Ok(self
+                .largest_error(control, step, inputs, &load)?
+                .map(|error| Magnitude { sums: vec![error / 2.0; largest_output(step)], summands: 1 }));
         }
         if step.lowered.outputs.iter().any(|info| info.numbers == crate::Numbers::Integer) {
             return Ok(None);
@@ -90,7 +98,7 @@ impl Program<'_> {
     /// As [`Program::run_node`].
     pub fn tensor_error(&self, node: usize, inputs: &[Value], errors: &Program) -> Result<Option<Vec<f64>>> {
         let (found, step) = self.step(node)?;
-        if !propagate::is_needed(&step.lowered) {
+        if step.control.is_none() && !propagate::is_needed(&step.lowered) {
             return Ok(None);
         }
         let load = |load: &Load| {
@@ -101,9 +109,32 @@ impl Program<'_> {
             let units = |error: Vec<f64>| error.into_iter().map(|error| error.abs() / UNIT).collect();
             Ok((self.fetch_load(load)?, error.map(units)))
         };
+        if let Some(control) = &step.control {
+            let error = self.largest_error(control, step, inputs, &load);
+            let error = error.map_err(|error| error.field(&found.name))?.unwrap_or(0.0);
+            return Ok(Some(vec![error * UNIT; largest_output(step)]));
+        }
         let made = propagate::errors(&step.lowered, &present(step, inputs)?, &load);
         let made = made.map_err(|error| error.field(&found.name))?;
         Ok(Some(made.into_iter().map(|error| error * UNIT).collect()))
+    }
+
+    /// Returns the largest bound on the errors of a node with graphs of its own; `None` if its results are exact. One
+    /// bound is that of all outputs.
+    fn largest_error(
+        &self,
+        control: &Control,
+        step: &Step,
+        inputs: &[Value],
+        load: Fetch,
+    ) -> Result<Option<f64>> {
+        let given =
+            present(step, inputs)?.into_iter().map(|input| input.map(Bounded::exact)).collect::<Vec<_>>();
+        let made = enclosed::errors(control, step, &given, load, &mut 0)?;
+        let largest = made.iter().flat_map(|made| &made.error).fold(0.0, |most: f64, error| {
+            if error.is_nan() || most.is_nan() { f64::NAN } else { most.max(*error) }
+        });
+        Ok((largest != 0.0).then_some(largest))
     }
 
     /// Follows the errors through a node's kernels: one summand of half the error gives the same bound.
@@ -170,6 +201,11 @@ impl Program<'_> {
         let sums = made.first().map(|value| value.array.to_f64());
         sums.ok_or_else(|| Error::unsupported("a node without outputs has no magnitude"))
     }
+}
+
+/// The number of elements of a node's largest output.
+fn largest_output(step: &Step) -> usize {
+    step.lowered.outputs.iter().map(Info::len).max().unwrap_or(0)
 }
 
 /// The values of a node's inputs in binary64, as its kernels take them; `None` for one that is left out.

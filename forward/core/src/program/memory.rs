@@ -1,5 +1,6 @@
 //! The lifetime of values on the device, and the memory that they take.
 
+use super::control::Control;
 use super::step::Step;
 use crate::lower::{Info, Task};
 use ckpt_api::{Error, Graph, Result};
@@ -82,7 +83,8 @@ pub(super) fn peak(
             Task::Kernel(_) => 0,
             Task::Reference(call) => bytes(call.scratch()),
         });
-        let now = loads.chain(temporaries).chain(scratch).fold(held, u64::saturating_add);
+        let within = step.control.iter().map(Control::peak);
+        let now = loads.chain(temporaries).chain(scratch).chain(within).fold(held, u64::saturating_add);
         if now > memory {
             return Err(too_much(now, memory).field(&node.name));
         }

@@ -1,6 +1,8 @@
 //! Graphs whose shapes are known, lowered to kernels and ready to run.
 
 mod build;
+mod control;
+mod enclosed;
 mod magnitude;
 mod memory;
 mod propagate;

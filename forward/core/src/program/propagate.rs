@@ -12,13 +12,22 @@ use ckpt_api::{Error, Result};
 
 /// A value in binary64, and a bound on its error in a coarser arithmetic, in units of that arithmetic's unit roundoff.
 #[derive(Clone)]
-struct Bounded {
-    value: Array,
-    error: Vec<f64>,
+pub(super) struct Bounded {
+    pub(super) value: Array,
+    pub(super) error: Vec<f64>,
 }
 
 impl Bounded {
-    fn exact(value: Array) -> Self {
+    /// Adds the elements of another value of the same type.
+    pub(super) fn append(&mut self, other: Bounded) {
+        match (&mut self.value, other.value) {
+            (Array::I32(own), Array::I32(more)) => own.extend(more),
+            (own, more) => *own = Array::F64([own.to_f64(), more.to_f64()].concat()),
+        }
+        self.error.extend(other.error);
+    }
+
+    pub(super) fn exact(value: Array) -> Self {
         Bounded { error: vec![0.0; value.len()], value }
     }
 
@@ -64,18 +73,31 @@ pub(super) type Fetch<'f> = &'f dyn Fn(&Load) -> Result<(Array, Option<Vec<f64>>
 /// # Errors
 /// Those of the kernels, and of `load`.
 pub(super) fn errors(lowered: &Lowered, inputs: &[Option<Array>], load: Fetch) -> Result<Vec<f64>> {
+    let inputs = inputs.iter().map(|input| input.clone().map(Bounded::exact)).collect();
+    let made = follow(lowered, inputs, load)?;
+    made.into_iter().next().map(|output| output.error).ok_or_else(no_operand)
+}
+
+/// Returns a node's outputs with bounds on their errors, where its inputs have errors.
+///
+/// # Errors
+/// Those of the kernels, and of `load`.
+pub(super) fn follow(lowered: &Lowered, inputs: Vec<Option<Bounded>>, load: Fetch) -> Result<Vec<Bounded>> {
     let zeros = |info: &Info| {
         let element = if info.numbers == value::Numbers::Integer { Element::I32 } else { Element::F64 };
         Bounded::exact(Array::zeros(element, info.len()))
     };
     let mut held = Held {
-        inputs: inputs.iter().map(|input| input.clone().map(Bounded::exact)).collect(),
+        inputs,
         loads: lowered.loads.iter().map(|from| loaded(from, load)).collect::<Result<_>>()?,
         temporaries: lowered.temporaries.iter().map(zeros).collect(),
         outputs: lowered.outputs.iter().map(zeros).collect(),
     };
     for call in &lowered.calls {
-        let Task::Kernel(kernel) = &call.task else { return Err(no_operand()) };
+        let Task::Kernel(kernel) = &call.task else {
+            return Err(Error::unsupported("no error bound is known for an operator that a codec defines")
+                .help("set a tolerance to use instead of the computed bound"));
+        };
         let operands = call.operands.iter().map(|operand| held.get(*operand)).collect::<Result<Vec<_>>>()?;
         let before = held.get(call.output)?;
         let value = compute(kernel, &operands.iter().map(|o| &o.value).collect::<Vec<_>>(), &before.value)?;
@@ -85,7 +107,7 @@ pub(super) fn errors(lowered: &Lowered, inputs: &[Option<Array>], load: Fetch) -
         };
         *held.slot(call.output)? = Bounded { value, error };
     }
-    held.outputs.into_iter().next().map(|output| output.error).ok_or_else(no_operand)
+    Ok(held.outputs)
 }
 
 /// A constant that binary32 does not hold is rounded.

@@ -1,7 +1,9 @@
 //! Runs a program on a backend.
 
 use super::build::Program;
+use super::control;
 use super::step::{Step, no_such};
+use crate::kernel::{Copy, Kernel, View};
 use crate::lower::{IndexCheck, Info, Load, Negative, Operand, Task, show};
 use crate::value::{Numbers, Value};
 use crate::{Array, Backend, BufferId};
@@ -38,23 +40,23 @@ impl Observer for () {
 
 /// The buffers of the values that are on the device, by the values' indices. Values that are the same elements share one.
 #[derive(Default)]
-struct Held {
+pub(super) struct Held {
     buffers: HashMap<usize, BufferId>,
     uses: HashMap<BufferId, usize>,
 }
 
 impl Held {
-    fn get(&self, id: usize) -> Result<BufferId> {
+    pub(super) fn get(&self, id: usize) -> Result<BufferId> {
         self.buffers.get(&id).copied().ok_or_else(|| no_such("value", id))
     }
 
-    fn insert(&mut self, id: usize, buffer: BufferId) {
+    pub(super) fn insert(&mut self, id: usize, buffer: BufferId) {
         self.buffers.insert(id, buffer);
         *self.uses.entry(buffer).or_default() += 1;
     }
 
     /// Removes a value, and returns its buffer if no other value has it.
-    fn remove(&mut self, id: usize) -> Option<BufferId> {
+    pub(super) fn remove(&mut self, id: usize) -> Option<BufferId> {
         let buffer = self.buffers.remove(&id)?;
         let uses = self.uses.get_mut(&buffer)?;
         *uses -= 1;
@@ -165,7 +167,7 @@ impl Program<'_> {
 
     /// Runs a node's kernels on the buffers of `held`, and adds its outputs to them. `given` are the graph's inputs,
     /// if the host has them.
-    fn run_step(
+    pub(super) fn run_step(
         &self,
         device: &mut Device,
         step: &Step,
@@ -173,6 +175,9 @@ impl Program<'_> {
         given: &[&Value],
         fetch: Fetch,
     ) -> Result<()> {
+        if let Some(control) = &step.control {
+            return self.run_control(control, step, device, held);
+        }
         if let Some(id) = step.repeats(|id| self.info(id).ok()) {
             let buffer = held.get(id)?;
             step.outputs.iter().for_each(|output| held.insert(*output, buffer));
@@ -321,21 +326,23 @@ pub(super) fn indices(array: &Array, check: &IndexCheck) -> Result<Option<Array>
 pub(super) struct Device<'b> {
     backend: &'b mut dyn Backend,
     used: BTreeSet<BufferId>,
+    /// Iterations of loops so far.
+    iterations: u64,
 }
 
 impl<'b> Device<'b> {
     pub(super) fn new(backend: &'b mut dyn Backend) -> Self {
-        Device { backend, used: BTreeSet::new() }
+        Device { backend, used: BTreeSet::new(), iterations: 0 }
     }
 
-    fn upload(&mut self, array: Array) -> Result<BufferId> {
+    pub(super) fn upload(&mut self, array: Array) -> Result<BufferId> {
         let array = array.into_real(self.backend.arithmetic().element());
         let buffer = self.backend.upload_owned(array)?;
         self.used.insert(buffer);
         Ok(buffer)
     }
 
-    fn zeros_like(&mut self, infos: &[Info]) -> Result<Vec<BufferId>> {
+    pub(super) fn zeros_like(&mut self, infos: &[Info]) -> Result<Vec<BufferId>> {
         let mut buffers = Vec::with_capacity(infos.len());
         for info in infos {
             let element = info.numbers.element(self.backend.arithmetic());
@@ -346,7 +353,42 @@ impl<'b> Device<'b> {
         Ok(buffers)
     }
 
-    fn free(&mut self, buffer: BufferId) {
+    /// Returns the only element of a buffer of integers.
+    pub(super) fn integer(&mut self, buffer: BufferId) -> Result<i32> {
+        match self.backend.download(buffer)? {
+            Array::I32(values) if values.len() == 1 => Ok(values.first().copied().unwrap_or(0)),
+            other => Err(Error::corrupt("a branch or a loop needs one integer")
+                .found(format!("{:?}", other.element()))),
+        }
+    }
+
+    /// Copies a value to a buffer of its own.
+    pub(super) fn copied(&mut self, from: BufferId, info: &Info) -> Result<BufferId> {
+        let made = self.zeros_like(std::slice::from_ref(info))?;
+        let to = made.first().copied().ok_or_else(|| no_such("value", 0))?;
+        self.copy(from, to, info.len(), 0)?;
+        Ok(to)
+    }
+
+    /// Copies a value to its place among those that are stacked.
+    pub(super) fn place(&mut self, part: BufferId, whole: BufferId, info: &Info, at: u64) -> Result<()> {
+        let len: usize = info.shape.iter().skip(1).product();
+        let offset = usize::try_from(at).ok().and_then(|at| at.checked_mul(len));
+        self.copy(part, whole, len, offset.ok_or_else(|| no_such("value", len))?)
+    }
+
+    fn copy(&mut self, from: BufferId, to: BufferId, len: usize, offset: usize) -> Result<()> {
+        let view = |offset: usize| View { offset, strides: vec![1] };
+        let kernel = Copy { shape: vec![len], from: view(0), to: view(offset) };
+        self.backend.run(&Kernel::Copy(kernel), &[from], to)
+    }
+
+    /// Counts an iteration of a loop.
+    pub(super) fn begin_iteration(&mut self) -> Result<()> {
+        control::count_iteration(&mut self.iterations)
+    }
+
+    pub(super) fn free(&mut self, buffer: BufferId) {
         self.used.remove(&buffer);
         self.backend.free(buffer);
     }

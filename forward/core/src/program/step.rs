@@ -1,18 +1,22 @@
 //! One node of a program.
 
+use super::control::Control;
 use crate::Kernel;
 use crate::lower::{Info, Lowered, Operand, Task};
 use ckpt_api::{Error, Node, Result};
 use std::collections::HashMap;
 
 /// A node, lowered, with its inputs and outputs as indices of the program's values.
-pub(super) struct Step {
+pub(super) struct Step<'a> {
+    /// Of a node with graphs of its own, also the values that these take from around them.
     pub(super) inputs: Vec<Option<usize>>,
     pub(super) outputs: Vec<usize>,
     pub(super) lowered: Lowered,
+    /// The graphs of a branch or a loop, which has no kernels.
+    pub(super) control: Option<Control<'a>>,
 }
 
-impl Step {
+impl Step<'_> {
     /// Lowers a node, whose outputs are the values from `next` on.
     ///
     /// # Errors
@@ -34,7 +38,7 @@ impl Step {
                 .expected(lowered.outputs.len().to_string()));
         }
         let outputs = (next..).take(node.outputs.len()).collect();
-        Ok(Step { inputs, outputs, lowered })
+        Ok(Step { inputs, outputs, lowered, control: None })
     }
 
     /// Returns the input whose elements are the only output, in their order: of a reshape, for example. `info` describes

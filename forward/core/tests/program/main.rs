@@ -2,6 +2,7 @@
 
 mod anything;
 mod channels;
+mod control;
 mod elementwise;
 mod errors;
 mod integer;

@@ -45,18 +45,13 @@ impl<'a> Reader<'a> {
     }
 
     fn constant(&self, node: &Node) -> Read<Known> {
-        let name = node.outputs.first().map_or("", String::as_str);
-        if let Some(id) = self.listed(name) {
-            return Ok(Known::Tensor(id));
-        }
         if let Some(tensor) = node.tensor("value") {
-            return match super::pieces::numbers(self.file(), tensor) {
-                Some((super::pieces::Numbers::Ints(ints), shape)) => {
-                    Ok(Known::Ints(ints.into_iter().map(Length::Known).collect(), shape))
-                }
-                Some((super::pieces::Numbers::Floats(floats), shape)) => Ok(Known::Floats(floats, shape)),
-                None => Err("has a tensor that is neither a weight nor a few numbers".to_owned()),
-            };
+            if let Some(id) = self.listed(tensor) {
+                return Ok(Known::Tensor(id));
+            }
+            let numbers = super::pieces::numbers(self.file(), tensor);
+            let known = numbers.map(|(numbers, shape)| Known::of(numbers, shape));
+            return known.ok_or_else(|| "has a tensor that is neither a weight nor a few numbers".to_owned());
         }
         let len = |count: usize| vec![count as u64];
         if let Some(value) = node.float("value_float") {

@@ -4,6 +4,7 @@
 //! shapes that leads to them, are computed here. A shape may depend on a free axis (the batch): what remains of it is
 //! an entry −1 or 0.
 
+mod control;
 mod filled;
 mod fold;
 mod integers;
@@ -19,6 +20,7 @@ mod values;
 mod windows;
 
 use crate::format::message::{Graph as Stored, Model, Node as StoredNode};
+use crate::read::Ids;
 use ckpt_api::{Error, File, Graph, Result, Tensor};
 use std::collections::HashSet;
 use values::Reader;
@@ -66,6 +68,7 @@ pub(super) fn read(
     file: &File,
     tensors: &mut [Tensor],
     reordered: &HashSet<&str>,
+    ids: &Ids,
 ) -> std::result::Result<Graph, String> {
     let opset = model.opset().unwrap_or(0);
     if opset < OLDEST {
@@ -74,13 +77,8 @@ pub(super) fn read(
     if model.functions > 0 {
         return Err("it defines functions of its own".to_owned());
     }
-    let mut reader = Reader::new(graph, file, opset, tensors, reordered)?;
-    for node in &graph.nodes {
-        if !matches!(node.domain.as_str(), "" | "ai.onnx") {
-            return Err(format!("operator {} of '{}' ({}) is not ONNX's", node.op, node.domain, shown(node)));
-        }
-        reader.node(node).map_err(|reason| format!("operator {} ({}) {reason}", node.op, shown(node)))?;
-    }
+    let mut reader = Reader::new(graph, file, opset, tensors, reordered, ids)?;
+    reader.all_nodes(graph)?;
     reader.finish()
 }
 

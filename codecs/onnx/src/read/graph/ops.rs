@@ -96,6 +96,8 @@ impl<'a> Reader<'a> {
             "CumSum" => self.cum_sum(node),
             "Trilu" => self.trilu(node),
             "TopK" => self.top_k(node),
+            "If" => self.choice(node),
+            "Loop" => self.repeated(node),
             "LSTM" | "GRU" | "RNN" => self.recurrent(node),
             "QuantizeLinear" => self.quantize(node),
             "DequantizeLinear" => self.dequantize(node),

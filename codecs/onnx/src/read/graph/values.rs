@@ -8,6 +8,7 @@ use crate::format::message::{
     Value as StoredValue,
 };
 use crate::format::names::Names;
+use crate::read::Ids;
 use ckpt_api::{Attribute, Axis, DType, File, Graph, Node, Op, Tensor, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -30,6 +31,25 @@ pub(super) enum Known {
     Floats(Vec<f64>, Vec<u64>),
     /// One number, an integer or not, at every place of a shape that may have free axes.
     Filled { value: f64, is_int: bool, shape: Vec<Length> },
+}
+
+impl Known {
+    pub(super) fn of(numbers: Numbers, shape: Vec<u64>) -> Self {
+        match numbers {
+            Numbers::Ints(ints) => Known::Ints(ints.into_iter().map(Length::Known).collect(), shape),
+            Numbers::Floats(floats) => Known::Floats(floats, shape),
+        }
+    }
+}
+
+/// What is put aside while a graph within a node is read.
+pub(super) struct Outer<'a> {
+    graph: &'a Stored,
+    nodes: Vec<Node>,
+    makers: HashMap<String, usize>,
+    /// Constants that were emitted before.
+    noted: usize,
+    conditions: HashMap<(usize, usize), String>,
 }
 
 pub(super) struct Reader<'a> {
@@ -60,15 +80,23 @@ pub(super) struct Reader<'a> {
     pub(super) conditions: HashMap<(usize, usize), String>,
     /// How often nodes and outputs take each value.
     uses: HashMap<&'a str, usize>,
-    /// Initializers, and tensors in `Constant` nodes, by name.
-    stored: HashMap<&'a str, &'a StoredTensor>,
-    /// Tensors of the checkpoint by name.
-    listed: HashMap<String, usize>,
+    /// Names of initializers.
+    pub(super) initializers: HashSet<&'a str>,
+    /// The tensors of the model, by their ids in the checkpoint.
+    stored: HashMap<usize, &'a StoredTensor>,
+    /// The ids of tensors.
+    pub(super) ids: &'a Ids,
+    /// The values that a node can take now.
+    pub(super) visible: HashSet<&'a str>,
+    /// How many graphs the one that is read is within.
+    pub(super) level: usize,
     /// Names of nodes, and of values, that are taken.
     names: Names,
     values: Names,
     /// The value of each constant that was emitted.
     constants: HashMap<String, String>,
+    /// The keys of `constants`, in the order in which they came.
+    noted: Vec<String>,
     /// Node that makes each value that is emitted.
     pub(super) makers: HashMap<String, usize>,
     pub(super) nodes: Vec<Node>,
@@ -81,6 +109,7 @@ impl<'a> Reader<'a> {
         opset: i64,
         tensors: &'a mut [Tensor],
         reordered: &'a HashSet<&'a str>,
+        ids: &'a Ids,
     ) -> Read<Self> {
         let mut reader = Reader {
             opset,
@@ -102,44 +131,140 @@ impl<'a> Reader<'a> {
             room: MOST_NUMBERS,
             origins: HashMap::new(),
             conditions: HashMap::new(),
-            outputs: graph.outputs.iter().map(|output| output.name.as_str()).collect(),
+            outputs: graph
+                .levels()
+                .flat_map(|level| &level.outputs)
+                .map(|output| output.name.as_str())
+                .collect(),
             uses: HashMap::new(),
-            stored: crate::read::tensors(graph).map(|(stored, name)| (name, stored)).collect(),
-            listed: HashMap::new(),
+            initializers: HashSet::new(),
+            stored: crate::read::tensors(graph)
+                .into_iter()
+                .filter_map(|(stored, _)| Some((*ids.get(&stored.span.start)?, stored)))
+                .collect(),
+            ids,
+            visible: HashSet::new(),
+            level: 0,
             names: Names::default(),
             values: Names::default(),
             constants: HashMap::new(),
+            noted: Vec::new(),
             makers: HashMap::new(),
             nodes: Vec::with_capacity(graph.nodes.len()),
             tensors,
         };
-        for name in graph
-            .nodes
-            .iter()
-            .flat_map(|node| &node.inputs)
-            .chain(graph.outputs.iter().map(|output| &output.name))
-        {
+        let levels = || graph.levels().flat_map(|level| &level.nodes);
+        let outputs = graph.levels().flat_map(|level| &level.outputs).map(|output| &output.name);
+        for name in levels().flat_map(|node| &node.inputs).chain(outputs) {
             *reader.uses.entry(name).or_default() += 1;
         }
-        reader.listed =
-            reader.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.clone(), id)).collect();
-        for tensor in &graph.initializers {
-            if let Some(id) = reader.listed.get(&tensor.name) {
-                reader.known.insert(&tensor.name, Known::Tensor(*id));
-            }
-        }
-        for value in graph.values.iter().chain(&graph.outputs) {
-            reader.declare(value, false);
-        }
+        reader.begin(graph)?;
         for input in &graph.inputs {
-            if !reader.stored.contains_key(input.name.as_str()) {
-                reader.known.insert(&input.name, Known::Computed);
-                reader.declare(input, true);
+            if !reader.initializers.contains(input.name.as_str()) {
+                reader.take_input(input, true)?;
                 reader.values.take(&input.name);
             }
         }
-        graph.nodes.iter().flat_map(|node| &node.outputs).for_each(|name| reader.values.take(name));
+        levels().flat_map(|node| &node.outputs).for_each(|name| reader.values.take(name));
+        let inputs = graph.levels().flat_map(|level| &level.inputs);
+        inputs.for_each(|input| reader.values.take(&input.name));
         Ok(reader)
+    }
+
+    /// Notes the initializers of a graph, and the shapes that it states.
+    pub(super) fn begin(&mut self, graph: &'a Stored) -> Read<()> {
+        for tensor in &graph.initializers {
+            self.see(&tensor.name)?;
+            self.initializers.insert(&tensor.name);
+            if let Some(id) = self.ids.get(&tensor.span.start) {
+                self.known.insert(&tensor.name, Known::Tensor(*id));
+            } else if self.level > 0 {
+                let numbers = pieces::numbers(self.file, tensor);
+                let known = numbers.map(|(numbers, shape)| Known::of(numbers, shape));
+                let lacks = || format!("has an initializer '{}' that is not supported", tensor.name);
+                self.known.insert(&tensor.name, known.ok_or_else(lacks)?);
+            }
+        }
+        graph.values.iter().chain(&graph.outputs).for_each(|value| self.declare(value, false));
+        Ok(())
+    }
+
+    /// Notes what a graph takes.
+    pub(super) fn take_input(&mut self, input: &'a StoredValue, is_outer: bool) -> Read<()> {
+        self.see(&input.name)?;
+        self.known.insert(&input.name, Known::Computed);
+        self.declare(input, is_outer);
+        Ok(())
+    }
+
+    /// Notes a value that nodes can take from now on.
+    pub(super) fn see(&mut self, name: &'a str) -> Read<()> {
+        match self.visible.insert(name) {
+            true => Ok(()),
+            false => Err(format!("makes the value '{}', which already exists", name.escape_debug())),
+        }
+    }
+
+    /// Forgets a value of a graph within a node.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.visible.remove(name);
+        self.known.remove(name);
+        self.shapes.remove(name);
+        self.dtypes.remove(name);
+        self.initializers.remove(name);
+        self.constants.remove(name);
+    }
+
+    /// Reads another graph from now on, which is within a node; returns what `leave` takes.
+    pub(super) fn enter(&mut self, graph: &'a Stored) -> Outer<'a> {
+        self.level += 1;
+        Outer {
+            graph: std::mem::replace(&mut self.graph, graph),
+            nodes: std::mem::take(&mut self.nodes),
+            makers: std::mem::take(&mut self.makers),
+            noted: self.noted.len(),
+            conditions: std::mem::take(&mut self.conditions),
+        }
+    }
+
+    /// Reads the outer graph on, and returns the nodes of the inner one.
+    pub(super) fn leave(&mut self, outer: Outer<'a>) -> Vec<Node> {
+        self.level -= 1;
+        (self.graph, self.makers, self.conditions) = (outer.graph, outer.makers, outer.conditions);
+        for name in self.noted.drain(outer.noted.min(self.noted.len())..) {
+            self.constants.remove(&name);
+        }
+        std::mem::replace(&mut self.nodes, outer.nodes)
+    }
+
+    /// What the graph that is read makes.
+    pub(super) fn results(&mut self) -> Read<Vec<Value>> {
+        let graph = self.graph;
+        let mut outputs = Vec::with_capacity(graph.outputs.len());
+        for output in &graph.outputs {
+            // An output that is an input, a tensor or a number is a node of its own.
+            let made = self.operand(&output.name)?;
+            let name = match self.values.has(&output.name) && made == output.name {
+                true => made,
+                false if self.level > 0 => made,
+                false => {
+                    self.emit_as(
+                        &output.name,
+                        Op::Identity,
+                        vec![made],
+                        vec![output.name.clone()],
+                        Attributes::new(),
+                    );
+                    output.name.clone()
+                }
+            };
+            let shape = self.shape(&output.name).or_else(|| self.shape(&name));
+            outputs.push(match self.level {
+                0 => interface(output, name, shape)?,
+                _ => interface(output, name, Some(shape.unwrap_or_default()))?,
+            });
+        }
+        Ok(outputs)
     }
 
     /// Notes the stated shape of a value; an input's free axes are known by themselves.
@@ -174,27 +299,8 @@ impl<'a> Reader<'a> {
     /// The finished graph.
     pub(super) fn finish(mut self) -> Read<Graph> {
         let graph = self.graph;
-        let mut outputs = Vec::with_capacity(graph.outputs.len());
-        for output in &graph.outputs {
-            // An output that is an input, a tensor or a number is a node of its own.
-            let made = self.operand(&output.name)?;
-            let name = match self.values.has(&output.name) && made == output.name {
-                true => made,
-                false => {
-                    self.emit_as(
-                        &output.name,
-                        Op::Identity,
-                        vec![made],
-                        vec![output.name.clone()],
-                        Attributes::new(),
-                    );
-                    output.name.clone()
-                }
-            };
-            let shape = self.shape(&output.name).or_else(|| self.shape(&name));
-            outputs.push(interface(output, name, shape)?);
-        }
-        let inputs = graph.inputs.iter().filter(|input| !self.stored.contains_key(input.name.as_str()));
+        let outputs = self.results()?;
+        let inputs = graph.inputs.iter().filter(|input| !self.initializers.contains(input.name.as_str()));
         let inputs = inputs.map(|input| interface(input, input.name.clone(), None)).collect::<Read<_>>()?;
         Ok(Graph { name: graph.name.clone(), inputs, outputs, nodes: self.nodes })
     }
@@ -226,8 +332,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The tensor of a `Constant` node that the checkpoint lists.
-    pub(super) fn listed(&self, name: &str) -> Option<usize> {
-        self.listed.get(name).copied()
+    pub(super) fn listed(&self, stored: &StoredTensor) -> Option<usize> {
+        self.ids.get(&stored.span.start).copied()
     }
 
     /// The integers of a value that is known, or of a small tensor.
@@ -256,7 +362,7 @@ impl<'a> Reader<'a> {
 
     /// A tensor of the checkpoint as the model stores it.
     fn stored(&self, id: usize) -> Option<&'a StoredTensor> {
-        self.stored.get(self.tensors.get(id)?.name.as_str()).copied()
+        self.stored.get(&id).copied()
     }
 
     pub(super) fn file(&self) -> &'a File {
@@ -370,6 +476,7 @@ impl<'a> Reader<'a> {
         node.outputs = vec![value.clone()];
         self.push(name, node);
         self.constants.insert(name.to_owned(), value.clone());
+        self.noted.push(name.to_owned());
         let shape = self.shape(name);
         self.set_shape(&value, shape);
         Ok(value)
@@ -429,7 +536,7 @@ impl<'a> Reader<'a> {
 }
 
 /// What a graph takes or makes. `shape` has the lengths that are known where the model states none.
-fn interface(value: &StoredValue, name: String, shape: Option<Vec<Length>>) -> Read<Value> {
+pub(super) fn interface(value: &StoredValue, name: String, shape: Option<Vec<Length>>) -> Read<Value> {
     let shape: Vec<Option<u64>> = match (&value.shape, shape) {
         (Some(stated), _) => {
             let known = |dimension: &Dimension| match dimension {
@@ -516,7 +623,14 @@ impl StoredNode {
         }
     }
 
-    pub(super) fn tensor(&self, name: &str) -> Option<&crate::format::message::Tensor> {
+    pub(super) fn graph(&self, name: &str) -> Option<&Stored> {
+        match self.attribute(name)? {
+            StoredAttribute::Graph(graph) => Some(graph),
+            _ => None,
+        }
+    }
+
+    pub(super) fn tensor(&self, name: &str) -> Option<&StoredTensor> {
         match self.attribute(name)? {
             StoredAttribute::Tensor(tensor) => Some(tensor),
             _ => None,

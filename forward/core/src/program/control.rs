@@ -1,0 +1,394 @@
+//! Branches and loops: their graphs are lowered once, for the shapes that the node takes, and run by the host.
+
+use super::build::Program;
+use super::run::{Device, Held};
+use super::step::{Step, no_such};
+use crate::lower::{Info, Lowered, show};
+use crate::value::{Numbers, Parameters, count};
+use crate::{Array, BufferId};
+use ckpt_api::{Attribute, Error, Graph, Node, Op, Result};
+use std::collections::HashMap;
+
+/// Limit on the iterations of all loops of a run.
+pub(super) const MAX_ITERATIONS: u64 = 1 << 20;
+
+/// A node that runs graphs of its own.
+pub(super) enum Control<'a> {
+    /// The graph for a truth value that holds, and the one for another.
+    If(Box<[Body<'a>; 2]>),
+    Loop(Box<Repeated<'a>>),
+}
+
+/// The body of a loop.
+pub(super) struct Repeated<'a> {
+    pub(super) body: Body<'a>,
+    /// How many values an iteration hands to the next.
+    pub(super) carried: usize,
+    /// The number of iterations, if it is known.
+    pub(super) trips: Option<usize>,
+}
+
+/// A graph within a node.
+pub(super) struct Body<'a> {
+    pub(super) program: Program<'a>,
+    /// The values from around it, as places among the inputs of the node's step.
+    pub(super) captured: Vec<usize>,
+}
+
+/// What a node can take when it is lowered.
+pub(super) struct Scope<'s, 'a> {
+    pub(super) by_name: &'s HashMap<&'a str, usize>,
+    pub(super) values: &'s [(String, Info)],
+    pub(super) parameters: &'a dyn Parameters,
+    pub(super) memory: u64,
+}
+
+/// Lowers a node that runs graphs of its own; `None` for another one.
+///
+/// # Errors
+/// Naming the node, or one within it.
+pub(super) fn lower<'a>(node: &'a Node, scope: &Scope<'_, 'a>, next: usize) -> Result<Option<Step<'a>>> {
+    let known = |name: &String| scope.by_name.get(name.as_str()).copied();
+    let mut taken = Taken { inputs: node.inputs.iter().map(known).collect(), places: HashMap::new() };
+    let lowered = match node.op {
+        Op::If => choice(node, scope, &mut taken),
+        Op::Loop => repeated(node, scope, &mut taken),
+        _ => return Ok(None),
+    };
+    let (control, outputs) = lowered.map_err(|error| error.field(&node.name))?;
+    if outputs.len() != node.outputs.len() {
+        return Err(Error::corrupt("the layer has a different number of outputs than its graphs")
+            .field(&node.name)
+            .found(node.outputs.len().to_string())
+            .expected(outputs.len().to_string()));
+    }
+    let lowered = Lowered { outputs, ..Lowered::default() };
+    let outputs = (next..).take(node.outputs.len()).collect();
+    Ok(Some(Step { inputs: taken.inputs, outputs, lowered, control: Some(control) }))
+}
+
+/// The values that a node takes: its inputs, then those that its graphs take from around them.
+struct Taken {
+    inputs: Vec<Option<usize>>,
+    places: HashMap<usize, usize>,
+}
+
+fn choice<'a>(node: &'a Node, scope: &Scope<'_, 'a>, taken: &mut Taken) -> Result<(Control<'a>, Vec<Info>)> {
+    allow(node, &["then_branch", "else_branch"], 1)?;
+    truth(taken, scope, 0)?;
+    let mut branch = |name: &str| Body::new(graph(node, name)?, Vec::new(), scope, taken);
+    let branches = [branch("then_branch")?, branch("else_branch")?];
+    let [made, other] = branches.each_ref().map(|branch| branch.program.made());
+    let (made, other) = (made?, other?);
+    if made != other {
+        let shapes =
+            |infos: &[Info]| infos.iter().map(|info| show(&info.shape)).collect::<Vec<_>>().join(", ");
+        return Err(Error::unsupported("the branches make values of different shapes or kinds")
+            .found(format!("{} and {}", shapes(&made), shapes(&other)))
+            .help("the shapes of all values must be known before the graph runs"));
+    }
+    Ok((Control::If(Box::new(branches)), made))
+}
+
+fn repeated<'a>(
+    node: &'a Node,
+    scope: &Scope<'_, 'a>,
+    taken: &mut Taken,
+) -> Result<(Control<'a>, Vec<Info>)> {
+    let body = graph(node, "body")?;
+    let carried = body.inputs.len().checked_sub(2);
+    let carried = carried.filter(|count| node.inputs.len() == count + 2 && body.outputs.len() > *count);
+    let carried = carried.ok_or_else(|| {
+        Error::corrupt("the body of a loop does not take and make what the loop carries").found(format!(
+            "{} of {} inputs",
+            body.inputs.len(),
+            node.inputs.len()
+        ))
+    })?;
+    allow(node, &["body", "trip_count"], carried + 2)?;
+    let trips = trips(node)?;
+    for at in 0..2 {
+        if node.inputs.get(at).is_some_and(|name| !name.is_empty()) {
+            truth(taken, scope, at)?;
+        }
+    }
+    let mut formals = Vec::with_capacity(carried + 2);
+    for input in body.inputs.iter().take(2) {
+        let shape = if input.shape == [Some(1)] { vec![1] } else { Vec::new() };
+        formals.push(Info { shape, numbers: Numbers::Integer });
+    }
+    for at in 2..carried + 2 {
+        formals.push(info(taken, scope, at)?.clone());
+    }
+    let initial = formals.clone();
+    let body_graph = body;
+    let body = Body::new(body, formals, scope, taken)?;
+    let made = body.program.made()?;
+    let [condition, rest @ ..] = &made[..] else {
+        return Err(Error::corrupt("the body of a loop makes nothing"));
+    };
+    one_truth(condition)?;
+    for ((own, before), name) in rest.iter().zip(&initial[2..]).zip(body_graph.outputs.iter().skip(1)) {
+        if own != before {
+            return Err(Error::unsupported(
+                "a loop changes the shape or the kind of a value that it carries",
+            )
+            .found(format!("{} of '{}'", show(&own.shape), name.name))
+            .expected(show(&before.shape))
+            .help("the shapes of all values must be known before the graph runs"));
+        }
+    }
+    let mut outputs = rest.to_vec();
+    for stacked in outputs.iter_mut().skip(carried) {
+        stacked.shape.insert(
+            0,
+            trips.ok_or_else(|| {
+                Error::unsupported("a loop stacks values, and how many is not known before it runs")
+                    .expected("the number of iterations, as attribute 'trip_count'")
+            })?,
+        );
+        if count(&stacked.shape).is_none() {
+            return Err(Error::limit("a value has too many elements").found(show(&stacked.shape)));
+        }
+    }
+    Ok((Control::Loop(Box::new(Repeated { body, carried, trips })), outputs))
+}
+
+/// Returns the number of iterations, where the node states it.
+fn trips(node: &Node) -> Result<Option<usize>> {
+    if !node.attributes.contains_key("trip_count") {
+        return Ok(None);
+    }
+    let stated = node.int("trip_count", 0)?;
+    let has_other = node.inputs.first().is_some_and(|name| !name.is_empty());
+    if stated < 0 || has_other {
+        let expected = if has_other { "no number of iterations among the inputs" } else { "at least 0" };
+        return Err(Attribute::Int(stated).invalid("trip_count", expected));
+    }
+    match usize::try_from(stated) {
+        Ok(trips) if trips as u64 <= MAX_ITERATIONS => Ok(Some(trips)),
+        _ => Err(too_many().found(stated.to_string())),
+    }
+}
+
+fn too_many() -> Error {
+    Error::limit("the loops of the graph take too many iterations")
+        .expected(format!("at most {MAX_ITERATIONS} in a run"))
+}
+
+fn graph<'a>(node: &'a Node, name: &str) -> Result<&'a Graph> {
+    let lacks = || Error::corrupt(format!("the layer lacks its graph '{name}'"));
+    node.graph(name)?.ok_or_else(lacks)
+}
+
+fn allow(node: &Node, attributes: &[&str], inputs: usize) -> Result<()> {
+    let unknown = node.attributes.keys().find(|name| !attributes.contains(&name.as_str()));
+    if let Some(name) = unknown.or_else(|| node.parameters.keys().next()) {
+        return Err(Error::unsupported(format!("{} has an unknown attribute or tensor", node.op))
+            .found(format!("'{name}'"))
+            .expected(attributes.join(", ")));
+    }
+    match node.inputs.len() == inputs {
+        true => Ok(()),
+        false => Err(Error::corrupt("the layer has a different number of inputs than its operator")
+            .found(node.inputs.len().to_string())
+            .expected(inputs.to_string())),
+    }
+}
+
+fn info<'s>(taken: &Taken, scope: &'s Scope, at: usize) -> Result<&'s Info> {
+    let id = taken.inputs.get(at).copied().flatten();
+    let found = id.and_then(|id| scope.values.get(id));
+    found
+        .map(|(_, info)| info)
+        .ok_or_else(|| Error::corrupt("the layer lacks an input").expected(format!("input {at}")))
+}
+
+/// Fails unless an input is one integer.
+fn truth(taken: &Taken, scope: &Scope, at: usize) -> Result<()> {
+    one_truth(info(taken, scope, at)?)
+}
+
+fn one_truth(info: &Info) -> Result<()> {
+    match info.numbers == Numbers::Integer && info.len() == 1 {
+        true => Ok(()),
+        false => Err(Error::corrupt("a branch or a loop needs one truth value or integer")
+            .found(format!("shape {}", show(&info.shape)))),
+    }
+}
+
+impl<'a> Body<'a> {
+    fn new(graph: &'a Graph, formals: Vec<Info>, scope: &Scope<'_, 'a>, taken: &mut Taken) -> Result<Self> {
+        if graph.inputs.len() != formals.len() {
+            return Err(Error::corrupt(
+                "a graph within a layer has a different number of inputs than it gets",
+            )
+            .found(graph.inputs.len().to_string())
+            .expected(formals.len().to_string()));
+        }
+        let mut given: Vec<(&'a str, Info)> =
+            graph.inputs.iter().map(|input| input.name.as_str()).zip(formals).collect();
+        let mut captured = Vec::new();
+        let mut seen: HashMap<&'a str, ()> = HashMap::new();
+        for level in graph.levels() {
+            let taken_by_nodes = level.nodes.iter().flat_map(|node| &node.inputs);
+            for name in taken_by_nodes.chain(level.outputs.iter().map(|output| &output.name)) {
+                let Some(id) = scope.by_name.get(name.as_str()).copied() else { continue };
+                if seen.insert(name.as_str(), ()).is_some() {
+                    continue;
+                }
+                let Some((_, info)) = scope.values.get(id) else { continue };
+                given.push((name.as_str(), info.clone()));
+                captured.push(taken.place(id));
+            }
+        }
+        let program = Program::assemble(graph, scope.parameters, given, scope.memory)?;
+        Ok(Body { program, captured })
+    }
+
+    /// Runs the graph on the buffers of its inputs and of its node's inputs; the results are buffers of their own.
+    fn run(
+        &self,
+        device: &mut Device,
+        formals: &[BufferId],
+        operands: &[Option<BufferId>],
+    ) -> Result<Vec<BufferId>> {
+        let around = |at: &usize| operands.get(*at).copied().flatten().ok_or_else(|| no_such("input", *at));
+        let captured = self.captured.iter().map(around).collect::<Result<Vec<_>>>()?;
+        self.program.run_within(device, &[formals, &captured].concat())
+    }
+}
+
+impl Taken {
+    /// The place of a value among the node's inputs, which gets one if it has none.
+    fn place(&mut self, id: usize) -> usize {
+        *self.places.entry(id).or_insert_with(|| {
+            self.inputs.push(Some(id));
+            self.inputs.len() - 1
+        })
+    }
+}
+
+impl Control<'_> {
+    /// Returns the most bytes that the graphs take while the node runs, besides the node's inputs and outputs.
+    pub(super) fn peak(&self) -> u64 {
+        match self {
+            Control::If(branches) => {
+                branches.iter().map(|branch| branch.program.peak_bytes()).max().unwrap_or(0)
+            }
+            // What an iteration takes and what it makes.
+            Control::Loop(repeated) => repeated.body.program.peak_bytes().saturating_mul(2),
+        }
+    }
+}
+
+impl Program<'_> {
+    /// Runs a node's graphs on the buffers of `held`, and adds its outputs to them.
+    pub(super) fn run_control(
+        &self,
+        control: &Control,
+        step: &Step,
+        device: &mut Device,
+        held: &mut Held,
+    ) -> Result<()> {
+        let operand = |id: &Option<usize>| id.map(|id| held.get(id)).transpose();
+        let operands = step.inputs.iter().map(operand).collect::<Result<Vec<_>>>()?;
+        let made = match control {
+            Control::If(branches) => {
+                let condition = operands.first().copied().flatten().ok_or_else(|| no_such("input", 0))?;
+                let [branch, other] = &**branches;
+                let chosen = if device.integer(condition)? == 0 { other } else { branch };
+                chosen.run(device, &[], &operands)?
+            }
+            Control::Loop(repeated) => repeated.run(device, &operands, &step.lowered.outputs)?,
+        };
+        step.outputs.iter().zip(made).for_each(|(id, buffer)| held.insert(*id, buffer));
+        Ok(())
+    }
+
+    /// Runs the graph on the buffers of its inputs, and then those from around it, which stay as they are.
+    fn run_within(&self, device: &mut Device, given: &[BufferId]) -> Result<Vec<BufferId>> {
+        let mut held = Held::default();
+        given.iter().enumerate().for_each(|(id, buffer)| held.insert(id, *buffer));
+        for (index, (node, step)) in self.graph.nodes.iter().zip(&self.steps).enumerate() {
+            let run = self.run_step(device, step, &mut held, &[], &|_, load| self.fetch_load(load));
+            run.map_err(|error| error.field(&node.name))?;
+            for id in self.lifetimes.ended(index, step).filter(|id| *id >= given.len()) {
+                if let Some(buffer) = held.remove(id) {
+                    device.free(buffer);
+                }
+            }
+        }
+        let mut made = Vec::with_capacity(self.outputs.len());
+        for id in &self.outputs {
+            made.push(device.copied(held.get(*id)?, self.info(*id)?)?);
+        }
+        let own = given.len()..self.values.len();
+        own.filter_map(|id| held.remove(id)).for_each(|buffer| device.free(buffer));
+        Ok(made)
+    }
+}
+
+impl Repeated<'_> {
+    fn run(
+        &self,
+        device: &mut Device,
+        operands: &[Option<BufferId>],
+        outputs: &[Info],
+    ) -> Result<Vec<BufferId>> {
+        let operand = |at: usize| operands.get(at).copied().flatten();
+        let most = match (self.trips, operand(0)) {
+            (Some(trips), _) => trips as u64,
+            (None, Some(most)) => u64::try_from(device.integer(most)?).unwrap_or(0),
+            (None, None) => u64::MAX,
+        };
+        let mut holds = match operand(1) {
+            Some(condition) => device.integer(condition)? != 0,
+            None => true,
+        };
+        let (of_carried, of_stacked) =
+            outputs.split_at_checked(self.carried).ok_or_else(|| no_such("output", self.carried))?;
+        let mut carried = Vec::with_capacity(self.carried);
+        for (at, info) in (2..).zip(of_carried) {
+            carried.push(device.copied(operand(at).ok_or_else(|| no_such("input", at))?, info)?);
+        }
+        let stacked = device.zeros_like(of_stacked)?;
+        let mut number = 0u64;
+        while holds && number < most {
+            device.begin_iteration()?;
+            let own = i32::try_from(number).map_err(|_| too_many())?;
+            let mut taken = vec![device.upload(Array::I32(vec![own]))?, device.upload(Array::I32(vec![1]))?];
+            taken.append(&mut carried);
+            let mut made = self.body.run(device, &taken, operands)?.into_iter();
+            taken.into_iter().for_each(|buffer| device.free(buffer));
+            let condition = made.next().ok_or_else(|| no_such("output", 0))?;
+            holds = device.integer(condition)? != 0;
+            device.free(condition);
+            carried = made.by_ref().take(self.carried).collect();
+            for ((part, whole), info) in made.zip(&stacked).zip(of_stacked) {
+                device.place(part, *whole, info, number)?;
+                device.free(part);
+            }
+            number += 1;
+        }
+        if !stacked.is_empty() && number != most {
+            return Err(Error::unsupported("a loop that stacks values ends before its number of iterations")
+                .found(ckpt_api::count(number, "iteration"))
+                .expected(most.to_string()));
+        }
+        carried.extend(stacked);
+        Ok(carried)
+    }
+}
+
+/// Counts an iteration.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Limit`] for more than [`MAX_ITERATIONS`].
+pub(super) fn count_iteration(iterations: &mut u64) -> Result<()> {
+    *iterations += 1;
+    match *iterations > MAX_ITERATIONS {
+        true => Err(too_many().help("a loop whose condition always holds has no end")),
+        false => Ok(()),
+    }
+}
