@@ -1,7 +1,7 @@
 //! The functions that expressions call.
 
 use super::rotary;
-use super::scope::Tensors;
+use super::scope::Scope;
 use super::value::Value;
 use ckpt_api::{Error, Result};
 
@@ -10,6 +10,8 @@ use ckpt_api::{Error, Result};
 pub(super) enum Function {
     /// Whether a tensor exists.
     Has,
+    /// The configuration's value at a key, or an empty text.
+    Config,
     /// The length of a tensor's axis.
     Dim,
     /// The number of a tensor's axes.
@@ -36,6 +38,7 @@ pub(super) enum Function {
 
 const FUNCTIONS: &[(&str, usize, Function)] = &[
     ("has", 1, Function::Has),
+    ("config", 1, Function::Config),
     ("dim", 2, Function::Dim),
     ("rank", 1, Function::Rank),
     ("count", 1, Function::Count),
@@ -71,13 +74,19 @@ impl Function {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for arguments that do not fit.
-    pub(super) fn call(self, arguments: Vec<Result<Value>>, tensors: &Tensors<'_>) -> Result<Value> {
+    pub(super) fn call(self, arguments: Vec<Result<Value>>, scope: &Scope<'_>) -> Result<Value> {
+        let tensors = scope.tensors;
         if self == Function::Choose {
             return choose(arguments);
         }
         let given = arguments.into_iter().collect::<Result<Vec<_>>>()?;
         match (self, &given[..]) {
             (Function::Has, [name]) => Ok(Value::Bool(tensors.get(name.text()?).is_some())),
+            (Function::Config, [key]) => {
+                let key = key.text()?;
+                let value = scope.configuration.and_then(|configuration| configuration.get(key));
+                Ok(value.unwrap_or_else(|| Value::Text(String::new())))
+            }
             (Function::Dim, [name, axis]) => tensors.length(name.text()?, axis.int()?),
             (Function::Rank, [name]) => tensors.rank(name.text()?),
             (Function::Count, [pattern]) => tensors.count(pattern.text()?),

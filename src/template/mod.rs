@@ -166,6 +166,7 @@ impl Template {
                 .expected(self.document.model_types.join(", ")));
         }
         let mut scope = Scope::new(tensors);
+        scope.configuration = configuration;
         scope.set("prefix", Value::Text(self.prefix(tensors)?));
         inputs::choose(&self.document, choices, &mut scope)?;
         let settings = &choices.settings;

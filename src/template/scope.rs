@@ -1,5 +1,6 @@
-//! What expressions refer to: tensors and variables.
+//! What expressions refer to: tensors, the configuration, and variables.
 
+use super::config::Configuration;
 use super::expression::{Expression, Item};
 use super::lexer::Sign;
 use super::text::{Piece, Text};
@@ -68,15 +69,16 @@ impl<'a> Tensors<'a> {
     }
 }
 
-/// The tensors, and the variables of all levels, the outermost first.
+/// The tensors, the configuration, and the variables of all levels, the outermost first.
 pub(super) struct Scope<'a> {
     pub(super) tensors: &'a Tensors<'a>,
+    pub(super) configuration: Option<&'a Configuration>,
     pub(super) levels: Vec<BTreeMap<String, Value>>,
 }
 
 impl<'a> Scope<'a> {
     pub(super) fn new(tensors: &'a Tensors<'a>) -> Self {
-        Scope { tensors, levels: vec![BTreeMap::new()] }
+        Scope { tensors, configuration: None, levels: vec![BTreeMap::new()] }
     }
 
     /// Sets a variable of the outermost level.
@@ -139,7 +141,7 @@ impl<'a> Scope<'a> {
                 }
                 Item::Call(function) => {
                     let begin = stack.len().checked_sub(function.arity()).ok_or_else(missing)?;
-                    function.call(stack.split_off(begin), self.tensors)
+                    function.call(stack.split_off(begin), self)
                 }
             };
             stack.push(value);

@@ -17,6 +17,7 @@ from collections.abc import Callable
 sys.modules["triton"] = None  # torch does without it
 
 import numpy as np
+import onnxruntime
 import safetensors.numpy
 import safetensors.torch
 import torch
@@ -82,6 +83,8 @@ def case(model: type, config, inputs: Callable, **outputs) -> Case:
 
 CASES = {
     "gpt2": case(hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2), lambda: tokens(9), logits="logits"),
+    "gpt2 without heads": case(hf.GPT2Model, hf.GPT2Config(**GPT2), lambda: tokens(9),
+                               last_hidden_state="last_hidden_state"),
     "gpt2 scaled by layer": case(
         hf.GPT2Model, hf.GPT2Config(**GPT2, scale_attn_by_inverse_layer_idx=True, activation_function="relu"),
         lambda: tokens(20), last_hidden_state="last_hidden_state"),
@@ -161,6 +164,14 @@ CASES = {
     "llama answers": case(hf.LlamaForQuestionAnswering, hf.LlamaConfig(**LLAMA), lambda: padded(30),
                           start_logits="start_logits", end_logits="end_logits"),
     "qwen2 labels": case(hf.Qwen2ForTokenClassification, hf.Qwen2Config(**LLAMA), lambda: padded(30), logits="logits"),
+    "qwen2 windowed": case(
+        hf.Qwen2ForCausalLM,
+        hf.Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=7, max_window_layers=2), lambda: padded(30),
+        logits="logits"),
+    "qwen3 layers of two kinds": case(
+        hf.Qwen3Model, hf.Qwen3Config(**LLAMA, head_dim=12, use_sliding_window=True, sliding_window=5, layer_types=[
+            "sliding_attention", "full_attention", "sliding_attention"]),
+        lambda: tokens(30), last_hidden_state="last_hidden_state"),
     "vit": case(hf.ViTForImageClassification, hf.ViTConfig(**VIT, num_labels=7), lambda: pixels(2, 3, 32, 32),
                 logits="logits"),
     "vit without a classifier": case(
@@ -235,6 +246,23 @@ def a_resnet_computes_what_torchvision_computes(folder, name):
     assert_close(run(folder, folder / "model.safetensors", {"input": x})[0]["logits"], expected)
 
 
+@check("bert masked", "electra masked", "albert masked", "gpt2 masked", "t5 masked", "llama masked")
+def a_graph_with_masks_computes_the_same_in_onnxruntime(folder, name):
+    family, inputs = name.split()[0], CASES[name].inputs()
+    model, path = made(folder, name), folder / "model.onnx"
+    given = ",".join(name for name in inputs if name not in ("input_ids", "decoder_input_ids"))
+    convert(folder / "model.safetensors", path, "--arch", ARCHITECTURES.get(family, family),
+            "--from-set", f"arch.inputs={given}")
+    session = onnxruntime.InferenceSession(path)
+    found = session.run(list(CASES[name].outputs), {name: value.numpy() for name, value in inputs.items()})
+    with torch.no_grad():
+        expected = model(**inputs)
+    mask = inputs.get("decoder_attention_mask", inputs["attention_mask"]) == 1
+    for value, theirs in zip(found, CASES[name].outputs.values()):
+        real = mask if value.shape[:2] == mask.shape else slice(None)
+        assert_close(value[real], expected[theirs][real])
+
+
 @check()
 def dense_layers_compute_what_torch_computes(folder):
     model = randomize(torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3)))
@@ -245,9 +273,11 @@ def dense_layers_compute_what_torch_computes(folder):
         assert_close(found["output"], model(x))
 
 
-@check("bert bert-tf-to-hf", "albert albert-tf-to-hf", "t5 t5-mesh-to-hf", "electra electra-tf-to-hf")
+@check("bert bert-tf-to-hf", "albert albert-tf-to-hf", "t5 t5-mesh-to-hf", "t5 gated t5-mesh-to-hf", "mt5 mt5-mesh-to-hf",
+       "electra electra-tf-to-hf", "electra generator electra-generator-tf-to-hf", "gpt2 without heads gpt2-tf-to-hf",
+       "gpt2 without heads gpt2-swift-to-hf", "gpt2 without heads gpt2-swift-paths-to-hf")
 def both_sides_of_a_renaming_run_and_agree(folder, names):
-    name, table = names.split()
+    name, table = names.rsplit(" ", 1)
     made(folder, name)
     convert(folder / "model.safetensors", folder / "tf.ckpt", "--to", "tf2", "--map", table, "--inverse")
     done = ckpt("verify", folder / "tf.ckpt", folder / "model.safetensors", "--map", table)
@@ -256,8 +286,28 @@ def both_sides_of_a_renaming_run_and_agree(folder, names):
     (folder / "config.json").unlink()
     heads = CASES[name].model().config.num_attention_heads
     more = ["--set", "arch.layers=3"] if name == "albert" else []
-    done = ckpt("run", folder / "tf.ckpt", "--argmax", *([] if name == "t5" else ["--set", f"arch.heads={heads}", *more]))
+    is_t5 = name.split()[0] in ("t5", "mt5")
+    done = ckpt("run", folder / "tf.ckpt", "--argmax", *([] if is_t5 else ["--set", f"arch.heads={heads}", *more]))
     assert done.returncode == 0 and f"named by the mapping {table}" in done.stdout, done.stdout + done.stderr
+
+
+@check()
+def both_sides_of_a_resnet_run_and_a_fault_is_found_in_its_layer(folder):
+    table = "resnet-keras-to-torchvision"
+    state = randomize(torchvision.models.resnet50()).state_dict()
+    tensors = {name: value.clone() for name, value in state.items() if "num_batches" not in name}
+    path, keras = folder / "model.safetensors", folder / "keras.ckpt"
+    safetensors.torch.save_file(tensors, path)
+    convert(path, keras, "--to", "tf2", "--map", table, "--inverse")
+    np.savez(folder / "x.npz", input=np.random.default_rng(1).standard_normal((1, 3, 32, 32), np.float32))
+    done = ckpt("verify", keras, path, "--map", table, "--input", folder / "x.npz")
+    assert done.returncode == 0 and "elements with different bits: 0" in done.stdout, done.stdout + done.stderr
+    tensors["layer3.1.bn2.running_var"] = tensors["layer3.1.bn2.running_var"].flip(0)
+    safetensors.torch.save_file(tensors, folder / "faulty.safetensors")
+    page = folder / "page.html"
+    done = ckpt("verify", keras, folder / "faulty.safetensors", "--map", table, "--input", folder / "x.npz", "--html", page)
+    assert done.returncode == 4 and "layer 'layer3.1.bn2' is the first that diverges" in done.stdout, done.stdout
+    assert "from conv4_block2_2_bn/moving_variance" in page.read_text()
 
 
 def swap_heads(weight: np.ndarray) -> None:

@@ -306,6 +306,24 @@ fn a_note_lists_what_no_configuration_can_state_as_assumed() {
 }
 
 #[test]
+fn a_configuration_states_which_layers_have_a_window() {
+    let masks = |more: &str| {
+        let config = format!(
+            r#"{{"model_type": "qwen2", "num_attention_heads": 2, "rope_theta": 10000.0, "sliding_window": 3 {more}}}"#
+        );
+        let nodes = described("llama", LLAMA, &config, &[]).unwrap().expanded.graph.nodes;
+        let node = nodes.iter().find(|node| node.name == "layers.0.attention.masked").unwrap();
+        node.inputs[0].clone()
+    };
+    assert_eq!(masks(r#", "use_sliding_window": false, "max_window_layers": 0"#), "causal");
+    assert_eq!(masks(r#", "use_sliding_window": true"#), "causal");
+    assert_eq!(masks(r#", "use_sliding_window": true, "max_window_layers": 0"#), "sliding");
+    let kinds = |kind: &str| format!(r#", "use_sliding_window": true, "layer_types": ["{kind}"]"#);
+    assert_eq!(masks(&kinds("sliding_attention")), "sliding");
+    assert_eq!(masks(&format!("{}, \"max_window_layers\": 0", kinds("full_attention"))), "causal");
+}
+
+#[test]
 fn the_graph_has_the_optional_inputs_that_are_given_or_named_by_an_option() {
     let all = bert(&[2, 4], &[]);
     let inputs = |choices: &Choices| {
