@@ -61,22 +61,23 @@ pub struct Checked {
 pub fn check(receipt: &str, root: Option<&Path>, limits: &Limits) -> Result<Checked> {
     let recorded: Recorded =
         serde_json::from_str(receipt).map_err(|error| other_document(receipt, &error))?;
-    let sides = [("source", &recorded.source), ("target", &recorded.target)];
-    for (name, side) in sides {
+    let both = [("source", &recorded.source), ("target", &recorded.target)];
+    let sides: Vec<_> = both.into_iter().chain(recorded.graph.as_ref().map(|side| ("graph", side))).collect();
+    for &(name, side) in &sides {
         limits.check(Limit::Files, side.files.len() as u64).map_err(|error| error.field(name))?;
         if side.files.is_empty() {
             return Err(no_receipt("it lists no files".to_owned()).field(name));
         }
     }
     let places = Places::new(root)?;
-    let files = files(&places, sides)?;
+    let files = files(&places, &sides)?;
     let listed: Vec<&Listed> = files.iter().collect();
     in_parallel(&listed, default_threads(), Listed::check)?;
     let bytes = files.iter().filter_map(|file| file.records.first());
     Ok(Checked {
         files: files.len(),
         bytes: bytes.fold(0u64, |sum, record| sum.saturating_add(record.bytes)),
-        outside: places.outside(sides.map(|(_, side)| side.directory.as_str())),
+        outside: places.outside(sides.iter().map(|(_, side)| side.directory.as_str())),
     })
 }
 
@@ -137,9 +138,9 @@ struct Listed {
 }
 
 /// The files of both sides, in the order of the receipt.
-fn files(places: &Places, sides: [(&str, &RecordedSide); 2]) -> Result<Vec<Listed>> {
+fn files(places: &Places, sides: &[(&str, &RecordedSide)]) -> Result<Vec<Listed>> {
     let (mut files, mut known) = (Vec::new(), HashMap::new());
-    for (name, side) in sides {
+    for &(name, side) in sides {
         let directory = places.directory(&side.directory)?;
         for (index, record) in side.files.iter().enumerate() {
             let expected = Expected::parse(record)
@@ -200,6 +201,8 @@ impl Listed {
 struct Recorded {
     source: RecordedSide,
     target: RecordedSide,
+    #[serde(default)]
+    graph: Option<RecordedSide>,
 }
 
 #[derive(Deserialize)]
@@ -211,9 +214,9 @@ struct RecordedSide {
 /// A file and the hash of its content.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct FileRecord {
-    name: String,
-    bytes: u64,
-    sha256: String,
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
 }
 
 /// Hashes files of an input, several at a time.
@@ -227,10 +230,20 @@ pub(crate) fn records(
     chunk: usize,
 ) -> Result<Vec<FileRecord>> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    in_parallel(&names, threads, |name| {
-        let file = input.file(name)?;
-        Ok(FileRecord { name: name.to_owned(), bytes: file.len(), sha256: hex(&hash(&file, chunk)?) })
-    })
+    in_parallel(&names, threads, |name| file_record(input, name, chunk))
+}
+
+/// Hashes one file of an input.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`].
+pub(crate) fn record_of(input: &Input, name: &str) -> Result<FileRecord> {
+    file_record(input, name, READ)
+}
+
+fn file_record(input: &Input, name: &str, chunk: usize) -> Result<FileRecord> {
+    let file = input.file(name)?;
+    Ok(FileRecord { name: name.to_owned(), bytes: file.len(), sha256: hex(&hash(&file, chunk)?) })
 }
 
 /// Bytes hashed at once.

@@ -214,3 +214,67 @@ fn a_checkpoint_without_a_graph_is_not_written() {
     assert!(why.contains("needs a graph") && why.contains("--arch"), "{why}");
     assert!(!output.exists());
 }
+
+/// A checkpoint whose tensors have other names than those of the model, and the mapping to the model's.
+fn renamed(work: &Path, model: &Path) -> (PathBuf, PathBuf) {
+    let (weights, mapping) = (work.join("w.npz"), work.join("to_model.toml"));
+    std::fs::write(&mapping, "[[rule]]\nfrom = \"mine/{name}\"\nto = \"{name}\"\n").unwrap();
+    ckpt(&["convert", text(model), text(&weights), "--map", text(&mapping), "--inverse", "--no-sync"])
+        .unwrap();
+    (weights, mapping)
+}
+
+#[test]
+fn a_mapping_leads_to_the_names_of_the_model_that_gives_the_graph() {
+    let Some(root) = cases("onnx") else { return };
+    let work = tempfile::tempdir().unwrap();
+    let path = root.join("export_mlp");
+    let expected: Value =
+        serde_json::from_str(&std::fs::read_to_string(path.join("expected.json")).unwrap()).unwrap();
+    let model = path.join("model.onnx");
+    let (weights, mapping) = renamed(work.path(), &model);
+    run(&weights, &path, &expected, &["--arch", text(&model)]).unwrap_err();
+    let given = ["--arch", text(&model), "--map", text(&mapping)];
+    assert!(run(&weights, &path, &expected, &given).unwrap() <= 1e-5);
+    ckpt(&[&["inspect", text(&weights)][..], &given].concat()).unwrap();
+    ckpt(&["verify", text(&weights), text(&model), "--a-arch", text(&model), "--map", text(&mapping)])
+        .unwrap();
+    ckpt(&[
+        "verify",
+        text(&model),
+        text(&weights),
+        "--b-arch",
+        text(&model),
+        "--map",
+        text(&mapping),
+        "--inverse",
+    ])
+    .unwrap();
+    let back = work.path().join("back.onnx");
+    ckpt(&[&["convert", text(&weights), text(&back), "--no-sync"][..], &given].concat()).unwrap();
+    assert!(run(&back, &path, &expected, &[]).unwrap() <= 1e-5);
+}
+
+#[test]
+fn a_receipt_and_a_plan_name_the_model_that_gave_the_graph() {
+    let Some(root) = cases("onnx") else { return };
+    let work = tempfile::tempdir().unwrap();
+    let at = |name: &str| work.path().join(name);
+    let model = at("graph.onnx");
+    std::fs::copy(root.join("export_mlp/model.onnx"), &model).unwrap();
+    let (weights, mapping) = renamed(work.path(), &model);
+    let (back, receipt, plan) = (at("back.onnx"), at("receipt.json"), at("plan.json"));
+    let given = ["--arch", text(&model), "--map", text(&mapping), "--no-sync"];
+    ckpt(&[&["convert", text(&weights), text(&back), "--receipt", text(&receipt)][..], &given].concat())
+        .unwrap();
+    ckpt(&["verify", "--receipt", text(&receipt)]).unwrap();
+    let planned = at("planned.onnx");
+    ckpt(&[&["plan", text(&weights), text(&planned), "-o", text(&plan)][..], &given[..4]].concat()).unwrap();
+    // Another file in the place of the model is found by both.
+    std::fs::copy(root.join("export_residual/model.onnx"), &model).unwrap();
+    let why = ckpt(&["verify", "--receipt", text(&receipt)]).unwrap_err();
+    assert!(why.contains("graph.onnx"), "{why}");
+    let items = at("items.json");
+    let why = ckpt(&["run-plan", text(&plan), "--receipts", text(&items)]).unwrap_err();
+    assert!(why.contains("graph.onnx") && why.contains("changed"), "{why}");
+}

@@ -5,6 +5,7 @@ use super::paths::{check_input, existing};
 use super::{Report, verbose};
 use crate::diff::Tolerance;
 use crate::execute::interrupted;
+use crate::mapping::Mapping;
 use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, ModelGraph, OpenOptions, Source, recognize, template_parameter};
 use crate::store::refuse_own;
@@ -51,7 +52,7 @@ pub(super) struct Inputs {
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
     #[command(flatten)]
-    reading: Reading,
+    pub(super) reading: Reading,
     /// Option for reading; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -66,9 +67,12 @@ impl Inputs {
         registry: &Registry,
         json: bool,
         between: &str,
+        mapping: Option<&Arc<Mapping>>,
         report: impl Fn(&Path, Source) -> Result<String>,
     ) -> Result<Report> {
-        let report = |path: &Path| report(path, self.reading.open(registry, path, pairs(&self.set)?)?);
+        let report = |path: &Path| {
+            report(path, self.reading.open_mapped(registry, path, pairs(&self.set)?, mapping.cloned())?)
+        };
         match &self.paths[..] {
             [path] => report(path).map(Report::from),
             paths => {
@@ -143,20 +147,23 @@ impl Bounds {
 impl TwoInputs {
     /// Opens both.
     pub(super) fn open(&self, registry: &Registry, limits: &Limits) -> Result<(Source, Source)> {
-        self.open_to_run(registry, limits, &[])
+        self.open_to_run(registry, limits, &[], [None, None])
     }
 
-    /// As [`TwoInputs::open`], to run both with these inputs.
+    /// As [`TwoInputs::open`], to run both with these inputs. The mappings lead from the names of each to those of the
+    /// model that gives it its graph.
     pub(super) fn open_to_run(
         &self,
         registry: &Registry,
         limits: &Limits,
         inputs: &[String],
+        [a, b]: [Option<Arc<Mapping>>; 2],
     ) -> Result<(Source, Source)> {
         let open = |path: &Path,
                     format: &Option<String>,
                     set: &[String],
                     arch: &Option<PathBuf>,
+                    graph_mapping: Option<Arc<Mapping>>,
                     words: Flags| {
             let options = OpenOptions {
                 format: format.clone(),
@@ -164,14 +171,15 @@ impl TwoInputs {
                 architecture: arch.as_deref().and_then(|path| read_architecture(path, limits)).transpose()?,
                 graph: arch.as_deref().and_then(|path| read_graph(registry, path, limits)).transpose()?,
                 inputs: inputs.to_vec(),
+                graph_mapping,
                 limits: limits.clone(),
                 vocabulary: Arc::new(words),
             };
             open_one(registry, path, &options).map_err(|error| error.in_words(&words))
         };
         Ok((
-            open(&self.a, &self.a_from, &self.a_set, &self.a_arch, Flags::First)?,
-            open(&self.b, &self.b_from, &self.b_set, &self.b_arch, Flags::Second)?,
+            open(&self.a, &self.a_from, &self.a_set, &self.a_arch, a, Flags::First)?,
+            open(&self.b, &self.b_from, &self.b_set, &self.b_arch, b, Flags::Second)?,
         ))
     }
 
@@ -210,10 +218,22 @@ impl Reading {
         path: &Path,
         more: Vec<(String, String)>,
     ) -> Result<Source> {
-        self.open_with(registry, path, more, self.architecture()?)
+        self.open_with(registry, path, more, self.architecture()?, None)
     }
 
-    /// As [`Reading::open`], to run it with these inputs.
+    /// As [`Reading::open`], under the names of the model that gives the graph, to which the mapping leads.
+    pub(super) fn open_mapped(
+        &self,
+        registry: &Registry,
+        path: &Path,
+        more: Vec<(String, String)>,
+        mapping: Option<Arc<Mapping>>,
+    ) -> Result<Source> {
+        let source = self.open_with(registry, path, more, self.architecture()?, mapping)?;
+        Ok(source.under_graph_names()?.unwrap_or(source))
+    }
+
+    /// As [`Reading::open_mapped`], to run it with these inputs.
     #[cfg(feature = "forward")]
     pub(super) fn open_to_run(
         &self,
@@ -221,9 +241,11 @@ impl Reading {
         path: &Path,
         more: Vec<(String, String)>,
         inputs: Vec<String>,
+        mapping: Option<Arc<Mapping>>,
     ) -> Result<Source> {
         let options = self.options(registry, more, self.architecture()?)?.inputs(inputs);
-        open_one(registry, path, &options)
+        let source = open_one(registry, path, &OpenOptions { graph_mapping: mapping, ..options })?;
+        Ok(source.under_graph_names()?.unwrap_or(source))
     }
 
     /// As [`Reading::open`], with this architecture file in place of its own.
@@ -233,8 +255,10 @@ impl Reading {
         path: &Path,
         more: Vec<(String, String)>,
         architecture: Option<ArchitectureFile>,
+        graph_mapping: Option<Arc<Mapping>>,
     ) -> Result<Source> {
-        open_one(registry, path, &self.options(registry, more, architecture)?)
+        let options = self.options(registry, more, architecture)?;
+        open_one(registry, path, &OpenOptions { graph_mapping, ..options })
     }
 
     fn options(
@@ -248,7 +272,16 @@ impl Reading {
         let (format, limits) = (self.from.clone(), self.limits()?);
         let graph = self.arch.as_deref().and_then(|path| read_graph(registry, path, &limits)).transpose()?;
         let (vocabulary, inputs) = (Arc::new(Flags::One), Vec::new());
-        Ok(OpenOptions { format, options, architecture, graph, inputs, limits, vocabulary })
+        Ok(OpenOptions {
+            format,
+            options,
+            architecture,
+            graph,
+            graph_mapping: None,
+            inputs,
+            limits,
+            vocabulary,
+        })
     }
 
     /// The architecture file, if one was given.

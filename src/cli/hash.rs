@@ -22,7 +22,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
-    arguments.inputs.report(registry, json, "", |path, source| {
+    arguments.inputs.report(registry, json, "", None, |path, source| {
         let digest = while_reading(&[&source], || digest(&source, 0))?;
         if json { to_json(&digest) } else { Ok(text(path, digest, arguments.tensors)) }
     })

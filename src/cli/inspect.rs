@@ -2,6 +2,7 @@
 
 use super::common::{Inputs, until_the_end, write_new};
 use super::cut::{columns_of, cut, cut_end};
+use super::graph_names::GraphNames;
 use super::order::{Order, sort};
 use super::paths::check_new;
 use super::progress::while_reading;
@@ -30,6 +31,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Arguments {
     #[command(flatten)]
     inputs: Inputs,
+    #[command(flatten)]
+    names: GraphNames,
     #[command(flatten)]
     shown: Shown,
     /// Read all values: minimum, maximum, mean, standard deviation, zeros, NaN, infinities
@@ -113,7 +116,8 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
             .found("--stats")
             .help("a table of groups has no statistics; --format json has both"));
     }
-    arguments.inputs.report(registry, json, "\n", |_, source| match &arguments.html {
+    let mapping = arguments.names.mapping(&arguments.inputs.reading.limits()?)?;
+    arguments.inputs.report(registry, json, "\n", mapping.as_ref(), |_, source| match &arguments.html {
         Some(path) => {
             // Without what the architecture needs, the page has no layers, and a note.
             let recognized = with_layers(&source).ok().flatten();

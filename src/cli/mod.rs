@@ -24,6 +24,7 @@ mod flags;
 mod formats;
 #[cfg(feature = "forward")]
 mod forward;
+mod graph_names;
 mod hash;
 mod hex;
 mod inspect;

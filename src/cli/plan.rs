@@ -19,6 +19,7 @@ use ckpt_api::{DType, Error, Result, parse_size};
 use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 #[derive(Args)]
@@ -167,13 +168,14 @@ pub(super) fn prepare(
         Some(_) if arguments.reading.codec(registry, &arguments.input)?.info().id != to.id => None,
         _ => given,
     };
-    let source = arguments.reading.open_with(registry, &arguments.input, read, for_source)?;
     let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
     arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
     let limits = arguments.reading.limits()?;
     let mapping = arguments.map.as_deref().map(|name| read_mapping(name, &limits)).transpose()?;
     let mapping =
         if arguments.inverse { mapping.map(|mapping| mapping.inverse()).transpose()? } else { mapping };
+    let to_graph = mapping.clone().map(Arc::new);
+    let source = arguments.reading.open_with(registry, &arguments.input, read, for_source, to_graph)?;
     let conversion = Conversion {
         to: Some(to.id.to_owned()),
         options,

@@ -4,6 +4,7 @@ mod outputs;
 
 use super::common::{Reading, pairs};
 use super::forward::Forward;
+use super::graph_names::GraphNames;
 use super::progress::while_computing;
 use super::{Report, print_after, render, to_json};
 use crate::registry::Registry;
@@ -21,6 +22,8 @@ pub(super) struct Arguments {
     path: PathBuf,
     #[command(flatten)]
     reading: Reading,
+    #[command(flatten)]
+    names: GraphNames,
     /// Option for reading; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -63,10 +66,11 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     if let Some(path) = &arguments.output {
         outputs::check(registry, path)?;
     }
-    let (inputs, memory) =
-        (arguments.forward.inputs(&arguments.reading.limits()?)?, arguments.forward.memory()?);
+    let limits = arguments.reading.limits()?;
+    let (inputs, memory) = (arguments.forward.inputs(&limits)?, arguments.forward.memory()?);
     let (set, names) = (pairs(&arguments.set)?, inputs.names(registry)?);
-    let source = arguments.reading.open_to_run(registry, &arguments.path, set, names)?;
+    let mapping = arguments.names.mapping(&limits)?;
+    let source = arguments.reading.open_to_run(registry, &arguments.path, set, names, mapping)?;
     let arithmetic = match arguments.arithmetic {
         Numbers::F32 => Arithmetic::F32,
         Numbers::F64 => Arithmetic::F64,

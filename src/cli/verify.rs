@@ -11,7 +11,9 @@ use super::table::{Column, table};
 use super::width::{Layout, Width};
 use super::{Report, render, to_json};
 use crate::diff::Outcome;
+use crate::mapping::Mapping;
 use crate::registry::Registry;
+use crate::source::Source;
 use crate::verify::{
     Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
     TensorReport, Verdict, html, verify,
@@ -21,6 +23,7 @@ use ckpt_api::{Error, Limits, Result};
 use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -83,6 +86,28 @@ impl Arguments {
     }
 }
 
+/// The mappings from the names of each checkpoint to those of the other, whose model may give it its graph.
+fn to_graphs(options: &Options) -> [Option<Arc<Mapping>>; 2] {
+    let Some(named) = &options.mapping else { return [None, None] };
+    [Some(Arc::new(named.mapping.clone())), named.mapping.inverse().ok().map(Arc::new)]
+}
+
+/// The checkpoints with their graphs; of one that takes the other's names for that, nothing is left to map.
+fn under_graph_names(a: Source, b: Source, options: &mut Options) -> Result<(Source, Source)> {
+    let (mapped_a, mapped_b) = (a.under_graph_names()?, b.under_graph_names()?);
+    match (mapped_a, mapped_b) {
+        (None, None) => Ok((a, b)),
+        (Some(_), Some(_)) => {
+            Err(Error::usage("both checkpoints take their graphs from models with the other's names")
+                .help("give one of them a model with its own names"))
+        }
+        (mapped_a, mapped_b) => {
+            options.mapping = None;
+            Ok((mapped_a.unwrap_or(a), mapped_b.unwrap_or(b)))
+        }
+    }
+}
+
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     if let Some(receipt) = &arguments.recorded.receipt {
         let root = arguments.recorded.root.as_deref();
@@ -94,8 +119,10 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     // Before all is computed for them.
     arguments.report.iter().chain(&arguments.html).try_for_each(|path| check_new(path, false))?;
     let limits = arguments.bounds.limits()?;
-    let options = arguments.options(limits.clone())?;
-    let (a, b) = two.open_to_run(registry, &limits, &options.inputs.names(registry)?)?;
+    let mut options = arguments.options(limits.clone())?;
+    let names = options.inputs.names(registry)?;
+    let (a, b) = two.open_to_run(registry, &limits, &names, to_graphs(&options))?;
+    let (a, b) = under_graph_names(a, b, &mut options)?;
     let found = while_computing("verifying", &[&a, &b], || verify(registry, &a, &b, &options));
     let found = found.map_err(|error| two.located(error))?;
     if let Some(path) = &arguments.report {

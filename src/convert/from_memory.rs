@@ -55,6 +55,7 @@ fn in_memory() -> SourceRecord {
         entry: String::new(),
         options: Vec::new(),
         architecture: None,
+        graph: None,
         files: Vec::new(),
     }
 }

@@ -4,6 +4,7 @@ mod compare;
 mod computed;
 mod examine;
 mod from_memory;
+mod graph;
 mod phase;
 mod pins;
 mod planned;
@@ -29,7 +30,7 @@ use crate::plan::{MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, Ta
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
-use crate::source::{OpenOptions, Source};
+use crate::source::{OpenOptions, Source, give_graph};
 use crate::store::{Destination, IntoDestination, IntoInput};
 use crate::transform::exact;
 use ckpt_api::{
@@ -153,9 +154,12 @@ impl Conversion {
     ) -> Result<Planned> {
         let output = output.into_destination()?;
         let codec = self.writer(registry, &output)?;
-        let mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
+        let mut mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
+        if let Some(model) = source.pending_graph() {
+            give_graph(model, Arc::make_mut(&mut mapped.contents))?;
+        }
         let words = &*source.options.vocabulary;
-        let plan = self.compile(&*codec, source_record(source), mapped, &output, words)?;
+        let plan = self.compile(&*codec, source_record(source)?, mapped, &output, words)?;
         Planned::new(registry, source, codec, output, plan, self)
     }
 
@@ -338,13 +342,16 @@ fn comes_from(source: &Source, info: &FormatInfo) -> bool {
 }
 
 /// What a plan records of its source.
-fn source_record(source: &Source) -> SourceRecord {
-    SourceRecord {
+fn source_record(source: &Source) -> Result<SourceRecord> {
+    let graph =
+        source.options.graph.as_deref().map(|model| graph::record(model, source.pending_graph().is_some()));
+    Ok(SourceRecord {
         format: source.format().to_owned(),
         location: source.input.store().location(),
         entry: source.input.entry().to_owned(),
         options: source.options.options.clone(),
         architecture: source.options.architecture.clone(),
+        graph: graph.transpose()?,
         files: pins::of_source(source),
-    }
+    })
 }

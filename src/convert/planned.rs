@@ -1,5 +1,6 @@
 //! A planned conversion, carried out: in one process, or its items by many.
 
+use super::graph;
 use super::phase::{Phase, PhaseObserver};
 use super::reread::Reread;
 use super::{
@@ -153,6 +154,9 @@ impl Planned {
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
         let input = Input::within_store(crate::store::open(source)?, &plan.source.entry);
         pins::check(&input, plan.source_files(), "the source has changed since the plan was made")?;
+        if let Some(record) = &plan.source.graph {
+            graph::find(record)?;
+        }
         let target = plan.target.location.as_deref().ok_or_else(|| elsewhere("target"))?;
         let output = Destination::within(crate::store::open(target)?, plan.target.name.clone());
         Ok(Planned {
@@ -186,7 +190,11 @@ impl Planned {
         let options = OpenOptions { limits, vocabulary, ..OpenOptions::default() };
         match &self.source {
             Some(source) => Ok(source.clone()),
-            None => Source::recorded(&self.registry, &self.input, &self.plan.source, options),
+            None => {
+                let graph = graph::read(&self.registry, self.plan.source.graph.as_ref(), &options)?;
+                let options = OpenOptions { graph, ..options };
+                Source::recorded(&self.registry, &self.input, &self.plan.source, options)
+            }
         }
     }
 

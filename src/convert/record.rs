@@ -3,7 +3,7 @@
 use super::examine::Examined;
 use super::reread::Reread;
 use super::{Computed, Planned, Verification};
-use crate::plan::{MappingRecord, Step, TensorEntry};
+use crate::plan::{GraphRecord, MappingRecord, Step, TensorEntry};
 use crate::receipt::{FileRecord, records};
 use crate::store::Stage;
 use crate::words::hex;
@@ -17,6 +17,9 @@ struct Receipt<'a> {
     ckpt: &'static str,
     source: SideRecord<'a>,
     target: SideRecord<'a>,
+    /// The model that gave the source its graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graph: Option<GraphSide<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mapping: Option<TextRecord>,
     transforms: &'a [String],
@@ -41,6 +44,12 @@ struct SideRecord<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     architecture: Option<TextRecord>,
     files: Vec<FileRecord>,
+}
+
+#[derive(Serialize)]
+struct GraphSide<'a> {
+    directory: &'a str,
+    files: [FileRecord; 1],
 }
 
 /// A text that was an input, by its hash.
@@ -107,6 +116,7 @@ pub(super) fn text(
             architecture: target.architecture.as_ref().map(of_architecture),
             files: records(&staged, &written, threads, chunk)?,
         },
+        graph: source.graph.as_ref().map(of_graph),
         mapping: settings.mapping.as_ref().map(of_mapping),
         transforms: &settings.transforms,
         include: &settings.include,
@@ -130,7 +140,7 @@ pub(super) fn text(
 }
 
 /// The directory as the user named it; empty for the working directory, and for a store that is not on this machine.
-fn directory(store: &(impl ReadStore + ?Sized)) -> String {
+pub(super) fn directory(store: &(impl ReadStore + ?Sized)) -> String {
     let path = store.path("").filter(|path| path.as_os_str() != ".");
     path.map(|path| path.display().to_string()).unwrap_or_default()
 }
@@ -142,6 +152,11 @@ fn opened(planned: &Planned) -> Vec<String> {
 
 fn pairs(options: &[(String, String)]) -> BTreeMap<&str, &str> {
     options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+}
+
+fn of_graph(graph: &GraphRecord) -> GraphSide<'_> {
+    let file = FileRecord { name: graph.entry.clone(), bytes: graph.bytes, sha256: graph.sha256.clone() };
+    GraphSide { directory: &graph.directory, files: [file] }
 }
 
 fn of_architecture(file: &ArchitectureFile) -> TextRecord {

@@ -87,6 +87,7 @@ fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit
         architecture: reading.architecture.clone(),
         graph: None,
         inputs: Vec::new(),
+        graph_mapping: None,
         limits: commit.limits.clone(),
         vocabulary: commit.vocabulary.clone(),
     };

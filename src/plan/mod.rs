@@ -67,8 +67,30 @@ pub(crate) struct SourceRecord {
     pub(crate) options: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) architecture: Option<ArchitectureFile>,
+    /// The model that gives the source its graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) graph: Option<GraphRecord>,
     /// Every file that was read or will be.
     pub(crate) files: Vec<SourceFile>,
+}
+
+/// A model that gives another checkpoint its graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GraphRecord {
+    /// Address of the store; `None` where no other process can open it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) location: Option<String>,
+    /// The directory as the user named it.
+    pub(crate) directory: String,
+    /// The file's name in it.
+    pub(crate) entry: String,
+    pub(crate) format: String,
+    /// Bytes of the file.
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+    /// Whether it has the names that the mapping gives, and not the source's.
+    pub(crate) is_mapped: bool,
 }
 
 /// One file of a source, pinned.

@@ -20,8 +20,10 @@ use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
 use crate::layout::{TargetLayout, canonical, compile};
 use crate::map::made;
+#[cfg(any(feature = "cli", feature = "forward"))]
+use crate::map::renamed;
 #[cfg(feature = "forward")]
-use crate::map::{renamed, with_images_as_in};
+use crate::map::with_images_as_in;
 #[cfg(feature = "forward")]
 use crate::mapping::Mapping;
 #[cfg(feature = "forward")]
@@ -109,10 +111,10 @@ impl Source {
             Some(file) => architecture::apply(file, &input, &mut contents, &options)?,
             None => architecture::check_parameters(&contents, &options)?,
         }
-        if let Some(model) = &options.graph {
-            model.apply(&mut contents.checkpoint)?;
-            contents.graph_notes.clear();
-            contents.missing_graph = None;
+        if let Some(model) = &options.graph
+            && pending_graph(&options, &contents.checkpoint).is_none()
+        {
+            give_graph(model, &mut contents)?;
         }
         contents.notes.extend(missing_graph_note(&contents));
         for (_, names) in &activations {
@@ -267,9 +269,29 @@ impl Source {
         Ok(contents.map(|contents| self.with_contents(contents)))
     }
 
-    #[cfg(feature = "forward")]
+    #[cfg(any(feature = "cli", feature = "forward"))]
     pub(crate) fn with_contents(&self, contents: Contents) -> Source {
         Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() }
+    }
+
+    /// The model that gives its graph to what a mapping makes of this checkpoint; `None` where names need no mapping.
+    pub(crate) fn pending_graph(&self) -> Option<&ModelGraph> {
+        pending_graph(&self.options, self.checkpoint())
+    }
+
+    /// The same checkpoint under the names of the model that gives it its graph, where they are others; `None` where
+    /// they are not.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`] where the mapping does not fit, [`ckpt_api::Kind::Usage`] where the graph does not.
+    #[cfg(feature = "cli")]
+    pub(crate) fn under_graph_names(&self) -> Result<Option<Source>> {
+        let (Some(model), Some(mapping)) = (self.pending_graph(), &self.options.graph_mapping) else {
+            return Ok(None);
+        };
+        let (mut contents, _) = renamed(&self.contents, mapping, &self.options.limits)?;
+        give_graph(model, &mut contents)?;
+        Ok(Some(self.with_contents(contents)))
     }
 
     /// How values are handed out.
@@ -305,6 +327,20 @@ impl Source {
         };
         Self::open(registry, input.clone(), &options)
     }
+}
+
+/// The model whose graph does not fit the names of a checkpoint before they are mapped.
+fn pending_graph<'a>(options: &'a OpenOptions, checkpoint: &Checkpoint) -> Option<&'a ModelGraph> {
+    let model = options.graph.as_deref().filter(|_| options.graph_mapping.is_some())?;
+    (!model.fits_names(checkpoint)).then_some(model)
+}
+
+/// Gives contents the graph of a model, in place of their own.
+pub(crate) fn give_graph(model: &ModelGraph, contents: &mut Contents) -> Result<()> {
+    model.apply(&mut contents.checkpoint)?;
+    contents.graph_notes.clear();
+    contents.missing_graph = None;
+    Ok(())
 }
 
 /// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is

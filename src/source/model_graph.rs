@@ -1,12 +1,15 @@
 //! The graph of one model, for checkpoints of tensors of the same names.
 
 use super::Source;
-use ckpt_api::{Axis, Checkpoint, Error, Graph, Result, Shape};
+use ckpt_api::{Axis, Checkpoint, Error, Graph, Input, Result, Shape};
 use std::collections::{HashMap, HashSet};
 
 /// What a model computes, with the shapes and axes of its tensors.
 #[derive(Clone, Debug)]
 pub struct ModelGraph {
+    /// The file that was named.
+    pub(crate) input: Input,
+    pub(crate) format: &'static str,
     name: String,
     graph: Graph,
     tensors: Vec<(String, Shape, Option<Vec<Axis>>)>,
@@ -30,7 +33,19 @@ impl ModelGraph {
         let used: HashSet<&str> = graph.tensors().collect();
         let tensors = contents.checkpoint.tensors.iter().filter(|tensor| used.contains(tensor.name.as_str()));
         let tensors = tensors.map(|tensor| (tensor.name.clone(), tensor.shape.clone(), tensor.axes.clone()));
-        Ok(ModelGraph { name, tensors: tensors.collect(), graph })
+        Ok(ModelGraph {
+            input: model.input.clone(),
+            format: model.format(),
+            name,
+            tensors: tensors.collect(),
+            graph,
+        })
+    }
+
+    /// Whether the checkpoint has a tensor under each name that the graph uses.
+    pub(crate) fn fits_names(&self, checkpoint: &Checkpoint) -> bool {
+        let names: HashSet<&str> = checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        self.tensors.iter().all(|(name, ..)| names.contains(name.as_str()))
     }
 
     /// Gives a checkpoint the graph, in place of its own.

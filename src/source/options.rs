@@ -1,6 +1,7 @@
 //! How a checkpoint is opened.
 
 use super::{ModelGraph, Source};
+use crate::mapping::Mapping;
 use ckpt_api::{ArchitectureFile, LibraryWords, Limits, Result, Vocabulary};
 use std::sync::Arc;
 
@@ -29,6 +30,9 @@ pub struct OpenOptions {
     /// Names of the inputs that a forward pass will be given. The graph of a built-in architecture has those of its
     /// optional inputs, such as `attention_mask`.
     pub inputs: Vec<String>,
+    /// The mapping from the source's names to those of `graph`, where they differ: a conversion with this mapping
+    /// gives its result the graph. `None` where they are the same.
+    pub graph_mapping: Option<Arc<Mapping>>,
     /// Bounds on what the input may make the process do.
     pub limits: Limits,
     /// How notes, losses and reports about this source name settings.
@@ -43,6 +47,7 @@ impl Default for OpenOptions {
             architecture: None,
             graph: None,
             inputs: Vec::new(),
+            graph_mapping: None,
             limits: Limits::default(),
             vocabulary: Arc::new(LibraryWords),
         }
@@ -102,6 +107,13 @@ impl OpenOptions {
     #[must_use]
     pub fn inputs<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.inputs = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Maps the source's names to those of the model that gives the graph. Default: they are the same.
+    #[must_use]
+    pub fn graph_mapping(mut self, mapping: Mapping) -> Self {
+        self.graph_mapping = Some(Arc::new(mapping));
         self
     }
 

@@ -1,0 +1,67 @@
+//! The model that gives a source its graph, as a plan records it.
+
+use super::record::directory;
+use crate::plan::GraphRecord;
+use crate::receipt::record_of;
+use crate::source::ModelGraph;
+#[cfg(feature = "forward")]
+use crate::{
+    registry::Registry,
+    source::{OpenOptions, Source},
+};
+use ckpt_api::{Error, Input, Result};
+#[cfg(feature = "forward")]
+use std::sync::Arc;
+
+/// The record of a model.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`].
+pub(super) fn record(model: &ModelGraph, is_mapped: bool) -> Result<GraphRecord> {
+    let input = &model.input;
+    let file = record_of(input, input.entry())?;
+    Ok(GraphRecord {
+        location: input.store().location(),
+        directory: directory(&**input.store()),
+        entry: input.entry().to_owned(),
+        format: model.format.to_owned(),
+        bytes: file.bytes,
+        sha256: file.sha256,
+        is_mapped,
+    })
+}
+
+/// The file of a recorded model, which must be what it was; `None` where no other process can open it.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`] where it has changed, [`ckpt_api::Kind::Io`] where it cannot be read.
+pub(super) fn find(record: &GraphRecord) -> Result<Option<Input>> {
+    let Some(location) = record.location.as_deref() else { return Ok(None) };
+    let input = Input::within_store(crate::store::open(location)?, &record.entry);
+    let found = record_of(&input, &record.entry)?;
+    if (found.bytes, &found.sha256) != (record.bytes, &record.sha256) {
+        return Err(Error::usage("the model that gives the graph has changed since the plan was made")
+            .file(input.display(&record.entry))
+            .found(format!("SHA-256 {}", found.sha256))
+            .expected(record.sha256.as_str())
+            .help("plan again with the model as it is now"));
+    }
+    Ok(Some(input))
+}
+
+/// The graph of a recorded model that has the source's own names.
+///
+/// # Errors
+/// Those of [`find`], and of reading it.
+#[cfg(feature = "forward")]
+pub(super) fn read(
+    registry: &Registry,
+    record: Option<&GraphRecord>,
+    options: &OpenOptions,
+) -> Result<Option<Arc<ModelGraph>>> {
+    let Some(record) = record.filter(|record| !record.is_mapped) else { return Ok(None) };
+    let Some(input) = find(record)? else { return Ok(None) };
+    let options = OpenOptions::new().format(record.format.as_str()).limits(options.limits.clone());
+    let model = Source::open(registry, input, &options)?;
+    ModelGraph::of(&model).map(|graph| Some(Arc::new(graph)))
+}
