@@ -294,6 +294,35 @@ fn memory_is_bounded() {
 }
 
 #[test]
+fn a_model_larger_than_the_memory_gives_the_same_bits_because_weights_are_read_layer_by_layer() {
+    let names: Vec<String> = (0..20).map(|layer| format!("layer{layer}")).collect();
+    let node = |name: &String| Node::new(name.as_str(), Op::Gemm).parameter("weight", name.as_str());
+    let graph = Graph::sequential(
+        "deep",
+        vec![None, Some(16)],
+        vec![None, Some(16)],
+        names.iter().map(node).collect(),
+    );
+    let axes = [(Axis::In, 16), (Axis::Out, 16)];
+    let tensors: Vec<(&str, &[(Axis, u64)])> = names.iter().map(|name| (name.as_str(), &axes[..])).collect();
+    let net = Net::new(graph, &tensors);
+    // Weights are counted in binary64.
+    let (all, some) = (20 * 16 * 16 * 8, 3 * 16 * 16 * 8);
+    let registry = ckpt::Registry::builtin();
+    let pass = |memory: u64| {
+        let mut cpu = ckpt::verify::devices::open("cpu", Default::default()).unwrap();
+        let inputs = Inputs { batch: 4, ..Inputs::default() };
+        ckpt::verify::run(&registry, &net.source(), &inputs, None, &mut *cpu, memory)
+    };
+    assert_eq!(pass(some).unwrap().outputs, pass(4 * all).unwrap().outputs);
+    assert_eq!(pass(some / 3).unwrap_err().kind(), ckpt::Kind::Limit);
+    let options = Options { memory: some, ..Options::default() };
+    let options = Options { inputs: Inputs { batch: 4, ..Inputs::default() }, ..options };
+    let report = check(&net.source(), &net.source(), &options);
+    assert_eq!((report.verdict, report.runs[0].rule.name), (Verdict::Pass, RuleName::Bits));
+}
+
+#[test]
 fn reports_are_the_same_every_time() {
     let (net, half) = (sparse_net(), sparse_net().stored_as(DType::Bf16));
     let report = || serde_json::to_string(&check(&net.source(), &half, &Options::default())).unwrap();

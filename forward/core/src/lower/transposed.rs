@@ -1,4 +1,9 @@
-//! Lowers transposed convolutions: convolutions of images between whose places zeros are inserted.
+//! Lowers transposed convolutions: convolutions of images between whose places zeros are inserted, with the taps of the
+//! kernel in reverse order.
+//!
+//! Inserted zeros add nothing to a sum. So where a step is longer than 1, the outputs of each phase (those whose places
+//! leave the same rest when divided by the step) are a convolution of the image itself with every `step`-th tap, whose
+//! sums are in the same order.
 
 use super::lowering::{Info, Load, Lowering, Operand, elements, misfit};
 use super::moves::{copy, permuted};
@@ -44,15 +49,112 @@ pub(super) fn conv_transpose(lowering: &mut Lowering) -> Result<()> {
     }
     let spread = Spread::of(lowering, &image, &kernel)?;
     let (strides, filters) = filters(lowering, &weight, groups, x)?;
-    let spaced = spread.insert_zeros(lowering, &image, x)?;
     let output = lowering.output(image.shape(outputs, spread.window.output), x.numbers)?;
+    let bias = bias.map(|bias| bias.operand);
+    if let Some(phases) = spread.phases(&image) {
+        let columns = elements(&[groups, weight.axis(Axis::Out)?.len, image.channels / groups])?;
+        let product = Product { image: &image, x, groups, outputs, filters, strides, columns, bias };
+        return phases.iter().try_for_each(|phase| product.phase(lowering, phase, &spread, output));
+    }
+    let spaced = spread.insert_zeros(lowering, &image, x)?;
     let mut operands = vec![spaced, filters];
-    operands.extend(bias.as_ref().map(|bias| bias.operand));
+    operands.extend(bias);
     let Image { batch, channels: inputs, .. } = image;
     let Spread { window, .. } = spread;
     let kernel = Conv { batch, groups, inputs, outputs, window, weight: strides, bias: bias.is_some() };
     lowering.call(Kernel::Conv(kernel), operands, output);
     Ok(())
+}
+
+/// Most phases, each of which takes three kernels.
+const MOST_PHASES: usize = 64;
+
+/// The outputs of one phase on one axis.
+#[derive(Clone, Copy)]
+struct Phase {
+    /// The first output.
+    first: usize,
+    outputs: usize,
+    /// The first tap that meets a place of the image.
+    tap: usize,
+    taps: usize,
+    /// Places of the image before the first one that the first output's first tap meets.
+    skipped: usize,
+    /// Places before the image's first that it meets.
+    before: usize,
+}
+
+/// What the convolutions of all phases share.
+struct Product<'a> {
+    image: &'a Image,
+    x: &'a Info,
+    groups: usize,
+    outputs: usize,
+    /// The taps in reverse order, each with its `columns` numbers, and their strides.
+    filters: Operand,
+    strides: [usize; 5],
+    columns: usize,
+    bias: Option<Operand>,
+}
+
+impl Product<'_> {
+    /// Convolves the image with the taps of a phase, and copies the result to the phase's places.
+    fn phase(
+        &self,
+        lowering: &mut Lowering,
+        phase: &[Phase; 3],
+        spread: &Spread,
+        output: Operand,
+    ) -> Result<()> {
+        let Image { batch, channels, sides, .. } = *self.image;
+        let (kernel, lens) = (phase.map(|axis| axis.taps), phase.map(|axis| axis.outputs));
+        let [_, inner, of_taps @ ..] = self.strides;
+        let steps: [usize; 3] = std::array::from_fn(|axis| of_taps[axis] * spread.step[axis]);
+        let taps = [&kernel[..], &[self.columns]].concat();
+        let filters = lowering.temporary(taps.clone(), self.x.numbers)?;
+        let from = View {
+            offset: offset(&of_taps, &phase.map(|axis| axis.tap)),
+            strides: [&steps[..], &[1]].concat(),
+        };
+        let to = View { offset: 0, strides: row_major(&taps) };
+        copy(lowering, &taps, (self.filters, from), (filters, to))?;
+        let strides = row_major(&taps);
+        let weight = [self.strides[0], inner, strides[0], strides[1], strides[2]];
+
+        let left: [usize; 3] = std::array::from_fn(|axis| sides[axis] - phase[axis].skipped);
+        let images = elements(&[batch, channels])?;
+        let mut x = Operand::Input(0);
+        if left != sides {
+            let (all, part) = ([&[images], &sides[..]].concat(), [&[images], &left[..]].concat());
+            let own = row_major(&all);
+            x = lowering.temporary(part.clone(), self.x.numbers)?;
+            let from = View { offset: offset(&own[1..], &phase.map(|axis| axis.skipped)), strides: own };
+            let to = View { offset: 0, strides: row_major(&part) };
+            copy(lowering, &part, (Operand::Input(0), from), (x, to))?;
+        }
+        let planes = elements(&[batch, self.outputs])?;
+        let made = [&[planes], &lens[..]].concat();
+        let sums = lowering.temporary(made.clone(), self.x.numbers)?;
+        let (stride, dilation) = ([1; 3], spread.window.dilation);
+        let before = phase.map(|axis| axis.before);
+        let window = Window { input: left, output: lens, kernel, stride, dilation, before };
+        let (groups, inputs, outputs) = (self.groups, channels, self.outputs);
+        let conv = Conv { batch, groups, inputs, outputs, window, weight, bias: self.bias.is_some() };
+        let operands = [x, filters].into_iter().chain(self.bias).collect::<Vec<_>>();
+        lowering.call(Kernel::Conv(conv), operands, sums);
+
+        let places = row_major(&[&[planes], &spread.window.output[..]].concat());
+        let steps = places.iter().zip([1].iter().chain(&spread.step)).map(|(stride, step)| stride * step);
+        let to =
+            View { offset: offset(&places[1..], &phase.map(|axis| axis.first)), strides: steps.collect() };
+        let from = View { offset: 0, strides: row_major(&made) };
+        copy(lowering, &made, (sums, from), (output, to))
+    }
+}
+
+/// The position of an index.
+fn offset(strides: &[usize], index: &[usize; 3]) -> usize {
+    strides.iter().zip(index).map(|(stride, i)| stride * i).sum()
 }
 
 /// Copies the weight with its taps in reverse order, and returns its strides: output channel, input channel within the
@@ -132,6 +234,41 @@ impl Spread {
         Ok(Spread { step, skipped, kept, first, window })
     }
 
+    /// Returns the phases of all axes; `None` where zeros are inserted instead: for steps of 1, where there are none, and
+    /// for dilated or short kernels.
+    fn phases(&self, image: &Image) -> Option<Vec<[Phase; 3]>> {
+        let Window { kernel, dilation, output, before, .. } = &self.window;
+        let is_plain =
+            |axis: usize| self.step[axis] == 1 || dilation[axis] == 1 && kernel[axis] >= self.step[axis];
+        let count = self.step.iter().try_fold(1usize, |count, step| count.checked_mul(*step));
+        let is_few = count.is_some_and(|count| (2..=MOST_PHASES).contains(&count));
+        if !is_few || !(0..3).all(is_plain) || output.contains(&0) {
+            return None;
+        }
+        let of = |axis: usize, first: usize| {
+            let step = self.step[axis];
+            // The first output meets the place that lies here, counted from the first that is kept.
+            let lead = before[axis] + self.first[axis];
+            let tap = (lead + step - first % step) % step;
+            // Of the image, in steps: negative where the first tap meets a place before it.
+            let place = (first + tap + self.skipped[axis] * step).checked_sub(lead).map(|place| place / step);
+            let before = lead.saturating_sub(first + tap + self.skipped[axis] * step) / step;
+            Phase {
+                first,
+                outputs: (output[axis] - first).div_ceil(step),
+                tap,
+                taps: (kernel[axis] - tap).div_ceil(step),
+                skipped: place.unwrap_or(0).min(image.sides[axis]),
+                before,
+            }
+        };
+        let [planes, rows, columns] =
+            [0, 1, 2].map(|axis| (0..self.step[axis].min(output[axis])).map(move |first| (axis, first)));
+        let pairs = planes.flat_map(|plane| rows.clone().map(move |row| (plane, row)));
+        let all = pairs.flat_map(|(plane, row)| columns.clone().map(move |column| [plane, row, column]));
+        Some(all.map(|phase| phase.map(|(axis, first)| of(axis, first))).collect())
+    }
+
     /// Copies the places that are kept to a value of zeros.
     fn insert_zeros(&self, lowering: &mut Lowering, image: &Image, x: &Info) -> Result<Operand> {
         let images = elements(&[image.batch, image.channels])?;
@@ -139,17 +276,14 @@ impl Spread {
         let spaced = lowering.temporary(shape.clone(), x.numbers)?;
         let own = row_major(&[&[images], &image.sides[..]].concat());
         let to = row_major(&shape);
-        let offset = |strides: &[usize], first: &[usize; 3]| -> usize {
-            strides.iter().skip(1).zip(first).map(|(stride, first)| stride * first).sum()
-        };
         let kept = [&[images], &self.kept[..]].concat();
         if kept.contains(&0) {
             return Ok(spaced);
         }
         let steps: Vec<usize> =
             to.iter().zip([1].iter().chain(&self.step)).map(|(stride, step)| stride * step).collect();
-        let from = View { offset: offset(&own, &self.skipped), strides: own };
-        let to = View { offset: offset(&to, &self.first), strides: steps };
+        let from = View { offset: offset(&own[1..], &self.skipped), strides: own };
+        let to = View { offset: offset(&to[1..], &self.first), strides: steps };
         copy(lowering, &kept, (Operand::Input(0), from), (spaced, to))?;
         Ok(spaced)
     }

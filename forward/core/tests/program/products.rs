@@ -249,3 +249,27 @@ fn a_transposed_convolution_of_the_same_padding_has_stride_times_the_length() {
     let error = run(padded, &[x], &tensors).unwrap_err().to_string();
     assert!(error.contains("pads") && error.contains("at most 6"), "{error}");
 }
+
+#[test]
+fn a_transposed_convolution_sums_input_channels_then_taps_in_reverse_order() {
+    let (inputs, length, kernel, stride, pad) = (3, 9, 5, 2, 1);
+    let mut random = Random::new(11);
+    let (x, w) = (reals(&mut random, &[1, inputs, length]), reals(&mut random, &[inputs, 1, kernel]));
+    let tensors = Tensors::default().with("w", &[Axis::In, Axis::Out, Axis::KernelX], &w);
+    let node = Node::new("up", Op::ConvTranspose)
+        .parameter("weight", "w")
+        .attribute("strides", Attribute::Ints(vec![stride as i64]))
+        .attribute("pads", Attribute::Ints(vec![pad as i64; 2]));
+    let found = run(node, std::slice::from_ref(&x), &tensors).unwrap();
+    let (x, w) = (x.array.to_f64(), w.array.to_f64());
+    let expected = (0..stride * (length - 1) + kernel - 2 * pad).map(|place| {
+        let mut sum = 0.0;
+        for (input, tap) in (0..inputs).flat_map(|input| (0..kernel).rev().map(move |tap| (input, tap))) {
+            let from =
+                (place + pad).checked_sub(tap).filter(|from| from % stride == 0 && from / stride < length);
+            sum += from.map_or(0.0, |from| x[input * length + from / stride] * w[input * kernel + tap]);
+        }
+        sum
+    });
+    assert_eq!(found.array.to_f64(), expected.collect::<Vec<f64>>());
+}
