@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures ckpt beside `cp`, TensorFlow + safetensors in Python, and NumPy, on checkpoints made here.
 
-    python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR [--quick] [--growth] [--huge] [--readme]
+    python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR [--quick] [--growth] [--huge] [--forward] [--readme]
 
 Tables go to stdout, what happens to stderr. Only ratios within one round mean something elsewhere. Every output is
 checked against its source before anything is counted. Needs GNU time (/usr/bin/time), 6.5 GiB in SCRATCH_DIR, which must
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import checks
+import forward
 import growth
 import harness
 import report
@@ -300,6 +301,9 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true",
                         help="sizes to 8 GiB and numbers of tensors to 200,000, instead: 17 GiB of disk")
     parser.add_argument("--huge", action="store_true", help="memory for 16 GiB, instead: 17 GiB of disk")
+    parser.add_argument("--forward", action="store_true",
+                        help="`ckpt run` beside onnxruntime, instead; needs tests/interop/requirements-transformers.txt")
+    parser.add_argument("--networks", type=pathlib.Path, help="a folder that networks.py has filled, for --forward")
     parser.add_argument("--no-warm", action="store_true", help="do not touch memory before each run")
     parser.add_argument("--results", type=pathlib.Path, help="a JSON file for every figure; what it has of others is kept")
     parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
@@ -331,6 +335,9 @@ def run(arguments: argparse.Namespace, scratch: pathlib.Path) -> dict:
         results["growth"] = {"machine": here, **growth.grow(ckpt, scratch, quick)}
     if arguments.huge:
         results["huge"] = {"machine": here, **growth.huge(ckpt, scratch, quick)}
+    if arguments.forward:
+        rounds = 1 if quick else arguments.rounds
+        results["forward"] = {"machine": here, **forward.measure(ckpt, scratch, rounds, quick, arguments.networks)}
     if not results:
         gib = arguments.gib or (1 / 16 if quick else 2)
         if room(scratch) < 3.2 * gib:

@@ -229,7 +229,7 @@ def machine(ckpt: str, scratch: pathlib.Path) -> dict:
     if load > 0.5:
         log(f"something else runs here (load {load:.1f}): ratios will be off")
     versions = {}
-    for package in ("tensorflow", "tensorflow-cpu", "safetensors", "numpy"):
+    for package in ("tensorflow", "tensorflow-cpu", "safetensors", "numpy", "onnxruntime"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package.removesuffix("-cpu")] = importlib.metadata.version(package)
     first = lambda command: subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]  # noqa: E731

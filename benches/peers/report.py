@@ -90,6 +90,8 @@ def sections(results: dict) -> dict[str, str]:
         made["tensors"] = grown(results["growth"]["tensors"], TENSORS)
     if "huge" in results:
         made["huge"] = huge(results["huge"]["rows"])
+    if "forward" in results:
+        made["forward"] = forward(results["forward"])
     return made
 
 
@@ -344,6 +346,27 @@ def rise(peaks: list[tuple[float, float]], kind: Kind) -> str:
         values = [y for _, y in peaks]
         return f"{min(values):.1f}–{max(values):.1f} MiB"
     return f"{fit(peaks).slope * MIB:,.0f} B per tensor"
+
+
+# Forward passes.
+
+
+def forward(measured: dict) -> str:
+    """A line for each network and number of threads: onnxruntime, and `ckpt` as a multiple of it."""
+    pairs = list(zip(measured["rows"][::2], measured["rows"][1::2]))
+    header = ["network", "threads", "forward: onnxruntime", "`ckpt`", "× (least–most)", "process: onnxruntime", "`ckpt`",
+              "CPU: onnxruntime", "`ckpt`", "peak RSS, MiB: onnxruntime", "`ckpt`", "weights and widest layer, MiB"]
+    rows = []
+    for peer, own in pairs:
+        found = [mine / its for mine, its in zip(own["forward"], peer["forward"])]
+        times = [time(median(row, key)) for key in ("wall", "cpu") for row in (peer, own)]
+        rows.append([own["network"], str(own["threads"]), time(median(peer, "forward")), time(median(own, "forward")),
+                     f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})", *times, memory(peer),
+                     memory(own), f"{own['needed']:.0f}"])
+    here = measured["machine"]
+    packages = ", ".join(f"{name} {here['packages'][name]}" for name in ("onnxruntime", "numpy"))
+    return (f"{medians(measured['rounds'])} on {here['processor']} with {here['processors']} processors, with {packages}. "
+            f"Load before the first run: {here['load']:.2f}.\n\n{lines(header, rows)}")
 
 
 def charts(results: dict) -> dict[str, str]:

@@ -1,0 +1,119 @@
+"""`ckpt run` beside onnxruntime: the same models, inputs and threads, in turn."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import checks
+import harness
+from harness import MIB, Bound, Program, log
+
+NAMES = {"resnet50": "ResNet50, 8 images of 224 × 224", "bert-base": "BERT-base, 8 texts of 128 tokens",
+         "gpt2": "GPT-2 small, 8 texts of 128 tokens"}
+PEER = "onnxruntime"
+# In float32, for the longest sums of these networks: between two orders of summation.
+CLOSE = 2e-4
+
+
+def measure(ckpt: checks.Ckpt, scratch: pathlib.Path, rounds: int, quick: bool, exported: pathlib.Path | None) -> dict:
+    """Rows of both programs, for each network and number of threads."""
+    folder = scratch / "networks"
+    folder.mkdir()
+    if exported:
+        for path in exported.resolve().iterdir():
+            (folder / path.name).symlink_to(path)
+    else:
+        log("exporting networks")
+        script = pathlib.Path(__file__).with_name("networks.py")
+        options = ["--small"] if quick else []
+        subprocess.run([sys.executable, script, folder, *options], check=True, capture_output=True)
+    rows = []
+    for name, title in NAMES.items():
+        needed = memory(folder / f"{name}.onnx")
+        for threads in (1, 2):
+            log(f"{title}, {threads} thread{'s' if threads > 1 else ''}")
+            own = in_rounds(ckpt, folder / name, threads, rounds)
+            rows += [{"network": title, "threads": threads, "needed": round(needed, 1), **row} for row in own]
+    return {"rounds": rounds, "rows": rows}
+
+
+def in_rounds(ckpt: checks.Ckpt, path: pathlib.Path, threads: int, rounds: int) -> list[dict]:
+    """The first round compares the results, and is not counted unless it is the only one."""
+    programs = [peer(path, threads), own(ckpt, path, threads)]
+    rows = [{"name": program.name, **{key: [] for key in ("forward", "wall", "cpu", "rss")}} for program in programs]
+    for number in range(0 if rounds > 1 else 1, rounds + 1):
+        for program, row in zip(programs, rows):
+            harness.warm(path.with_suffix(".onnx"))
+            cost = harness.measured(program)
+            seconds = forward_seconds(messages(program))
+            log(f"  {f'round {number}' if number else 'check  '}: {program.name}: {seconds:.3f} of {cost.wall:.3f} s")
+            if number > 0:
+                for key, value in (("forward", seconds), *vars(cost).items()):
+                    row[key].append(round(value, 4))
+        if number < 2:
+            compare(*(program.output for program in programs))
+        for program in programs:
+            program.output.unlink()
+    return rows
+
+
+def peer(path: pathlib.Path, threads: int) -> Program:
+    script, made = pathlib.Path(__file__).with_name("onnxruntime_way.py"), path.with_name("peer.npz")
+    command = [sys.executable, script, path.with_suffix(".onnx"), path.with_suffix(".npz"), made, threads]
+    return pinned(PEER, command, made, threads)
+
+
+def own(ckpt: checks.Ckpt, path: pathlib.Path, threads: int) -> Program:
+    made = path.with_name("own.npz")
+    command = [ckpt.path, "run", "--verbose", path.with_suffix(".onnx"), "--input", path.with_suffix(".npz"),
+               "--output", made]
+    return pinned("ckpt run", command, made, threads)
+
+
+def pinned(name: str, command: list[object], made: pathlib.Path, threads: int) -> Program:
+    """On so many processors. What it prints on stderr is kept."""
+    processors = ",".join(str(number) for number in sorted(os.sched_getaffinity(0))[:threads])
+    command = ["taskset", "-c", processors, *map(str, command)]
+    program = Program(name, [], made, Bound(), threads=threads)
+    program.command = ["sh", "-c", 'exec "$@" 2> "$0"', str(messages(program)), *command]
+    return program
+
+
+def messages(program: Program) -> pathlib.Path:
+    return program.output.with_suffix(".txt")
+
+
+def forward_seconds(path: pathlib.Path) -> float:
+    """Of `ckpt`, with reading the weights, layer by layer; of onnxruntime without, which reads them before."""
+    number, unit = re.search(r"running: .*?([\d.]+) (m?s)$", path.read_text(), re.MULTILINE).groups()
+    return float(number) / (1000 if unit == "ms" else 1)
+
+
+def compare(theirs: pathlib.Path, ours: pathlib.Path) -> None:
+    """Within rounding: at most `CLOSE` of the greatest element."""
+    import numpy
+
+    (a,), (b,) = (tuple(numpy.load(path).values()) for path in (theirs, ours))
+    distance = float(numpy.abs(a - b).max() / numpy.abs(a).max()) if a.shape == b.shape else float("inf")
+    checks.expect(distance <= CLOSE, ours, f"not what onnxruntime computes: {distance:.2g} of the greatest element off")
+    log(f"  the results differ by at most {distance:.1g} of the greatest element")
+
+
+def memory(path: pathlib.Path) -> float:
+    """MiB of the weights, and of what the layer with the largest values takes and makes."""
+    import onnx
+
+    model = onnx.shape_inference.infer_shapes(onnx.load(path), data_prop=True).graph
+    weights = {tensor.name: len(tensor.raw_data) for tensor in model.initializer}
+
+    def size(value: onnx.ValueInfoProto) -> int:
+        count = 4
+        for axis in value.type.tensor_type.shape.dim:
+            count *= axis.dim_value
+        return count
+
+    values = {value.name: size(value) for value in [*model.value_info, *model.input, *model.output]}
+    widest = max(sum(values.get(name, 0) for name in {*node.input, *node.output}) for node in model.node)
+    return (sum(weights.values()) + widest) / MIB
