@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures ckpt beside `cp`, TensorFlow + safetensors in Python, and NumPy, on checkpoints made here.
 
-    python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR [--quick] [--growth] [--huge] [--forward] [--readme]
+    python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR
+        [--quick] [--growth] [--huge] [--forward] [--readme]
 
 Tables go to stdout, what happens to stderr. Only ratios within one round mean something elsewhere. Every output is
 checked against its source before anything is counted. Needs GNU time (/usr/bin/time), 6.5 GiB in SCRATCH_DIR, which must
