@@ -258,6 +258,11 @@ pub(super) fn is_channels_last(op: &NodeDef) -> bool {
     matches!(text(op, "data_format"), None | Some("NHWC" | "NDHWC" | "NWC"))
 }
 
+/// Whether images have their channels before their sides.
+pub(super) fn is_channels_first(op: &NodeDef) -> bool {
+    matches!(text(op, "data_format"), Some("NCHW" | "NCDHW"))
+}
+
 /// Strides, dilations and padding of a convolution or pooling, without the batch and the channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Window {
@@ -276,12 +281,10 @@ pub(super) enum Padding {
 
 /// Reads the window of an operation on images of `rank` axes.
 pub(super) fn window(op: &NodeDef, rank: usize) -> Option<Window> {
+    let is_last = is_channels_last(op);
     let inner = |name: &str| match lengths(op, name) {
         None => Some(vec![1; rank.checked_sub(2)?]),
-        Some(list) => match &list[..] {
-            [1, inner @ .., 1] if inner.len() + 2 == rank => Some(inner.to_vec()),
-            _ => None,
-        },
+        Some(list) => sides(&list, is_last, 1).filter(|inner| inner.len() + 2 == rank),
     };
     let padding = match text(op, "padding") {
         Some("SAME") => Padding::Same,
@@ -289,10 +292,7 @@ pub(super) fn window(op: &NodeDef, rank: usize) -> Option<Window> {
         Some("EXPLICIT") => {
             let list = lengths(op, "explicit_paddings")?;
             let pairs: Vec<[u64; 2]> = list.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
-            match &pairs[..] {
-                [[0, 0], inner @ .., [0, 0]] if pairs.len() == rank => Padding::Explicit(inner.to_vec()),
-                _ => return None,
-            }
+            Padding::Explicit(sides(&pairs, is_last, [0, 0]).filter(|_| pairs.len() == rank)?)
         }
         _ => return None,
     };
@@ -304,8 +304,16 @@ pub(super) fn window(op: &NodeDef, rank: usize) -> Option<Window> {
 /// Returns the sides of a pooling's window.
 pub(super) fn kernel(op: &NodeDef, rank: usize) -> Option<Vec<u64>> {
     let list = lengths(op, "ksize")?;
-    match &list[..] {
-        [1, inner @ .., 1] if list.len() == rank && inner.iter().all(|side| *side > 0) => {
+    let found = sides(&list, is_channels_last(op), 1).filter(|_| list.len() == rank)?;
+    found.iter().all(|side| *side > 0).then_some(found)
+}
+
+/// Returns what a list has for the sides of images; for the batch and the channels, it must have what is `neutral`.
+fn sides<T: Copy + PartialEq>(list: &[T], is_channels_last: bool, neutral: T) -> Option<Vec<T>> {
+    match (list, is_channels_last) {
+        ([batch, inner @ .., channels], true) | ([batch, channels, inner @ ..], false)
+            if *batch == neutral && *channels == neutral =>
+        {
             Some(inner.to_vec())
         }
         _ => None,

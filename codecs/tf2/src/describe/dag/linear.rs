@@ -1,7 +1,7 @@
 //! Recognizes products and convolutions with stored weights, and their biases.
 
 use super::super::node::{flag, text};
-use super::facts::{Padding, Window, is_channels_last, window};
+use super::facts::{Padding, Window, is_channels_first, is_channels_last, window};
 use super::pattern::View;
 use super::reach::Edge;
 use super::shapes::subscripts;
@@ -16,6 +16,8 @@ pub(super) struct Linear {
     pub kind: LinearKind,
     /// Whether the values are images of one row, and the weight is that of a convolution of sequences.
     pub is_row: bool,
+    /// Whether the images have their channels first in TensorFlow, too.
+    pub is_first: bool,
 }
 
 #[derive(Debug)]
@@ -40,15 +42,19 @@ impl View<'_> {
         };
         let [a, b, ..] = self.inputs(edge) else { return None };
         let is_last = self.op(edge).is_some_and(is_channels_last);
+        let is_first = self.op(edge).is_some_and(is_channels_first);
         for (value, bias) in sides.iter().map(|(value, bias)| ([*a, *b][*value], [*a, *b][*bias])) {
             let Some(key) = self.vector(bias) else { continue };
             let Some(linear) = self.product_or_convolution(value) else { continue };
-            let fits = match (self.features(value), self.features(bias)) {
+            let features =
+                if linear.is_first { self.dims(value)?.get(1).copied() } else { self.features(value) };
+            let fits = match (features, self.features(bias)) {
                 (Some(out), Some(len)) => out.is(len),
                 _ => false,
             };
             let rank = |edge| self.dims(edge).map(Vec::len);
-            if fits && is_last && rank(bias) <= rank(value) {
+            let is_same = if linear.is_first { is_first } else { is_last };
+            if fits && is_same && rank(bias) <= rank(value) {
                 return Some(Linear { bias: Some(key.to_owned()), ..linear });
             }
         }
@@ -76,6 +82,7 @@ impl View<'_> {
             bias: None,
             kind: LinearKind::Dense { is_transposed },
             is_row: false,
+            is_first: false,
         })
     }
 
@@ -190,7 +197,9 @@ impl View<'_> {
             _ => return None,
         };
         let rank = self.dims(x)?.len();
-        if !is_channels_last(op) {
+        let is_first = is_channels_first(op);
+        let is_plain = row.is_none() && pieces.is_none() && !op.op.ends_with("BackpropInput");
+        if !is_channels_last(op) && !(is_first && is_plain) {
             return None;
         }
         let mut window = window(op, rank)?;
@@ -224,7 +233,8 @@ impl View<'_> {
         if let Some(pieces) = pieces.filter(|_| !outer) {
             x = self.undilated(x, pieces, &mut window)?;
         }
-        let single = self.expanded(weight, 0).filter(|_| row.is_none() && window.strides.len() == 2);
+        let is_image = row.is_none() && window.strides.len() == 2 && !is_first;
+        let single = self.expanded(weight, 0).filter(|_| is_image);
         let is_row = single.is_some() && self.dims(x)?.get(1)?.known() == Some(1) && pieces.is_none();
         if let Some(inner) = single.filter(|_| is_row) {
             weight = inner;
@@ -242,7 +252,7 @@ impl View<'_> {
             _ => LinearKind::Transposed(window),
         };
         let key = self.variable(weight)?;
-        Some(Linear { input: x, weight: key.to_owned(), bias: None, kind, is_row })
+        Some(Linear { input: x, weight: key.to_owned(), bias: None, kind, is_row, is_first })
     }
 
     /// Returns the only axis that a `Squeeze` of an image removes.

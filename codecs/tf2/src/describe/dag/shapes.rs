@@ -1,7 +1,10 @@
 //! Infers the shapes of results, where TensorFlow's statement leaves lengths open.
 
 use super::super::node::{flag, text};
-use super::facts::{Fact, Selection, int, is_channels_last, keeps_dims, kernel, range, selections, window};
+use super::facts::{
+    Fact, Selection, int, is_channels_first, is_channels_last, keeps_dims, kernel, range, selections, window,
+};
+use super::lower::rotated;
 use super::value::{Dims, Int, broadcast, product, resolve};
 use crate::proto::NodeDef;
 
@@ -39,7 +42,7 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
         | "Neg" | "Abs" | "Sign" | "Erf" | "Erfc" | "Sin" | "Cos" | "Floor" | "Ceil" | "Round" | "Cast"
         | "BiasAdd" | "LRN" | "ReverseV2" | "LogicalNot" | "ZerosLike" | "OnesLike" | "FusedBatchNormV3"
         | "FusedBatchNormV2" | "FusedBatchNorm" | "Cumsum" | "Reciprocal" | "Inv" | "IsNan" | "IsInf"
-        | "IsFinite" | "MatrixBandPart" => dims(0),
+        | "IsFinite" | "MatrixBandPart" | "Tan" => dims(0),
         name if name.starts_with("TensorScatter") => dims(0),
         "AddV2" | "Add" | "Sub" | "Mul" | "RealDiv" | "Div" | "DivNoNan" | "FloorDiv" | "FloorMod"
         | "Maximum" | "Minimum" | "Pow" | "SquaredDifference" | "Less" | "LessEqual" | "Greater"
@@ -58,7 +61,8 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
         "Conv2DBackpropInput" | "Conv3DBackpropInputV2" => Some(ints(0)?.values.clone()),
         "MaxPool" | "AvgPool" | "MaxPool3D" | "AvgPool3D" => {
             let dims = dims(0)?;
-            windowed(op, &dims, &kernel(op, dims.len())?, *dims.last()?)
+            let channels = if is_channels_first(op) { dims.get(1) } else { dims.last() };
+            windowed(op, &dims, &kernel(op, dims.len())?, *channels?)
         }
         "Reshape" => reshape(&dims(0)?, &ints(1)?.values),
         "Transpose" => {
@@ -147,7 +151,7 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
             (start.known() == Some(0) && step.known() == Some(1)).then(|| vec![end])
         }
         "Einsum" => einsum(op, &[dims(0)?, dims(1)?]),
-        "ResizeBilinear" | "ResizeNearestNeighbor" | "ResizeBicubic" => {
+        "ResizeBilinear" | "ResizeNearestNeighbor" | "ResizeBicubic" | "ResizeArea" => {
             let (dims, size) = (dims(0)?, ints(1)?);
             match (&dims[..], &size.values[..]) {
                 ([batch, _, _, channels], [rows, columns]) => Some(vec![*batch, *rows, *columns, *channels]),
@@ -198,16 +202,18 @@ fn convolution(op: &NodeDef, dims: &[Int], kernel: &[Int], is_depthwise: bool) -
 }
 
 fn windowed(op: &NodeDef, dims: &[Int], kernel: &[u64], channels: Int) -> Option<Dims> {
-    if !is_channels_last(op) || kernel.len() + 2 != dims.len() {
+    let is_first = is_channels_first(op);
+    if !(is_channels_last(op) || is_first) || kernel.len() + 2 != dims.len() {
         return None;
     }
     let window = window(op, dims.len())?;
-    let mut found = dims.to_vec();
+    let dims = if is_first { rotated(dims, true) } else { dims.to_vec() };
+    let mut found = dims.clone();
     for (side, kernel) in kernel.iter().enumerate() {
         found[side + 1] = window.side(side, *kernel, dims[side + 1])?.out;
     }
     *found.last_mut()? = channels;
-    Some(found)
+    Some(if is_first { rotated(&found, false) } else { found })
 }
 
 fn reshape(dims: &[Int], wanted: &[Int]) -> Option<Dims> {

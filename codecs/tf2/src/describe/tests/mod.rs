@@ -5,6 +5,7 @@ mod cases;
 mod functions;
 mod graphs;
 mod hostile;
+mod images;
 mod keras2;
 mod loops;
 

@@ -39,7 +39,11 @@ impl Lowering<'_> {
             }
             false => None,
         };
-        let x = row.as_ref().unwrap_or(x);
+        let turned = if linear.is_first { Some(self.from_first(x)?) } else { None };
+        if linear.is_first {
+            dims = super::rotated(&dims, true);
+        }
+        let x = row.as_ref().or(turned.as_ref()).unwrap_or(x);
         self.scopes.insert(model_scope(&op.name).to_owned());
         let made = match &linear.kind {
             LinearKind::Dense { is_transposed } => self.dense(linear, *is_transposed, x)?,
@@ -52,7 +56,11 @@ impl Lowering<'_> {
             self.values.axes.insert(bias.clone(), vec![Axis::Out]);
         }
         let made = Val { layer: layer(&name, op), name, layout, dims };
-        if linear.is_row { self.unsqueeze(&made, &[1]) } else { Ok(made) }
+        match (linear.is_row, linear.is_first) {
+            (true, _) => self.unsqueeze(&made, &[1]),
+            (_, true) => self.to_first(&made),
+            _ => Ok(made),
+        }
     }
 
     /// Names a node after its layer, and gives it its parameters.

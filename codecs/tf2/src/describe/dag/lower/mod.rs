@@ -3,8 +3,10 @@
 //! The operations are lowered on demand, from the results back, so that what only a recognized pattern contains is not
 //! lowered at all. A stack holds what is waited for.
 
+mod cubic;
 mod elementwise;
 mod layers;
+mod masks;
 mod moves;
 mod places;
 mod recurrent;
@@ -24,6 +26,7 @@ use super::recurrent::Recurrent;
 use super::value::Dims;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Value};
+pub(super) use masks::rotated;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use values::{Layout, Val, Values, known_dims};
@@ -285,6 +288,7 @@ impl Lowering<'_> {
             | "ResizeBilinear"
             | "ResizeNearestNeighbor"
             | "ResizeBicubic"
+            | "ResizeArea"
             | "ReverseV2"
             | "SplitV"
             | "Cumsum"
@@ -407,21 +411,29 @@ impl Lowering<'_> {
                 )));
             }
             _ => {
-                let found = match self.elementwise(op, inputs).map_err(named)? {
-                    Some(val) => Some(val),
-                    None => match self.moved(op, edge, inputs).map_err(named)? {
-                        Some(val) => Some(val),
-                        None => match self.placed(op, edge, inputs).map_err(named)? {
-                            Some(val) => Some(val),
-                            None => self.reduced(op, edge, inputs).map_err(named)?,
-                        },
-                    },
-                };
+                let found = self.single(op, edge, inputs).map_err(named)?;
                 found.ok_or_else(|| refuse(op, "is not supported"))?
             }
         };
         self.put(edge, val);
         Ok(())
+    }
+
+    /// Lowers an operation with one result; `None` if it is not known.
+    fn single(&mut self, op: &NodeDef, edge: Edge, inputs: &[Val]) -> Result<Option<Val>, NoChain> {
+        if let Some(val) = self.elementwise(op, inputs)? {
+            return Ok(Some(val));
+        }
+        if let Some(val) = self.moved(op, edge, inputs)? {
+            return Ok(Some(val));
+        }
+        if let Some(val) = self.placed(op, edge, inputs)? {
+            return Ok(Some(val));
+        }
+        match self.masked(op, edge, inputs)? {
+            Some(val) => Ok(Some(val)),
+            None => self.reduced(op, edge, inputs),
+        }
     }
 
     /// Returns the name of a result in TensorFlow's order; an input gets a node.

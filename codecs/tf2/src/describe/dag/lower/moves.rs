@@ -5,6 +5,7 @@ use super::super::super::node::{flag, text};
 use super::super::facts::{Selection, int, selections};
 use super::super::reach::Edge;
 use super::super::value::{Dims, Int, resolve};
+use super::cubic::Weights;
 use super::values::{Layout, Val, ints};
 use super::{Lowering, refuse};
 use crate::proto::NodeDef;
@@ -61,8 +62,14 @@ impl Lowering<'_> {
                 let one = self.values.scalar(if op.op == "OnesLike" { 1.0 } else { 0.0 })?;
                 self.values.expand(&one, &x.dims, true)?
             }
-            ("ResizeBilinear" | "ResizeNearestNeighbor" | "ResizeBicubic", [x]) => {
-                self.resize(op, edge, x)?
+            ("ResizeBilinear" | "ResizeNearestNeighbor", [x]) => self.resize(op, edge, x)?,
+            ("ResizeBicubic", [x]) => {
+                let (half, corners) = (flag(op, "half_pixel_centers"), flag(op, "align_corners"));
+                self.weighted_resize(op, edge, x, Weights::Cubic { half, corners })?
+            }
+            ("ResizeArea", [x]) => {
+                let corners = flag(op, "align_corners");
+                self.weighted_resize(op, edge, x, Weights::Area { corners })?
             }
             ("ReverseV2", [x]) => {
                 let axes = self.list(edge, 1)?;
@@ -346,8 +353,7 @@ impl Lowering<'_> {
         };
         let mode = match op.op.as_str() {
             "ResizeBilinear" => "linear",
-            "ResizeNearestNeighbor" => "nearest",
-            _ => return Err(NoChain::unsupported("cubic interpolation is not supported")),
+            _ => "nearest",
         };
         let scales = [(1, rows), (2, columns)].map(|(axis, out)| scale(x.dims[axis], out));
         let [Some(vertical), Some(horizontal)] = scales else {

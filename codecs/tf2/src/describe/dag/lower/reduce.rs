@@ -2,7 +2,7 @@
 
 use super::super::super::no_chain::NoChain;
 use super::super::super::node::attribute;
-use super::super::facts::{int, is_channels_last, keeps_dims, kernel, window};
+use super::super::facts::{int, is_channels_first, is_channels_last, keeps_dims, kernel, window};
 use super::super::pattern::float;
 use super::super::reach::Edge;
 use super::super::value::{Dims, Int, resolve};
@@ -139,9 +139,12 @@ impl Lowering<'_> {
     fn pool(&mut self, op: &NodeDef, x: &Val, kind: &str) -> Result<Val, NoChain> {
         let rank = x.rank();
         let misfit = || NoChain::unsupported("its window or layout is not supported");
-        if !is_channels_last(op) {
+        let is_first = is_channels_first(op);
+        if !is_channels_last(op) && !is_first {
             return Err(misfit());
         }
+        let turned = if is_first { self.from_first(x)? } else { x.clone() };
+        let x = &turned;
         let (window, sides) = (window(op, rank).ok_or_else(misfit)?, kernel(op, rank).ok_or_else(misfit)?);
         let x = self.values.first(x)?;
         let node = self.values.node(kind).attribute("kernel_shape", ints(&sides)?);
@@ -151,7 +154,8 @@ impl Lowering<'_> {
             dims[side + 1] = window.side(side, *kernel, dims[side + 1]).ok_or_else(misfit)?.out;
         }
         let name = self.values.push(node, vec![x.name.clone()])?;
-        Ok(Val { name, layout: Layout::First, dims, layer: None })
+        let made = Val { name, layout: Layout::First, dims, layer: None };
+        if is_first { self.to_first(&made) } else { Ok(made) }
     }
 
     /// Lowers a fused normalization: by stored statistics, or by those of each row, as tf_keras normalizes layers.
@@ -160,7 +164,8 @@ impl Lowering<'_> {
         let epsilon = float(op, "epsilon", 0.0001);
         let is_training = attribute(op, "is_training") != Some(&Value::B(false));
         let [_, scale, bias, mean, variance] = view.inputs(edge) else { return Err(super::lost()) };
-        if !is_training && is_channels_last(op) {
+        let is_first = is_channels_first(op);
+        if !is_training && (is_channels_last(op) || is_first) {
             let mut parameters = Vec::new();
             for (role, edge) in [("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)] {
                 if let Some(key) = view.vector(*edge) {
@@ -173,7 +178,12 @@ impl Lowering<'_> {
                 }
             }
             let norm = super::BatchNorm { input: edge, parameters, epsilon };
-            return self.batch_norm(op, &norm, std::slice::from_ref(x));
+            if !is_first {
+                return self.batch_norm(op, &norm, std::slice::from_ref(x));
+            }
+            let x = self.from_first(x)?;
+            let made = self.batch_norm(op, &norm, &[x])?;
+            return self.to_first(&made);
         }
         // Each row of [1, rows, length, 1], with the rows as channels, is normalized by itself.
         let is_rows = matches!(x.dims[..], [Int::Known(1), _, _, Int::Known(1)]);

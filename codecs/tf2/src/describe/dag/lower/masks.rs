@@ -1,0 +1,148 @@
+//! Lowers operations that select by position, remainders, and images whose channels come first.
+
+use super::super::super::no_chain::NoChain;
+use super::super::facts::{dtype, int};
+use super::super::reach::Edge;
+use super::super::value::{Dims, Int, resolve};
+use super::Lowering;
+use super::values::{Layout, Val};
+use crate::proto::NodeDef;
+use ckpt_api::Attribute;
+
+/// Limit on the elements of a mask.
+const MAX_MASK: usize = 1 << 20;
+
+impl Lowering<'_> {
+    /// Lowers a selection by position or a remainder; `None` if it is another operation.
+    pub(super) fn masked(
+        &mut self,
+        op: &NodeDef,
+        edge: Edge,
+        inputs: &[Val],
+    ) -> Result<Option<Val>, NoChain> {
+        let made = match (op.op.as_str(), inputs) {
+            ("MatrixBandPart", [x]) if is_real(op) => self.band(edge, x)?,
+            ("OneHot", [x]) => self.one_hot(op, edge, x)?,
+            ("FloorMod", [a, b]) => self.floor_mod(op, a, b)?,
+            ("FloorDiv", [a, b]) => {
+                if is_real(op) {
+                    let quotient = self.values.apply("Div", &[a, b])?;
+                    self.values.apply("Floor", &[&quotient])?
+                } else {
+                    let rest = self.floor_mod(op, a, b)?;
+                    let whole = self.values.apply("Sub", &[a, &rest])?;
+                    self.values.apply("Div", &[&whole, b])?
+                }
+            }
+            ("Tan", [x]) => {
+                let (sine, cosine) = (self.values.apply("Sin", &[x])?, self.values.apply("Cos", &[x])?);
+                self.values.apply("Div", &[&sine, &cosine])?
+            }
+            ("BiasAdd", [x, bias]) => {
+                let axes: Vec<usize> = (1..x.rank().saturating_sub(1)).collect();
+                let bias = self.unsqueeze(bias, &axes)?;
+                let x = self.values.last(x)?;
+                self.values.apply("Add", &[&x, &bias])?
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(made))
+    }
+
+    /// Keeps some diagonals of matrices, and makes all else 0.
+    fn band(&mut self, edge: Edge, x: &Val) -> Result<Val, NoChain> {
+        let ([lower], [upper]) = (&self.list(edge, 1)?[..], &self.list(edge, 2)?[..]) else {
+            return Err(super::lost());
+        };
+        let [.., Int::Known(rows), Int::Known(columns)] = x.dims[..] else {
+            return Err(NoChain::unsupported("its matrices have a size that depends on the input"));
+        };
+        let mut mask = Vec::new();
+        let (height, width) = (size(rows)?, size(columns)?);
+        if height.checked_mul(width).is_none_or(|elements| elements > MAX_MASK) {
+            return Err(NoChain::unsupported("its matrices are too large"));
+        }
+        for row in 0..rows {
+            for column in 0..columns {
+                let is_kept =
+                    (*lower < 0 || row - column <= *lower) && (*upper < 0 || column - row <= *upper);
+                mask.push(i64::from(is_kept));
+            }
+        }
+        let name = format!("{}/band", self.values.place);
+        let mask = self.values.integers(&name, &[height, width], &mask)?;
+        let zero = self.values.scalar(0.0)?;
+        self.values.apply("Where", &[&mask, x, &zero])
+    }
+
+    fn one_hot(&mut self, op: &NodeDef, edge: Edge, x: &Val) -> Result<Val, NoChain> {
+        let [depth] = self.list(edge, 1)?[..] else { return Err(super::lost()) };
+        let count = size(depth).ok().filter(|count| (1..=MAX_MASK).contains(count));
+        let count = count.ok_or_else(|| NoChain::unsupported(format!("it has {depth} classes")))?;
+        if !matches!(dtype(op, "T"), Some(1) | None) {
+            return Err(NoChain::unsupported("its values are no float32 numbers"));
+        }
+        let number = |at: usize| self.view.inputs(edge).get(at).and_then(|value| self.view.number(*value));
+        let (Some(on), Some(off)) = (number(2), number(3)) else {
+            return Err(NoChain::unsupported("its values are no constants"));
+        };
+        let axis = resolve(int(op, "axis").unwrap_or(-1), x.rank() + 1).ok_or_else(super::lost)?;
+        let x = self.unsqueeze(x, &[axis])?;
+        let mut shape = vec![1; x.rank()];
+        *shape.get_mut(axis).ok_or_else(super::lost)? = count;
+        let name = format!("{}/classes", self.values.place);
+        let classes = self.values.integers(&name, &shape, &(0..depth).collect::<Vec<i64>>())?;
+        let is_own = self.values.apply("Equal", &[&x, &classes])?;
+        let (on, off) = (self.values.scalar(on)?, self.values.scalar(off)?);
+        self.values.apply("Where", &[&is_own, &on, &off])
+    }
+
+    /// The remainder with the sign of the divisor.
+    fn floor_mod(&mut self, op: &NodeDef, a: &Val, b: &Val) -> Result<Val, NoChain> {
+        if !is_real(op) {
+            return self.values.apply("Mod", &[a, b]);
+        }
+        let node = self.values.node("Mod").attribute("fmod", Attribute::Int(1));
+        let rest = self.values.elementwise(node, &[a, b])?;
+        let zero = self.values.scalar(0.0)?;
+        let is_negative = self.values.apply("Less", &[&rest, &zero])?;
+        let is_divisor_negative = self.values.apply("Less", &[b, &zero])?;
+        let is_same = self.values.apply("Equal", &[&is_negative, &is_divisor_negative])?;
+        let is_zero = self.values.apply("Equal", &[&rest, &zero])?;
+        let is_done = self.values.apply("Or", &[&is_same, &is_zero])?;
+        let moved = self.values.apply("Add", &[&rest, b])?;
+        self.values.apply("Where", &[&is_done, &rest, &moved])
+    }
+
+    /// Takes images whose channels come first in TensorFlow, too, as images whose channels come last.
+    pub(super) fn from_first(&mut self, x: &Val) -> Result<Val, NoChain> {
+        let x = self.values.last(x)?;
+        let dims = rotated(&x.dims, true);
+        Ok(Val { layout: Layout::First, dims, ..x })
+    }
+
+    /// Returns such images in TensorFlow's order.
+    pub(super) fn to_first(&mut self, x: &Val) -> Result<Val, NoChain> {
+        let x = self.values.first(x)?;
+        let dims = rotated(&x.dims, false);
+        Ok(Val { layout: Layout::Last, dims, ..x })
+    }
+}
+
+/// Returns the lengths of images with the channels last, of those with the channels second; or the other way around.
+pub(in super::super) fn rotated(dims: &[Int], to_last: bool) -> Dims {
+    let mut dims = dims.to_vec();
+    if let Some(range) = dims.get_mut(1..).filter(|range| !range.is_empty()) {
+        if to_last { range.rotate_left(1) } else { range.rotate_right(1) }
+    }
+    dims
+}
+
+/// Whether the operands are floating-point numbers.
+fn is_real(op: &NodeDef) -> bool {
+    matches!(dtype(op, "T"), Some(1 | 2 | 14 | 19) | None)
+}
+
+fn size(len: i64) -> Result<usize, NoChain> {
+    usize::try_from(len).map_err(|_| super::lost())
+}
