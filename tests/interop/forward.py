@@ -271,6 +271,14 @@ GRAPHS = {
     "GRU": sequential(SEQUENCE, lambda: layers.GRU(5, return_sequences=True), lambda: layers.GRU(4, reset_after=False)),
     "Bidirectional": sequential(SEQUENCE, lambda: layers.Bidirectional(layers.LSTM(5)), lambda: layers.Dense(2)),
     "SimpleRNN": sequential(SEQUENCE, lambda: layers.SimpleRNN(5)),
+    "a mask over time": sequential(SEQUENCE, lambda: layers.Masking(0.0), lambda: layers.GRU(5), lambda: layers.Dense(2)),
+    "stacked cells": sequential(SEQUENCE, lambda: layers.RNN([layers.LSTMCell(5), layers.GRUCell(4)])),
+    "other activations of a cell": sequential(
+        SEQUENCE, lambda: layers.LSTM(5, activation="relu", recurrent_activation="hard_sigmoid"),
+        lambda: layers.Dense(2)),
+    "channels first": sequential(
+        (3, 9, 11), *(lambda kind=kind, options=options: kind(*options, data_format="channels_first") for kind, options in (
+            (layers.Conv2D, (4, 3)), (layers.MaxPooling2D, (2,)), (layers.GlobalAveragePooling2D, ())))),
 }
 
 
@@ -299,8 +307,8 @@ def a_model_that_is_no_chain_runs_as_in_keras_and_so_does_its_conversion(folder,
 UNKNOWN = {
     "an inverse error function": (sequential((7,), lambda: layers.Dense(4), lambda: layers.Lambda(keras.ops.erfinv)), "Erfinv"),
     "a sort": (sequential((7,), lambda: layers.Dense(4), lambda: layers.Lambda(keras.ops.sort)), "TopKV2"),
-    "a mask over time": (
-        sequential(SEQUENCE, layers.Masking, lambda: layers.LSTM(5)), "While"),
+    "a mask over sequences of any length": (
+        sequential((None, 8), layers.Masking, lambda: layers.LSTM(5)), "While"),
 }
 
 
