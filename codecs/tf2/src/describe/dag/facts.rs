@@ -20,7 +20,7 @@ const MAX_TOTAL: usize = 1 << 20;
 const MAX_WORK: usize = 1 << 23;
 
 /// Limit on the lengths of all shapes.
-const MAX_DIMS: usize = 1 << 22;
+const MAX_DIMS: usize = 1 << 20;
 
 /// Limit on the axes of a value.
 const MAX_RANK: usize = 32;

@@ -199,7 +199,7 @@ impl View<'_> {
         let rank = self.dims(x)?.len();
         let is_first = is_channels_first(op);
         let is_plain = row.is_none() && pieces.is_none() && !op.op.ends_with("BackpropInput");
-        if !is_channels_last(op) && !(is_first && is_plain) {
+        if !(is_channels_last(op) || is_first && is_plain) {
             return None;
         }
         let mut window = window(op, rank)?;

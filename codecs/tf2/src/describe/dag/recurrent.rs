@@ -14,7 +14,7 @@ use crate::proto::{FunctionDefLibrary, NodeDef};
 use std::collections::HashMap;
 
 /// Limit on the operations of loops whose bodies are read. A cell has 40.
-const MAX_LOOPS: usize = 1 << 10;
+const MAX_LOOPS: usize = 1 << 8;
 
 /// Limit on the references that are followed in one loop.
 const MAX_FOLLOWED: u64 = 1 << 12;
@@ -129,13 +129,16 @@ pub(super) fn add_steps(
 ) -> bool {
     let mut found: HashMap<*const NodeDef, Option<usize>> = HashMap::new();
     let mut operations = 0usize;
-    for (node, what) in outer.dag.nodes.iter().enumerate().take(MAX_STEPPED) {
+    let mut examined = 0;
+    for (node, what) in outer.dag.nodes.iter().enumerate() {
         let What::Op(op) = &what.what else { continue };
-        if !matches!(op.op.as_str(), "While" | "StatelessWhile")
-            || known.contains_key(&node)
-            || found.len() >= MAX_LOOPS
-        {
+        if !matches!(op.op.as_str(), "While" | "StatelessWhile") || known.contains_key(&node) {
             continue;
+        }
+        examined += 1;
+        // All calls of a loop are compared, or none is read.
+        if examined > MAX_LOOPS {
+            return false;
         }
         let count = count(outer, node, op, library, context);
         operations =

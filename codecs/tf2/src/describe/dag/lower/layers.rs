@@ -39,7 +39,7 @@ impl Lowering<'_> {
             }
             false => None,
         };
-        let turned = if linear.is_first { Some(self.from_first(x)?) } else { None };
+        let turned = if linear.is_first { Some(self.as_channels_last(x)?) } else { None };
         if linear.is_first {
             dims = super::rotated(&dims, true);
         }
@@ -58,7 +58,7 @@ impl Lowering<'_> {
         let made = Val { layer: layer(&name, op), name, layout, dims };
         match (linear.is_row, linear.is_first) {
             (true, _) => self.unsqueeze(&made, &[1]),
-            (_, true) => self.to_first(&made),
+            (_, true) => self.restored_first(&made),
             _ => Ok(made),
         }
     }

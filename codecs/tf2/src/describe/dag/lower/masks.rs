@@ -115,14 +115,14 @@ impl Lowering<'_> {
     }
 
     /// Takes images whose channels come first in TensorFlow, too, as images whose channels come last.
-    pub(super) fn from_first(&mut self, x: &Val) -> Result<Val, NoChain> {
+    pub(super) fn as_channels_last(&mut self, x: &Val) -> Result<Val, NoChain> {
         let x = self.values.last(x)?;
         let dims = rotated(&x.dims, true);
         Ok(Val { layout: Layout::First, dims, ..x })
     }
 
     /// Returns such images in TensorFlow's order.
-    pub(super) fn to_first(&mut self, x: &Val) -> Result<Val, NoChain> {
+    pub(super) fn restored_first(&mut self, x: &Val) -> Result<Val, NoChain> {
         let x = self.values.first(x)?;
         let dims = rotated(&x.dims, false);
         Ok(Val { layout: Layout::Last, dims, ..x })

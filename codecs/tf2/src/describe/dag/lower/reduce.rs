@@ -143,7 +143,7 @@ impl Lowering<'_> {
         if !is_channels_last(op) && !is_first {
             return Err(misfit());
         }
-        let turned = if is_first { self.from_first(x)? } else { x.clone() };
+        let turned = if is_first { self.as_channels_last(x)? } else { x.clone() };
         let x = &turned;
         let (window, sides) = (window(op, rank).ok_or_else(misfit)?, kernel(op, rank).ok_or_else(misfit)?);
         let x = self.values.first(x)?;
@@ -155,7 +155,7 @@ impl Lowering<'_> {
         }
         let name = self.values.push(node, vec![x.name.clone()])?;
         let made = Val { name, layout: Layout::First, dims, layer: None };
-        if is_first { self.to_first(&made) } else { Ok(made) }
+        if is_first { self.restored_first(&made) } else { Ok(made) }
     }
 
     /// Lowers a fused normalization: by stored statistics, or by those of each row, as tf_keras normalizes layers.
@@ -181,9 +181,9 @@ impl Lowering<'_> {
             if !is_first {
                 return self.batch_norm(op, &norm, std::slice::from_ref(x));
             }
-            let x = self.from_first(x)?;
+            let x = self.as_channels_last(x)?;
             let made = self.batch_norm(op, &norm, &[x])?;
-            return self.to_first(&made);
+            return self.restored_first(&made);
         }
         // Each row of [1, rows, length, 1], with the rows as channels, is normalized by itself.
         let is_rows = matches!(x.dims[..], [Int::Known(1), _, _, Int::Known(1)]);

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// Limit on the nodes of the graph that is made.
-const MAX_NODES: usize = 1 << 18;
+const MAX_NODES: usize = 1 << 17;
 
 /// Limit on the bytes of all names in it.
-const MAX_NAMES: usize = 128 << 20;
+const MAX_NAMES: usize = 32 << 20;
 
 /// Limit on the axes of a value.
 const MAX_RANK: usize = 32;
