@@ -74,7 +74,8 @@ pub(super) fn function(function: Function, context: &Context, limit: u64) -> Res
         let reader = Reader::new(Some(library), limit).stepping(steps);
         reader.function(function.name, function.bound.clone())
     };
-    finish(read, &inputs, &names, Some(library), context)
+    let chain = finish(read, &inputs, &names, Some(library), context)?;
+    Ok(Chain { graph: chain_names::named(chain.graph, &chain.axes), ..chain })
 }
 
 /// Reads a signature of TensorFlow 1's main graph.
@@ -185,7 +186,7 @@ fn made(
     let lowered = lower::lower(view, loops, inputs, names)?;
     let notes = lowered.is_half.then(|| IN_16_BITS.to_owned());
     Ok(Chain {
-        graph: chain_names::named(lowered.graph, &lowered.axes),
+        graph: lowered.graph,
         axes: lowered.axes,
         is_nested: lowered.is_nested,
         notes: notes.into_iter().collect(),
