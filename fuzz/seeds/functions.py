@@ -34,7 +34,7 @@ from messages import (
 
 
 def cases() -> dict[str, Parts]:
-    return functions() | steps() | gelus()
+    return functions() | steps() | gelus() | graphs() | loops()
 
 
 def functions() -> dict[str, Parts]:
@@ -423,3 +423,62 @@ def gelus() -> dict[str, Parts]:
     return {f"gelu_{name}": case for name, case in made.items()} | {
         name: body(nodes, "g:z:0", MATRIX) for name, nodes in constants.items()
     }
+
+
+def graphs() -> dict[str, Parts]:
+    """Operations of graphs that are no chains."""
+    first = {"data_format": text(2, "NCHW"), "strides": ints(1, 1, 2, 2), "padding": text(2, "SAME")}
+    scalar = lambda name, *values: numbers(name, *values)
+    cases = {
+        "sum_of_branches": (
+            node("m", "MatMul", "x", "dense:value:0") + node("r", "Relu", "m:product:0")
+            + node("s", "AddV2", "m:product:0", "r:activations:0"),
+            "s:z:0",
+            MATRIX,
+        ),
+        "channels_first": (
+            node("c", "Conv2D", "x", "conv:value:0", **first)
+            + node("p", "MaxPool", "c:output:0", ksize=ints(1, 1, 2, 2), **first),
+            "p:output:0",
+            stated(-1, 2, 5, 5),
+        ),
+        "cubic": (
+            scalar("s", 3, 7) + node("r", "ResizeBicubic", "x", "s:output:0", half_pixel_centers=flag(True)),
+            "r:resized_images:0",
+            IMAGE,
+        ),
+        "area": (scalar("s", 3, 7) + node("r", "ResizeArea", "x", "s:output:0"), "r:resized_images:0", IMAGE),
+        "one_hot": (
+            scalar("d", 3) + number("on", 1.0) + number("off", 0.0)
+            + node("h", "OneHot", "x", "d:output:0", "on:output:0", "off:output:0"),
+            "h:output:0",
+            MATRIX,
+        ),
+        "band": (
+            scalar("a", 1) + scalar("b", 0) + node("t", "MatrixBandPart", "x", "a:output:0", "b:output:0"),
+            "t:band:0",
+            stated(-1, 4, 6),
+        ),
+    }
+    return {f"graph_{name}": body(*case) for name, case in cases.items()}
+
+
+def loops() -> dict[str, Parts]:
+    """Loops that count: to a few, to many, and in themselves."""
+    objects = Objects().bytes()
+    count = numbers("one", 1) + node("n", "AddV2", "i", "one:output:0", T=kind(3))
+    again = node("n", "While", "i", body=called("count"), cond=called("test"))
+    outer = numbers("zero", 0) + node("w", "While", "zero:output:0", body=called("count"), cond=called("test"))
+    outer += node("c", "Cast", "w:output:0", SrcT=kind(3), DstT=kind(1)) + node("y", "AddV2", "x", "c:y:0")
+    made = {}
+    for name, step, result, bound in (
+        ("few", count, "n:z:0", 5), ("many", count, "n:z:0", 1 << 30), ("itself", again, "n:output:0", 3)
+    ):
+        test = numbers("top", bound) + node("l", "Less", "i", "top:output:0")
+        functions = (
+            function("f", outer, "y:z:0", MATRIX),
+            function("count", step, result, arguments=("i",)),
+            function("test", test, "l:z:0", arguments=("i",)),
+        )
+        made[f"loop_{name}"] = (objects, model(*functions), b"")
+    return made
