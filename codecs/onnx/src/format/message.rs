@@ -49,7 +49,8 @@ impl Graph {
         let mut open = vec![self];
         std::iter::from_fn(move || {
             let graph = open.pop()?;
-            open.extend(graph.nodes.iter().rev().flat_map(Node::graphs));
+            let within: Vec<&Graph> = graph.nodes.iter().flat_map(Node::graphs).collect();
+            open.extend(within.into_iter().rev());
             Some(graph)
         })
     }

@@ -13,6 +13,7 @@ mod linear;
 mod ops;
 pub(crate) mod pieces;
 mod recurrent;
+mod scope;
 mod shapes;
 mod sliding;
 mod stretch;

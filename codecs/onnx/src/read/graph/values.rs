@@ -42,25 +42,15 @@ impl Known {
     }
 }
 
-/// What is put aside while a graph within a node is read.
-pub(super) struct Outer<'a> {
-    graph: &'a Stored,
-    nodes: Vec<Node>,
-    makers: HashMap<String, usize>,
-    /// Constants that were emitted before.
-    noted: usize,
-    conditions: HashMap<(usize, usize), String>,
-}
-
 pub(super) struct Reader<'a> {
     pub(super) opset: i64,
-    graph: &'a Stored,
+    pub(super) graph: &'a Stored,
     file: &'a File,
     pub(super) tensors: &'a mut [Tensor],
-    known: HashMap<&'a str, Known>,
+    pub(super) known: HashMap<&'a str, Known>,
     /// Lengths of the axes of values, where they are known.
-    shapes: HashMap<String, Vec<Length>>,
-    dtypes: HashMap<&'a str, i64>,
+    pub(super) shapes: HashMap<String, Vec<Length>>,
+    pub(super) dtypes: HashMap<&'a str, i64>,
     /// Free axes by name, and how many there are.
     axes: HashMap<&'a str, usize>,
     free: usize,
@@ -94,9 +84,9 @@ pub(super) struct Reader<'a> {
     names: Names,
     values: Names,
     /// The value of each constant that was emitted.
-    constants: HashMap<String, String>,
+    pub(super) constants: HashMap<String, String>,
     /// The keys of `constants`, in the order in which they came.
-    noted: Vec<String>,
+    pub(super) noted: Vec<String>,
     /// Node that makes each value that is emitted.
     pub(super) makers: HashMap<String, usize>,
     pub(super) nodes: Vec<Node>,
@@ -171,72 +161,6 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Notes the initializers of a graph, and the shapes that it states.
-    pub(super) fn begin(&mut self, graph: &'a Stored) -> Read<()> {
-        for tensor in &graph.initializers {
-            self.see(&tensor.name)?;
-            self.initializers.insert(&tensor.name);
-            if let Some(id) = self.ids.get(&tensor.span.start) {
-                self.known.insert(&tensor.name, Known::Tensor(*id));
-            } else if self.level > 0 {
-                let numbers = pieces::numbers(self.file, tensor);
-                let known = numbers.map(|(numbers, shape)| Known::of(numbers, shape));
-                let lacks = || format!("has an initializer '{}' that is not supported", tensor.name);
-                self.known.insert(&tensor.name, known.ok_or_else(lacks)?);
-            }
-        }
-        graph.values.iter().chain(&graph.outputs).for_each(|value| self.declare(value, false));
-        Ok(())
-    }
-
-    /// Notes what a graph takes.
-    pub(super) fn take_input(&mut self, input: &'a StoredValue, is_outer: bool) -> Read<()> {
-        self.see(&input.name)?;
-        self.known.insert(&input.name, Known::Computed);
-        self.declare(input, is_outer);
-        Ok(())
-    }
-
-    /// Notes a value that nodes can take from now on.
-    pub(super) fn see(&mut self, name: &'a str) -> Read<()> {
-        match self.visible.insert(name) {
-            true => Ok(()),
-            false => Err(format!("makes the value '{}', which already exists", name.escape_debug())),
-        }
-    }
-
-    /// Forgets a value of a graph within a node.
-    pub(super) fn forget(&mut self, name: &str) {
-        self.visible.remove(name);
-        self.known.remove(name);
-        self.shapes.remove(name);
-        self.dtypes.remove(name);
-        self.initializers.remove(name);
-        self.constants.remove(name);
-    }
-
-    /// Reads another graph from now on, which is within a node; returns what `leave` takes.
-    pub(super) fn enter(&mut self, graph: &'a Stored) -> Outer<'a> {
-        self.level += 1;
-        Outer {
-            graph: std::mem::replace(&mut self.graph, graph),
-            nodes: std::mem::take(&mut self.nodes),
-            makers: std::mem::take(&mut self.makers),
-            noted: self.noted.len(),
-            conditions: std::mem::take(&mut self.conditions),
-        }
-    }
-
-    /// Reads the outer graph on, and returns the nodes of the inner one.
-    pub(super) fn leave(&mut self, outer: Outer<'a>) -> Vec<Node> {
-        self.level -= 1;
-        (self.graph, self.makers, self.conditions) = (outer.graph, outer.makers, outer.conditions);
-        for name in self.noted.drain(outer.noted.min(self.noted.len())..) {
-            self.constants.remove(&name);
-        }
-        std::mem::replace(&mut self.nodes, outer.nodes)
-    }
-
     /// What the graph that is read makes.
     pub(super) fn results(&mut self) -> Read<Vec<Value>> {
         let graph = self.graph;
@@ -268,7 +192,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Notes the stated shape of a value; an input's free axes are known by themselves.
-    fn declare(&mut self, value: &'a StoredValue, is_input: bool) {
+    pub(super) fn declare(&mut self, value: &'a StoredValue, is_input: bool) {
         self.dtypes.insert(&value.name, value.data_type);
         let Some(stated) = &value.shape else { return };
         let mut shape = Vec::with_capacity(stated.len());
