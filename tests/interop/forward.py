@@ -271,6 +271,7 @@ GRAPHS = {
     "GRU": sequential(SEQUENCE, lambda: layers.GRU(5, return_sequences=True), lambda: layers.GRU(4, reset_after=False)),
     "Bidirectional": sequential(SEQUENCE, lambda: layers.Bidirectional(layers.LSTM(5)), lambda: layers.Dense(2)),
     "SimpleRNN": sequential(SEQUENCE, lambda: layers.SimpleRNN(5)),
+    "a sort": sequential((7,), lambda: layers.Dense(4), lambda: layers.Lambda(keras.ops.sort)),
     "a mask over time": sequential(SEQUENCE, lambda: layers.Masking(0.0), lambda: layers.GRU(5), lambda: layers.Dense(2)),
     "stacked cells": sequential(SEQUENCE, lambda: layers.RNN([layers.LSTMCell(5), layers.GRUCell(4)])),
     "other activations of a cell": sequential(
@@ -306,7 +307,6 @@ def a_model_that_is_no_chain_runs_as_in_keras_and_so_does_its_conversion(folder,
 # What the reader does not describe, and the operation that it names.
 UNKNOWN = {
     "an inverse error function": (sequential((7,), lambda: layers.Dense(4), lambda: layers.Lambda(keras.ops.erfinv)), "Erfinv"),
-    "a sort": (sequential((7,), lambda: layers.Dense(4), lambda: layers.Lambda(keras.ops.sort)), "TopKV2"),
     "a mask over sequences of any length": (
         sequential((None, 8), layers.Masking, lambda: layers.LSTM(5)), "While"),
 }
