@@ -57,6 +57,7 @@ mod ties;
 mod tiles;
 mod words;
 mod writer;
+pub mod zip;
 
 pub use address::Address;
 pub use architecture::{

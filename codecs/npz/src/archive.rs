@@ -1,33 +1,9 @@
 //! Writes the records of a zip archive, as `np.savez` does.
 
 use ckpt_api::Writer;
-
-/// Signatures of the records.
-pub(crate) const LOCAL: [u8; 4] = *b"PK\x03\x04";
-pub(crate) const CENTRAL: [u8; 4] = *b"PK\x01\x02";
-pub(crate) const END: [u8; 4] = *b"PK\x05\x06";
-pub(crate) const END64: [u8; 4] = *b"PK\x06\x06";
-pub(crate) const LOCATOR64: [u8; 4] = *b"PK\x06\x07";
-/// Bytes of each record, without its parts of variable length.
-pub(crate) const LOCAL_BYTES: u64 = 30;
-pub(crate) const CENTRAL_BYTES: u64 = 46;
-pub(crate) const END_BYTES: u64 = 22;
-pub(crate) const END64_BYTES: u64 = 56;
-pub(crate) const LOCATOR64_BYTES: u64 = 20;
-/// Offset of the checksum in a local header, and in an entry of the central directory.
-pub(crate) const LOCAL_CRC: u64 = 14;
-pub(crate) const CENTRAL_CRC: u64 = 16;
-/// Id of the extra field with 64-bit sizes.
-pub(crate) const EXTRA64: u16 = 1;
-/// Flags: encrypted, sizes after the data, differences, encrypted directory; the name is UTF-8.
-pub(crate) const FLAG_ENCRYPTED: u16 = 1;
-pub(crate) const FLAG_SIZES_LATER: u16 = 1 << 3;
-pub(crate) const FLAG_PATCH: u16 = 1 << 5;
-pub(crate) const FLAG_MASKED: u16 = 1 << 13;
-pub(crate) const FLAG_UTF8: u16 = 1 << 11;
-/// Methods of compression.
-pub(crate) const STORED: u16 = 0;
-pub(crate) const DEFLATED: u16 = 8;
+use ckpt_api::zip::record::{
+    CENTRAL, CENTRAL_CRC, END, END64, END64_BYTES, EXTRA64, FLAG_UTF8, LOCAL, LOCATOR64, STORED,
+};
 
 /// First version of the format with 64-bit sizes, on Unix.
 const VERSION: u8 = 45;
@@ -128,6 +104,7 @@ fn saturated(number: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ckpt_api::zip::record::{CENTRAL_BYTES, END_BYTES, LOCAL_BYTES, LOCATOR64_BYTES};
 
     fn member(at: u64, len: u64) -> Member {
         Member::new("a.npy".to_owned(), at, len).unwrap()

@@ -27,7 +27,6 @@
 #![deny(missing_docs)]
 
 mod archive;
-mod directory;
 mod format;
 mod header;
 mod read;

@@ -1,9 +1,9 @@
 //! Reads the list of arrays, and locates their data.
 
-use crate::archive::{END, LOCAL};
-use crate::directory::{self, Entry, Member};
 use crate::format::{ENDING, ID, KEY_HEADER, KEY_VERSION};
 use crate::header::{MAGIC, Stored, Version};
+use ckpt_api::zip::record::{END, LOCAL};
+use ckpt_api::zip::{self, Entry, Member};
 use ckpt_api::{
     Checksum, ChecksumAlgorithm, Contents, Endian, Error, Extent, File, FileId, Input, Kind, Limits, Match,
     MetadataValue, Options, Placement, Result, Rules, Tensor, TensorId,
@@ -17,7 +17,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     if !input.head()?.is_some_and(|head| [LOCAL, END].contains(&head)) {
         return Ok(Match::No);
     }
-    Ok(match directory::entries(&input.main()?, input.limits()) {
+    Ok(match zip::entries(&input.main()?, input.limits()) {
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(_) => Match::Possible("begins as a zip archive does".to_owned()),
         Ok((entries, _)) => {
@@ -67,8 +67,8 @@ impl Reader<'_> {
     }
 
     fn archive(&mut self) -> Result<()> {
-        let (entries, directory) = directory::entries(self.file, self.limits)?;
-        let members = directory::members(self.file, &entries, directory)?;
+        let (entries, directory) = zip::entries(self.file, self.limits)?;
+        let members = zip::members(self.file, &entries, directory)?;
         for (entry, member) in entries.iter().zip(&members) {
             let Err(error) = self.member(entry, member) else { continue };
             if error.kind() != Kind::Unsupported {

@@ -1,8 +1,10 @@
 //! Writes an archive as `np.savez` does, or one array as `np.save` does.
 
-use crate::archive::{self, LOCAL_CRC, Member};
-use crate::format::{ENDING, ID, INSIDE, KEY_HEADER, KEY_VERSION, MOST_AXES, holder, stays_inside};
+use crate::archive::{self, Member};
+use crate::format::{ENDING, ID, KEY_HEADER, KEY_VERSION, MOST_AXES, holder};
 use crate::header::{Header, Stored, Version};
+use ckpt_api::zip::record::LOCAL_CRC;
+use ckpt_api::zip::{INSIDE, stays_inside};
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, FinishState, Literal,
     Loss, LossKind, OutputFile, OutputLayout, Placement, Result, Setting, Tensor, TensorId, Written,

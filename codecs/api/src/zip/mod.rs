@@ -1,13 +1,25 @@
-//! Reads a zip archive: its end, its central directory, and each member's local header.
+//! Zip archives: their end, their central directory, and where the bytes of each member lie.
+//!
+//! ```
+//! use ckpt_api::{Input, Limits, zip};
+//! // An archive without members.
+//! let mut bytes = b"PK\x05\x06".to_vec();
+//! bytes.extend([0; 18]);
+//! let file = Input::memory("a.zip", [("a.zip".to_owned(), bytes)].into()).main()?;
+//! let (entries, directory) = zip::entries(&file, &Limits::default())?;
+//! assert_eq!((entries.len(), directory), (0, 0));
+//! # Ok::<(), ckpt_api::Error>(())
+//! ```
 
-use crate::archive::{
+pub mod record;
+
+use crate::{
+    ChecksumAlgorithm, Compression, Cursor, Error, Extent, File, FileId, Limit, Limits, Method, Result,
+};
+use record::{
     CENTRAL, CENTRAL_BYTES, DEFLATED, END, END_BYTES, END64, END64_BYTES, EXTRA64, FLAG_ENCRYPTED,
     FLAG_MASKED, FLAG_PATCH, FLAG_SIZES_LATER, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64, LOCATOR64_BYTES,
     STORED,
-};
-use crate::format::{INSIDE, stays_inside};
-use ckpt_api::{
-    ChecksumAlgorithm, Compression, Cursor, Error, Extent, File, FileId, Limit, Limits, Method, Result,
 };
 use std::collections::HashSet;
 
@@ -17,26 +29,31 @@ const LONGEST_COMMENT: u64 = u16::MAX as u64;
 const PIECE: usize = 1 << 20;
 
 /// An entry of the central directory.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) name: String,
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The member's name, which [`stays_inside`].
+    pub name: String,
     /// Offset of the entry.
     at: u64,
     flags: u16,
     method: u16,
-    pub(crate) crc: u32,
+    /// CRC-32 of the member's data, decompressed.
+    pub crc: u32,
     compressed: u64,
     len: u64,
     /// Offset of its local header.
     local: u64,
 }
 
-/// The bytes of a member.
-pub(crate) struct Member {
-    pub(crate) start: u64,
+/// Where the bytes of a member lie.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Offset of the data in the archive.
+    pub start: u64,
     /// Length of the decompressed data in bytes.
-    pub(crate) len: u64,
-    pub(crate) compression: Option<Compression>,
+    pub len: u64,
+    /// How the data is compressed; `None` where it is stored as it is.
+    pub compression: Option<Compression>,
 }
 
 impl Member {
@@ -45,8 +62,11 @@ impl Member {
         self.compression.as_ref().map_or(self.len, |compression| compression.stored)
     }
 
-    /// Returns a file that has the decompressed data, and their offset in it.
-    pub(crate) fn open(&self, archive: &File) -> Result<(File, u64)> {
+    /// Returns a file that has the decompressed data, and the data's offset in it.
+    ///
+    /// # Errors
+    /// Those of [`Extent::open`].
+    pub fn open(&self, archive: &File) -> Result<(File, u64)> {
         let whole = Extent::new(FileId(0), self.start, self.len).with_compression(self.compression.clone());
         match &whole.compression {
             Some(_) => Ok((whole.open(archive)?, 0)),
@@ -54,11 +74,11 @@ impl Member {
         }
     }
 
-    /// Reads the data, and compares their CRC-32 with the directory's.
+    /// Reads the data, and compares its CRC-32 with `stored`, the directory's.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Corrupt`] where they differ.
-    pub(crate) fn check_crc(&self, archive: &File, stored: u32) -> Result<()> {
+    /// [`crate::Kind::Corrupt`] where they differ; those of reading it.
+    pub fn check_crc(&self, archive: &File, stored: u32) -> Result<()> {
         let (file, start) = self.open(archive)?;
         let mut found = 0;
         for at in (0..self.len).step_by(PIECE) {
@@ -76,13 +96,18 @@ impl Member {
     }
 }
 
-/// Reads the central directory; returns its entries, and where it begins.
-pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
+/// Reads the central directory; returns its entries, and where it begins. All names differ and [`stays_inside`] holds
+/// for them; nothing is encrypted; every member is stored or deflated.
+///
+/// # Errors
+/// [`crate::Kind::Corrupt`], [`crate::Kind::Unsupported`]; [`crate::Kind::Limit`] for more members than
+/// [`Limit::Tensors`] and a directory of more bytes than [`Limit::HeaderBytes`].
+pub fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
     let end = End::find(file)?;
     if end.start.checked_add(end.size) != Some(end.at) {
         return Err(Error::corrupt("the central directory does not lie before the archive's end")
             .offset(end.at)
-            .found(format!("{} from offset {}", ckpt_api::count(end.size, "byte"), end.start))
+            .found(format!("{} from offset {}", crate::count(end.size, "byte"), end.start))
             .expected(format!("its end at {}", end.at))
             .help("the file is cut short, or something was put before the archive"));
     }
@@ -95,7 +120,7 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
         .expected(end.count.to_string())
     };
     if end.count.checked_mul(CENTRAL_BYTES).is_none_or(|least| least > end.size) {
-        return Err(differs(ckpt_api::count(end.size, "byte")));
+        return Err(differs(crate::count(end.size, "byte")));
     }
     limits.check(Limit::Tensors, end.count).map_err(|error| error.offset(end.at))?;
     limits.check(Limit::HeaderBytes, end.size).map_err(|error| error.offset(end.at))?;
@@ -116,8 +141,11 @@ pub(crate) fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)>
     Ok((entries, end.start))
 }
 
-/// Locates the bytes of all members; `directory` is the offset of the central directory.
-pub(crate) fn members(file: &File, entries: &[Entry], directory: u64) -> Result<Vec<Member>> {
+/// Locates the bytes of all members, in the order of `entries`; `directory` is the offset of the central directory.
+///
+/// # Errors
+/// [`crate::Kind::Corrupt`] where a member's own header differs from its entry, and where members share bytes.
+pub fn members(file: &File, entries: &[Entry], directory: u64) -> Result<Vec<Member>> {
     let found = entries.iter().map(|entry| entry.member(file).map_err(|error| entry.place(error)));
     let found = found.collect::<Result<Vec<Member>>>()?;
     let mut ranges: Vec<(u64, u64, &Entry)> = entries
@@ -220,7 +248,7 @@ impl Entry {
         let short = fields.remaining();
         if fields.array()? != CENTRAL {
             return Err(Error::corrupt("the central directory is damaged")
-                .found(format!("{} without the signature of an entry", ckpt_api::count(short, "byte")))
+                .found(format!("{} without the signature of an entry", crate::count(short, "byte")))
                 .expected(format!("an entry of at least {CENTRAL_BYTES} bytes")));
         }
         let [_made_by, _version, flags, method, _time, _date] = fields.numbers::<u16, _>()?;
@@ -243,7 +271,7 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Refuses a member that cannot be an array.
+    /// Refuses a member that cannot be read.
     fn check(&self) -> Result<()> {
         if !stays_inside(&self.name) {
             return Err(Error::corrupt("the member's name leads outside the archive").expected(INSIDE));
@@ -259,7 +287,7 @@ impl Entry {
                 .found(self.compressed.to_string())
                 .expected(self.len.to_string())),
             DEFLATED => Ok(()),
-            method => Err(Error::unsupported("the member is compressed in another way than NumPy does")
+            method => Err(Error::unsupported("the member is compressed in an unknown way")
                 .found(format!("method {method}"))
                 .expected("method 0 (stored) or 8 (deflated)")),
         }
@@ -312,7 +340,7 @@ fn text(name: &[u8], flags: u16) -> Result<String> {
     text.map(str::to_owned).ok_or_else(|| {
         Error::unsupported("the member's name is neither ASCII nor UTF-8")
             .found(format!("\"{}\"", name.escape_ascii()))
-            .help("write the archive again with np.savez")
+            .help("write the archive again with the program that made it")
     })
 }
 
@@ -346,4 +374,27 @@ impl<'a> Large<'a> {
 /// Reads the little-endian fields of the record at `at`.
 fn record(bytes: &[u8], at: u64) -> Cursor<'_> {
     Cursor::of_bytes(bytes, at).with_message("a record of the archive is cut short")
+}
+
+/// Returns whether the name is safe: no tool unpacks the member to a path outside its folder.
+pub fn stays_inside(name: &str) -> bool {
+    !name.starts_with('/') && !name.contains(['\\', '\0']) && name.split('/').all(|part| part != "..")
+}
+
+/// The description of a safe name, for messages.
+pub const INSIDE: &str = "no '/' at its beginning, and no '..', '\\' or NUL";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_leaves_the_archive_is_known() {
+        for name in ["/a", "../a", "a/../b", "..", "a\\b", "a\0b", "/"] {
+            assert!(!stays_inside(name), "{name:?}");
+        }
+        for name in ["", "a", "a/b", "a..b", "...", "a//b", "x:0", "ä"] {
+            assert!(stays_inside(name), "{name:?}");
+        }
+    }
 }
