@@ -1,0 +1,102 @@
+//! The format before the zip archive: five pickles, then the storages' bytes.
+
+use super::{LEGACY_MAGIC, Record, Saved, StorageId, check_ids};
+use crate::pickle::{Feed, Id, Tree, Value, parse};
+use ckpt_api::{Endian, Error, File, Limit, Limits, Result};
+use std::collections::HashMap;
+
+/// The version of the format.
+const VERSION: i64 = 1001;
+
+/// See [`super::open`].
+pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
+    let mut at = LEGACY_MAGIC.len() as u64;
+    let mut next = |what: &str| {
+        let tree = parse(Feed::new(file, at, file.len(), limits)).map_err(|error| error.field(what))?;
+        at = tree.end();
+        Ok::<_, Error>(tree)
+    };
+    check_version(&next("protocol version")?)?;
+    let endian = endian(&next("system information")?)?;
+    let tree = next("object")?;
+    let keys = next("storage keys")?;
+    check_ids(&tree)?;
+    let records = records(file, &tree, &keys, limits)?;
+    Ok(Saved { tree, records, endian, is_script: false })
+}
+
+fn check_version(tree: &Tree) -> Result<()> {
+    match tree.value(tree.root()) {
+        Value::Int(VERSION) => Ok(()),
+        other => Err(Error::unsupported("the version of the file is unknown")
+            .found(format!("{other:?}"))
+            .expected(VERSION.to_string())),
+    }
+}
+
+fn endian(tree: &Tree) -> Result<Endian> {
+    let flag = tree.entry(tree.root(), "little_endian");
+    match flag {
+        Some(Id::TRUE) => Ok(Endian::Little),
+        Some(Id::FALSE) => Ok(Endian::Big),
+        _ => Err(Error::corrupt("the file does not state its byte order").field("little_endian")),
+    }
+}
+
+/// Locates the storages, which follow the list of their keys in its order.
+fn records(file: &File, tree: &Tree, keys: &Tree, limits: &Limits) -> Result<HashMap<String, Record>> {
+    let sizes = element_bytes(tree)?;
+    let Value::List(list) = keys.value(keys.root()) else {
+        return Err(Error::corrupt("the file has no list of its storages"));
+    };
+    limits.check(Limit::Tensors, list.len() as u64)?;
+    let mut records = HashMap::with_capacity(list.len());
+    let mut at = keys.end();
+    for id in keys.items(list) {
+        let key = keys.text(id).ok_or_else(|| Error::corrupt("the key of a storage is no text"))?;
+        let placed = |error: Error| error.offset(at).field(format!("storage {}", key.escape_debug()));
+        let size = sizes.get(key).ok_or_else(|| {
+            placed(Error::corrupt(
+                "the file has a storage that nothing refers to, so that its size is unknown",
+            ))
+        })?;
+        let mut count = [0; 8];
+        file.read_at(at, &mut count)?;
+        let count = i64::from_le_bytes(count);
+        let len = u64::try_from(count).ok().and_then(|count| count.checked_mul(*size));
+        let start = at.saturating_add(8);
+        let end =
+            len.and_then(|len| start.checked_add(len)).filter(|end| *end <= file.len()).ok_or_else(|| {
+                placed(Error::corrupt("the file ends before its storage does"))
+                    .found(format!("{count} elements of {size} bytes"))
+                    .expected(format!("at most {} bytes", file.len().saturating_sub(start)))
+                    .help("the file is cut short or damaged: copy it again")
+            })?;
+        let record = Record { start, len: end - start, compression: None, crc: None };
+        if records.insert(key.to_owned(), record).is_some() {
+            return Err(placed(Error::corrupt("two storages have the same key")));
+        }
+        at = end;
+    }
+    if at == file.len() {
+        return Ok(records);
+    }
+    Err(Error::corrupt("bytes follow the last storage")
+        .offset(at)
+        .found(ckpt_api::count(file.len() - at, "byte"))
+        .help("the file was appended to or damaged: copy it again"))
+}
+
+/// Bytes of an element of each storage, by its key.
+fn element_bytes(tree: &Tree) -> Result<HashMap<&str, u64>> {
+    let mut sizes = HashMap::new();
+    for id in tree.ids() {
+        let Value::Persistent(id) = tree.value(id) else { continue };
+        let Ok(storage) = StorageId::parse(tree, id) else { continue };
+        let bytes = storage.class.element().bytes;
+        if *sizes.entry(storage.key).or_insert(bytes) != bytes {
+            return Err(Error::corrupt("a storage has elements of two sizes").field(storage.key));
+        }
+    }
+    Ok(sizes)
+}

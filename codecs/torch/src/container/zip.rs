@@ -1,0 +1,162 @@
+//! The zip archive that `torch.save` writes since PyTorch 1.6, and TorchScript archives.
+
+use super::{Record, Saved, check_ids};
+use crate::pickle::{Feed, parse};
+use ckpt_api::zip::{self, Entry, Member};
+use ckpt_api::{Cursor, Endian, Error, File, Limits, Result};
+use std::collections::HashMap;
+
+const PICKLE: &str = "data.pkl";
+/// Versions of the archive that are known.
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=10;
+/// Bytes of the longest text in a small member.
+const LONGEST: u64 = 64;
+
+/// What the first bytes of a zip archive tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// PyTorch wrote it: the first member is the pickle of a checkpoint, or the directory lists one.
+    Checkpoint,
+    /// Another archive.
+    Other,
+    /// Its directory cannot be read.
+    Damaged,
+}
+
+/// Recognizes a checkpoint, even one that is damaged.
+pub(crate) fn sign(file: &File, limits: &Limits) -> Result<Sign> {
+    if first_name(file).is_ok_and(|name| is_pickle(&name)) {
+        return Ok(Sign::Checkpoint);
+    }
+    match zip::entries(file, limits) {
+        Ok((entries, _)) if entries.iter().any(|entry| is_pickle(&entry.name)) => Ok(Sign::Checkpoint),
+        Ok(_) => Ok(Sign::Other),
+        Err(error) if error.kind() == ckpt_api::Kind::Io => Err(error),
+        Err(_) => Ok(Sign::Damaged),
+    }
+}
+
+fn is_pickle(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(_, name)| name == PICKLE)
+}
+
+fn first_name(file: &File) -> Result<String> {
+    let mut fields = Cursor::new(file);
+    fields.skip(26)?;
+    let [name_len, _extra_len] = fields.numbers::<u16, 2>()?;
+    let name = fields.bytes(name_len.into())?;
+    String::from_utf8(name).map_err(|_| Error::corrupt("the name is not UTF-8"))
+}
+
+/// See [`super::open`].
+pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
+    let (entries, directory) = zip::entries(file, limits)?;
+    let members = zip::members(file, &entries, directory)?;
+    let archive = Archive::new(file, &entries, &members)?;
+    archive.check_version()?;
+    let endian = archive.endian()?;
+    let (entry, pickle) = archive.required(PICKLE)?;
+    if entry.crc != 0 {
+        pickle.check_crc(file, entry.crc).map_err(|error| error.field(PICKLE))?;
+    }
+    let (source, start) = pickle.open(file)?;
+    let end = start.saturating_add(pickle.len);
+    let tree = parse(Feed::new(&source, start, end, limits)).map_err(|error| error.field(PICKLE))?;
+    if tree.end() != end {
+        return Err(Error::corrupt("bytes follow the pickle").field(PICKLE).offset(tree.end()));
+    }
+    check_ids(&tree).map_err(|error| error.field(PICKLE))?;
+    let is_script = archive.find("constants.pkl").is_some();
+    Ok(Saved { tree, records: archive.records(), endian, is_script })
+}
+
+/// The members of an archive below its one folder.
+struct Archive<'a> {
+    file: &'a File,
+    members: HashMap<&'a str, (&'a Entry, &'a Member)>,
+}
+
+impl<'a> Archive<'a> {
+    fn new(file: &'a File, entries: &'a [Entry], members: &'a [Member]) -> Result<Self> {
+        let first = entries.first().ok_or_else(|| Error::corrupt("the archive is empty"))?;
+        let (folder, _) = first.name.split_once('/').ok_or_else(|| {
+            Error::corrupt("the archive is not a PyTorch checkpoint")
+                .field(&first.name)
+                .expected("members in one folder, such as 'archive/data.pkl'")
+        })?;
+        let own = |(entry, member): (&'a Entry, &'a Member)| {
+            let name = entry.name.strip_prefix(folder)?.strip_prefix('/')?;
+            Some((name, (entry, member)))
+        };
+        Ok(Archive { file, members: entries.iter().zip(members).filter_map(own).collect() })
+    }
+
+    fn find(&self, name: &str) -> Option<(&'a Entry, &'a Member)> {
+        self.members.get(name).copied()
+    }
+
+    fn required(&self, name: &str) -> Result<(&'a Entry, &'a Member)> {
+        self.find(name).ok_or_else(|| {
+            Error::corrupt("the archive lacks a member of a PyTorch checkpoint")
+                .expected(format!("'{name}' in its folder"))
+                .help("the file is damaged, or is another kind of archive")
+        })
+    }
+
+    /// A short text that is a member of its own.
+    fn text(&self, (entry, member): (&Entry, &Member)) -> Result<String> {
+        let wrong = || Error::corrupt("a member of the archive is not a short text").field(&entry.name);
+        if member.len > LONGEST {
+            return Err(wrong().found(ckpt_api::count(member.len, "byte")));
+        }
+        if entry.crc != 0 {
+            member.check_crc(self.file, entry.crc).map_err(|error| error.field(&entry.name))?;
+        }
+        let (file, start) = member.open(self.file)?;
+        String::from_utf8(file.bytes(start, member.len)?).map_err(|_| wrong())
+    }
+
+    fn check_version(&self) -> Result<()> {
+        let member = match self.find("version") {
+            Some(member) => member,
+            None => self.find(".data/version").map_or_else(|| self.required("version"), Ok)?,
+        };
+        let text = self.text(member)?;
+        let version = text.trim_end().parse::<u64>().ok();
+        match version.filter(|version| VERSIONS.contains(version)) {
+            Some(_) => Ok(()),
+            None => Err(Error::unsupported("the version of the archive is unknown")
+                .field("version")
+                .found(format!("'{}'", text.escape_debug()))
+                .expected(format!("{} to {}", VERSIONS.start(), VERSIONS.end()))),
+        }
+    }
+
+    fn endian(&self) -> Result<Endian> {
+        let Some(member) = self.find("byteorder") else { return Ok(Endian::Little) };
+        let text = self.text(member)?;
+        match text.as_str() {
+            "little" => Ok(Endian::Little),
+            "big" => Ok(Endian::Big),
+            _ => Err(Error::corrupt("the byte order is unknown")
+                .field("byteorder")
+                .found(format!("'{}'", text.escape_debug()))
+                .expected("'little' or 'big'")),
+        }
+    }
+
+    fn records(&self) -> HashMap<String, Record> {
+        let record = |(name, (entry, member)): (&&str, &(&Entry, &Member))| {
+            // PyTorch 1.4 wrote the second.
+            let key = name.strip_prefix("data/").or_else(|| name.strip_prefix("tensors/"))?;
+            let record = Record {
+                start: member.start,
+                len: member.len,
+                compression: member.compression.clone(),
+                crc: Some(entry.crc).filter(|crc| *crc != 0),
+            };
+            Some((key.to_owned(), record))
+        };
+        self.members.iter().filter_map(record).collect()
+    }
+}

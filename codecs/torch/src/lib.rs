@@ -1,0 +1,83 @@
+//! Reads PyTorch checkpoints: `.pt`, `.pth`, `.bin` and `.ckpt` files, and sets of them by their index.
+//!
+//! A checkpoint is a pickle, which in Python is a program. Here it is **data**: a machine over the opcodes makes a tree
+//! of values, and calls, imports and opens nothing, whatever the pickle names. Calls that PyTorch writes for tensors are
+//! recognized; other calls are values with a name, and are reported.
+//!
+//! **Files**: the zip archive of PyTorch 1.6 and later, TorchScript archives, and the format before the zip archive.
+//! Every CRC-32 of an archive is verified, which PyTorch does not.
+//!
+//! **Names** are the keys of dicts and the indexes of lists, joined with dots: `optimizer.state.0.exp_avg`. A pickled
+//! module has the names of its state dict. The option `root` reads one branch.
+//!
+//! **Metadata** of the namespace [`NAMESPACE`] is what lies beside the tensors: numbers, texts, lists and dicts, under
+//! their names. The tensor metadata `scale`, `zero_point` and `axis` state what the integers of a quantized tensor
+//! stand for.
+//!
+//! ```
+//! use ckpt_api::{Codec, Input, Limits, Options};
+//! // The format before the zip archive: four small pickles around that of an empty dict.
+//! let file = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.\
+//!     \x80\x02}X\x0d\x00\x00\x00little_endian\x88s.\x80\x02}X\x05\x00\x00\x00epochK\x07s.\x80\x02].";
+//! let input = Input::memory("m.pt", [("m.pt".to_owned(), file.to_vec())].into());
+//! let contents = ckpt_torch::Torch.read(&input, &Options::default(), &Limits::default())?;
+//! let epoch = contents.checkpoint.metadata.value(ckpt_torch::NAMESPACE, "epoch");
+//! assert_eq!(epoch.and_then(|epoch| epoch.as_u64()), Some(7));
+//! # Ok::<(), ckpt_api::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod container;
+mod format;
+mod pickle;
+mod read;
+
+use ckpt_api::{
+    Checkpoint, Codec, Contents, Error, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
+    Options, OutputLayout, Result, Side,
+};
+
+/// Metadata namespace of what lies beside the tensors.
+pub const NAMESPACE: &str = format::ID;
+
+/// The codec of the format `torch`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Torch;
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::lenient(
+        "leave out tensors that cannot be represented and what dangerous calls would make, reporting each (default false)",
+    ),
+    OptionSpec::new(
+        "root",
+        OptionKind::Text,
+        Side::Read,
+        "read one branch: keys and indexes joined with dots, such as model or state_dict (default: everything)",
+    ),
+];
+
+static INFO: FormatInfo = FormatInfo::new(format::ID, "PyTorch checkpoint (.pt, .pth, .bin, .ckpt)")
+    .with_extensions(format::ENDINGS)
+    .with_reads(Network::ALL)
+    .with_free_names()
+    .with_options(OPTIONS);
+
+impl Codec for Torch {
+    fn info(&self) -> &FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        read::probe(input)
+    }
+
+    fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+        read::read(input, options, limits)
+    }
+
+    fn place(&self, _: &Checkpoint, _: &str, _: &Options) -> Result<OutputLayout> {
+        Err(Error::unsupported("PyTorch checkpoints cannot be written yet"))
+    }
+}

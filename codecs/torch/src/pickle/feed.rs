@@ -1,0 +1,128 @@
+//! The bytes of a pickle, read from a file as far as the machine gets.
+
+use ckpt_api::{Error, File, Limit, Limits, Result};
+
+/// Bytes of the first read; each further one reads as many as there are, up to `MOST`.
+const FIRST: u64 = 4 << 10;
+const MOST: u64 = 1 << 20;
+
+/// A range of a file that begins with a pickle. What follows the pickle is read ahead by at most 1 MiB.
+pub(crate) struct Feed<'a> {
+    file: &'a File,
+    limits: &'a Limits,
+    /// Offset of the pickle in the file.
+    start: u64,
+    /// Offset at which the range ends.
+    end: u64,
+    bytes: Vec<u8>,
+    /// Bytes that were taken.
+    at: usize,
+}
+
+impl<'a> Feed<'a> {
+    /// The bytes of a file from `start` on, before `end`.
+    pub(crate) fn new(file: &'a File, start: u64, end: u64, limits: &'a Limits) -> Self {
+        let end = end.min(file.len());
+        Feed { file, limits, start: start.min(end), end, bytes: Vec::new(), at: 0 }
+    }
+
+    /// Offset in the file of the next byte.
+    pub(crate) fn position(&self) -> u64 {
+        self.start.saturating_add(self.at as u64)
+    }
+
+    /// Bytes of the range that were not taken.
+    pub(crate) fn left(&self) -> u64 {
+        self.end.saturating_sub(self.position())
+    }
+
+    /// Bytes taken so far.
+    pub(crate) fn taken(&self) -> usize {
+        self.at
+    }
+
+    /// Takes the next byte.
+    pub(crate) fn byte(&mut self) -> Result<u8> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    /// Takes the next `N` bytes.
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (at, _) = self.take(N as u64)?;
+        let bytes = self.bytes.get(at as usize..).and_then(|rest| rest.first_chunk());
+        bytes.copied().ok_or_else(|| self.short(N as u64))
+    }
+
+    /// Takes `len` bytes and returns their range in [`Feed::into_bytes`]: the first, and how many.
+    pub(crate) fn take(&mut self, len: u64) -> Result<(u32, u32)> {
+        let end = (self.at as u64).checked_add(len).ok_or_else(|| self.short(len))?;
+        self.fill(end)?;
+        if end > self.bytes.len() as u64 {
+            return Err(self.short(len));
+        }
+        let at = self.at;
+        self.at = usize::try_from(end).map_err(|_| self.short(len))?;
+        let too_large = |_| Error::limit("the pickle has more than 4 GiB");
+        Ok((u32::try_from(at).map_err(too_large)?, u32::try_from(len).map_err(too_large)?))
+    }
+
+    /// Takes a line and its end, which the range returned does not include.
+    pub(crate) fn line(&mut self) -> Result<(u32, u32)> {
+        let mut seen = self.at;
+        loop {
+            let rest = self.bytes.get(seen..).unwrap_or_default();
+            if let Some(len) = rest.iter().position(|byte| *byte == b'\n') {
+                let (at, len) = self.take((seen - self.at + len + 1) as u64)?;
+                return Ok((at, len.saturating_sub(1)));
+            }
+            seen = self.bytes.len();
+            self.fill(seen as u64 + 1)?;
+            if self.bytes.len() == seen {
+                return Err(self.short(1));
+            }
+        }
+    }
+
+    /// The bytes of a range that was taken.
+    pub(crate) fn bytes(&self, (at, len): (u32, u32)) -> &[u8] {
+        let rest = self.bytes.get(at as usize..).unwrap_or_default();
+        rest.get(..len as usize).unwrap_or_default()
+    }
+
+    /// All bytes up to the last one that was taken.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.at);
+        self.bytes.shrink_to_fit();
+        self.bytes
+    }
+
+    /// Reads until there are `wanted` bytes, if the range has so many.
+    fn fill(&mut self, wanted: u64) -> Result<()> {
+        while (self.bytes.len() as u64) < wanted {
+            let have = self.bytes.len() as u64;
+            let at = self.start.saturating_add(have);
+            let left = self.end.saturating_sub(at);
+            // Nothing is read for a length that the range does not have.
+            if left < wanted - have {
+                return Ok(());
+            }
+            self.limits.check(Limit::HeaderBytes, wanted).map_err(|error| error.file(self.file.name()))?;
+            let size = have.clamp(FIRST, MOST).max(wanted - have).min(left);
+            let more = self.file.bytes(at, size)?;
+            let no_memory = |_| Error::limit("there is no memory for the pickle").file(self.file.name());
+            self.bytes.try_reserve_exact(more.len()).map_err(no_memory)?;
+            self.bytes.extend_from_slice(&more);
+        }
+        Ok(())
+    }
+
+    fn short(&self, wanted: u64) -> Error {
+        Error::corrupt("the pickle ends too early")
+            .file(self.file.name())
+            .offset(self.position())
+            .found(ckpt_api::count(self.left(), "byte"))
+            .expected(ckpt_api::count(wanted, "byte"))
+            .help("the file is cut short or damaged: copy it again")
+    }
+}

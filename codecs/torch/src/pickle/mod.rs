@@ -1,0 +1,25 @@
+//! Pickles as data: a machine over the opcodes of protocols 0 to 5, which calls nothing.
+//!
+//! ```text
+//! Feed (bytes of a file) ──► machine (stack, memo) ──► Tree (arena of values) ──► Value, seen through an Id
+//! ```
+//!
+//! What Python would call becomes an [`Object`]: the callable's name, its arguments, and the state, items and entries
+//! that later opcodes gave it. Values refer to each other by [`Id`], so that shared values, cycles and nesting of any
+//! depth cost no stack, neither here nor when the tree is dropped.
+
+mod arena;
+mod feed;
+mod machine;
+mod names;
+mod opcode;
+mod safety;
+#[cfg(test)]
+pub(crate) mod tests;
+mod text;
+mod tree;
+
+pub(crate) use feed::Feed;
+pub(crate) use machine::parse;
+pub(crate) use names::{Names, Use, shown};
+pub(crate) use tree::{Id, Object, Tree, Value};

@@ -1,0 +1,123 @@
+//! The classes and functions that a pickle names: what a scanner of pickles reports.
+
+use super::safety::is_dangerous;
+use super::{Id, Object, Tree, Value};
+use ckpt_api::{Error, Setting};
+use std::collections::BTreeMap;
+
+/// Every class and function of a pickle, by module and name.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    uses: BTreeMap<(String, String), Use>,
+    danger: Option<Danger>,
+}
+
+/// What a pickle does with a class or function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Use {
+    /// It is a value like any other.
+    Named,
+    /// Whoever unpickles the file calls it.
+    Called,
+}
+
+/// A call that could do anything to whoever unpickles the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Danger {
+    name: String,
+    /// The called function, if the dangerous one is its argument.
+    through: Option<String>,
+}
+
+impl Names {
+    pub(crate) fn of(tree: &Tree) -> Names {
+        let mut names = Names::default();
+        for id in tree.ids() {
+            match tree.value(id) {
+                Value::Global(module, name) => names.add(module, name, Use::Named),
+                Value::Object(object) => {
+                    if let Some((module, name)) = tree.callable(object) {
+                        names.add(module, name, Use::Called);
+                    }
+                    if names.danger.is_none() {
+                        names.danger = danger(tree, object);
+                    }
+                }
+                _ => {}
+            }
+        }
+        names
+    }
+
+    fn add(&mut self, module: &str, name: &str, use_: Use) {
+        let entry = self.uses.entry((module.to_owned(), name.to_owned())).or_insert(use_);
+        *entry = (*entry).max(use_);
+    }
+
+    /// The names, each with its use, as people should see them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (String, Use)> {
+        self.uses.iter().map(|((module, name), use_)| (shown(module, name), *use_))
+    }
+
+    /// The first dangerous call.
+    pub(crate) fn danger(&self) -> Option<&Danger> {
+        self.danger.as_ref()
+    }
+}
+
+impl Danger {
+    /// The error of a pickle with such a call.
+    pub(crate) fn error(&self) -> Error {
+        let found = match &self.through {
+            Some(through) => format!("{through}, which is given {}", self.name),
+            None => self.name.clone(),
+        };
+        Error::unsupported("the pickle calls a function that can run any program")
+            .found(found)
+            .expected("tensors and plain values")
+            .help(format!(
+                "nothing was run, but torch.load without weights_only would run it: do not load the file, and ask for one \
+                 from a source that you trust; to read the tensors beside it, use {}",
+                Setting::ReadOption("lenient=true")
+            ))
+    }
+}
+
+fn danger(tree: &Tree, object: Object) -> Option<Danger> {
+    let named = |id: Id| tree.global(id).filter(|(module, name)| is_dangerous(module, name));
+    let called = tree.callable(object).map(|(module, name)| shown(module, name));
+    if let Some((module, name)) = tree.callable(object).filter(|(module, name)| is_dangerous(module, name)) {
+        return Some(Danger { name: shown(module, name), through: None });
+    }
+    let arguments = match tree.value(object.arguments) {
+        Value::Tuple(list) => Some(tree.items(list)),
+        _ => None,
+    };
+    let keywords = match tree.value(object.keywords) {
+        Value::Dict(list) => Some(tree.entries(list).map(|(_, value)| value)),
+        _ => None,
+    };
+    // A method such as __setstate__ that unpickling itself calls.
+    let methods = object.state.and_then(|state| match tree.value(state) {
+        Value::Dict(list) => Some(tree.entries(list).filter(|(key, _)| is_method(tree, *key))),
+        _ => None,
+    });
+    let methods = methods.into_iter().flatten().map(|(_, value)| value);
+    let mut given = arguments.into_iter().flatten().chain(keywords.into_iter().flatten()).chain(methods);
+    let (module, name) = given.find_map(named)?;
+    Some(Danger { name: shown(module, name), through: called.or(Some("another call".to_owned())) })
+}
+
+fn is_method(tree: &Tree, key: Id) -> bool {
+    tree.text(key).is_some_and(|key| key.len() > 4 && key.starts_with("__") && key.ends_with("__"))
+}
+
+/// A module and a name as one, in which nothing moves a terminal's cursor.
+pub(crate) fn shown(module: &str, name: &str) -> String {
+    const MOST: usize = 200;
+    let all = format!("{module}.{name}").escape_debug().to_string();
+    match all.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", all.get(..end).unwrap_or_default()),
+        None => all,
+    }
+}

@@ -1,0 +1,559 @@
+//! The values that a pickle describes.
+
+use super::arena::Arena;
+use ckpt_api::{Error, Result};
+use std::fmt;
+
+/// Memory that a tree may take for each byte of its pickle, and whatever the pickle's size.
+const BYTES_PER_BYTE: u64 = 8;
+const FREE_BYTES: u64 = 16 << 20;
+
+/// A value of a [`Tree`]. Equal ids are one object in Python; small integers, booleans and `None` have no identity.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id(u32);
+
+/// The highest bit marks a value that is stored in the id itself.
+const INLINE: u32 = 1 << 31;
+/// Within those, this bit marks one of the constants.
+const CONSTANT: u32 = 1 << 30;
+
+impl Id {
+    pub(crate) const NONE: Id = Id(INLINE | CONSTANT);
+    pub(crate) const TRUE: Id = Id(INLINE | CONSTANT | 1);
+    pub(crate) const FALSE: Id = Id(INLINE | CONSTANT | 2);
+
+    /// An integer of 30 bits.
+    fn small(number: i64) -> Option<Id> {
+        let fits = (-(1 << 29)..1 << 29).contains(&number);
+        fits.then_some(Id(INLINE | (number as u32 & (CONSTANT - 1))))
+    }
+
+    fn inline(self) -> Option<Value<'static>> {
+        if self.0 & INLINE == 0 {
+            return None;
+        }
+        Some(match self {
+            Id::TRUE => Value::Bool(true),
+            Id::FALSE => Value::Bool(false),
+            _ if self.0 & CONSTANT != 0 => Value::None,
+            // The sign is bit 29.
+            _ => Value::Int(i64::from((self.0 << 2) as i32 >> 2)),
+        })
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.inline() {
+            Some(value) => write!(f, "{value:?}"),
+            None => write!(f, "#{}", self.0),
+        }
+    }
+}
+
+/// What an [`Id`] stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// An integer of more than 64 bits: its two's complement, little-endian.
+    Long(&'a [u8]),
+    Float(f64),
+    Text(&'a str),
+    /// `bytes`, `bytearray`, or a `str` of Python 2 that is no UTF-8.
+    Bytes(&'a [u8]),
+    Tuple(List),
+    List(List),
+    Set(List),
+    /// Keys and values; [`Tree::entries`] lists them.
+    Dict(List),
+    /// A class or function: its module and its qualified name.
+    Global(&'a str, &'a str),
+    /// What Python would call.
+    Object(Object),
+    /// An object that lies outside of the pickle, by its id.
+    Persistent(Id),
+    /// A buffer that lies outside of the pickle (protocol 5).
+    Buffer,
+}
+
+/// What Python would call, and what it would do with the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    /// The class or function.
+    pub(crate) callable: Id,
+    /// A tuple.
+    pub(crate) arguments: Id,
+    /// Keyword arguments (a dict), or `None`.
+    pub(crate) keywords: Id,
+    /// What `BUILD` sets; `None` if nothing does.
+    pub(crate) state: Option<Id>,
+    /// Elements that were appended.
+    pub(crate) items: List,
+    /// Keys and values that were set, alternating.
+    pub(crate) entries: List,
+}
+
+/// Values in order: see [`Tree::items`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+impl List {
+    const EMPTY: List = List { first: 0, last: 0, len: 0 };
+
+    pub(crate) fn len(self) -> usize {
+        self.len as usize
+    }
+}
+
+/// What is stored for an id: 16 bytes.
+#[derive(Debug)]
+enum Node {
+    Int(i64),
+    Float(f64),
+    /// Ranges of the pickle.
+    Long(u32, u32),
+    Text(u32, u32),
+    Bytes(u32, u32),
+    /// Indexes of `Tree::decoded`.
+    Decoded(u32),
+    Tuple(List),
+    List(List),
+    Set(List),
+    Dict(List),
+    Global(Id, Id),
+    Object(u32),
+    Persistent(Id),
+    Buffer,
+}
+
+/// Text or bytes that do not stand in the pickle as they are.
+#[derive(Debug)]
+pub(crate) enum Decoded {
+    Text(String),
+    Bytes(Vec<u8>),
+    Long(Vec<u8>),
+}
+
+#[derive(Debug)]
+struct Link {
+    value: Id,
+    /// Index of the next one, if this is not the last of its list.
+    next: u32,
+}
+
+/// A pickle's values.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pickle: Vec<u8>,
+    nodes: Arena<Node>,
+    links: Arena<Link>,
+    objects: Arena<Object>,
+    decoded: Vec<Decoded>,
+    decoded_bytes: u64,
+    root: Id,
+    end: u64,
+}
+
+impl Tree {
+    /// The value of the whole pickle.
+    pub(crate) fn root(&self) -> Id {
+        self.root
+    }
+
+    /// Offset in the file of the first byte after the pickle.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes of the pickle.
+    pub(crate) fn pickle_bytes(&self) -> u64 {
+        self.pickle.len() as u64
+    }
+
+    /// Ids of all values that are not stored in their ids, in the order in which the pickle describes them.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
+        (0..u32::try_from(self.nodes.len()).unwrap_or(0)).map(Id)
+    }
+
+    /// The number of those.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A small number for each of [`Tree::ids`], for tables of what is known of values; `None` for other ids.
+    pub(crate) fn index(&self, id: Id) -> Option<usize> {
+        (id.0 & INLINE == 0).then_some(id.0 as usize)
+    }
+
+    /// What an id stands for.
+    pub(crate) fn value(&self, id: Id) -> Value<'_> {
+        if let Some(value) = id.inline() {
+            return value;
+        }
+        // Ids are only made for nodes.
+        match self.nodes.get(id.0).unwrap_or(&Node::Buffer) {
+            Node::Int(number) => Value::Int(*number),
+            Node::Float(number) => Value::Float(*number),
+            Node::Long(at, len) => Value::Long(self.range(*at, *len)),
+            // The machine checked that it is UTF-8.
+            Node::Text(at, len) => {
+                Value::Text(std::str::from_utf8(self.range(*at, *len)).unwrap_or_default())
+            }
+            Node::Bytes(at, len) => Value::Bytes(self.range(*at, *len)),
+            Node::Decoded(index) => match self.decoded.get(*index as usize) {
+                Some(Decoded::Text(text)) => Value::Text(text),
+                Some(Decoded::Bytes(bytes)) => Value::Bytes(bytes),
+                Some(Decoded::Long(bytes)) => Value::Long(bytes),
+                None => Value::Buffer,
+            },
+            Node::Tuple(list) => Value::Tuple(*list),
+            Node::List(list) => Value::List(*list),
+            Node::Set(list) => Value::Set(*list),
+            Node::Dict(list) => Value::Dict(*list),
+            Node::Global(module, name) => {
+                Value::Global(self.text(*module).unwrap_or_default(), self.text(*name).unwrap_or_default())
+            }
+            Node::Object(index) => {
+                self.objects.get(*index).map_or(Value::Buffer, |object| Value::Object(*object))
+            }
+            Node::Persistent(id) => Value::Persistent(*id),
+            Node::Buffer => Value::Buffer,
+        }
+    }
+
+    /// The values of a list.
+    pub(crate) fn items(&self, list: List) -> impl Iterator<Item = Id> {
+        let mut next = list.first;
+        (0..list.len).map_while(move |_| {
+            let link = self.links.get(next)?;
+            next = link.next;
+            Some(link.value)
+        })
+    }
+
+    /// The pairs of a list of keys and values.
+    pub(crate) fn entries(&self, list: List) -> impl Iterator<Item = (Id, Id)> {
+        let mut items = self.items(list);
+        std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+    }
+
+    /// The elements of a tuple or list; of a tuple with `N` elements, all of them.
+    pub(crate) fn tuple<const N: usize>(&self, id: Id) -> Option<[Id; N]> {
+        let (Value::Tuple(list) | Value::List(list)) = self.value(id) else { return None };
+        if list.len() != N {
+            return None;
+        }
+        let mut items = self.items(list);
+        let mut all = [Id::NONE; N];
+        for item in &mut all {
+            *item = items.next()?;
+        }
+        Some(all)
+    }
+
+    /// The value of a key that is a text, in a dict or in an object that entries were set in: the last one, which
+    /// Python keeps. Takes time linear in the number of entries.
+    pub(crate) fn entry(&self, id: Id, key: &str) -> Option<Id> {
+        let entries = match self.value(id) {
+            Value::Dict(entries) => entries,
+            Value::Object(object) => object.entries,
+            _ => return None,
+        };
+        let own = self.entries(entries).filter(|(own, _)| self.text(*own) == Some(key));
+        own.last().map(|(_, value)| value)
+    }
+
+    pub(crate) fn text(&self, id: Id) -> Option<&str> {
+        match self.value(id) {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn int(&self, id: Id) -> Option<i64> {
+        match self.value(id) {
+            Value::Int(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Module and qualified name of a class or function.
+    pub(crate) fn global(&self, id: Id) -> Option<(&str, &str)> {
+        match self.value(id) {
+            Value::Global(module, name) => Some((module, name)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn object(&self, id: Id) -> Option<Object> {
+        match self.value(id) {
+            Value::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Module and name of what an object calls, also where the class is named by a persistent id, as files that hold
+    /// whole modules do it before PyTorch 1.6.
+    pub(crate) fn callable(&self, object: Object) -> Option<(&str, &str)> {
+        let class = match self.value(object.callable) {
+            Value::Persistent(id) => {
+                let [kind, class, _, _] = self.tuple(id)?;
+                self.text(kind).filter(|kind| *kind == "module").map(|_| class)?
+            }
+            _ => object.callable,
+        };
+        self.global(class)
+    }
+
+    fn range(&self, at: u32, len: u32) -> &[u8] {
+        let rest = self.pickle.get(at as usize..).unwrap_or_default();
+        rest.get(..len as usize).unwrap_or_default()
+    }
+}
+
+/// A tree that is being made.
+#[derive(Debug)]
+pub(crate) struct Builder(Tree);
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Builder(Tree {
+            pickle: Vec::new(),
+            nodes: Arena::default(),
+            links: Arena::default(),
+            objects: Arena::default(),
+            decoded: Vec::new(),
+            decoded_bytes: 0,
+            root: Id::NONE,
+            end: 0,
+        })
+    }
+
+    /// The tree of a pickle that ends at `end` in its file.
+    pub(crate) fn finish(mut self, pickle: Vec<u8>, root: Id, end: u64) -> Tree {
+        (self.0.pickle, self.0.root, self.0.end) = (pickle, root, end);
+        self.0
+    }
+
+    /// Checks the memory of the tree and of `other` bytes after so many bytes of the pickle.
+    pub(crate) fn check_memory(&self, taken: usize, other: usize) -> Result<()> {
+        let tree = &self.0;
+        let arenas = tree.nodes.bytes() + tree.links.bytes() + tree.objects.bytes();
+        let found = arenas + tree.decoded_bytes + other as u64;
+        if found <= BYTES_PER_BYTE * taken as u64 + FREE_BYTES {
+            return Ok(());
+        }
+        Err(Error::limit("the values of the pickle take too much memory")
+            .found(ckpt_api::count(found, "byte"))
+            .expected(format!("at most {BYTES_PER_BYTE} times the pickle's own size")))
+    }
+
+    fn node(&mut self, node: Node) -> Result<Id> {
+        self.0.nodes.push(node).map(Id).ok_or_else(too_many)
+    }
+
+    pub(crate) fn int(&mut self, number: i64) -> Result<Id> {
+        Id::small(number).map_or_else(|| self.node(Node::Int(number)), Ok)
+    }
+
+    pub(crate) fn float(&mut self, number: f64) -> Result<Id> {
+        self.node(Node::Float(number))
+    }
+
+    pub(crate) fn long(&mut self, (at, len): (u32, u32)) -> Result<Id> {
+        self.node(Node::Long(at, len))
+    }
+
+    /// A range of the pickle that is UTF-8.
+    pub(crate) fn text(&mut self, (at, len): (u32, u32)) -> Result<Id> {
+        self.node(Node::Text(at, len))
+    }
+
+    pub(crate) fn bytes(&mut self, (at, len): (u32, u32)) -> Result<Id> {
+        self.node(Node::Bytes(at, len))
+    }
+
+    pub(crate) fn decoded(&mut self, value: Decoded) -> Result<Id> {
+        let index = u32::try_from(self.0.decoded.len()).map_err(|_| too_many())?;
+        let len = match &value {
+            Decoded::Text(text) => text.len(),
+            Decoded::Bytes(bytes) | Decoded::Long(bytes) => bytes.len(),
+        };
+        self.0.decoded_bytes += (size_of::<Decoded>() + len) as u64;
+        self.0.decoded.push(value);
+        self.node(Node::Decoded(index))
+    }
+
+    pub(crate) fn tuple(&mut self, items: &[Id]) -> Result<Id> {
+        let list = self.list_of(items)?;
+        self.node(Node::Tuple(list))
+    }
+
+    pub(crate) fn list(&mut self, items: &[Id]) -> Result<Id> {
+        let list = self.list_of(items)?;
+        self.node(Node::List(list))
+    }
+
+    pub(crate) fn set(&mut self, items: &[Id]) -> Result<Id> {
+        let list = self.list_of(items)?;
+        self.node(Node::Set(list))
+    }
+
+    /// A dict of keys and values that alternate.
+    pub(crate) fn dict(&mut self, items: &[Id]) -> Result<Id> {
+        let list = self.list_of(items)?;
+        self.node(Node::Dict(list))
+    }
+
+    pub(crate) fn global(&mut self, module: Id, name: Id) -> Result<Id> {
+        self.node(Node::Global(module, name))
+    }
+
+    pub(crate) fn persistent(&mut self, id: Id) -> Result<Id> {
+        self.node(Node::Persistent(id))
+    }
+
+    pub(crate) fn buffer(&mut self) -> Result<Id> {
+        self.node(Node::Buffer)
+    }
+
+    pub(crate) fn call(&mut self, callable: Id, arguments: Id, keywords: Id) -> Result<Id> {
+        let (items, entries, state) = (List::EMPTY, List::EMPTY, None);
+        let object = Object { callable, arguments, keywords, state, items, entries };
+        let index = self.0.objects.push(object).ok_or_else(too_many)?;
+        self.node(Node::Object(index))
+    }
+
+    /// Appends to a list or an object; returns whether it can be appended to.
+    pub(crate) fn append(&mut self, to: Id, items: &[Id]) -> Result<bool> {
+        self.extend(to, items, |node, objects| match node {
+            Node::List(list) => Some(list),
+            Node::Object(index) => objects.get_mut(*index).map(|object| &mut object.items),
+            _ => None,
+        })
+    }
+
+    /// Adds to a set or an object; returns whether it can be added to.
+    pub(crate) fn add(&mut self, to: Id, items: &[Id]) -> Result<bool> {
+        self.extend(to, items, |node, objects| match node {
+            Node::Set(list) => Some(list),
+            Node::Object(index) => objects.get_mut(*index).map(|object| &mut object.items),
+            _ => None,
+        })
+    }
+
+    /// Sets keys and values, which alternate, in a dict or an object; returns whether it has entries.
+    pub(crate) fn set_items(&mut self, of: Id, items: &[Id]) -> Result<bool> {
+        self.extend(of, items, |node, objects| match node {
+            Node::Dict(list) => Some(list),
+            Node::Object(index) => objects.get_mut(*index).map(|object| &mut object.entries),
+            _ => None,
+        })
+    }
+
+    /// Sets the state of an object that has none; returns whether it is one.
+    pub(crate) fn build(&mut self, of: Id, state: Id) -> bool {
+        let Some(Node::Object(index)) = self.0.nodes.get(of.0).filter(|_| of.inline().is_none()) else {
+            return false;
+        };
+        let Some(object) = self.0.objects.get_mut(*index).filter(|object| object.state.is_none()) else {
+            return false;
+        };
+        object.state = Some(state);
+        true
+    }
+
+    /// Whether Python can hash it, as far as its type tells.
+    pub(crate) fn can_be_key(&self, id: Id) -> bool {
+        id.inline().is_some()
+            || !matches!(self.0.nodes.get(id.0), Some(Node::List(_) | Node::Dict(_) | Node::Set(_)))
+    }
+
+    pub(crate) fn is_tuple(&self, id: Id) -> bool {
+        id.inline().is_none() && matches!(self.0.nodes.get(id.0), Some(Node::Tuple(_)))
+    }
+
+    pub(crate) fn is_dict(&self, id: Id) -> bool {
+        id.inline().is_none() && matches!(self.0.nodes.get(id.0), Some(Node::Dict(_)))
+    }
+
+    pub(crate) fn is_text(&self, id: Id) -> bool {
+        let text = |index: &u32| matches!(self.0.decoded.get(*index as usize), Some(Decoded::Text(_)));
+        id.inline().is_none()
+            && match self.0.nodes.get(id.0) {
+                Some(Node::Text(..)) => true,
+                Some(Node::Decoded(index)) => text(index),
+                _ => false,
+            }
+    }
+
+    /// Whether Python could call it: a class or function, what another call returns, or what lies outside of the pickle.
+    pub(crate) fn is_callable(&self, id: Id) -> bool {
+        id.inline().is_none()
+            && matches!(
+                self.0.nodes.get(id.0),
+                Some(Node::Global(..) | Node::Object(_) | Node::Persistent(_))
+            )
+    }
+
+    fn extend(
+        &mut self,
+        id: Id,
+        items: &[Id],
+        list: impl for<'a> Fn(&'a mut Node, &'a mut Arena<Object>) -> Option<&'a mut List>,
+    ) -> Result<bool> {
+        let Tree { nodes, objects, links, .. } = &mut self.0;
+        let node = if id.inline().is_some() { None } else { nodes.get_mut(id.0) };
+        let Some(list) = node.and_then(|node| list(node, objects)) else { return Ok(false) };
+        append_links(links, list, items)?;
+        Ok(true)
+    }
+
+    fn list_of(&mut self, items: &[Id]) -> Result<List> {
+        let mut list = List::EMPTY;
+        append_links(&mut self.0.links, &mut list, items)?;
+        Ok(list)
+    }
+}
+
+fn append_links(links: &mut Arena<Link>, list: &mut List, items: &[Id]) -> Result<()> {
+    for value in items {
+        let index = links.push(Link { value: *value, next: 0 }).ok_or_else(too_many)?;
+        match links.get_mut(list.last).filter(|_| list.len > 0) {
+            Some(last) => last.next = index,
+            None => list.first = index,
+        }
+        list.last = index;
+        list.len = list.len.checked_add(1).ok_or_else(too_many)?;
+    }
+    Ok(())
+}
+
+fn too_many() -> Error {
+    Error::limit("the pickle has too many values").expected("at most 2^31")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_16_bytes_and_a_link_8() {
+        assert_eq!((size_of::<Node>(), size_of::<Link>()), (16, 8));
+    }
+
+    #[test]
+    fn small_integers_keep_their_sign_in_an_id() {
+        for number in [0, 1, -1, (1 << 29) - 1, -(1 << 29)] {
+            assert_eq!(Id::small(number).and_then(Id::inline), Some(Value::Int(number)));
+        }
+        assert_eq!((Id::small(1 << 29), Id::small(-(1 << 29) - 1)), (None, None));
+        assert_eq!(Id::NONE.inline(), Some(Value::None));
+    }
+}

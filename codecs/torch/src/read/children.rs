@@ -1,0 +1,192 @@
+//! What lies within a value, by name: the items of containers, the tensors of modules, the fields of objects.
+
+use super::rebuild::is_tensor;
+use crate::pickle::{Id, Object, Tree, Value};
+use std::collections::{HashMap, HashSet};
+
+/// The name of a value within another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Key(Id),
+    Index(usize),
+}
+
+/// What a value is, for naming what lies within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// Nothing lies within it.
+    Leaf,
+    /// A dict, list, tuple, set, or one of the dicts of Python's library.
+    Container,
+    /// A pickled module: within it lies what its state dict has.
+    Module,
+    /// A call of a class or function that this crate does not know; within it lies what it is given.
+    Foreign,
+}
+
+/// Returns what a value is.
+pub(crate) fn sort(tree: &Tree, id: Id) -> Sort {
+    match tree.value(id) {
+        Value::Tuple(_) | Value::List(_) | Value::Set(_) | Value::Dict(_) => Sort::Container,
+        Value::Object(object) if is_tensor(tree, object) => Sort::Leaf,
+        Value::Object(object) if is_dict(tree, object) => Sort::Container,
+        Value::Object(object) if is_module(tree, object) => Sort::Module,
+        Value::Object(_) => Sort::Foreign,
+        _ => Sort::Leaf,
+    }
+}
+
+/// Whether a call makes a dict, whose entries later opcodes set.
+pub(crate) fn is_dict(tree: &Tree, object: Object) -> bool {
+    matches!(
+        tree.global(object.callable),
+        Some(
+            ("collections", "OrderedDict" | "Counter" | "defaultdict") | ("builtins" | "__builtin__", "dict")
+        )
+    )
+}
+
+fn is_module(tree: &Tree, object: Object) -> bool {
+    let is_script = tree.callable(object).is_some_and(|(module, _)| module.starts_with("__torch__"));
+    is_script || object.state.is_some_and(|state| tree.entry(state, "_modules").is_some())
+}
+
+/// Returns what lies within a value.
+pub(crate) fn children(tree: &Tree, id: Id) -> Vec<(Part, Id)> {
+    let indexed = |list| tree.items(list).enumerate().map(|(index, id)| (Part::Index(index), id)).collect();
+    match tree.value(id) {
+        Value::Tuple(list) | Value::List(list) | Value::Set(list) => indexed(list),
+        Value::Dict(list) => keyed(tree, tree.entries(list)),
+        Value::Object(object) => match sort(tree, id) {
+            Sort::Leaf => Vec::new(),
+            Sort::Module => module(tree, object),
+            Sort::Container => dict(tree, object),
+            Sort::Foreign => foreign(tree, object),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// Entries by key: the last value of each, where its first one stands, as in Python.
+fn keyed(tree: &Tree, entries: impl Iterator<Item = (Id, Id)>) -> Vec<(Part, Id)> {
+    let mut all: Vec<(Part, Id)> = Vec::new();
+    let mut places: HashMap<Key<'_>, usize> = HashMap::new();
+    for (key, value) in entries {
+        let place = *places.entry(Key::new(tree, key)).or_insert(all.len());
+        match all.get_mut(place) {
+            Some(entry) => entry.1 = value,
+            None => all.push((Part::Key(key), value)),
+        }
+    }
+    all
+}
+
+/// A key that Python compares by its value.
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Text(&'a str),
+    Int(i64),
+    Other(Id),
+}
+
+impl<'a> Key<'a> {
+    fn new(tree: &'a Tree, id: Id) -> Self {
+        match tree.value(id) {
+            Value::Text(text) => Key::Text(text),
+            Value::Int(number) => Key::Int(number),
+            _ => Key::Other(id),
+        }
+    }
+}
+
+/// The entries of a dict that a call makes, of its argument first.
+fn dict(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
+    let given = match tree.value(object.arguments) {
+        Value::Tuple(list) => tree.items(list).last(),
+        _ => None,
+    };
+    let mut entries = Vec::new();
+    match given.map(|given| tree.value(given)) {
+        Some(Value::Dict(list)) => entries.extend(tree.entries(list)),
+        // Pairs, as Python 2 writes them.
+        Some(Value::List(list) | Value::Tuple(list)) => {
+            entries.extend(
+                tree.items(list).filter_map(|pair| tree.tuple(pair).map(|[key, value]| (key, value))),
+            );
+        }
+        _ => {}
+    }
+    entries.extend(tree.entries(object.entries));
+    entries.extend(state(tree, object));
+    keyed(tree, entries.into_iter())
+}
+
+/// What the state dict of a module has: parameters and buffers, then what its modules have.
+fn module(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
+    let field = |name: &str| object.state.and_then(|state| tree.entry(state, name));
+    let Some(modules) = field("_modules") else { return keyed(tree, state(tree, object).into_iter()) };
+    let transient: HashSet<&str> = field("_non_persistent_buffers_set")
+        .map(|set| elements(tree, set))
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|id| tree.text(id))
+        .collect();
+    let within = |dict: Option<Id>| dict.map(|dict| children(tree, dict)).unwrap_or_default();
+    let is_kept = |(part, _): &(Part, Id)| match part {
+        Part::Key(key) => tree.text(*key).is_none_or(|key| !transient.contains(key)),
+        Part::Index(_) => true,
+    };
+    let mut all = within(field("_parameters"));
+    all.extend(within(field("_buffers")).into_iter().filter(is_kept));
+    all.extend(within(Some(modules)));
+    all
+}
+
+/// The elements of a set, also of one that a call makes of a list.
+pub(crate) fn elements(tree: &Tree, id: Id) -> Vec<Id> {
+    match tree.value(id) {
+        Value::Set(list) | Value::List(list) | Value::Tuple(list) => tree.items(list).collect(),
+        Value::Object(object) => {
+            let [given] = tree.tuple(object.arguments).unwrap_or([Id::NONE]);
+            let (Value::List(list) | Value::Tuple(list) | Value::Set(list)) = tree.value(given) else {
+                return Vec::new();
+            };
+            tree.items(list).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The fields that a state sets: of a dict, or of a dict and one of slots.
+fn state(tree: &Tree, object: Object) -> Vec<(Id, Id)> {
+    let Some(state) = object.state else { return Vec::new() };
+    match tree.value(state) {
+        Value::Dict(list) => tree.entries(list).collect(),
+        Value::Tuple(_) => {
+            let parts: Vec<Id> = tree.tuple::<2>(state).into_iter().flatten().collect();
+            let dicts = parts.into_iter().filter_map(|part| match tree.value(part) {
+                Value::Dict(list) => Some(tree.entries(list)),
+                _ => None,
+            });
+            dicts.flatten().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// All that a call is given: arguments, items, entries and fields.
+fn foreign(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
+    let arguments = match tree.value(object.arguments) {
+        Value::Tuple(list) => tree.items(list).collect(),
+        _ => Vec::new(),
+    };
+    let keywords = match tree.value(object.keywords) {
+        Value::Dict(list) => tree.entries(list).collect(),
+        _ => Vec::new(),
+    };
+    let items = arguments.into_iter().chain(tree.items(object.items));
+    let mut all: Vec<(Part, Id)> = items.enumerate().map(|(index, id)| (Part::Index(index), id)).collect();
+    let entries = keywords.into_iter().chain(tree.entries(object.entries)).chain(state(tree, object));
+    all.extend(keyed(tree, entries));
+    all
+}

@@ -1,0 +1,122 @@
+//! Reads a file, or a set of files by its index.
+
+mod children;
+mod counts;
+mod file;
+mod layout;
+mod notes;
+mod rebuild;
+mod roles;
+mod set;
+mod values;
+mod walk;
+
+use crate::container::{self, Kind, Sign};
+use crate::format::{ENDINGS, INDEX_ENDING};
+use ckpt_api::{Contents, Error, Input, Limits, Match, Options, Result, Rules};
+use set::Index;
+
+/// The metadata of a distributed checkpoint, and the ending of its data.
+const DISTRIBUTED: (&str, &str) = (".metadata", ".distcp");
+/// Endings of the files of DeepSpeed's ZeRO.
+const ZERO: [&str; 2] = ["_optim_states.pt", "_model_states.pt"];
+
+/// What an input is.
+enum Located {
+    Nothing,
+    File,
+    Index(String),
+    Distributed,
+    Zero,
+}
+
+/// See [`ckpt_api::Codec::probe`].
+pub(crate) fn probe(input: &Input) -> Result<Match> {
+    let certain = |why: &str| Ok(Match::Certain(why.to_owned()));
+    match locate(input)? {
+        Located::Nothing => Ok(Match::No),
+        Located::Distributed => certain("a directory of torch.distributed.checkpoint"),
+        Located::Zero => certain("a directory of DeepSpeed"),
+        Located::Index(name) => match Index::read(&input.file(&name)?, input.limits()) {
+            Ok(index) if index.is_ours() => certain("an index whose weight_map names files of PyTorch"),
+            Ok(_) => Ok(Match::No),
+            Err(error) if error.kind() == ckpt_api::Kind::Io => Err(error),
+            Err(_) if name.ends_with(INDEX_ENDING) => {
+                Ok(Match::Possible("is named like an index".to_owned()))
+            }
+            Err(_) => Ok(Match::No),
+        },
+        Located::File => probe_file(input),
+    }
+}
+
+fn probe_file(input: &Input) -> Result<Match> {
+    let file = input.main()?;
+    let is_named = ENDINGS.iter().any(|ending| input.entry().ends_with(&format!(".{ending}")));
+    let is_pickle = file.len() >= 2 && matches!(file.bytes(0, 2)?[..], [0x80, 0..=5]);
+    Ok(match container::kind(&file)? {
+        Some(Kind::Legacy) => Match::Certain("begins with the magic number of torch.save".to_owned()),
+        Some(Kind::Zip) => match container::sign(&file, input.limits())? {
+            Sign::Checkpoint => Match::Certain("a zip archive with a data.pkl in its folder".to_owned()),
+            Sign::Damaged if is_named => {
+                Match::Possible("begins as a zip archive, and is named like one".to_owned())
+            }
+            Sign::Damaged | Sign::Other => Match::No,
+        },
+        None if is_pickle && is_named => Match::Possible("begins as a pickle does".to_owned()),
+        None => Match::No,
+    })
+}
+
+/// See [`ckpt_api::Codec::read`].
+pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+    let mut rules = Rules::new(options);
+    let root = options.text("root").filter(|root| !root.is_empty());
+    let unread = |what: &str, help: &str| {
+        Err(Error::unsupported(format!("{what} is not read yet")).file(input.display("")).help(help))
+    };
+    let contents = match locate(input)? {
+        Located::Distributed => {
+            return unread(
+                "a directory of torch.distributed.checkpoint",
+                "make one file of it with torch.distributed.checkpoint.format_utils: dcp_to_torch_save(DIRECTORY, 'model.pt')",
+            );
+        }
+        Located::Zero => {
+            return unread(
+                "a directory of DeepSpeed",
+                "make one file of it with the zero_to_fp32.py that lies beside it",
+            );
+        }
+        Located::Index(_) if root.is_some() => {
+            return Err(Error::usage("a set of files has no branches")
+                .field("root")
+                .help("name one of its files"));
+        }
+        Located::Index(name) => set::read(input, &name, &mut rules, limits)?,
+        Located::Nothing | Located::File => {
+            input.read_alone("a PyTorch checkpoint", |file| file::read(file, root, &mut rules, limits))?
+        }
+    };
+    Ok(contents.with_repairs(rules.repairs))
+}
+
+fn locate(input: &Input) -> Result<Located> {
+    if !input.is_directory() {
+        let is_index = input.entry().ends_with(".json") && input.is_file();
+        return Ok(match is_index {
+            true => Located::Index(input.entry().to_owned()),
+            false if input.is_file() => Located::File,
+            false => Located::Nothing,
+        });
+    }
+    let names = input.list("")?;
+    let any = |test: &dyn Fn(&str) -> bool| names.iter().any(|name| test(name));
+    let mut indexes = names.iter().filter(|name| name.ends_with(INDEX_ENDING));
+    Ok(match (indexes.next(), indexes.next()) {
+        _ if any(&|name| name == DISTRIBUTED.0 || name.ends_with(DISTRIBUTED.1)) => Located::Distributed,
+        _ if any(&|name| ZERO.iter().any(|ending| name.ends_with(ending))) => Located::Zero,
+        (Some(index), None) => Located::Index(index.clone()),
+        _ => Located::Nothing,
+    })
+}

@@ -1,0 +1,70 @@
+//! What a person should know about a file: the names in its pickle, and what is left out.
+
+use super::walk::Found;
+use crate::container::Saved;
+use crate::pickle::{Names, Use};
+use ckpt_api::{count, first_few};
+
+/// Names that a note lists.
+const SHOWN: usize = 12;
+
+/// The notes on one file; `meta` has the names of tensors without data.
+pub(crate) fn of(
+    saved: &Saved,
+    names: &Names,
+    found: &Found,
+    meta: &[String],
+    root: Option<&str>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(scanned(names));
+    if saved.is_script {
+        notes.push("it is a TorchScript archive: its tensors are read, and its code is left out".to_owned());
+    }
+    if let Some(root) = root {
+        notes.push(format!("everything outside of '{}' is left out", root.escape_debug()));
+    }
+    if !found.foreign.is_empty() {
+        notes.push(format!(
+            "tensors are listed under their places in what is unknown: {}",
+            first_few(&found.foreign, SHOWN)
+        ));
+    }
+    if found.modules > 0 && !saved.is_script {
+        let modules = count(found.modules, "pickled module");
+        notes
+            .push(format!("{modules} read as state dicts: the attributes beside their tensors are left out"));
+    }
+    if !meta.is_empty() {
+        notes.push(format!(
+            "{} without data (device meta) left out: {}",
+            count(meta.len(), "tensor"),
+            first_few(meta, SHOWN)
+        ));
+    }
+    if !found.dropped.is_empty() {
+        let dropped: Vec<String> =
+            found.dropped.iter().map(|(name, why)| format!("'{}' ({why})", name.escape_debug())).collect();
+        notes.push(format!(
+            "{} left out: {}",
+            count(dropped.len(), "value that is no tensor"),
+            first_few(&dropped, SHOWN)
+        ));
+    }
+    notes
+}
+
+/// The report of a scanner of pickles.
+fn scanned(names: &Names) -> Option<String> {
+    let all =
+        |use_: Use| names.iter().filter(|(_, own)| *own == use_).map(|(name, _)| name).collect::<Vec<_>>();
+    let [called, named] = [all(Use::Called), all(Use::Named)];
+    let mut parts = Vec::new();
+    if !called.is_empty() {
+        parts.push(format!("calls {}", first_few(&called, SHOWN)));
+    }
+    if !named.is_empty() {
+        parts.push(format!("names {}", first_few(&named, SHOWN)));
+    }
+    (!parts.is_empty()).then(|| format!("the pickle {}; nothing of it is run", parts.join(", and ")))
+}

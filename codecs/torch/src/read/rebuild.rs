@@ -1,0 +1,278 @@
+//! Recognizes the calls that make a tensor, and parses their arguments.
+
+use crate::container::StorageId;
+use crate::format::{Element, StorageClass, element_named};
+use crate::pickle::{Id, Object, Tree, Value, shown};
+use ckpt_api::{Error, Result, Shape};
+
+/// Calls around a tensor: a parameter of a subclass of a tensor.
+const MOST_LAYERS: usize = 16;
+
+/// A tensor as the pickle describes it: a view of a storage.
+#[derive(Clone, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) storage: StorageId<'a>,
+    pub(crate) element: Element,
+    /// First element in the storage, in elements of `element`.
+    pub(crate) offset: u64,
+    pub(crate) shape: Shape,
+    /// Elements from one index of an axis to the next.
+    pub(crate) strides: Vec<u64>,
+    pub(crate) quantizer: Option<Quantizer>,
+}
+
+/// What the integers of a quantized tensor stand for: `(integer - zero_point) * scale`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Quantizer {
+    Tensor {
+        scale: f64,
+        zero_point: i64,
+    },
+    /// Scales and zero points, which are tensors, along an axis.
+    Channel {
+        scales: Id,
+        zero_points: Id,
+        axis: u64,
+    },
+}
+
+/// What a call makes.
+#[derive(Debug)]
+pub(crate) enum Made<'a> {
+    /// No tensor.
+    Other,
+    Tensor(Box<View<'a>>),
+    /// A tensor without data, on the device `meta`.
+    Meta,
+    /// A tensor that cannot be represented.
+    Unsupported(Error),
+}
+
+/// Whether a call makes a tensor, as far as its name tells.
+pub(crate) fn is_tensor(tree: &Tree, object: Object) -> bool {
+    tree.global(object.callable).is_some_and(|(module, name)| rebuilder(module, name).is_some())
+}
+
+#[derive(Clone, Copy)]
+enum Rebuilder {
+    /// Storage, offset, size, stride.
+    Plain,
+    /// The same with a type.
+    Typed,
+    Parameter,
+    FromType,
+    Quantized,
+    Meta,
+    Other(&'static str),
+}
+
+fn rebuilder(module: &str, name: &str) -> Option<Rebuilder> {
+    match (module, name) {
+        ("torch._utils", name) => Some(match name {
+            "_rebuild_tensor_v2" | "_rebuild_tensor" => Rebuilder::Plain,
+            "_rebuild_tensor_v3" => Rebuilder::Typed,
+            "_rebuild_parameter" | "_rebuild_parameter_with_state" => Rebuilder::Parameter,
+            "_rebuild_qtensor" => Rebuilder::Quantized,
+            "_rebuild_meta_tensor_no_storage" => Rebuilder::Meta,
+            "_rebuild_sparse_tensor" => Rebuilder::Other("a sparse tensor"),
+            "_rebuild_sparse_csr_tensor" => Rebuilder::Other("a sparse tensor"),
+            "_rebuild_nested_tensor" => Rebuilder::Other("a nested tensor"),
+            "_rebuild_wrapper_subclass" => Rebuilder::Other("a subclass of a tensor that wraps others"),
+            "_rebuild_device_tensor_from_numpy" | "_rebuild_device_tensor_from_cpu_tensor" => {
+                Rebuilder::Other("a tensor of another device")
+            }
+            _ if name.starts_with("_rebuild_") => Rebuilder::Other("a tensor of an unknown kind"),
+            _ => return None,
+        }),
+        ("torch._tensor" | "torch.tensor", "_rebuild_from_type" | "_rebuild_from_type_v2") => {
+            Some(Rebuilder::FromType)
+        }
+        ("torch.nn.parameter", "Parameter") | ("torch", "Tensor") => {
+            Some(Rebuilder::Other("a tensor that was pickled without torch.save"))
+        }
+        _ => None,
+    }
+}
+
+/// Parses a call that may make a tensor. `Made::Other` for anything that is no such call.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Corrupt`] for arguments that PyTorch does not write.
+pub(crate) fn made<'a>(tree: &'a Tree, id: Id) -> Result<Made<'a>> {
+    let Some(object) = tree.object(id) else { return Ok(Made::Other) };
+    let (mut callable, mut arguments) = (object.callable, object.arguments);
+    for layer in 0..MOST_LAYERS {
+        let found = tree.global(callable).and_then(|(module, name)| rebuilder(module, name));
+        let Some(rebuilder) = found else {
+            return if layer == 0 { Ok(Made::Other) } else { Err(not_a_tensor(tree, callable)) };
+        };
+        let items = arguments_of(tree, arguments)?;
+        match rebuilder {
+            Rebuilder::Parameter => {
+                let inner = tree.object(item(&items, 0)?);
+                let inner = inner.ok_or_else(|| wrong("a parameter holds no tensor"))?;
+                (callable, arguments) = (inner.callable, inner.arguments);
+            }
+            Rebuilder::FromType => (callable, arguments) = (item(&items, 0)?, item(&items, 2)?),
+            Rebuilder::Plain => return plain(tree, &items, None, 6),
+            Rebuilder::Typed => {
+                let name = tree.global(item(&items, 6)?).filter(|(module, _)| *module == "torch");
+                let (_, name) = name.ok_or_else(|| wrong("the type of a tensor is not one of PyTorch's"))?;
+                let Some(element) = element_named(name) else {
+                    return Ok(Made::Unsupported(unknown_type(name)));
+                };
+                return plain(tree, &items, Some(element), 7);
+            }
+            Rebuilder::Quantized => return quantized(tree, &items),
+            Rebuilder::Meta => return Ok(Made::Meta),
+            Rebuilder::Other(what) => return Ok(Made::Unsupported(unsupported(what))),
+        }
+    }
+    Err(wrong("a tensor is wrapped too often"))
+}
+
+/// A tensor of `(storage, offset, size, stride, …)`; `metadata` is the index of the dict that may follow.
+fn plain<'a>(tree: &'a Tree, items: &[Id], element: Option<Element>, metadata: usize) -> Result<Made<'a>> {
+    let view = view(tree, items, element)?;
+    if view.element.dtype.is_none() {
+        return Ok(Made::Unsupported(unknown_type(view.element.name)));
+    }
+    let flag = |key: &str| items.get(metadata).and_then(|dict| tree.entry(*dict, key)) == Some(Id::TRUE);
+    if let Some((_, call)) =
+        [("conj", "resolve_conj"), ("neg", "resolve_neg")].iter().find(|(key, _)| flag(key))
+    {
+        let error = Error::unsupported(
+            "the tensor's numbers are stored with other signs: it is a conjugated or negated view",
+        );
+        return Ok(Made::Unsupported(error.help(format!("save the result of tensor.{call}() instead"))));
+    }
+    Ok(Made::Tensor(Box::new(view)))
+}
+
+fn view<'a>(tree: &'a Tree, items: &[Id], element: Option<Element>) -> Result<View<'a>> {
+    let Value::Persistent(id) = tree.value(item(items, 0)?) else {
+        return Err(
+            wrong("a tensor has something else than a storage").found(described(tree, item(items, 0)?))
+        );
+    };
+    let storage = StorageId::parse(tree, id)?;
+    let element = match (element, storage.class) {
+        (Some(element), _) => element,
+        (None, StorageClass::Typed(element)) => element,
+        (None, StorageClass::Untyped) => crate::format::BYTE,
+    };
+    let offset = natural(tree, item(items, 1)?).ok_or_else(|| wrong("a tensor has no valid offset"))?;
+    let sizes = naturals(tree, item(items, 2)?).ok_or_else(|| wrong("a tensor has no valid size"))?;
+    let strides = naturals(tree, item(items, 3)?).ok_or_else(|| wrong("a tensor has no valid strides"))?;
+    if sizes.len() != strides.len() {
+        return Err(wrong("a tensor has other axes than strides")
+            .found(format!("{strides:?}"))
+            .expected(format!("as many as {sizes:?}")));
+    }
+    Ok(View { storage, element, offset, shape: Shape::new(sizes)?, strides, quantizer: None })
+}
+
+fn quantized<'a>(tree: &'a Tree, items: &[Id]) -> Result<Made<'a>> {
+    let mut view = view(tree, items, None)?;
+    if view.element.dtype.is_none() {
+        return Ok(Made::Unsupported(unknown_type(view.element.name)));
+    }
+    let quantizer = arguments_of(tree, item(items, 4)?)?;
+    let scheme = tree.global(item(&quantizer, 0)?).map(|(_, name)| name);
+    view.quantizer = Some(match scheme {
+        Some("per_tensor_affine") => {
+            let scale = match tree.value(item(&quantizer, 1)?) {
+                Value::Float(scale) => scale,
+                _ => return Err(wrong("a quantized tensor has no valid scale")),
+            };
+            let zero_point = tree.int(item(&quantizer, 2)?);
+            let zero_point = zero_point.ok_or_else(|| wrong("a quantized tensor has no valid zero point"))?;
+            Quantizer::Tensor { scale, zero_point }
+        }
+        Some("per_channel_affine") => {
+            let [scales, zero_points] = [item(&quantizer, 1)?, item(&quantizer, 2)?];
+            let axis = natural(tree, item(&quantizer, 3)?);
+            let axis = axis.filter(|axis| *axis < view.shape.rank() as u64);
+            let axis = axis.ok_or_else(|| wrong("a quantized tensor has no valid axis"))?;
+            Quantizer::Channel { scales, zero_points, axis }
+        }
+        _ => return Ok(Made::Unsupported(unsupported("a tensor that is quantized in an unknown way"))),
+    });
+    Ok(Made::Tensor(Box::new(view)))
+}
+
+fn arguments_of(tree: &Tree, id: Id) -> Result<Vec<Id>> {
+    match tree.value(id) {
+        // No function takes more.
+        Value::Tuple(list) | Value::List(list) => Ok(tree.items(list).take(16).collect()),
+        _ => Err(wrong("the arguments of a tensor are no tuple")),
+    }
+}
+
+fn item(items: &[Id], index: usize) -> Result<Id> {
+    items
+        .get(index)
+        .copied()
+        .ok_or_else(|| wrong("a tensor has too few arguments").found(items.len().to_string()))
+}
+
+fn natural(tree: &Tree, id: Id) -> Option<u64> {
+    tree.int(id).and_then(|number| u64::try_from(number).ok())
+}
+
+fn naturals(tree: &Tree, id: Id) -> Option<Vec<u64>> {
+    const MOST_AXES: usize = 1024;
+    let id = match tree.object(id) {
+        // torch.Size((2, 3))
+        Some(size) if tree.global(size.callable) == Some(("torch", "Size")) => {
+            let [sizes] = tree.tuple(size.arguments)?;
+            sizes
+        }
+        _ => id,
+    };
+    let (Value::Tuple(list) | Value::List(list)) = tree.value(id) else { return None };
+    if list.len() > MOST_AXES {
+        return None;
+    }
+    tree.items(list).map(|id| natural(tree, id)).collect()
+}
+
+fn not_a_tensor(tree: &Tree, callable: Id) -> Error {
+    wrong("a tensor is made by a function that makes none").found(described(tree, callable))
+}
+
+/// What a value is, for messages.
+pub(crate) fn described(tree: &Tree, id: Id) -> String {
+    match tree.value(id) {
+        Value::Global(module, name) => shown(module, name),
+        Value::Object(object) => match tree.callable(object) {
+            Some((module, name)) => format!("a call of {}", shown(module, name)),
+            None => "a call".to_owned(),
+        },
+        Value::None => "None".to_owned(),
+        Value::Bool(_) => "a bool".to_owned(),
+        Value::Int(_) | Value::Long(_) => "an integer".to_owned(),
+        Value::Float(_) => "a float".to_owned(),
+        Value::Text(_) => "a text".to_owned(),
+        Value::Bytes(_) | Value::Buffer => "bytes".to_owned(),
+        Value::Tuple(_) => "a tuple".to_owned(),
+        Value::List(_) => "a list".to_owned(),
+        Value::Set(_) => "a set".to_owned(),
+        Value::Dict(_) => "a dict".to_owned(),
+        Value::Persistent(_) => "a storage".to_owned(),
+    }
+}
+
+fn wrong(message: &str) -> Error {
+    Error::corrupt(message).help("the pickle was not written by PyTorch, or is damaged")
+}
+
+fn unsupported(what: &str) -> Error {
+    Error::unsupported(format!("{what} is not supported")).help("save a dense tensor on the CPU instead")
+}
+
+fn unknown_type(name: &str) -> Error {
+    Error::unsupported("the tensor's type is not supported")
+        .found(format!("torch.{}", name.escape_debug()))
+        .help("save it as another type")
+}
