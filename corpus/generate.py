@@ -18,12 +18,13 @@ import make_npz
 import make_onnx
 import make_safetensors
 import make_tf2
+import make_torch
 from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
     "bullet": make_bullet, "cnn2": make_cnn2, "nn": make_nn, "npz": make_npz, "onnx": make_onnx,
-    "safetensors": make_safetensors, "tf2": make_tf2,
+    "safetensors": make_safetensors, "tf2": make_tf2, "torch": make_torch,
 }
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.

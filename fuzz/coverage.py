@@ -16,11 +16,14 @@ PARSERS = {
     "codecs/nn/src": "read description dialect",
     "codecs/bullet/src": "read records architecture layout preset propose step",
     "codecs/cnn2/src": "read walk",
-    "codecs/npz/src": "read directory header",
+    "codecs/npz/src": "read header",
     "codecs/onnx/src/format": "wire",
     "codecs/onnx/src/read": "mod model tensor kept graph/fold graph/linear graph/ops graph/recurrent graph/shapes graph/windows",
     "codecs/safetensors/src": "read format carried",
-    "codecs/api/src": "architecture architecture/bind",
+    "codecs/torch/src/pickle": "machine feed text tree names",
+    "codecs/torch/src/container": "mod zip legacy",
+    "codecs/torch/src/read": "mod file set rebuild layout children counts walk values roles",
+    "codecs/api/src": "zip/mod architecture architecture/bind",
     "src/mapping": "file parse pattern matching check relation inverse",
 }
 

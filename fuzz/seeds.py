@@ -14,6 +14,7 @@ import make_bullet
 import make_nn
 import make_npz
 import make_safetensors
+import make_torch
 from common import Tensor, f32
 
 OUT = pathlib.Path("fuzz/corpus")
@@ -525,6 +526,24 @@ def mappings() -> None:
         write("mapping", f"case-{number:03}", seed.encode())
 
 
+def torch_read() -> None:
+    """Pickles alone: the target makes an archive of them, whose checksums cannot be wrong."""
+    one, text = make_torch.ONE, make_torch.text
+    pickles = [
+        make_torch.dict_(w=one), make_torch.call("torch._utils", "_rebuild_parameter", one, b"\x88", make_torch.ORDERED),
+        make_torch.call("torch._tensor", "_rebuild_from_type_v2", b"ctorch\nf\n", b"ctorch\nTensor\n", b")", b"}"),
+        make_torch.call("torch", "Size", b"K\x01K\x02\x86"), make_torch.call("torch", "device", text("cuda"), b"K\x01"),
+        make_torch.call("_codecs", "encode", text("a"), text("latin1")), make_torch.call("pathlib", "PosixPath", text("/"), text("a")),
+        make_torch.call("__builtin__", "set", b"]K\x01a"), make_torch.call("__builtin__", "complex", b"K\x01", b"K\x02"),
+        b"}(" + text("state") + b"}K\0" + make_torch.dict_(exp_avg=one, step=one) + b"s" + text("param_groups")
+        + b"]" + make_torch.dict_(params=b"]K\0a") + b"au",
+        b"(I1\nL2L\nF1.5\nS'a\\n'\nVa\\u20ac\np0\n0g0\nia\nb\n", b"\x95\x05\0\0\0\0\0\0\0\x8c\1a\x94N\x86",
+        b"(K\1K\2d(K\1l\x8f(K\1\x90(K\1\x91\x87", b"ca\nb\n)}\x92ca\nb\n)\x81}b\x86",
+    ]
+    for number, pickle in enumerate(pickles):
+        write("torch_read", f"pickle-{number:02}", make_torch.pickle(pickle))
+
+
 for make in (bullet_files, presets, nets, layers, safetensors_files, carried, nn_read, npz_read, cnn2_read,
-    convolutions, mappings):
+    convolutions, mappings, torch_read):
     make()

@@ -138,9 +138,11 @@ pub(crate) fn instead(name: &str) -> Option<&'static str> {
         "ort" => {
             "the format of ONNX Runtime is not supported: use the .onnx model that the file was made from"
         }
-        "pt" | "pth" | "torch" | "pytorch" | "pkl" | "pickle" => {
-            "pickles of PyTorch are not supported, because they are programs: use .safetensors; in Python, \
-             safetensors.torch.load_file reads it and save_file writes it"
+        "pt" | "pth" | "torch" | "pytorch" => {
+            "PyTorch checkpoints are not written: use .safetensors, which safetensors.torch.load_file reads in Python"
+        }
+        "pkl" | "pickle" => {
+            "pickles are not supported, because they are programs: use .safetensors, or a file that torch.save wrote"
         }
         "h5" | "hdf5" | "keras" => {
             "files of Keras are not supported: use a TensorFlow checkpoint (.index), which Keras saves and loads"

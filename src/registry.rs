@@ -54,6 +54,8 @@ impl Registry {
                 Arc::new(ckpt_safetensors::Safetensors),
                 #[cfg(feature = "tf2")]
                 Arc::new(ckpt_tf2::Tf2),
+                #[cfg(feature = "torch")]
+                Arc::new(ckpt_torch::Torch),
             ],
         }
     }

@@ -146,7 +146,6 @@ fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
             "m.ort",
             &["ending with .ort", "ONNX Runtime is not supported", ".npz or .npy (npz)", ".index (tf2)"][..],
         ),
-        ("m.pt", &["ending with .pt", "safetensors.torch.load_file"]),
         ("m.h5", &["ending with .h5", "TensorFlow checkpoint"]),
         ("m.xyz", &["ending with .xyz", ".safetensors (safetensors)", "--to"]),
         ("m", &["does not show its format", ".nn (nn)", "--to"]),
@@ -154,6 +153,12 @@ fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
     ] {
         place.refuses(&["convert", DIGITS, name], 2, says);
     }
+    #[cfg(feature = "torch")]
+    place.refuses(
+        &["convert", DIGITS, "m.pt"],
+        1,
+        &["can be read, but not written", ".safetensors (safetensors)", "safetensors.torch.load_file"],
+    );
     place.refuses(
         &["convert", DIGITS, "m", "--to", "ort"],
         2,

@@ -8,7 +8,8 @@
     feature = "npz",
     feature = "onnx",
     feature = "safetensors",
-    feature = "tf2"
+    feature = "tf2",
+    feature = "torch"
 ))]
 
 #[path = "common/corpus.rs"]
@@ -21,7 +22,7 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 7] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 8] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("nn", &ckpt_nn::Nn, 13, 36),
@@ -29,6 +30,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 7] = [
     ("onnx", &ckpt_onnx::Onnx, 7, 29),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),
     ("tf2", &ckpt_tf2::Tf2, 33, 66),
+    ("torch", &ckpt_torch::Torch, 13, 29),
 ];
 
 #[test]

@@ -1,9 +1,11 @@
 //! Every codec is asked about every input, under names that make each of them look closer.
 #![no_main]
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "x",
     "x.bin",
+    "x.pt",
+    "x.bin.index.json",
     "quantised.bin",
     "x.nn",
     "x.npz",
@@ -18,7 +20,7 @@ const NAMES: [&str; 10] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let codecs: [&dyn ckpt_api::Codec; 7] = [
+    let codecs: [&dyn ckpt_api::Codec; 8] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_nn::Nn,
@@ -26,6 +28,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         &ckpt_onnx::Onnx,
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf2,
+        &ckpt_torch::Torch,
     ];
     // An input that ends as one format does can begin as another: then two codecs are certain, and rightly.
     let tail = &data[data.len().saturating_sub(64)..];

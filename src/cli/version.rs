@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 11] = [
+const FEATURES: [(&str, bool); 12] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
@@ -14,6 +14,7 @@ const FEATURES: [(&str, bool); 11] = [
     ("onnx", cfg!(feature = "onnx")),
     ("safetensors", cfg!(feature = "safetensors")),
     ("tf2", cfg!(feature = "tf2")),
+    ("torch", cfg!(feature = "torch")),
     ("vulkan", cfg!(feature = "vulkan")),
 ];
 

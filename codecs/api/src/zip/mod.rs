@@ -21,10 +21,13 @@ use record::{
     FLAG_MASKED, FLAG_PATCH, FLAG_SIZES_LATER, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64, LOCATOR64_BYTES,
     STORED,
 };
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Length of the longest comment at the end of an archive, in bytes.
 const LONGEST_COMMENT: u64 = u16::MAX as u64;
+/// Bytes of the extra fields that most members have at most.
+const USUAL_EXTRA: u64 = 96;
 /// Bytes that are read at a time to check a member.
 const PIECE: usize = 1 << 20;
 
@@ -300,7 +303,11 @@ impl Entry {
 
     /// Locates the member's bytes. Its local header must agree with the directory.
     fn member(&self, file: &File) -> Result<Member> {
-        let head = file.bytes(self.local, LOCAL_BYTES)?;
+        // Name and extra fields mostly fit into one read with the fixed part.
+        let wanted = LOCAL_BYTES + self.name.len() as u64 + USUAL_EXTRA;
+        let left = file.len().saturating_sub(self.local);
+        let start = file.bytes(self.local, wanted.min(left).max(LOCAL_BYTES))?;
+        let (head, after) = start.split_at_checked(LOCAL_BYTES as usize).unwrap_or_default();
         let differs = |what: &str| {
             Error::corrupt(format!("the member's own header and the central directory differ in its {what}"))
                 .offset(self.local)
@@ -311,7 +318,11 @@ impl Entry {
         let [crc, compressed, len] = fields.numbers::<u32, _>()?;
         let [name_len, extra_len] = fields.numbers::<u16, _>()?;
         let names = self.local.saturating_add(LOCAL_BYTES);
-        let variable = file.bytes(names, u64::from(name_len) + u64::from(extra_len))?;
+        let variable_len = usize::from(name_len) + usize::from(extra_len);
+        let variable = match after.get(..variable_len) {
+            Some(variable) => Cow::Borrowed(variable),
+            None => Cow::Owned(file.bytes(names, variable_len as u64)?),
+        };
         let (name, extra) = variable.split_at_checked(name_len.into()).unwrap_or_default();
         let mut large = Large::find(extra, names)?;
         let (len, compressed) = (large.resolve(len)?, large.resolve(compressed)?);
@@ -328,7 +339,7 @@ impl Entry {
         if let Some((what, _)) = checks.iter().find(|(_, same)| !same) {
             return Err(differs(what));
         }
-        let start = names.saturating_add(variable.len() as u64);
+        let start = names.saturating_add(variable_len as u64);
         let compression =
             (self.method == DEFLATED).then(|| Compression::new(Method::Deflate, self.compressed));
         Ok(Member { start, len: self.len, compression })

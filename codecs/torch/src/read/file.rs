@@ -1,7 +1,7 @@
 //! Reads one file: its tensors, and where their bytes lie.
 
 use super::layout::{Use, place};
-use super::rebuild::{Made, Quantizer, View, made};
+use super::rebuild::{Made, Quantizer, View, has_attributes, made};
 use super::walk::{Found, branch, walk};
 use super::{notes, roles};
 use crate::container::{self, Record, Saved};
@@ -27,7 +27,11 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())?;
     }
     let start = root.map_or(Ok(saved.tree.root()), |root| branch(&saved.tree, root))?;
-    let found = walk(&saved.tree, start, ID)?;
+    let mut found = walk(&saved.tree, start, ID)?;
+    let attributed = found.tensors.iter().filter(|(_, id)| has_attributes(&saved.tree, *id));
+    let attributed: Vec<_> =
+        attributed.map(|(name, _)| (name.clone(), "attributes of the tensor".to_owned())).collect();
+    found.dropped.extend(attributed);
     limits.check(Limit::Tensors, found.tensors.len() as u64)?;
     let mut reader = Reader {
         file,

@@ -8,6 +8,8 @@ mod notes;
 mod rebuild;
 mod roles;
 mod set;
+#[cfg(test)]
+mod tests;
 mod values;
 mod walk;
 

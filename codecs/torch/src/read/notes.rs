@@ -56,8 +56,15 @@ pub(crate) fn of(
 
 /// The report of a scanner of pickles.
 fn scanned(names: &Names) -> Option<String> {
-    let all =
-        |use_: Use| names.iter().filter(|(_, own)| *own == use_).map(|(name, _)| name).collect::<Vec<_>>();
+    let all = |use_: Use| {
+        let mut all: Vec<String> =
+            names.iter().filter(|(_, own)| *own == use_).map(|(name, _)| name).collect();
+        // What is worth a look comes first, so that it is never among those that are only counted.
+        all.sort_by_key(|name| {
+            ["torch.", "collections.", "__builtin__."].iter().any(|own| name.starts_with(own))
+        });
+        all
+    };
     let [called, named] = [all(Use::Called), all(Use::Named)];
     let mut parts = Vec::new();
     if !called.is_empty() {

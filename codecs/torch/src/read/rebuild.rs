@@ -53,6 +53,27 @@ pub(crate) fn is_tensor(tree: &Tree, object: Object) -> bool {
     tree.global(object.callable).is_some_and(|(module, name)| rebuilder(module, name).is_some())
 }
 
+/// Whether the pickle gives a tensor attributes of its own.
+pub(crate) fn has_attributes(tree: &Tree, id: Id) -> bool {
+    let Some(object) = tree.object(id) else { return false };
+    let is_given = |id: Id| match tree.value(id) {
+        Value::None => false,
+        Value::Dict(list) | Value::Tuple(list) | Value::List(list) => list.len() > 0,
+        _ => true,
+    };
+    let arguments = match tree.value(object.arguments) {
+        Value::Tuple(list) => tree.items(list).nth(3),
+        _ => None,
+    };
+    let given = match tree.global(object.callable) {
+        Some(("torch._utils", "_rebuild_parameter_with_state")) | Some((_, "_rebuild_from_type_v2")) => {
+            arguments
+        }
+        _ => None,
+    };
+    given.is_some_and(is_given) || object.state.is_some_and(is_given)
+}
+
 #[derive(Clone, Copy)]
 enum Rebuilder {
     /// Storage, offset, size, stride.

@@ -1,0 +1,135 @@
+//! Rules of naming, and of placing views.
+
+use super::layout::place;
+use super::rebuild::{Made, made};
+use super::walk::{branch, walk};
+use crate::container::Record;
+use crate::pickle::Tree;
+use crate::pickle::tests::tree;
+use ckpt_api::{Endian, Kind, Limits, Placement, Result, Tensor, TensorId};
+
+/// The opcodes of a tensor of 32-bit floats over a storage of 64 elements.
+fn tensor(offset: u8, shape: &[u8], strides: &[u8]) -> Vec<u8> {
+    let tuple = |numbers: &[u8]| {
+        let all = numbers.iter().flat_map(|number| [b'K', *number]).collect::<Vec<u8>>();
+        [b"(", &all[..], b"t"].concat()
+    };
+    [
+        &b"ctorch._utils\n_rebuild_tensor_v2\n((U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x40tQK"[..],
+        &[offset],
+        &tuple(shape),
+        &tuple(strides),
+        b"\x89NtR",
+    ]
+    .concat()
+}
+
+fn one(offset: u8, shape: &[u8], strides: &[u8]) -> Tree {
+    tree(&[&tensor(offset, shape, strides)[..], b"."].concat()).unwrap()
+}
+
+/// The placement of a view.
+fn placed(offset: u8, shape: &[u8], strides: &[u8]) -> Result<Placement> {
+    let tree = one(offset, shape, strides);
+    let Made::Tensor(view) = made(&tree, tree.root())? else { panic!("no tensor") };
+    let tensor = Tensor::new("x", ckpt_api::DType::F32, view.shape.clone());
+    let record = Record { start: 1000, len: 256, compression: None, crc: Some(1) };
+    place((TensorId(0), &tensor), &view, &record, Endian::Little, &Limits::default())
+        .map(|(placement, _)| placement)
+}
+
+/// Offset and length of each extent.
+fn extents(placement: &Placement) -> Vec<(u64, u64)> {
+    placement.extents.iter().map(|extent| (extent.offset, extent.len)).collect()
+}
+
+#[test]
+fn a_dense_view_is_one_extent_in_the_order_of_its_strides() {
+    let plain = placed(0, &[8, 8], &[8, 1]).unwrap();
+    assert_eq!((extents(&plain), plain.encoding.order), (vec![(1000, 256)], vec![0, 1]));
+    let turned = placed(0, &[2, 3, 4], &[1, 8, 2]).unwrap();
+    assert_eq!((extents(&turned), turned.encoding.order), (vec![(1000, 96)], vec![1, 2, 0]));
+    let of_one = placed(3, &[1, 2, 1], &[7, 1, 9]).unwrap();
+    assert_eq!((extents(&of_one), of_one.encoding.order), (vec![(1012, 8)], vec![0, 1, 2]));
+}
+
+#[test]
+fn only_a_whole_storage_has_its_checksum() {
+    let has_checksum = |placement: Placement| placement.extents[0].checksum.is_some();
+    assert!(has_checksum(placed(0, &[64], &[1]).unwrap()));
+    assert!(!has_checksum(placed(0, &[63], &[1]).unwrap()));
+}
+
+#[test]
+fn a_box_of_a_dense_whole_is_a_window() {
+    let cut = placed(9, &[3, 2], &[8, 1]).unwrap();
+    let window = cut.window.as_deref().unwrap();
+    assert_eq!((&window.start[..], &window.whole[..]), (&[0, 1][..], &[3, 8][..]));
+    assert_eq!(extents(&cut), [(1032, 96)]);
+}
+
+#[test]
+fn other_views_are_as_many_boxes_as_pieces() {
+    assert_eq!(extents(&placed(0, &[3, 2], &[0, 1]).unwrap()), [(1000, 8); 3]);
+    assert_eq!(extents(&placed(1, &[2], &[3]).unwrap()), [(1004, 4), (1016, 4)]);
+    let overlapping = placed(0, &[3, 2], &[1, 1]).unwrap();
+    assert_eq!(extents(&overlapping), [(1000, 8), (1004, 8), (1008, 8)]);
+}
+
+#[test]
+fn a_view_beyond_its_storage_is_refused() {
+    for (offset, shape, strides) in [(64, [1], [1]), (0, [65], [1]), (63, [2], [1]), (0, [2], [64])] {
+        assert_eq!(placed(offset, &shape, &strides).unwrap_err().kind(), Kind::Corrupt);
+    }
+    placed(255, &[0], &[1]).unwrap();
+}
+
+fn names(pickle: &[u8]) -> Vec<String> {
+    let tree = tree(pickle).unwrap();
+    let found = walk(&tree, tree.root(), "torch").unwrap();
+    found.tensors.into_iter().map(|(name, _)| name).collect()
+}
+
+/// A pickle in which `T` stands for a tensor.
+fn with_tensors(text: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = text.split(|byte| *byte == b'T').collect();
+    parts.join(&tensor(0, &[1], &[1])[..])
+}
+
+#[test]
+fn names_are_keys_and_indexes_joined_with_dots() {
+    for (pickle, expected) in [
+        (&b"}(U\x01aTU\x01b](TTeu."[..], vec!["a", "b.0", "b.1"]),
+        (b"}(K\x07TU\x00Tu.", vec!["7", ""]),
+        (b"}(\x88TNT(K\x01U\x01atTu.", vec!["True", "None", "(1, 'a')"]),
+        (b"ccollections\nOrderedDict\n](](U\x01aTee\x85R.", vec!["a"]),
+        (b"ccollections\nOrderedDict\n)RU\x01aTsU\x01aTs.", vec!["a"]),
+        (b"T.", vec![""]),
+    ] {
+        assert_eq!(names(&with_tensors(pickle)), expected, "{}", pickle.escape_ascii());
+    }
+}
+
+#[test]
+fn a_module_has_the_names_of_its_state_dict() {
+    let module = b"cm\nM\n)\x81}(U\x0b_parameters}U\x01aTsU\x08_buffers}(U\x01bTU\x01cTuU\x08_modules}U\x01m\
+                   cm\nN\n)\x81}(U\x0b_parameters}U\x01wTsU\x08_buffers}U\x08_modules}ubs\
+                   U\x1b_non_persistent_buffers_setc__builtin__\nset\n]U\x01ca\x85Rub.";
+    assert_eq!(names(&with_tensors(module)), ["a", "b", "m.w"]);
+}
+
+#[test]
+fn a_shared_container_has_all_its_names_and_a_cyclic_one_is_refused() {
+    assert_eq!(names(&with_tensors(b"}(U\x01a}q\x01U\x01tTsU\x01bh\x01u.")), ["a.t", "b.t"]);
+    let tree = tree(&with_tensors(b"}q\x00(U\x01aTU\x01bh\x00u.")).unwrap();
+    assert_eq!(walk(&tree, tree.root(), "torch").unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(names(&with_tensors(b"}(U\x01aTU\x01b]q\x00h\x00au.")), ["a"]);
+}
+
+#[test]
+fn a_branch_is_found_by_its_path_also_through_keys_with_dots() {
+    let tree = tree(b"}(U\x03a.b]K\x05aU\x01a}U\x01bK\x06su.").unwrap();
+    let at = |path: &str| branch(&tree, path).map(|id| tree.int(id));
+    assert_eq!(at("a.b.0").unwrap(), Some(5));
+    assert_eq!(at("a.c").unwrap_err().kind(), Kind::Usage);
+}
