@@ -138,9 +138,6 @@ pub(crate) fn instead(name: &str) -> Option<&'static str> {
         "ort" => {
             "the format of ONNX Runtime is not supported: use the .onnx model that the file was made from"
         }
-        "pt" | "pth" | "torch" | "pytorch" => {
-            "PyTorch checkpoints are not written: use .safetensors, which safetensors.torch.load_file reads in Python"
-        }
         "pkl" | "pickle" => {
             "pickles are not supported, because they are programs: use .safetensors, or a file that torch.save wrote"
         }

@@ -135,18 +135,7 @@ fn every_cell_that_the_codecs_declare_is_what_a_conversion_does() {
     for ((from, to), why) in &tried {
         assert_eq!(matrix.converts(from, to), why.is_none(), "{from} to {to}: {why:?}");
     }
-    // A format that is only read has no row here: its own tests try it.
-    assert_eq!(tried.len(), matrix.targets.len() * registry.codecs().count());
-}
-
-#[test]
-fn a_format_that_is_only_read_converts_to_every_format_of_any_tensors() {
-    let source = Path::new(ROOT).join("corpus/torch/accept/nested.pt");
-    for format in ["npz", "safetensors", "tf2"] {
-        let work = tempfile::tempdir().unwrap();
-        let to = (format, output(work.path(), format));
-        Attempt { from: ("torch", &source), options: &[], layers: None, to: (to.0, &to.1) }.run().unwrap();
-    }
+    assert_eq!(tried.len(), registry.codecs().count().pow(2));
 }
 
 #[test]

@@ -73,6 +73,18 @@ pub(crate) fn element_named(name: &str) -> Option<Element> {
     ELEMENTS.iter().copied().find(|element| element.name == name)
 }
 
+/// Returns the type that tensors of this dtype have.
+pub(crate) fn element_of(dtype: DType) -> Option<Element> {
+    ELEMENTS.iter().copied().find(|element| element.dtype == Some(dtype))
+}
+
+impl Element {
+    /// Returns module and name of the class of its storages; `None` for types that only untyped storages hold.
+    pub(crate) fn storage_class(self) -> Option<(&'static str, String)> {
+        (!self.storage.is_empty()).then(|| ("torch", format!("{}Storage", self.storage)))
+    }
+}
+
 /// What a class of storages holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StorageClass {

@@ -1,4 +1,4 @@
-//! Reads PyTorch checkpoints: `.pt`, `.pth`, `.bin` and `.ckpt` files, and sets of them by their index.
+//! Reads and writes PyTorch checkpoints: `.pt`, `.pth`, `.bin` and `.ckpt` files, and sets of them by their index.
 //!
 //! A checkpoint is a pickle, which in Python is a program. Here it is **data**: a machine over the opcodes makes a tree
 //! of values, and calls, imports and opens nothing, whatever the pickle names. Calls that PyTorch writes for tensors are
@@ -6,6 +6,11 @@
 //!
 //! **Files**: the zip archive of PyTorch 1.6 and later, TorchScript archives, and the format before the zip archive.
 //! Every CRC-32 of an archive is verified, which PyTorch does not.
+//!
+//! **Written** is what `torch.save` of PyTorch 2.8 and later writes, byte for byte: a plain state dict of all tensors, or
+//! a set with an index. The pickle of a file that was read is kept in the metadata (namespace `torch.zip`) if it makes
+//! nothing but tensors and plain values and does not follow from the tensors, and is written again as it was while the
+//! tensors have their names, dtypes and shapes.
 //!
 //! **Names** are the keys of dicts and the indexes of lists, joined with dots: `optimizer.state.0.exp_avg`. A pickled
 //! module has the names of its state dict. The option `root` reads one branch.
@@ -33,10 +38,11 @@ mod container;
 mod format;
 mod pickle;
 mod read;
+mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, Error, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
-    Options, OutputLayout, Result, Side,
+    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionKind,
+    OptionSpec, Options, OutputLayout, Result, Side, Written,
 };
 
 /// Metadata namespace of what lies beside the tensors.
@@ -56,11 +62,20 @@ const OPTIONS: &[OptionSpec] = &[
         Side::Read,
         "read one branch: keys and indexes joined with dots, such as model or state_dict (default: everything)",
     ),
+    OptionSpec::new(
+        "shard_size",
+        OptionKind::Size,
+        Side::Write,
+        "write a sharded set if the tensors have more bytes than this (default: one file)",
+    ),
 ];
 
 static INFO: FormatInfo = FormatInfo::new(format::ID, "PyTorch checkpoint (.pt, .pth, .bin, .ckpt)")
     .with_extensions(format::ENDINGS)
     .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&write::NATIVE)
+    .with_keeps(&[Aspect::Roles, Aspect::Slots])
     .with_free_names()
     .with_options(OPTIONS);
 
@@ -77,7 +92,11 @@ impl Codec for Torch {
         read::read(input, options, limits)
     }
 
-    fn place(&self, _: &Checkpoint, _: &str, _: &Options) -> Result<OutputLayout> {
-        Err(Error::unsupported("PyTorch checkpoints cannot be written yet"))
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
+        write::place(checkpoint, name, options)
+    }
+
+    fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
+        write::finish(placed, written)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     let keys = next("storage keys")?;
     check_ids(&tree)?;
     let records = records(file, &tree, &keys, limits)?;
-    Ok(Saved { tree, records, endian, is_script: false })
+    Ok(Saved { tree, records, endian, is_script: false, folder: None })
 }
 
 fn check_version(tree: &Tree) -> Result<()> {

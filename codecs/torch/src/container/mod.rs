@@ -19,6 +19,8 @@ pub(crate) struct Saved {
     pub(crate) endian: Endian,
     /// Whether it is a TorchScript archive, which also holds code.
     pub(crate) is_script: bool,
+    /// The folder of a zip archive in which the records lie.
+    pub(crate) folder: Option<String>,
 }
 
 /// The bytes of one storage.

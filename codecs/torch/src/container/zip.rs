@@ -67,12 +67,13 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     }
     check_ids(&tree).map_err(|error| error.field(PICKLE))?;
     let is_script = archive.find("constants.pkl").is_some();
-    Ok(Saved { tree, records: archive.records(), endian, is_script })
+    Ok(Saved { tree, records: archive.records(), endian, is_script, folder: Some(archive.folder.to_owned()) })
 }
 
 /// The members of an archive below its one folder.
 struct Archive<'a> {
     file: &'a File,
+    folder: &'a str,
     members: HashMap<&'a str, (&'a Entry, &'a Member)>,
 }
 
@@ -88,7 +89,7 @@ impl<'a> Archive<'a> {
             let name = entry.name.strip_prefix(folder)?.strip_prefix('/')?;
             Some((name, (entry, member)))
         };
-        Ok(Archive { file, members: entries.iter().zip(members).filter_map(own).collect() })
+        Ok(Archive { file, folder, members: entries.iter().zip(members).filter_map(own).collect() })
     }
 
     fn find(&self, name: &str) -> Option<(&'a Entry, &'a Member)> {

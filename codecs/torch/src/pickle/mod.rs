@@ -12,7 +12,7 @@ mod arena;
 mod feed;
 mod machine;
 mod names;
-mod opcode;
+pub(crate) mod opcode;
 mod safety;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -171,6 +171,11 @@ impl Tree {
         self.end
     }
 
+    /// The pickle itself.
+    pub(crate) fn pickle(&self) -> &[u8] {
+        &self.pickle
+    }
+
     /// Bytes of the pickle.
     pub(crate) fn pickle_bytes(&self) -> u64 {
         self.pickle.len() as u64

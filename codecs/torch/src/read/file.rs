@@ -7,6 +7,7 @@ use super::{notes, roles};
 use crate::container::{self, Record, Saved};
 use crate::format::ID;
 use crate::pickle::{Id, Names};
+use crate::write;
 use ckpt_api::zip::Member;
 use ckpt_api::{
     Contents, Endian, Error, File, Kind, Limit, Limits, MetadataValue, MissingGraph, Result, Rules, Tensor,
@@ -56,6 +57,9 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
     contents.notes = notes::of(&saved, &names, &found, &meta, root);
     contents.missing_graph = missing_graph(&saved, &found);
     contents.checkpoint.metadata = found.metadata;
+    if root.is_none() {
+        write::keep(&saved, &mut contents, limits)?;
+    }
     Ok(contents)
 }
 

@@ -3,15 +3,15 @@
 mod children;
 mod counts;
 mod file;
-mod layout;
+pub(crate) mod layout;
 mod notes;
-mod rebuild;
-mod roles;
+pub(crate) mod rebuild;
+pub(crate) mod roles;
 mod set;
 #[cfg(test)]
 mod tests;
 mod values;
-mod walk;
+pub(crate) mod walk;
 
 use crate::container::{self, Kind, Sign};
 use crate::format::{ENDINGS, INDEX_ENDING};

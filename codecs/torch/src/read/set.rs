@@ -2,6 +2,7 @@
 
 use super::file;
 use crate::format::ID;
+use crate::write;
 use ckpt_api::{
     Contents, Error, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, Result, Rules, TensorId,
     first_few,
@@ -79,10 +80,12 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
     Ok(all)
 }
 
-fn add(all: &mut Contents, index: &Index, shard: &str, contents: Contents) -> Result<()> {
+fn add(all: &mut Contents, index: &Index, shard: &str, mut contents: Contents) -> Result<()> {
     let file = FileId(all.files.len());
     all.files.push(shard.to_owned());
     all.notes.extend(contents.notes);
+    // What one file was written with says nothing of a set.
+    contents.checkpoint.metadata.remove(write::ZIP);
     for (namespace, values) in contents.checkpoint.metadata.iter() {
         for (key, value) in values.iter() {
             if all.checkpoint.metadata.value(namespace, key).is_none() {

@@ -6,6 +6,8 @@ use ckpt_torch::Torch;
 
 const MATRIX: [f32; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
 
+const REWRITTEN: &str = "files are written as a later PyTorch lays them out: write/tests.rs compares those";
+
 fn sample(name: &'static str, entry: &str) -> Sample {
     let path = format!("{}/../../corpus/torch/accept/{entry}", env!("CARGO_MANIFEST_DIR"));
     Sample::new(name, entry, [(entry.to_owned(), std::fs::read(path).unwrap())].into())
@@ -46,5 +48,5 @@ fn the_codec_keeps_the_contract() {
             .metadata("torch", "epoch", 7i64)
             .ignoring("nested.pt", .., header),
     ];
-    check(&Torch, &samples);
+    check(&Torch, &samples.map(|sample| sample.rewritten(REWRITTEN)));
 }

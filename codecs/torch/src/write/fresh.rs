@@ -1,0 +1,77 @@
+//! A plain state dict of all tensors: what is written where nothing else was read.
+
+use super::file::Storage;
+use super::state_dict::{self, Item};
+use super::{KEY_MODULES, kind};
+use crate::format::{Element, ID};
+use ckpt_api::{Checkpoint, DType, Encoding, Error, MetadataValue, Result, Shape, Tensor, TensorId};
+use std::collections::HashMap;
+
+/// A tensor with the dtype that it is stored with.
+pub(super) struct Stored<'a> {
+    pub(super) id: TensorId,
+    pub(super) tensor: &'a Tensor,
+    element: Element,
+    encoding: Encoding,
+    /// Number of its storage among all.
+    pub(super) storage: usize,
+}
+
+/// Returns the tensors that PyTorch has a dtype for, in the checkpoint's order, and the bytes of each storage. Ties
+/// share one.
+pub(super) fn store(checkpoint: &Checkpoint) -> Result<(Vec<Stored<'_>>, Vec<u64>)> {
+    let mut stored = Vec::with_capacity(checkpoint.tensors.len());
+    let mut storages = Vec::new();
+    let mut shared: HashMap<(TensorId, DType, &Shape), usize> = HashMap::new();
+    for (id, tensor) in checkpoint.tensors.iter().enumerate() {
+        let Some(element) = kind::holder(tensor.dtype) else { continue };
+        let encoding = Encoding::row_major(tensor).with_dtype(element.dtype.unwrap_or(tensor.dtype));
+        let unfit = || Error::unsupported("PyTorch cannot hold the tensor").tensor(&tensor.name);
+        let len = encoding.stored_len(tensor.shape.elements()).ok_or_else(unfit)?;
+        let mut add = || {
+            storages.push(len);
+            storages.len() - 1
+        };
+        let id = TensorId(id);
+        let storage = match checkpoint.ties.is_empty() || len == 0 {
+            true => add(),
+            false => {
+                let key = (checkpoint.ties.first_of(id), tensor.dtype, &tensor.shape);
+                *shared.entry(key).or_insert_with(add)
+            }
+        };
+        stored.push(Stored { id, tensor, element, encoding, storage });
+    }
+    Ok((stored, storages))
+}
+
+/// Returns the pickle of a state dict of these tensors, and its storages. `lens` has the bytes of each storage.
+pub(super) fn pickle(
+    checkpoint: &Checkpoint,
+    tensors: &[Stored<'_>],
+    lens: &[u64],
+) -> (Vec<u8>, Vec<Storage>) {
+    let mut storages: Vec<Storage> = Vec::new();
+    let mut numbers: HashMap<usize, usize> = HashMap::new();
+    let mut items = Vec::with_capacity(tensors.len());
+    for stored in tensors {
+        let len = lens.get(stored.storage).copied().unwrap_or(0);
+        let number = *numbers.entry(stored.storage).or_insert(storages.len());
+        if number == storages.len() {
+            storages.push(Storage { key: number.to_string(), len, tensors: Vec::new() });
+        }
+        if let Some(storage) = storages.get_mut(number) {
+            storage.tensors.push((stored.id, stored.encoding.clone()));
+        }
+        let Stored { tensor, element, .. } = stored;
+        items.push(Item {
+            name: &tensor.name,
+            element: *element,
+            shape: &tensor.shape,
+            storage: number,
+            len,
+        });
+    }
+    let modules = checkpoint.metadata.value(ID, KEY_MODULES).and_then(MetadataValue::as_map);
+    (state_dict::pickle(&items, modules), storages)
+}

@@ -1,0 +1,97 @@
+//! Writes what `torch.save` writes: a file, or a set with Hugging Face's names.
+
+mod archive;
+mod file;
+mod fresh;
+mod identity;
+mod kept;
+mod kind;
+mod pickle;
+mod set;
+mod state_dict;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use kept::keep;
+pub(crate) use kind::NATIVE;
+
+use crate::format::ID;
+use archive::Sums;
+use ckpt_api::{
+    Aspect, Checkpoint, FinishState, Literal, Loss, LossKind, Options, OutputLayout, Result, Written,
+};
+use kept::Kept;
+use set::Target;
+use std::collections::BTreeMap;
+
+/// Key of the checkpoint's metadata: what PyTorch records of each module, by its path.
+const KEY_MODULES: &str = "_metadata";
+/// Key of the checkpoint's metadata: the one of a set's index.
+const KEY_INDEX: &str = "index";
+/// Metadata namespace of what a zip archive was read with, and its keys: the folder of the records, and the pickle, if
+/// it does not follow from the tensors.
+pub(crate) const ZIP: &str = "torch.zip";
+const KEY_FOLDER: &str = "folder";
+const KEY_PICKLE: &str = "pickle";
+
+/// See [`ckpt_api::Codec::place`].
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
+    let (stored, lens) = fresh::store(checkpoint)?;
+    let target = Target::new(name, options, &lens)?;
+    let mut placed = OutputLayout::default();
+    let mut sums = Vec::new();
+    if let Some(kept) = Kept::of(checkpoint).filter(|_| !target.set) {
+        let named = (name.to_owned(), file::folder(checkpoint));
+        if !kept.has_roles {
+            leave_out_roles(&mut placed, "the pickle that was read states others");
+        }
+        sums.push(file::add(&mut placed, checkpoint, named, &kept.pickle, &kept.storages)?);
+    } else {
+        leave_out(&mut placed, checkpoint);
+        let shards = target.split(stored, &lens);
+        for (number, shard) in shards.iter().enumerate() {
+            let (pickle, storages) = fresh::pickle(checkpoint, shard, &lens);
+            let name = target.file(number, shards.len());
+            let folder = if target.set { file::FOLDER } else { file::folder(checkpoint) };
+            let named = (name, folder);
+            sums.push(file::add(&mut placed, checkpoint, named, &pickle, &storages)?);
+        }
+        if target.set {
+            let total = lens.iter().fold(0u64, |sum, len| sum.saturating_add(*len));
+            set::add_index(&mut placed, checkpoint, &target, &shards, total)?;
+        }
+    }
+    let bytes = sums.iter().map(Sums::bytes).sum();
+    placed.finish = FinishState::new(sums).of_size(bytes);
+    Ok(placed)
+}
+
+/// See [`ckpt_api::Codec::finish`].
+pub(crate) fn finish(placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
+    let sums = placed.finish.get::<Vec<Sums>>()?;
+    let crc = |placement: usize| written.get(placement)?.checksums.first().copied().flatten();
+    let mut literals = Vec::new();
+    for sums in sums.iter() {
+        literals.extend(sums.literals(crc)?);
+    }
+    Ok(literals)
+}
+
+/// Declares what a plain state dict does not have.
+fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
+    let why = "a state dict of tensors alone is written";
+    leave_out_roles(placed, why);
+    let own = checkpoint.metadata.namespace(ID).into_iter().flat_map(|own| own.iter());
+    let lost = own.filter(|(key, _)| ![KEY_MODULES, KEY_INDEX].contains(key));
+    placed.losses.extend(lost.map(|(key, _)| Loss::new(LossKind::MetadataDropped, key, why)));
+    for tensor in &checkpoint.tensors {
+        if tensor.metadata.value(ID, "scale").is_some() {
+            let detail = "the integers are stored without their scale and zero point";
+            placed.losses.push(Loss::new(LossKind::ScaleDropped, &tensor.name, detail));
+        }
+    }
+}
+
+fn leave_out_roles(placed: &mut OutputLayout, why: &str) {
+    placed.left_out = BTreeMap::from([Aspect::Roles, Aspect::Slots].map(|aspect| (aspect, why.to_owned())));
+}
