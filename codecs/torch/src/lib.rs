@@ -7,6 +7,10 @@
 //! **Files**: the zip archive of PyTorch 1.6 and later, TorchScript archives, and the format before the zip archive.
 //! Every CRC-32 of an archive is verified, which PyTorch does not.
 //!
+//! **Directories** of `torch.distributed.checkpoint`: the chunks that the ranks stored are put together as regions; values
+//! that are no tensors are metadata. A directory without `.metadata`, or without some rank's file, is an error that names
+//! what is missing.
+//!
 //! **Written** is what `torch.save` of PyTorch 2.8 and later writes, byte for byte: a plain state dict of all tensors, or
 //! a set with an index. The pickle of a file that was read is kept in the metadata (namespace `torch.zip`) if it makes
 //! nothing but tensors and plain values and does not follow from the tensors, and is written again as it was while the
@@ -35,6 +39,7 @@
 #![deny(missing_docs)]
 
 mod container;
+mod distributed;
 mod format;
 mod pickle;
 mod read;

@@ -10,16 +10,15 @@ pub(crate) mod roles;
 mod set;
 #[cfg(test)]
 mod tests;
-mod values;
+pub(crate) mod values;
 pub(crate) mod walk;
 
 use crate::container::{self, Kind, Sign};
+use crate::distributed;
 use crate::format::{ENDINGS, INDEX_ENDING};
 use ckpt_api::{Contents, Error, Input, Limits, Match, Options, Result, Rules};
 use set::Index;
 
-/// The metadata of a distributed checkpoint, and the ending of its data.
-const DISTRIBUTED: (&str, &str) = (".metadata", ".distcp");
 /// Endings of the files of DeepSpeed's ZeRO.
 const ZERO: [&str; 2] = ["_optim_states.pt", "_model_states.pt"];
 
@@ -78,23 +77,18 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         Err(Error::unsupported(format!("{what} is not read yet")).file(input.display("")).help(help))
     };
     let contents = match locate(input)? {
-        Located::Distributed => {
-            return unread(
-                "a directory of torch.distributed.checkpoint",
-                "make one file of it with torch.distributed.checkpoint.format_utils: dcp_to_torch_save(DIRECTORY, 'model.pt')",
-            );
-        }
         Located::Zero => {
             return unread(
                 "a directory of DeepSpeed",
                 "make one file of it with the zero_to_fp32.py that lies beside it",
             );
         }
-        Located::Index(_) if root.is_some() => {
+        Located::Distributed | Located::Index(_) if root.is_some() => {
             return Err(Error::usage("a set of files has no branches")
                 .field("root")
                 .help("name one of its files"));
         }
+        Located::Distributed => distributed::read(input, limits)?,
         Located::Index(name) => set::read(input, &name, &mut rules, limits)?,
         Located::Nothing | Located::File => {
             input.read_alone("a PyTorch checkpoint", |file| file::read(file, root, &mut rules, limits))?
@@ -104,6 +98,9 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 }
 
 fn locate(input: &Input) -> Result<Located> {
+    if distributed::is_distributed(input)? {
+        return Ok(Located::Distributed);
+    }
     if !input.is_directory() {
         let is_index = input.entry().ends_with(".json") && input.is_file();
         return Ok(match is_index {
@@ -116,7 +113,6 @@ fn locate(input: &Input) -> Result<Located> {
     let any = |test: &dyn Fn(&str) -> bool| names.iter().any(|name| test(name));
     let mut indexes = names.iter().filter(|name| name.ends_with(INDEX_ENDING));
     Ok(match (indexes.next(), indexes.next()) {
-        _ if any(&|name| name == DISTRIBUTED.0 || name.ends_with(DISTRIBUTED.1)) => Located::Distributed,
         _ if any(&|name| ZERO.iter().any(|ending| name.ends_with(ending))) => Located::Zero,
         (Some(index), None) => Located::Index(index.clone()),
         _ => Located::Nothing,

@@ -44,7 +44,7 @@ pub(crate) fn assign(tree: &Tree, optimizers: &[(String, Id)], tensors: &mut [Te
 }
 
 /// The name that all formats have for what PyTorch calls `name`.
-fn slot_name(name: &str) -> &str {
+pub(crate) fn slot_name(name: &str) -> &str {
     match name {
         "exp_avg" => "m",
         "exp_avg_sq" => "v",

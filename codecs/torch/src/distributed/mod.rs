@@ -1,0 +1,236 @@
+//! Reads a distributed checkpoint (`torch.distributed.checkpoint`): a directory with `.metadata` and a file for each
+//! rank, in which every chunk of a tensor is a file of its own, as `torch.save` writes it.
+
+mod metadata;
+mod roles;
+pub(crate) mod section;
+
+use crate::container;
+use crate::format::ID;
+use crate::pickle::{Feed, parse};
+use crate::read::layout;
+use crate::read::rebuild::{Made, made};
+use crate::read::values::{Budget, convert};
+use ckpt_api::zip::Member;
+use ckpt_api::{
+    Contents, Encoding, Error, Extent, File, FileId, Input, Limits, Placement, Region, Result, Tensor,
+    TensorId, first_few,
+};
+use metadata::{Chunk, Location, Metadata, Sharded};
+use section::section;
+use std::collections::{BTreeSet, HashMap};
+
+/// The file that describes the checkpoint.
+pub(crate) const METADATA: &str = ".metadata";
+/// Ending of the files with the chunks.
+const ENDING: &str = ".distcp";
+/// Names that a message lists.
+const SHOWN: usize = 5;
+
+/// Whether the input is a distributed checkpoint, even one without its metadata.
+///
+/// # Errors
+/// Those of [`Input::list`].
+pub(crate) fn is_distributed(input: &Input) -> Result<bool> {
+    if !input.is_directory() {
+        return Ok(input.entry() == METADATA && input.is_file());
+    }
+    let shards = |input: &Input| Ok(input.list("")?.iter().any(|name| name.ends_with(ENDING)));
+    Ok(input.has_file(METADATA) || shards(input)?)
+}
+
+/// Reads everything but the tensors' data.
+pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
+    if !input.has_file(METADATA) {
+        let shards: Vec<String> = input.list("")?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
+        return Err(Error::corrupt("the distributed checkpoint has no file '.metadata'")
+            .file(input.display(""))
+            .found(first_few(&shards, SHOWN))
+            .help("the file says which tensors the shards hold: copy it, too; it is hidden, so that '*' omits it"));
+    }
+    let file = input.file(METADATA)?;
+    let on_metadata = |error: Error| error.file(file.name());
+    let tree = parse(Feed::new(&file, 0, file.len(), limits)).map_err(on_metadata)?;
+    let metadata = metadata::parse(&tree, limits).map_err(on_metadata)?;
+    drop(tree);
+    check_files(input, &metadata)?;
+    let mut reader = Reader { input, limits, files: Vec::new(), opened: HashMap::new() };
+    let mut contents = Contents::default();
+    for sharded in &metadata.tensors {
+        let id = TensorId(contents.placements.len());
+        let (tensor, placement) = reader.tensor(id, sharded).map_err(|error| error.tensor(&sharded.name))?;
+        contents.checkpoint.tensors.push(tensor);
+        contents.placements.push(placement);
+    }
+    reader.values(&metadata.values, &mut contents)?;
+    contents.files = reader.files;
+    let values: Vec<String> = metadata.values.into_iter().map(|(name, _)| name).collect();
+    roles::assign(&mut contents.checkpoint.tensors, &values);
+    Ok(contents)
+}
+
+/// Checks that no file is missing, and names all that are.
+fn check_files(input: &Input, metadata: &Metadata) -> Result<()> {
+    let chunks = metadata.tensors.iter().flat_map(|tensor| &tensor.chunks).map(|chunk| &chunk.at);
+    let all = chunks.chain(metadata.values.iter().map(|(_, at)| at));
+    let named: BTreeSet<&str> = all.map(|at| at.path.as_str()).collect();
+    let mut missing = Vec::new();
+    for name in &named {
+        if !input.has_file(name) {
+            // A name that leaves the directory is an error of its own.
+            match input.file(name) {
+                Err(error) if error.kind() == ckpt_api::Kind::Io => missing.push((*name).to_owned()),
+                opened => drop(opened?),
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::corrupt("files of the distributed checkpoint are missing")
+        .file(input.display(""))
+        .found(format!("no {}", first_few(&missing, SHOWN)))
+        .expected(ckpt_api::count(named.len(), "file"))
+        .help("copy the files of all ranks into one directory"))
+}
+
+/// The files of a checkpoint.
+struct Reader<'a> {
+    input: &'a Input,
+    limits: &'a Limits,
+    files: Vec<String>,
+    opened: HashMap<String, (FileId, File)>,
+}
+
+impl Reader<'_> {
+    fn tensor(&mut self, id: TensorId, sharded: &Sharded) -> Result<(Tensor, Placement)> {
+        let mut parts = Vec::new();
+        for chunk in &sharded.chunks {
+            // A rank without elements stores an empty chunk.
+            if chunk.region.shape.elements() > 0 || sharded.shape.elements() == 0 {
+                parts.push(self.part(sharded, chunk)?);
+            }
+        }
+        let Some((tensor, first)) = parts.first() else {
+            return Err(Error::corrupt("the tensor has no chunk")
+                .expected(format!("chunks that cover {}", sharded.shape)));
+        };
+        let tensor = Tensor::new(&sharded.name, tensor.dtype, sharded.shape.clone());
+        let encoding = first.encoding.clone();
+        let is_whole = parts.len() == 1 && first.extents.iter().all(|extent| covers(extent, sharded));
+        let mut extents = Vec::with_capacity(parts.len());
+        for (_, part) in parts {
+            check_encoding(&encoding, &part.encoding)?;
+            extents.extend(part.extents);
+        }
+        if is_whole || sharded.shape.elements() == 0 {
+            extents.truncate(1);
+            extents.iter_mut().for_each(|extent| extent.region = None);
+        }
+        Ok((tensor, Placement::new(id, &sharded.name, extents, encoding)))
+    }
+
+    /// A chunk, and where its bytes lie: regions of the whole tensor.
+    fn part(&mut self, sharded: &Sharded, chunk: &Chunk) -> Result<(Tensor, Placement)> {
+        let (id, file) = self.open(&chunk.at.path)?;
+        let own = section(&file, chunk.at.offset, chunk.at.len)?;
+        let on_chunk = |error: Error| {
+            let at = error.context().offset.unwrap_or(0).saturating_add(chunk.at.offset);
+            error.file(file.name()).offset(at)
+        };
+        let (tensor, placement) = saved_tensor(&own, &sharded.name, self.limits).map_err(on_chunk)?;
+        if tensor.shape != chunk.region.shape {
+            return Err(on_chunk(
+                Error::corrupt("the chunk has another shape than the metadata states")
+                    .found(tensor.shape.to_string())
+                    .expected(chunk.region.shape.to_string()),
+            ));
+        }
+        if placement.window.is_some() {
+            return Err(on_chunk(Error::unsupported("the chunk is a view of a larger tensor")));
+        }
+        let moved = |extent: Extent| {
+            let region = moved(&chunk.region, extent.region.as_deref());
+            let mut extent = extent.with_region(region);
+            extent.file = id;
+            extent.offset = extent.offset.saturating_add(chunk.at.offset);
+            extent
+        };
+        let extents = placement.extents.iter().cloned().map(moved).collect();
+        Ok((tensor, placement.with_extents(extents)))
+    }
+
+    /// Adds the values that are no tensors to the metadata, and notes those that have no form there.
+    fn values(&mut self, values: &[(String, Location)], contents: &mut Contents) -> Result<()> {
+        let mut budget = Budget::default();
+        let mut left_out = Vec::new();
+        for (name, at) in values {
+            let (_, file) = self.open(&at.path)?;
+            let saved = container::open(&section(&file, at.offset, at.len)?, self.limits);
+            let saved = saved.map_err(|error| error.field(name.escape_debug().to_string()))?;
+            match convert(&saved.tree, saved.tree.root(), &mut budget) {
+                Ok(value) => contents.checkpoint.metadata.insert(ID, name, value),
+                Err(_) => left_out.push(name.as_str()),
+            }
+        }
+        if !left_out.is_empty() {
+            let count = ckpt_api::count(left_out.len(), "value that is no tensor");
+            contents.notes.push(format!("{count} left out: {}", first_few(&left_out, SHOWN)));
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, path: &str) -> Result<(FileId, File)> {
+        if let Some(opened) = self.opened.get(path) {
+            return Ok(opened.clone());
+        }
+        let opened = (FileId(self.files.len()), self.input.file(path)?);
+        self.files.push(path.to_owned());
+        self.opened.insert(path.to_owned(), opened.clone());
+        Ok(opened)
+    }
+}
+
+/// Reads a file that holds one tensor.
+fn saved_tensor(file: &File, name: &str, limits: &Limits) -> Result<(Tensor, Placement)> {
+    let saved = container::open(file, limits)?;
+    let view = match made(&saved.tree, saved.tree.root())? {
+        Made::Tensor(view) => view,
+        Made::Unsupported(error) => return Err(error),
+        Made::Meta | Made::Other => return Err(Error::corrupt("the chunk is not a tensor with data")),
+    };
+    let record = saved.records.get(view.storage.key).ok_or_else(|| {
+        Error::corrupt("the chunk lacks its storage").expected(format!("a storage '{}'", view.storage.key))
+    })?;
+    let dtype = view.element.dtype.ok_or_else(|| Error::unsupported("the tensor's type is not supported"))?;
+    let tensor = Tensor::new(name, dtype, view.shape.clone());
+    let (placement, used) = layout::place((TensorId(0), &tensor), &view, record, saved.endian, limits)?;
+    if let Some(crc) = record.crc.filter(|_| used == layout::Use::Part) {
+        let member = Member { start: record.start, len: record.len, compression: record.compression.clone() };
+        member.check_crc(file, crc)?;
+    }
+    Ok((tensor, placement))
+}
+
+/// The box of the whole tensor that a box of a chunk is.
+fn moved(chunk: &Region, own: Option<&Region>) -> Region {
+    let Some(own) = own else { return chunk.clone() };
+    let start = chunk.start.iter().zip(&own.start).map(|(start, own)| start.saturating_add(*own)).collect();
+    Region { start, shape: own.shape.clone() }
+}
+
+fn covers(extent: &Extent, sharded: &Sharded) -> bool {
+    let from_start = |region: &Region| region.start.iter().all(|start| *start == 0);
+    extent.region.as_ref().is_some_and(|region| from_start(region) && region.shape == sharded.shape)
+}
+
+fn check_encoding(first: &Encoding, other: &Encoding) -> Result<()> {
+    if first == other {
+        return Ok(());
+    }
+    let what =
+        |encoding: &Encoding| format!("{} with axes in the order {:?}", encoding.dtype, encoding.order);
+    Err(Error::unsupported("the chunks of the tensor are stored differently")
+        .found(what(other))
+        .expected(what(first)))
+}
