@@ -9,7 +9,7 @@
 //!
 //! **Directories** of `torch.distributed.checkpoint`: the chunks that the ranks stored are put together as regions; values
 //! that are no tensors are metadata. A directory without `.metadata`, or without some rank's file, is an error that names
-//! what is missing.
+//! what is missing. Directories of DeepSpeed's ZeRO (stages 1, 2 and 3): the parameters that the ranks cut and flattened.
 //!
 //! **Written** is what `torch.save` of PyTorch 2.8 and later writes, byte for byte: a plain state dict of all tensors, or
 //! a set with an index. The pickle of a file that was read is kept in the metadata (namespace `torch.zip`) if it makes
@@ -44,6 +44,7 @@ mod format;
 mod pickle;
 mod read;
 mod write;
+mod zero;
 
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionKind,

@@ -11,7 +11,7 @@ use ckpt_api::{Error, Limit, Limits, Region, Result, Shape};
 use std::collections::HashMap;
 
 /// Module of the classes.
-const MODULE: &str = "torch.distributed.checkpoint.metadata";
+pub(super) const MODULE: &str = "torch.distributed.checkpoint.metadata";
 
 /// What the file describes.
 pub(crate) struct Metadata {

@@ -30,13 +30,28 @@ const SHOWN: usize = 5;
 /// Whether the input is a distributed checkpoint, even one without its metadata.
 ///
 /// # Errors
-/// Those of [`Input::list`].
+/// [`ckpt_api::Kind::Io`], and those of [`Input::list`].
 pub(crate) fn is_distributed(input: &Input) -> Result<bool> {
-    if !input.is_directory() {
-        return Ok(input.entry() == METADATA && input.is_file());
+    if !input.is_directory() && input.entry() != METADATA {
+        return Ok(false);
     }
-    let shards = |input: &Input| Ok(input.list("")?.iter().any(|name| name.ends_with(ENDING)));
-    Ok(input.has_file(METADATA) || shards(input)?)
+    if input.has_file(METADATA) && is_metadata(&input.file(METADATA)?)? {
+        return Ok(true);
+    }
+    if !input.is_directory() {
+        return Ok(false);
+    }
+    let names = input.list("")?;
+    let Some(shard) = names.iter().find(|name| name.ends_with(ENDING)) else { return Ok(false) };
+    Ok(container::sign(&input.file(shard)?, input.limits())? == container::Sign::Checkpoint)
+}
+
+/// Whether a file begins as a pickle that names the module of the metadata.
+fn is_metadata(file: &File) -> Result<bool> {
+    const LOOKED_AT: u64 = 256;
+    let head = file.bytes(0, file.len().min(LOOKED_AT))?;
+    let module = metadata::MODULE.as_bytes();
+    Ok(head.first() == Some(&0x80) && head.windows(module.len()).any(|bytes| bytes == module))
 }
 
 /// Reads everything but the tensors' data.

@@ -14,13 +14,10 @@ pub(crate) mod values;
 pub(crate) mod walk;
 
 use crate::container::{self, Kind, Sign};
-use crate::distributed;
 use crate::format::{ENDINGS, INDEX_ENDING};
+use crate::{distributed, zero};
 use ckpt_api::{Contents, Error, Input, Limits, Match, Options, Result, Rules};
 use set::Index;
-
-/// Endings of the files of DeepSpeed's ZeRO.
-const ZERO: [&str; 2] = ["_optim_states.pt", "_model_states.pt"];
 
 /// What an input is.
 enum Located {
@@ -73,22 +70,14 @@ fn probe_file(input: &Input) -> Result<Match> {
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let mut rules = Rules::new(options);
     let root = options.text("root").filter(|root| !root.is_empty());
-    let unread = |what: &str, help: &str| {
-        Err(Error::unsupported(format!("{what} is not read yet")).file(input.display("")).help(help))
-    };
     let contents = match locate(input)? {
-        Located::Zero => {
-            return unread(
-                "a directory of DeepSpeed",
-                "make one file of it with the zero_to_fp32.py that lies beside it",
-            );
-        }
-        Located::Distributed | Located::Index(_) if root.is_some() => {
+        Located::Distributed | Located::Zero | Located::Index(_) if root.is_some() => {
             return Err(Error::usage("a set of files has no branches")
                 .field("root")
                 .help("name one of its files"));
         }
         Located::Distributed => distributed::read(input, limits)?,
+        Located::Zero => zero::read(input, limits)?,
         Located::Index(name) => set::read(input, &name, &mut rules, limits)?,
         Located::Nothing | Located::File => {
             input.read_alone("a PyTorch checkpoint", |file| file::read(file, root, &mut rules, limits))?
@@ -101,6 +90,9 @@ fn locate(input: &Input) -> Result<Located> {
     if distributed::is_distributed(input)? {
         return Ok(Located::Distributed);
     }
+    if zero::is_zero(input)? {
+        return Ok(Located::Zero);
+    }
     if !input.is_directory() {
         let is_index = input.entry().ends_with(".json") && input.is_file();
         return Ok(match is_index {
@@ -110,10 +102,8 @@ fn locate(input: &Input) -> Result<Located> {
         });
     }
     let names = input.list("")?;
-    let any = |test: &dyn Fn(&str) -> bool| names.iter().any(|name| test(name));
     let mut indexes = names.iter().filter(|name| name.ends_with(INDEX_ENDING));
     Ok(match (indexes.next(), indexes.next()) {
-        _ if any(&|name| ZERO.iter().any(|ending| name.ends_with(ending))) => Located::Zero,
         (Some(index), None) => Located::Index(index.clone()),
         _ => Located::Nothing,
     })

@@ -1,5 +1,8 @@
 //! Tests of the codec, on checkpoints that PyTorch wrote and on ones made byte by byte.
 
+mod build;
 mod cases;
 mod conformance;
+mod distributed;
 mod kit;
+mod zero;

@@ -1,0 +1,183 @@
+//! What the files of the ranks state: shapes and order of the parameters, and where the flat tensors lie.
+
+use super::flat::Flat;
+use crate::container::{self, Saved};
+use crate::pickle::{Id, Tree, Value};
+use crate::read::layout;
+use crate::read::rebuild::{Made, made};
+use ckpt_api::zip::Member;
+use ckpt_api::{DType, Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId};
+
+/// Names and shapes of parameters, in the order in which they are stored.
+pub(crate) type Shapes = Vec<(String, Shape)>;
+
+/// A file of one rank.
+pub(crate) struct States<'a> {
+    saved: Saved,
+    file: File,
+    id: FileId,
+    limits: &'a Limits,
+}
+
+impl<'a> States<'a> {
+    pub(crate) fn open(file: &File, id: FileId, limits: &'a Limits) -> Result<Self> {
+        let saved = container::open(file, limits).map_err(|error| error.file(file.name()))?;
+        Ok(States { saved, file: file.clone(), id, limits })
+    }
+
+    /// The value at a path of keys.
+    pub(crate) fn value(&self, path: &[&str]) -> Option<Id> {
+        let tree = &self.saved.tree;
+        let found = path.iter().try_fold(tree.root(), |id, key| tree.entry(id, key))?;
+        (found != Id::NONE).then_some(found)
+    }
+
+    fn tree(&self) -> &Tree {
+        &self.saved.tree
+    }
+
+    /// An integer, or the greatest of a list; of an enumeration, its value.
+    pub(crate) fn number(&self, path: &[&str]) -> Option<u64> {
+        let id = self.value(path)?;
+        let id = match self.tree().object(id) {
+            Some(object) => self.tree().tuple::<1>(object.arguments)?.first().copied()?,
+            None => id,
+        };
+        let natural = |id| self.tree().int(id).and_then(|number| u64::try_from(number).ok());
+        match self.tree().value(id) {
+            Value::List(list) | Value::Tuple(list) => self.tree().items(list).filter_map(natural).max(),
+            _ => natural(id),
+        }
+    }
+
+    /// Texts of a list; none if there is no such list.
+    pub(crate) fn texts(&self, path: &[&str]) -> Vec<String> {
+        let items = self.value(path).map(|id| self.items(id)).unwrap_or_default();
+        items.into_iter().filter_map(|id| self.tree().text(id)).map(str::to_owned).collect()
+    }
+
+    /// Pairs of texts of a dict; none if there is no such dict.
+    pub(crate) fn pairs(&self, path: &[&str]) -> Vec<(String, String)> {
+        let entries = self.value(path).map(|id| self.entries(id)).unwrap_or_default();
+        let pair = |(key, value): (String, Id)| Some((key, self.tree().text(value)?.to_owned()));
+        entries.into_iter().filter_map(pair).collect()
+    }
+
+    /// Names and shapes, for each group.
+    pub(crate) fn groups(&self, key: &'static str) -> Result<Vec<Shapes>> {
+        let id = self.value(&[key]).ok_or_else(|| lacks(key))?;
+        let groups = match self.tree().value(id) {
+            Value::List(_) | Value::Tuple(_) => self.items(id),
+            _ => vec![id],
+        };
+        groups.into_iter().map(|group| self.shapes(group).ok_or_else(|| lacks(key))).collect()
+    }
+
+    /// Names and shapes of a dict; none if there is no such dict.
+    pub(crate) fn frozen(&self) -> Result<Shapes> {
+        const KEY: &str = "frozen_param_shapes";
+        self.value(&[KEY]).map_or(Ok(Shapes::new()), |id| self.shapes(id).ok_or_else(|| lacks(KEY)))
+    }
+
+    fn shapes(&self, id: Id) -> Option<Shapes> {
+        let size = |id| self.tree().int(id).and_then(|size| u64::try_from(size).ok());
+        let shape = |id| {
+            let sizes = match self.tree().object(id) {
+                Some(object) => self.tree().tuple::<1>(object.arguments)?.first().copied()?,
+                None => id,
+            };
+            let dims = self.items(sizes).into_iter().map(size).collect::<Option<Vec<u64>>>()?;
+            Shape::new(dims).ok()
+        };
+        self.entries(id).into_iter().map(|(name, id)| Some((name, shape(id)?))).collect()
+    }
+
+    /// Numbers of a list of lists; none if there is no such list.
+    pub(crate) fn paddings(&self, path: &[&str]) -> Vec<Vec<u64>> {
+        let natural = |id| self.tree().int(id).and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+        let groups = self.value(path).map(|id| self.items(id)).unwrap_or_default();
+        groups.into_iter().map(|group| self.items(group).into_iter().map(natural).collect()).collect()
+    }
+
+    /// The flat tensors of a list, one for each group. Their checksums are compared here, because the parameters that
+    /// are cut out of them have none.
+    pub(crate) fn flats(&self, path: &[&str]) -> Result<Option<Vec<Flat>>> {
+        let Some(id) = self.value(path) else { return Ok(None) };
+        let mut flats = Vec::new();
+        for id in self.items(id) {
+            self.check_crc(id)?;
+            flats.push(self.flat(id)?);
+        }
+        Ok(Some(flats))
+    }
+
+    fn check_crc(&self, id: Id) -> Result<()> {
+        let Made::Tensor(view) = made(self.tree(), id)? else { return Ok(()) };
+        let Some(record) = self.saved.records.get(view.storage.key) else { return Ok(()) };
+        let Some(crc) = record.crc else { return Ok(()) };
+        let member = Member { start: record.start, len: record.len, compression: record.compression.clone() };
+        member.check_crc(&self.file, crc)
+    }
+
+    /// A tensor whose elements lie one behind the other, row-major.
+    pub(crate) fn flat(&self, id: Id) -> Result<Flat> {
+        let (dtype, shape, placement) = self.tensor(id, "")?;
+        let flat = Tensor::new("", dtype, Shape::new([shape.elements()])?);
+        let rows = placement.encoding.order.iter().copied().eq(0..shape.rank());
+        match (placement.extents.as_slice(), rows, &placement.window) {
+            ([extent], true, None) if extent.region.is_none() => Ok(Flat {
+                dtype,
+                encoding: placement.encoding.clone().with_order(vec![0]),
+                extent: extent.clone(),
+                elements: flat.shape.elements(),
+            }),
+            _ => Err(Error::unsupported("a rank stores its parameters as a view that is not contiguous")),
+        }
+    }
+
+    /// A tensor, and where its bytes lie.
+    pub(crate) fn tensor(&self, id: Id, name: &str) -> Result<(DType, Shape, Placement)> {
+        let view = match made(self.tree(), id)? {
+            Made::Tensor(view) => view,
+            Made::Unsupported(error) => return Err(error),
+            Made::Meta | Made::Other => return Err(Error::corrupt("a value is not a tensor with data")),
+        };
+        let record = self.saved.records.get(view.storage.key);
+        let record =
+            record.ok_or_else(|| Error::corrupt("a tensor lacks its storage").found(view.storage.key))?;
+        let dtype =
+            view.element.dtype.ok_or_else(|| Error::unsupported("the tensor's type is not supported"))?;
+        let tensor = Tensor::new(name, dtype, view.shape.clone());
+        let subject = (TensorId(0), &tensor);
+        let (placement, _) = layout::place(subject, &view, record, self.saved.endian, self.limits)?;
+        let own = |extent: &Extent| {
+            let mut extent = extent.clone();
+            extent.file = self.id;
+            extent
+        };
+        let extents = placement.extents.iter().map(own).collect();
+        Ok((dtype, tensor.shape, placement.with_extents(extents)))
+    }
+
+    fn items(&self, id: Id) -> Vec<Id> {
+        match self.tree().value(id) {
+            Value::List(list) | Value::Tuple(list) => self.tree().items(list).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Entries of a dict whose keys are texts.
+    fn entries(&self, id: Id) -> Vec<(String, Id)> {
+        let list = match self.tree().value(id) {
+            Value::Dict(list) => list,
+            Value::Object(object) => object.entries,
+            _ => return Vec::new(),
+        };
+        let named = |(key, value)| Some((self.tree().text(key)?.to_owned(), value));
+        self.tree().entries(list).filter_map(named).collect()
+    }
+}
+
+pub(crate) fn lacks(key: &'static str) -> Error {
+    Error::corrupt("a file of the ZeRO checkpoint lacks what describes its parameters").field(key)
+}

@@ -1,0 +1,124 @@
+//! Builds files of PyTorch byte by byte, independently of the codec.
+
+/// A value that Python pickles.
+#[derive(Clone)]
+pub enum Py {
+    None,
+    Int(u32),
+    Text(&'static str),
+    Tuple(Vec<Py>),
+    List(Vec<Py>),
+    Dict(Vec<(Py, Py)>),
+    /// An object of a class, with its fields.
+    Object(&'static str, &'static str, Vec<(&'static str, Py)>),
+    Size(Vec<u32>),
+    /// Row-major 32-bit floats of this shape, in the storage with this number.
+    Floats(usize, Vec<u32>),
+}
+
+/// The pickle of a value.
+pub fn pickle(value: &Py) -> Vec<u8> {
+    let mut bytes = vec![0x80, 2];
+    write(value, &mut bytes);
+    bytes.push(b'.');
+    bytes
+}
+
+fn write(value: &Py, bytes: &mut Vec<u8>) {
+    let all = |values: &[Py], bytes: &mut Vec<u8>| values.iter().for_each(|value| write(value, bytes));
+    match value {
+        Py::None => bytes.push(b'N'),
+        Py::Int(number) => {
+            bytes.push(b'J');
+            bytes.extend(number.to_le_bytes());
+        }
+        Py::Text(text) => {
+            bytes.push(b'X');
+            bytes.extend((text.len() as u32).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        Py::Tuple(values) => {
+            bytes.push(b'(');
+            all(values, bytes);
+            bytes.push(b't');
+        }
+        Py::List(values) => {
+            bytes.extend(b"](");
+            all(values, bytes);
+            bytes.push(b'e');
+        }
+        Py::Dict(pairs) => {
+            bytes.extend(b"}(");
+            for (key, value) in pairs {
+                write(key, bytes);
+                write(value, bytes);
+            }
+            bytes.push(b'u');
+        }
+        Py::Object(module, name, fields) => {
+            bytes.extend(format!("c{module}\n{name}\n)").as_bytes());
+            bytes.push(0x81);
+            let pairs = fields.iter().map(|(key, value)| (Py::Text(key), value.clone())).collect();
+            write(&Py::Dict(pairs), bytes);
+            bytes.push(b'b');
+        }
+        Py::Size(sizes) => {
+            bytes.extend(b"ctorch\nSize\n");
+            write(&Py::Tuple(vec![tuple(sizes)]), bytes);
+            bytes.push(b'R');
+        }
+        Py::Floats(storage, shape) => {
+            bytes.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n");
+            let key: &'static str = storage.to_string().leak();
+            all(&[Py::Text(key), Py::Text("cpu"), Py::Int(shape.iter().product())], bytes);
+            bytes.extend(b"tQK\0");
+            let strides: Vec<u32> = (1..=shape.len()).map(|axis| shape[axis..].iter().product()).collect();
+            all(&[tuple(shape), tuple(&strides)], bytes);
+            bytes.extend(b"\x89Nt");
+            bytes.push(b'R');
+        }
+    }
+}
+
+fn tuple(numbers: &[u32]) -> Py {
+    Py::Tuple(numbers.iter().map(|number| Py::Int(*number)).collect())
+}
+
+/// A dict with texts as keys.
+pub fn dict(pairs: Vec<(&'static str, Py)>) -> Py {
+    Py::Dict(pairs.into_iter().map(|(key, value)| (Py::Text(key), value)).collect())
+}
+
+/// A file of `torch.save`: a value, and the numbers of its storages.
+pub fn saved(value: &Py, storages: &[Vec<f32>]) -> Vec<u8> {
+    let mut records = vec![("archive/data.pkl".to_owned(), pickle(value))];
+    for (number, storage) in storages.iter().enumerate() {
+        let bytes = storage.iter().flat_map(|number| number.to_le_bytes()).collect();
+        records.push((format!("archive/data/{number}"), bytes));
+    }
+    records.push(("archive/version".to_owned(), b"3\n".to_vec()));
+    zip(&records)
+}
+
+/// An archive of stored members.
+fn zip(records: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    for (name, data) in records {
+        let at = bytes.len() as u32;
+        let mut common = vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        common.extend(crc32fast::hash(data).to_le_bytes());
+        common.extend([data.len() as u32; 2].map(u32::to_le_bytes).concat());
+        common.extend((name.len() as u16).to_le_bytes());
+        common.extend([0, 0]);
+        bytes.extend([b"PK\x03\x04", &common[..], name.as_bytes(), data].concat());
+        let rest = [&[0; 10][..], &at.to_le_bytes()].concat();
+        directory.extend([b"PK\x01\x02\0\0", &common[..], &rest, name.as_bytes()].concat());
+    }
+    let (start, count) = (bytes.len() as u32, (records.len() as u16).to_le_bytes());
+    bytes.extend(&directory);
+    bytes.extend(b"PK\x05\x06\0\0\0\0");
+    bytes.extend([count, count].concat());
+    bytes.extend([(directory.len() as u32).to_le_bytes(), start.to_le_bytes()].concat());
+    bytes.extend([0, 0]);
+    bytes
+}

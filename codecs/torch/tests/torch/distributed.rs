@@ -1,0 +1,129 @@
+//! Distributed checkpoints: chunks of every shape, and what may be wrong with them.
+
+use crate::build::{Py, dict, pickle, saved};
+use ckpt_api::conformance::{self, Sample, check};
+use ckpt_api::{Error, Input};
+use ckpt_torch::Torch;
+use std::collections::BTreeMap;
+
+const METADATA: &str = "torch.distributed.checkpoint.metadata";
+
+/// A chunk: its file, first index, shape and numbers.
+type Chunk = (&'static str, [u32; 2], [u32; 2], Vec<f32>);
+
+/// The tensor `w` of shape `[3, 4]` in four chunks of two ranks, with the numbers from 0 to 11.
+fn chunks() -> Vec<Chunk> {
+    vec![
+        ("__0_0.distcp", [0, 0], [2, 1], vec![0.0, 4.0]),
+        ("__1_0.distcp", [0, 1], [2, 3], vec![1.0, 2.0, 3.0, 5.0, 6.0, 7.0]),
+        ("__0_0.distcp", [2, 0], [1, 1], vec![8.0]),
+        ("__1_0.distcp", [2, 1], [1, 3], vec![9.0, 10.0, 11.0]),
+    ]
+}
+
+/// The files of a checkpoint with these chunks of `w`, and the value `epoch`.
+fn files(chunks: &[Chunk]) -> BTreeMap<String, Vec<u8>> {
+    files_with(chunks, Some(7))
+}
+
+fn files_with(chunks: &[Chunk], epoch: Option<u32>) -> BTreeMap<String, Vec<u8>> {
+    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let (mut listed, mut located) = (Vec::new(), Vec::new());
+    let mut put = |name: &'static str, index: Py, bytes: Vec<u8>| {
+        let file = files.entry(name.to_owned()).or_default();
+        let info = vec![
+            ("relative_path", Py::Text(name)),
+            ("offset", Py::Int(file.len() as u32)),
+            ("length", Py::Int(bytes.len() as u32)),
+        ];
+        file.extend(bytes);
+        located.push((index, Py::Object("torch.distributed.checkpoint.filesystem", "_StorageInfo", info)));
+    };
+    let index = |name, offset| {
+        Py::Object(METADATA, "MetadataIndex", vec![("fqn", Py::Text(name)), ("offset", offset)])
+    };
+    for (name, start, shape, numbers) in chunks {
+        let sizes = vec![("offsets", Py::Size(start.to_vec())), ("sizes", Py::Size(shape.to_vec()))];
+        listed.push(Py::Object(METADATA, "ChunkStorageMetadata", sizes));
+        let stored = saved(&Py::Floats(0, shape.to_vec()), std::slice::from_ref(numbers));
+        put(name, index("w", Py::Size(start.to_vec())), stored);
+    }
+    if let Some(epoch) = epoch {
+        put("__0_0.distcp", index("epoch", Py::None), saved(&Py::Int(epoch), &[]));
+    }
+    let tensor = vec![("size", Py::Size(vec![3, 4])), ("chunks", Py::List(listed))];
+    let mut described = vec![("w", Py::Object(METADATA, "TensorStorageMetadata", tensor))];
+    described.extend(epoch.map(|_| ("epoch", Py::Object(METADATA, "BytesStorageMetadata", vec![]))));
+    let fields = vec![("state_dict_metadata", dict(described)), ("storage_data", Py::Dict(located))];
+    files.insert(".metadata".to_owned(), pickle(&Py::Object(METADATA, "Metadata", fields)));
+    files
+}
+
+fn error(files: BTreeMap<String, Vec<u8>>) -> Error {
+    conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err()
+}
+
+#[test]
+fn chunks_of_any_box_are_put_together() {
+    let numbers: Vec<f32> = (0u8..12).map(f32::from).collect();
+    let (contents, values) = conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
+    let expected: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    assert_eq!(values, [expected]);
+    assert_eq!(contents.placements[0].extents.len(), 4);
+    assert_eq!(
+        contents.checkpoint.metadata.value("torch", "epoch").and_then(|epoch| epoch.as_u64()),
+        Some(7)
+    );
+}
+
+#[test]
+fn the_codec_keeps_the_contract() {
+    let numbers: Vec<f32> = (0u8..12).map(f32::from).collect();
+    let header = "versions, times and attributes of the archives, and names of classes that are not used, mean nothing";
+    let sample = Sample::new("a distributed checkpoint", "", files_with(&chunks(), None))
+        .floats("w", &[3, 4], &numbers)
+        .written_as("m.pt")
+        .rewritten("a directory becomes one file")
+        .open_ended(".metadata", "a pickle ends at its stop")
+        .open_ended("__0_0.distcp", "chunks are located by their offsets")
+        .open_ended("__1_0.distcp", "chunks are located by their offsets")
+        .ignoring(".metadata", .., header)
+        .ignoring("__0_0.distcp", .., header)
+        .ignoring("__1_0.distcp", .., header);
+    check(&Torch, &[sample]);
+}
+
+#[test]
+fn chunks_that_do_not_cover_the_tensor_are_refused() {
+    let mut hole = chunks();
+    hole.pop();
+    assert!(error(files(&hole)).to_string().contains("do not cover"));
+    let mut twice = chunks();
+    twice.push(("__0_0.distcp", [1, 0], [1, 1], vec![4.0]));
+    twice.remove(2);
+    assert!(error(files(&twice)).to_string().contains("overlap"));
+    assert!(error(files(&[])).to_string().contains("no chunk"));
+}
+
+#[test]
+fn a_chunk_of_another_shape_than_stated_is_refused() {
+    let mut all = files(&chunks());
+    // The shape in the chunk's own pickle: the first size after its offset.
+    let file = all.get_mut("__1_0.distcp").unwrap();
+    let at = file.windows(6).position(|bytes| bytes == b"tQK\0(J").unwrap() + 6;
+    file[at] = 1;
+    assert!(["checksum", "shape"].iter().any(|word| error(all.clone()).to_string().contains(word)));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let mut without = files(&chunks());
+    without.remove("__1_0.distcp");
+    assert!(error(without).to_string().contains("no __1_0.distcp"));
+    let mut without = files(&chunks());
+    without.remove(".metadata");
+    assert!(error(without).to_string().contains("'.metadata'"));
+    let mut cut = files(&chunks());
+    cut.get_mut("__1_0.distcp").unwrap().truncate(300);
+    assert!(error(cut).to_string().contains("ends before"));
+}

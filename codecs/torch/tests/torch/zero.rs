@@ -1,0 +1,145 @@
+//! Checkpoints of DeepSpeed's ZeRO, made by the rules of its `zero_to_fp32`.
+
+use crate::build::{Py, dict, saved};
+use ckpt_api::{Error, Input, conformance};
+use ckpt_torch::Torch;
+use std::collections::BTreeMap;
+
+const RANKS: u32 = 2;
+
+fn numbers(range: std::ops::Range<u8>) -> Vec<f32> {
+    range.map(f32::from).collect()
+}
+
+/// Names and shapes of two groups: 6 + 3 elements, and 1.
+fn shapes() -> Py {
+    Py::List(vec![
+        dict(vec![("a", Py::Size(vec![2, 3])), ("b", Py::Size(vec![3]))]),
+        dict(vec![("s", Py::Size(vec![]))]),
+    ])
+}
+
+fn model(frozen: Py, storages: &[Vec<f32>]) -> Vec<u8> {
+    let value = dict(vec![
+        ("module", dict(vec![("mean", Py::Floats(0, vec![2]))])),
+        ("buffer_names", Py::List(vec![Py::Text("mean")])),
+        ("param_shapes", shapes()),
+        ("frozen_param_shapes", dict(vec![("f", Py::Size(vec![3]))])),
+        ("frozen_param_fragments", dict(vec![("f", frozen)])),
+        ("shared_params", dict(vec![("tied", Py::Text("a"))])),
+    ]);
+    saved(&value, storages)
+}
+
+fn part(stage: u32, key: &'static str, groups: [Vec<f32>; 2]) -> Vec<u8> {
+    let flats = groups.iter().enumerate().map(|(number, flat)| Py::Floats(number, vec![flat.len() as u32]));
+    let state = vec![
+        ("zero_stage", Py::Int(stage)),
+        ("partition_count", Py::List(vec![Py::Int(RANKS)])),
+        (key, Py::List(flats.collect())),
+    ];
+    saved(&dict(vec![("optimizer_state_dict", dict(state))]), &groups)
+}
+
+fn rank(number: u32, states: &str) -> String {
+    format!("step/zero_pp_rank_{number}_mp_rank_00_{states}_states.pt")
+}
+
+/// Stage 2: the ranks cut the row of each group, which is padded to a multiple of 4; the last one lacks its padding.
+fn cut_rows() -> BTreeMap<String, Vec<u8>> {
+    const KEY: &str = "single_partition_of_fp32_groups";
+    BTreeMap::from([
+        ("latest".to_owned(), b"step\n".to_vec()),
+        (
+            "step/mp_rank_00_model_states.pt".to_owned(),
+            model(Py::Floats(1, vec![3]), &[vec![0.5, 1.5], vec![7.0, 8.0, 9.0]]),
+        ),
+        (rank(0, "optim"), part(2, KEY, [numbers(0..6), vec![20.0, 0.0]])),
+        (rank(1, "optim"), part(2, KEY, [numbers(6..9), vec![0.0, 0.0]])),
+    ])
+}
+
+/// Stage 3: the ranks cut each parameter into equal shares.
+fn cut_parameters() -> BTreeMap<String, Vec<u8>> {
+    const KEY: &str = "fp32_flat_groups";
+    let fragment = |numbers: Vec<f32>| model(Py::Floats(1, vec![2]), &[vec![0.5, 1.5], numbers]);
+    BTreeMap::from([
+        ("latest".to_owned(), b"step".to_vec()),
+        (rank(0, "model"), fragment(vec![7.0, 8.0])),
+        (rank(1, "model"), fragment(vec![9.0, 0.0])),
+        (rank(0, "optim"), part(3, KEY, [vec![0.0, 1.0, 2.0, 6.0, 7.0], vec![20.0]])),
+        (rank(1, "optim"), part(3, KEY, [vec![3.0, 4.0, 5.0, 8.0, 0.0], vec![0.0]])),
+    ])
+}
+
+fn error(files: BTreeMap<String, Vec<u8>>) -> Error {
+    conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err()
+}
+
+#[test]
+fn parameters_of_every_stage_are_merged_with_buffers_frozen_and_tied_ones() {
+    for files in [cut_rows(), cut_parameters()] {
+        let (contents, values) = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
+        let floats = |bytes: &Vec<u8>| -> Vec<f32> {
+            bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+        };
+        let tensors = &contents.checkpoint.tensors;
+        let found: BTreeMap<&str, (Vec<u64>, Vec<f32>)> = tensors
+            .iter()
+            .zip(&values)
+            .map(|(tensor, bytes)| (tensor.name.as_str(), (tensor.shape.to_vec(), floats(bytes))))
+            .collect();
+        let expected = BTreeMap::from([
+            ("a", (vec![2, 3], numbers(0..6))),
+            ("b", (vec![3], numbers(6..9))),
+            ("f", (vec![3], numbers(7..10))),
+            ("mean", (vec![2], vec![0.5, 1.5])),
+            ("s", (vec![], vec![20.0])),
+            ("tied", (vec![2, 3], numbers(0..6))),
+        ]);
+        assert_eq!(found, expected);
+        assert_eq!(ckpt_api::Ties::of(&contents).iter().count(), 1);
+    }
+}
+
+#[test]
+fn a_rank_whose_file_is_missing_is_noticed() {
+    for mut files in [cut_rows(), cut_parameters()] {
+        files.remove(&rank(1, "optim"));
+        assert!(error(files).to_string().contains("lacks files of some ranks"));
+    }
+    let mut files = cut_rows();
+    files.remove("step/mp_rank_00_model_states.pt");
+    assert!(error(files).to_string().contains("*_model_states.pt"));
+}
+
+#[test]
+fn elements_that_no_parameter_has_and_parameters_without_elements_are_refused() {
+    const KEY: &str = "single_partition_of_fp32_groups";
+    for (group, text) in [(numbers(6..20), "another number of elements"), (numbers(6..7), "too few elements")]
+    {
+        let mut files = cut_rows();
+        files.insert(rank(1, "optim"), part(2, KEY, [group, vec![0.0, 0.0]]));
+        let error = error(files).to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
+
+#[test]
+fn a_model_that_is_cut_across_devices_and_a_folder_elsewhere_are_refused() {
+    let mut files = cut_rows();
+    files.insert("step/mp_rank_01_model_states.pt".to_owned(), Vec::new());
+    assert!(error(files).to_string().contains("cut across devices"));
+    let mut files = cut_rows();
+    files.insert("latest".to_owned(), b"../step".to_vec());
+    error(files);
+}
+
+#[test]
+fn a_changed_number_of_a_part_is_noticed() {
+    let mut files = cut_rows();
+    let part = files.get_mut(&rank(0, "optim")).unwrap();
+    let at = part.windows(8).position(|bytes| bytes == [4f32, 5.0].map(f32::to_le_bytes).concat()).unwrap();
+    part[at] ^= 1;
+    assert!(error(files).to_string().contains("checksum"));
+}
