@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Converts what PyTorch wrote, and opens with PyTorch what `ckpt` wrote.
+
+    python tests/interop/pytorch_files.py --ckpt target/debug/ckpt     (packages: requirements-transformers.txt)
+"""
+
+import collections
+import json
+import os
+import pathlib
+import sys
+
+sys.modules["triton"] = None  # torch does without it
+
+import safetensors
+import safetensors.torch
+import torch
+import torch.distributed.checkpoint as dcp
+from harness import check, convert, main
+
+Dict = collections.OrderedDict
+DTYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
+          "complex128", "float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "uint16",
+          "uint32", "uint64"]
+
+
+def network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 2))
+
+
+def every_dtype() -> dict:
+    made = Dict()
+    for name in DTYPES:
+        dtype = getattr(torch, name)
+        bytes_ = torch.tensor([1, 0] * (3 * torch.empty(0, dtype=dtype).element_size()), dtype=torch.uint8)
+        made[name] = bytes_.view(dtype).reshape(2, 3)
+    return made
+
+
+def tied() -> dict:
+    weight = torch.arange(21.0).reshape(7, 3)
+    return Dict([("emb.weight", weight), ("other", torch.ones(2)), ("head.weight", weight.detach())])
+
+
+def training() -> dict:
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    model(torch.randn(8, 4)).sum().backward()
+    optimizer.step()
+    return {"epoch": 3, "model": model.state_dict(), "optimizer": optimizer.state_dict(), "loss": 0.25, "best": None,
+            "names": ["a", "b"], "steps": 10**12, "shape": (1, 2, 3, 4)}
+
+
+CHECKPOINTS = {
+    "nothing": Dict,
+    "one": lambda: Dict(w=torch.ones(3)),
+    "module": lambda: network().state_dict(),
+    "lstm": lambda: torch.nn.LSTM(3, 4).state_dict(),
+    "parameters": lambda: Dict(network().named_parameters()),
+    "dict": lambda: {"w": torch.ones(3), "b": torch.zeros(2)},
+    "scalars": lambda: Dict(s=torch.tensor(3.5), e=torch.empty(0), f=torch.empty(2, 0, 3), n=torch.tensor(7)),
+    "every_dtype": every_dtype,
+    "tied": tied,
+    "transposed": lambda: Dict(w=torch.arange(6.0).reshape(2, 3).t()),
+    "many": lambda: Dict((f"layer.{number}.weight", torch.full((number % 5,), float(number))) for number in range(2001)),
+    "thousand": lambda: {f"k{number}": torch.full((3,), float(number)) for number in range(1000)},
+    "training": training,
+}
+
+
+def same(found, expected) -> bool:
+    return found.dtype == expected.dtype and found.shape == expected.shape and (
+        found.contiguous().flatten().view(torch.uint8).equal(expected.contiguous().flatten().view(torch.uint8)))
+
+
+def opened(path: pathlib.Path) -> dict:
+    return torch.load(path, weights_only=True, mmap=True)
+
+
+def assert_same(found: dict, expected: dict) -> None:
+    assert list(found) == list(expected), (list(found)[:5], list(expected)[:5])
+    assert all(same(found[name], value) for name, value in expected.items())
+
+
+@check(*CHECKPOINTS)
+def what_save_wrote_comes_back_byte_for_byte(folder, source):
+    torch.save(CHECKPOINTS[source](), folder / "in.pt")
+    convert(folder / "in.pt", folder / "out.pt")
+    assert (folder / "in.pt").read_bytes() == (folder / "out.pt").read_bytes()
+
+
+# safetensors lacks complex128, and stores no views; a pattern must match some tensor.
+@check(*sorted(CHECKPOINTS.keys() - {"every_dtype", "tied", "transposed", "nothing"}))
+def what_save_wrote_comes_back_byte_for_byte_from_safetensors(folder, source):
+    torch.save(CHECKPOINTS[source](), folder / "in.pt")
+    convert(folder / "in.pt", folder / "mid.safetensors", "--include", "**")
+    convert(folder / "mid.safetensors", folder / "out.pt", "--include", "**")
+    assert (folder / "in.pt").read_bytes() == (folder / "out.pt").read_bytes()
+
+
+@check("module", "scalars", "every_dtype", "tied", "many")
+def pytorch_opens_what_is_written(folder, source):
+    expected = CHECKPOINTS[source]()
+    torch.save(expected, folder / "in.pt", _use_new_zipfile_serialization=source == "every_dtype")
+    convert(folder / "in.pt", folder / "out.pt")
+    assert_same(opened(folder / "out.pt"), expected)
+
+
+@check()
+def a_safetensors_file_is_written_as_pytorch_would(folder):
+    expected = {name: value.contiguous() for name, value in sorted(network().state_dict().items())}
+    safetensors.torch.save_file(expected, folder / "in.safetensors")
+    convert(folder / "in.safetensors", folder / "out.pt")
+    found = opened(folder / "out.pt")
+    assert found.keys() == expected.keys() and all(same(found[name], value) for name, value in expected.items())
+    with open(folder / "again.pt", "wb") as file:
+        torch.save(found, file)
+    assert (folder / "again.pt").read_bytes() == (folder / "out.pt").read_bytes()
+
+
+@check()
+def tied_tensors_share_a_storage(folder):
+    torch.save(tied(), folder / "in.pt", _use_new_zipfile_serialization=False)
+    convert(folder / "in.pt", folder / "out.pt")
+    found = opened(folder / "out.pt")
+    assert found["emb.weight"].data_ptr() == found["head.weight"].data_ptr() != found["other"].data_ptr()
+
+
+@check()
+def a_set_has_the_names_that_transformers_looks_for(folder):
+    expected = network().state_dict()
+    torch.save(expected, folder / "in.pt")
+    (folder / "set").mkdir()
+    convert(folder / "in.pt", folder / "set" / "pytorch_model.bin.index.json", "--to", "torch", "--shard-size", "100")
+    index = json.loads((folder / "set" / "pytorch_model.bin.index.json").read_text())
+    files = sorted(set(index["weight_map"].values()))
+    assert files[0] == f"pytorch_model-00001-of-{len(files):05}.bin" and len(files) > 1, files
+    found = {name: value for file in files for name, value in opened(folder / "set" / file).items()}
+    assert all(same(found[name], value) for name, value in expected.items()) and len(found) == len(expected)
+    assert all(name in opened(folder / "set" / file) for name, file in index["weight_map"].items())
+    convert(folder / "set", folder / "out.pt")
+    assert opened(folder / "out.pt").keys() == expected.keys()
+
+
+@check()
+def a_distributed_checkpoint_becomes_one_file(folder):
+    expected = {"model": network().state_dict(), "epoch": 3}
+    dcp.save(expected, checkpoint_id=folder / "dcp", no_dist=True)
+    convert(folder / "dcp", folder / "out.pt")
+    found = opened(folder / "out.pt")
+    assert all(same(found[f"model.{name}"], value) for name, value in expected["model"].items())
+    assert len(found) == len(expected["model"])
+
+
+def two_ranks(rank: int, folder: str) -> None:
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517", RANK=str(rank), WORLD_SIZE="2")
+    torch.distributed.init_process_group("gloo")
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+    state = {}
+    for axis in (0, 1):
+        value = torch.arange(35.0).reshape(7, 5)
+        placements = [torch.distributed.tensor.Shard(axis)]
+        state[f"cut.{axis}"] = torch.distributed.tensor.distribute_tensor(value, mesh, placements)
+    dcp.save(state, checkpoint_id=folder)
+    torch.distributed.destroy_process_group()
+
+
+@check()
+def tensors_that_two_ranks_share_are_put_together(folder):
+    torch.multiprocessing.spawn(two_ranks, args=(str(folder / "dcp"),), nprocs=2)
+    convert(folder / "dcp", folder / "out.safetensors")
+    found = safetensors.torch.load_file(folder / "out.safetensors")
+    expected = torch.arange(35.0).reshape(7, 5)
+    assert sorted(found) == ["cut.0", "cut.1"] and all(same(value, expected) for value in found.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, torch, safetensors))
