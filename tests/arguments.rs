@@ -154,12 +154,6 @@ fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
     ] {
         place.refuses(&["convert", DIGITS, name], 2, says);
     }
-    #[cfg(feature = "torch")]
-    place.refuses(
-        &["convert", DIGITS, "m.pt"],
-        1,
-        &["can be read, but not written", ".safetensors (safetensors)", "safetensors.torch.load_file"],
-    );
     place.refuses(
         &["convert", DIGITS, "m", "--to", "ort"],
         2,

@@ -116,7 +116,7 @@ fn different_inputs(own: &Input, theirs: &Input, value: &Value) -> Error {
 
 /// Replaces inputs that no node uses by zeros: whether they hold indices or real numbers cannot be known.
 fn zero_unused(graph: &Graph, program: &Program, inputs: &mut BTreeMap<String, Value>) {
-    let used: HashSet<&str> = graph.nodes.iter().flat_map(|node| &node.inputs).map(String::as_str).collect();
+    let used: HashSet<&str> = graph.all_nodes().flat_map(|node| &node.inputs).map(String::as_str).collect();
     for info in program.inputs().filter(|info| !used.contains(info.name)) {
         if let Some(value) = inputs.get_mut(info.name) {
             value.array = Array::zeros(info.numbers.element(Arithmetic::F32), value.array.len());

@@ -10,9 +10,10 @@
 
 use ckpt_api::conformance::Sample;
 use ckpt_api::{
-    Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId, FormatInfo,
-    Graph, Input, Limit, Limits, Literal, Loss, LossKind, Match, Metadata, MetadataValue, Network, Op,
-    Options, OutputFile, OutputLayout, Placement, Quantization, Result, Role, Shape, Slot, Tensor, TensorId,
+    Attribute, Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId,
+    FormatInfo, Graph, Input, Limit, Limits, Literal, Loss, LossKind, Match, Metadata, MetadataValue,
+    Network, Op, Options, OutputFile, OutputLayout, Placement, Quantization, Result, Role, Shape, Slot,
+    Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -181,16 +182,6 @@ impl Chest {
     }
 
     fn notes(&self, checkpoint: &Checkpoint) -> Result<Vec<u8>> {
-        let special = |number: &f64| !number.is_finite();
-        let attributes =
-            checkpoint.graph.iter().flat_map(|graph| &graph.nodes).flat_map(|n| n.attributes.values());
-        let mut floats = attributes.filter_map(|attribute| match attribute {
-            ckpt_api::Attribute::Float(number) => Some(number),
-            _ => None,
-        });
-        if floats.any(special) && !self.is(Mistake::NanAsNull) {
-            return Err(Error::unsupported("a chest's JSON has no NaN and no infinities").field("graph"));
-        }
         let tensors = checkpoint.tensors.iter().map(|tensor| TensorNotes {
             axes: tensor.axes.clone().filter(|_| !self.is(Mistake::AxesLost)),
             role: if self.is(Mistake::RolesLost) { Role::Weight } else { tensor.role },
@@ -206,7 +197,11 @@ impl Chest {
             },
         });
         let notes = Notes {
-            graph: checkpoint.graph.clone().filter(|_| !self.is(Mistake::GraphLost)),
+            graph: match self.0 {
+                Mistake::GraphLost => None,
+                Mistake::NanAsNull => checkpoint.graph.clone().map(without_special_numbers),
+                _ => checkpoint.graph.clone(),
+            },
             metadata: match self.0 {
                 Mistake::MetadataLost | Mistake::MetadataLostUnderAnotherSubject => Metadata::default(),
                 Mistake::NanAsNullInMetadata => finite(&checkpoint.metadata),
@@ -332,6 +327,15 @@ impl Chest {
 }
 
 /// What plain JSON makes of metadata.
+/// The graph without the attributes that JSON's own numbers lose.
+fn without_special_numbers(mut graph: Graph) -> Graph {
+    for node in &mut graph.nodes {
+        let is_special = |value: &_| matches!(value, Attribute::Float(number) if !number.is_finite());
+        node.attributes.retain(|_, value| !is_special(value));
+    }
+    graph
+}
+
 fn finite(metadata: &Metadata) -> Metadata {
     let mut finite = Metadata::default();
     for (namespace, map) in metadata.iter() {

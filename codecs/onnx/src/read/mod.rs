@@ -13,11 +13,30 @@ use ckpt_api::{
     Contents, Error, File, Input, Kind, Limits, Match, MetadataMap, MetadataValue, MissingGraph, Options,
     Result, Rules, TensorId,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tensor::Locator;
 
 /// Elements of a `Constant` node's tensor from which on it counts as a weight.
 const WEIGHT_ELEMENTS: u64 = 17;
+
+/// Operators that can have tensors as parameters.
+const BINDING: [&str; 15] = [
+    "BatchNormalization",
+    "Conv",
+    "ConvTranspose",
+    "GRU",
+    "Gather",
+    "Gemm",
+    "GroupNormalization",
+    "InstanceNormalization",
+    "LSTM",
+    "LayerNormalization",
+    "MatMul",
+    "PRelu",
+    "RMSNormalization",
+    "RNN",
+    "Transpose",
+];
 
 /// Recognizes a model by its first fields.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
@@ -106,7 +125,7 @@ impl Parsed {
 pub(crate) type Ids = HashMap<u64, usize>;
 
 /// The tensors of a model: its initializers, and the weights in nodes; then those of graphs within nodes, under names
-/// that no other tensor has.
+/// that no other tensor has. A few numbers there that are mere operands are constants of their graph instead.
 pub(crate) fn tensors(graph: &Graph) -> Vec<(&Stored, String)> {
     let mut names = Names::default();
     let mut tensors = Vec::new();
@@ -117,10 +136,24 @@ pub(crate) fn tensors(graph: &Graph) -> Vec<(&Stored, String)> {
         } else {
             // The bytes of others would not lie as they are.
             let plain = own.filter(|(stored, _)| stored.typed.iter().all(Chunk::is_plain));
-            tensors.extend(plain.map(|(stored, name)| (stored, names.unused(&name))));
+            let weights = weight_operands(level);
+            let kept = plain.filter(|(stored, name)| weights.contains(name.as_str()) || !is_constant(stored));
+            tensors.extend(kept.map(|(stored, name)| (stored, names.unused(&name))));
         }
     }
     tensors
+}
+
+/// What the operators of a graph take that can be bound to tensors.
+fn weight_operands(graph: &Graph) -> HashSet<&str> {
+    let bound = graph.nodes.iter().filter(|node| BINDING.contains(&node.op.as_str()));
+    bound.flat_map(|node| node.inputs.iter().map(String::as_str)).collect()
+}
+
+/// Whether the reader of graphs takes the numbers of a tensor as a constant.
+fn is_constant(stored: &Stored) -> bool {
+    let is_known = crate::format::dtype(stored.data_type).is_some_and(graph::pieces::has_numbers);
+    is_known && elements(stored) < WEIGHT_ELEMENTS && stored.location != 1
 }
 
 /// The tensors of one graph, and their names there.
@@ -139,11 +172,14 @@ fn initializers(graph: &Graph) -> impl Iterator<Item = (&Stored, &str)> {
 /// Whether the tensor of a `Constant` node is a weight, and not a number that an operator takes. Its bytes lie as they
 /// are then.
 pub(crate) fn is_weight(stored: &Stored) -> bool {
-    let lens = stored.dims.iter().map(|dim| u64::try_from(*dim).unwrap_or(1));
-    let elements = lens.fold(1u64, u64::saturating_mul);
     let Some(dtype) = crate::format::dtype(stored.data_type) else { return false };
     let is_plain = stored.typed.iter().all(Chunk::is_plain);
-    is_plain && (elements >= WEIGHT_ELEMENTS || (dtype.is_float() && !stored.dims.is_empty()))
+    is_plain && (elements(stored) >= WEIGHT_ELEMENTS || (dtype.is_float() && !stored.dims.is_empty()))
+}
+
+fn elements(stored: &Stored) -> u64 {
+    let lens = stored.dims.iter().map(|dim| u64::try_from(*dim).unwrap_or(1));
+    lens.fold(1u64, u64::saturating_mul)
 }
 
 /// Adds what the model states beside its graph.

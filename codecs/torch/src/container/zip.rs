@@ -25,8 +25,10 @@ pub(crate) enum Sign {
 
 /// Recognizes a checkpoint, even one that is damaged.
 pub(crate) fn sign(file: &File, limits: &Limits) -> Result<Sign> {
-    if first_name(file).is_ok_and(|name| is_pickle(&name)) {
-        return Ok(Sign::Checkpoint);
+    match first_name(file) {
+        Ok(name) if is_pickle(&name) => return Ok(Sign::Checkpoint),
+        Err(error) if error.kind() == ckpt_api::Kind::Io => return Err(error),
+        _ => {}
     }
     match zip::entries(file, limits) {
         Ok((entries, _)) if entries.iter().any(|entry| is_pickle(&entry.name)) => Ok(Sign::Checkpoint),

@@ -1,7 +1,7 @@
 //! The numbers of small tensors.
 
+use crate::format::dtype;
 use crate::format::message::Tensor;
-use crate::format::{dtype, is_packed};
 use crate::read::tensor::shape_of;
 use ckpt_api::{Cursor, DType, File};
 
@@ -19,26 +19,24 @@ pub(crate) enum Numbers {
 pub(crate) fn numbers(file: &File, stored: &Tensor) -> Option<(Numbers, Vec<u64>)> {
     let (dtype, shape) = (dtype(stored.data_type)?, shape_of(stored).ok()?);
     let most = if dtype.is_float() { MOST_FLOATS } else { MOST_ELEMENTS };
-    if shape.elements() > most || stored.location == 1 || is_packed(dtype) {
+    if shape.elements() > most || stored.location == 1 || !has_numbers(dtype) {
         return None;
     }
     let numbers = match dtype {
         DType::F32 | DType::F64 => Numbers::Floats(floats(file, stored, dtype)?),
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U8
-        | DType::U16
-        | DType::U32
-        | DType::Bool => Numbers::Ints(ints(file, stored, dtype)?),
-        _ => return None,
+        _ => Numbers::Ints(ints(file, stored, dtype)?),
     };
     let found = match &numbers {
         Numbers::Ints(ints) => ints.len(),
         Numbers::Floats(floats) => floats.len(),
     };
     (found as u64 == shape.elements()).then(|| (numbers, shape.to_vec()))
+}
+
+/// Whether [`numbers`] reads tensors of this type.
+pub(crate) fn has_numbers(dtype: DType) -> bool {
+    use DType::{Bool, F32, F64, I8, I16, I32, I64, U8, U16, U32};
+    matches!(dtype, Bool | F32 | F64 | I8 | I16 | I32 | I64 | U8 | U16 | U32)
 }
 
 /// Cursors over the stored numbers, and the bytes of the tag before each.
