@@ -51,6 +51,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "a hundred thousand names")]
     fn many_equal_names_take_linear_time() {
         let mut names = Names::default();
         let last = (0..100_000).map(|_| names.unused("a")).last();
