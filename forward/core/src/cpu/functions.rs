@@ -1,67 +1,172 @@
-//! Exponential functions of binary32 that vectorize: plain arithmetic in binary64, without branches or fused operations,
-//! so that every processor gives the same bits. The error is below 0.51 ULP of binary32.
+//! Functions of binary32 with the bits of the crate `libm` (after FreeBSD's msun), as all backends have them, in a form
+//! that vectorizes: every piece is computed and one is selected, without branches.
+//!
+//! The operations are those of `libm`, in its order. What differs is exact: a power of two is multiplied in two steps,
+//! the first of which leaves a normal number, and an argument beyond the last piece is replaced by one whose result is
+//! the limit.
+//
+// ====================================================
+// Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
+//
+// Developed at SunPro, a Sun Microsystems, Inc. business.
+// Permission to use, copy, modify, and distribute this
+// software is freely granted, provided that this notice
+// is preserved.
+// ====================================================
 
-use std::f64::consts::{LN_2, LOG2_E};
+const INV_LN2: f32 = 1.442_695_021_6;
+/// ln 2 / 2 and 3/2 ln 2: the bounds between the multiples 0, 1 and those that are computed.
+const HALF_LN2: f32 = f32::from_bits(0x3eb1_7218);
+const NEAR_LN2: f32 = f32::from_bits(0x3f85_1592);
+/// The last argument of a finite exponential; the result of the next one is infinite.
+const EXP_MAX: f32 = f32::from_bits(0x42b1_7217);
+/// The first argument whose exponential is rounded to 0.
+const EXP_MIN: f32 = f32::from_bits(0xc2cf_f1b5);
 
-/// Adding and subtracting this number rounds to an integer, which is left in the lowest bits of the sum.
-const ROUNDS: f64 = 6_755_399_441_055_744.0;
-
-/// 1/n! from n = 2 on. The terms that are left out are below 3·10⁻¹⁰ of the result for |r| ≤ ln 2 / 2.
-const POWERS: [f64; 7] =
-    [1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0];
-
-/// `erf(x) = x·P(x²)/Q(x²)` for |x| ≤ 4, within 10⁻¹¹ of the result: minimax coefficients, the constant ones first.
-const ERF_P: [f64; 8] = [
-    1.128_379_167_086_793,
-    0.200_181_907_449_710_5,
-    0.058_091_990_253_843_796,
-    0.004_954_326_807_757_131,
-    0.000_512_487_399_930_147,
-    2.172_986_991_055_207e-5,
-    7.519_845_837_639_381e-7,
-    3.006_555_589_773_896_4e-9,
-];
-const ERF_Q: [f64; 8] = [
-    1.0,
-    0.510_739_929_294_674_2,
-    0.121_729_332_566_374_36,
-    0.017_702_620_755_620_055,
-    0.001_712_987_141_021_09,
-    0.000_111_323_741_001_893_72,
-    4.509_167_296_147_268e-6,
-    7.329_077_336_902_135e-8,
-];
-
-/// eˣ.
+/// `eˣ`.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the result is rounded to binary32, which may overflow")]
 pub(super) fn exp(x: f32) -> f32 {
-    // Beyond, the result is 0 or infinite.
-    let (less_one, power) = parts(within(f64::from(x), 110.0));
-    (power * less_one + power) as f32
+    let power = exp_between(x);
+    let power = if x > EXP_MAX { f32::INFINITY } else { power };
+    if x <= EXP_MIN { 0.0 } else { power }
 }
 
-/// The hyperbolic tangent: `m / (m + 2)` with `m = e²ˣ − 1`.
+/// `eˣ − 1`.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the result is rounded to binary32")]
+pub(super) fn expm1(x: f32) -> f32 {
+    // Below, the result is −1.
+    let less_one = expm1_between(if x < -27.0 { -27.0 } else { x });
+    if x > EXP_MAX { f32::INFINITY } else { less_one }
+}
+
+/// The hyperbolic tangent.
+#[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
-    // Beyond, the result is rounded to 1.
-    let (less_one, power) = parts(2.0 * within(f64::from(x), 10.0));
-    let m = power * less_one + (power - 1.0);
-    ((m / (m + 2.0)) as f32).copysign(x)
+    let w = x.abs();
+    // Beyond, the result is 1.
+    let w = if w > 10.0 { 10.0 } else { w };
+    // The bounds are ln(5/3) / 2 and ln 3 / 2.
+    let is_small = w <= f32::from_bits(0x3e82_c578);
+    let is_large = w > f32::from_bits(0x3f0c_9f54);
+    let m = expm1_between(if is_small { -2.0 * w } else { 2.0 * w });
+    let part = if is_small { -m } else { m };
+    let quotient = (if is_large { 2.0 } else { part }) / (m + 2.0);
+    (if is_large { 1.0 - quotient } else { quotient }).copysign(x)
 }
 
 /// The error function.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the result is rounded to binary32")]
 pub(super) fn erf(x: f32) -> f32 {
-    // Beyond, the result is rounded to 1.
-    let x = within(f64::from(x), 4.0);
-    let square = x * x;
-    (x * polynomial(&ERF_P, square) / polynomial(&ERF_Q, square)) as f32
+    let w = x.abs();
+    // Beyond, the result is 1.
+    let w = if w > 6.0 { 6.0 } else { w };
+    let y = if w < 1.25 { erf_about_one(w) } else { erf_large(w) };
+    (if w < 0.84375 { erf_small(w) } else { y }).copysign(x)
 }
 
-/// `x` to the power `y`; squares and cubes, which networks have most, as products that are rounded once.
+/// The error function for x < 0.84375. The factors 8 and 1/8 keep the bits of products that are subnormal.
+#[inline(always)]
+fn erf_small(x: f32) -> f32 {
+    const P: [f32; 5] = [
+        1.283_791_661_3e-1,
+        -3.250_420_987_6e-1,
+        -2.848_174_981_8e-2,
+        -5.770_270_247e-3,
+        -2.376_301_745_2e-5,
+    ];
+    const Q: [f32; 6] = [
+        1.0,
+        3.979_172_110_6e-1,
+        6.502_225_25e-2,
+        5.081_306_211_7e-3,
+        1.324_947_370_4e-4,
+        -3.960_228_241_3e-6,
+    ];
+    let z = x * x;
+    let y = polynomial(&P, z) / polynomial(&Q, z);
+    0.125 * (8.0 * x + 8.0 * y * x)
+}
+
+/// The error function for 0.84375 ≤ x < 1.25.
+#[inline(always)]
+fn erf_about_one(x: f32) -> f32 {
+    const ERF_1: f32 = 8.450_629_115_1e-1;
+    const P: [f32; 7] = [
+        -2.362_118_568_3e-3,
+        4.148_561_060_4e-1,
+        -3.722_078_800_2e-1,
+        3.183_466_196_1e-1,
+        -1.108_946_949_2e-1,
+        3.547_830_507_2e-2,
+        -2.166_375_517_8e-3,
+    ];
+    const Q: [f32; 7] = [
+        1.0,
+        1.064_208_820_5e-1,
+        5.403_979_420_7e-1,
+        7.182_865_589_9e-2,
+        1.261_712_163_7e-1,
+        1.363_708_358_3e-2,
+        1.198_450_010_3e-2,
+    ];
+    let s = x - 1.0;
+    1.0 - (1.0 - ERF_1 - polynomial(&P, s) / polynomial(&Q, s))
+}
+
+/// The error function for 1.25 ≤ x ≤ 6.
+#[inline(always)]
+fn erf_large(x: f32) -> f32 {
+    const P: [f32; 8] = [
+        -9.864_944_033_3e-3,
+        -6.938_585_639e-1,
+        -1.055_862_617_5e1,
+        -6.237_533_187_9e1,
+        -1.623_966_674_8e2,
+        -1.846_050_872_8e2,
+        -8.128_743_743_9e1,
+        -9.814_329_147_3,
+    ];
+    const Q: [f32; 9] = [
+        1.0,
+        1.965_127_182_0e1,
+        1.376_577_606_2e2,
+        4.345_658_874_5e2,
+        6.453_872_680_7e2,
+        4.290_081_481_9e2,
+        1.086_350_021_4e2,
+        6.570_249_557_5,
+        -6.042_441_353_2e-2,
+    ];
+    const FAR_P: [f32; 7] = [
+        -9.864_943_102e-3,
+        -7.992_832_660_7e-1,
+        -1.775_795_555_1e1,
+        -1.606_363_830_6e2,
+        -6.375_664_672_9e2,
+        -1.025_095_092_8e3,
+        -4.835_191_955_6e2,
+    ];
+    const FAR_Q: [f32; 8] = [
+        1.0,
+        3.033_806_037_9e1,
+        3.257_925_109_9e2,
+        1.536_729_614_3e3,
+        3.199_858_154_3e3,
+        2.553_050_293e3,
+        4.745_285_339_4e2,
+        -2.244_095_230_1e1,
+    ];
+    let s = 1.0 / (x * x);
+    // 1 / 0.35.
+    let is_far = x >= f32::from_bits(0x4036_db6d);
+    let p = if is_far { polynomial(&FAR_P, s) } else { polynomial(&P, s) };
+    let q = if is_far { polynomial(&FAR_Q, s) } else { polynomial(&Q, s) };
+    let z = f32::from_bits(x.to_bits() & 0xffff_e000);
+    1.0 - exp_between(-z * z - 0.5625) * exp_between((z - x) * (z + x) + p / q) / x
+}
+
+/// `x` to the power `y`; squares and cubes, which networks have most, as products that are rounded once. No backend
+/// but this one has powers, so that these bits need not be those of `libm`.
 #[inline(always)]
 #[expect(clippy::float_cmp, reason = "the powers are exactly these")]
 pub(super) fn pow(x: f32, y: f32) -> f32 {
@@ -79,28 +184,78 @@ fn cube(x: f32) -> f32 {
     (x * x * x) as f32
 }
 
-/// Returns `eʳ − 1` and `2ⁿ` for the parts of `x = n·ln 2 + r`. NaN gives NaN.
+/// `eˣ` for results above 0 that are finite. NaN stays.
 #[inline(always)]
-fn parts(x: f64) -> (f64, f64) {
-    let rounded = x * LOG2_E + ROUNDS;
-    let r = x - (rounded - ROUNDS) * LN_2;
-    let power = f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52);
-    (r + r * r * polynomial(&POWERS, r), power)
+fn exp_between(x: f32) -> f32 {
+    let (k, multiple) = multiple_of_ln2(x);
+    let hi = x - multiple * 6.931_457_519_5e-1;
+    let lo = multiple * 1.428_606_765_3e-6;
+    let r = hi - lo;
+    let square = r * r;
+    let c = r - square * (1.666_662_544e-1 + square * -2.766_733_290_6e-3);
+    let power = scaled(1.0 + (r * c / (2.0 - c) - lo + hi), k);
+    // 2⁻¹⁴.
+    if x.abs() <= f32::from_bits(0x3900_0000) { 1.0 + x } else { power }
 }
 
-/// `x`, or the bound that it exceeds. NaN stays.
+/// `eˣ − 1` for x ≥ −27 and results that are finite. NaN stays.
 #[inline(always)]
-fn within(x: f64, bound: f64) -> f64 {
-    let x = if x > bound { bound } else { x };
-    if x < -bound { -bound } else { x }
+fn expm1_between(x: f32) -> f32 {
+    let (k, multiple) = multiple_of_ln2(x);
+    let hi = x - multiple * 6.931_381_225_6e-1;
+    let lo = multiple * 9.058_000_614_5e-6;
+    let r = hi - lo;
+    let c = (hi - r) - lo;
+    let half = 0.5 * r;
+    let square = r * half;
+    let r1 = 1.0 + square * (-3.333_321_213_7e-2 + square * 1.580_717_042_1e-3);
+    let t = 3.0 - r1 * half;
+    let e = square * ((r1 - t) / (6.0 - r * t));
+    let e = r * (e - c) - c - square;
+    let least = power_of_two(k.wrapping_neg());
+    let power = if k < 23 { r - e + (1.0 - least) } else { r - (e + least) + 1.0 };
+    let beyond = scaled(r - e + 1.0, k) - 1.0;
+    let y = if k < 0 || k > 56 { beyond } else { scaled(power, k) };
+    let y = if k == 0 { r - e } else { y };
+    let y = if k == -1 { 0.5 * (r - e) - 0.5 } else { y };
+    let one = if r < -0.25 { -2.0 * (e - (r + 0.5)) } else { 1.0 + 2.0 * (r - e) };
+    if k == 1 { one } else { y }
+}
+
+/// The multiple of ln 2 next to `x`, as an integer and as a number; 0 for NaN.
+#[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the fraction is cut off; results beyond the integers are unused"
+)]
+#[expect(clippy::cast_precision_loss, reason = "the multiples of finite results are small")]
+fn multiple_of_ln2(x: f32) -> (i32, f32) {
+    let magnitude = x.abs();
+    let near = 1.0f32.copysign(x);
+    let k = (INV_LN2 * x + 0.5f32.copysign(x)) as i32;
+    let k = if magnitude > NEAR_LN2 { k } else { near as i32 };
+    let k = if magnitude > HALF_LN2 { k } else { 0 };
+    (k, k as f32)
+}
+
+/// `x·2ᵏ` for x about 1 and |k| ≤ 150, rounded once.
+#[inline(always)]
+fn scaled(x: f32, k: i32) -> f32 {
+    let step = k >> 1;
+    x * power_of_two(step) * power_of_two(k.wrapping_sub(step))
+}
+
+#[inline(always)]
+fn power_of_two(k: i32) -> f32 {
+    f32::from_bits(k.wrapping_add(127).cast_unsigned() << 23)
 }
 
 /// Horner's scheme.
 #[inline(always)]
-fn polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
+fn polynomial<const N: usize>(coefficients: &[f32; N], x: f32) -> f32 {
     let mut sum = coefficients[N - 1];
     for coefficient in coefficients.iter().rev().skip(1) {
-        sum = sum * x + coefficient;
+        sum = coefficient + x * sum;
     }
     sum
 }
@@ -109,47 +264,85 @@ fn polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Numbers of every exponent and sign, and those around 0, 1 and the bounds.
+    /// The first number of every piece, of one of the functions.
+    const BOUNDS: [u32; 23] = [
+        0x0000_0000,
+        0x0080_0000,
+        0x3180_0000,
+        0x3300_0000,
+        0x3900_0000,
+        0x3e00_0000,
+        0x3e82_c578,
+        0x3eb1_7218,
+        0x3f0c_9f54,
+        0x3f58_0000,
+        0x3f80_0000,
+        0x3f85_1592,
+        0x3fa0_0000,
+        0x4036_db6d,
+        0x40c0_0000,
+        0x4120_0000,
+        0x4195_b844,
+        0x42ae_ac50,
+        0x42b1_7218,
+        0x42cf_f1b5,
+        0x42d0_0000,
+        0x7f80_0000,
+        0x7fc0_0000,
+    ];
+
+    /// Numbers of every exponent and sign, and those around 0 and the bounds.
     fn numbers() -> impl Iterator<Item = f32> {
-        let every = (0..u32::MAX / 4999).map(|i| f32::from_bits(i * 4999)).filter(|x| !x.is_nan());
-        every.chain((-12_000i16..=12_000).map(|i| f32::from(i) / 100.0))
+        let every = (0..u32::MAX / 4999).map(|i| i * 4999);
+        let bounds = BOUNDS.into_iter().flat_map(|bound| bound.saturating_sub(3)..=bound + 3);
+        let signed = bounds.flat_map(|bits| [bits, bits | 1 << 31]);
+        let decimal = (-12_000i16..=12_000).map(|i| f32::from(i) / 100.0);
+        every.chain(signed).map(f32::from_bits).chain(decimal)
     }
 
-    /// The distance in units in the last place of `found`.
-    fn ulps(found: f32, exact: f64) -> f64 {
-        let unit = f64::from(f32::from_bits((found.abs().to_bits()).max(1) + 1)) - f64::from(found.abs());
-        (f64::from(found) - exact).abs() / unit
-    }
-
-    fn assert_close(function: fn(f32) -> f32, exact: fn(f64) -> f64) {
+    fn assert_same(function: fn(f32) -> f32, reference: fn(f32) -> f32) {
         for x in numbers() {
-            let (found, exact) = (function(x), exact(f64::from(x)));
-            let is_beyond = !(exact.abs() as f32).is_finite();
-            assert!(
-                if is_beyond { found == exact as f32 } else { ulps(found, exact) < 0.51 },
-                "{x}: {found} {exact}"
-            );
+            let (found, expected) = (function(x), reference(x));
+            let is_same = found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan());
+            assert!(is_same, "{x:e} ({:#010x}): {found:e} instead of {expected:e}", x.to_bits());
         }
     }
 
     #[test]
-    fn an_exponential_function_is_within_its_bound_everywhere() {
-        assert_close(exp, libm::exp);
-        assert_close(tanh, libm::tanh);
-        assert_close(erf, libm::erf);
-        assert_close(cube, |x| x * x * x);
+    fn an_exponential_has_the_bits_of_the_reference() {
+        assert_same(exp, libm::expf);
+        assert_same(expm1, libm::expm1f);
+    }
+
+    #[test]
+    fn a_hyperbolic_tangent_has_the_bits_of_the_reference() {
+        assert_same(tanh, libm::tanhf);
+    }
+
+    #[test]
+    fn an_error_function_has_the_bits_of_the_reference() {
+        assert_same(erf, libm::erff);
+    }
+
+    #[test]
+    fn a_cube_is_rounded_once() {
+        for x in numbers().filter(|x| !x.is_nan()) {
+            let exact = f64::from(x) * f64::from(x) * f64::from(x);
+            assert_eq!(pow(x, 3.0).to_bits(), (exact as f32).to_bits(), "{x:e}");
+        }
     }
 
     #[test]
     fn special_numbers_have_the_values_of_their_limits() {
-        for function in [exp, tanh, erf, cube] {
+        for function in [exp, expm1, tanh, erf, cube] {
             assert!(function(f32::NAN).is_nan());
         }
         let infinite = [f32::NEG_INFINITY, f32::INFINITY];
         assert_eq!(infinite.map(exp), [0.0, f32::INFINITY]);
+        assert_eq!(infinite.map(expm1), [-1.0, f32::INFINITY]);
         assert_eq!(infinite.map(tanh), [-1.0, 1.0]);
         assert_eq!(infinite.map(erf), [-1.0, 1.0]);
-        for function in [tanh, erf, cube] {
+        for function in [expm1, tanh, erf, cube] {
             assert_eq!([-0.0f32, 0.0].map(|x| function(x).to_bits()), [(-0.0f32).to_bits(), 0]);
         }
         assert_eq!([-0.0f32, 0.0].map(exp), [1.0, 1.0]);

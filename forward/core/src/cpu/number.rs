@@ -179,7 +179,7 @@ macro_rules! real {
 real!(
     f32,
     functions::exp,
-    libm::expm1f,
+    functions::expm1,
     libm::logf,
     libm::log1pf,
     functions::tanh,
