@@ -149,9 +149,11 @@ impl<'a> Archive<'a> {
     }
 
     fn records(&self) -> HashMap<String, Record> {
+        // PyTorch 1.4 wrote another folder. Nothing reads it in an archive that has the usual one.
+        let is_usual = self.members.keys().any(|name| name.starts_with("data/"));
+        let folder = if is_usual { "data/" } else { "tensors/" };
         let record = |(name, (entry, member)): (&&str, &(&Entry, &Member))| {
-            // PyTorch 1.4 wrote the second.
-            let key = name.strip_prefix("data/").or_else(|| name.strip_prefix("tensors/"))?;
+            let key = name.strip_prefix(folder)?;
             let record = Record {
                 start: member.start,
                 len: member.len,

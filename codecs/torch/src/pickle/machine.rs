@@ -9,6 +9,8 @@ use std::collections::HashMap;
 
 /// The highest protocol.
 const PROTOCOL: u8 = 5;
+/// Bytes of the longest name of a module or class.
+const LONGEST_NAME: usize = 512;
 /// Opcodes between two looks at the memory.
 const CHECKED_EVERY: u32 = 1024;
 
@@ -138,7 +140,7 @@ impl<'a> Machine<'a> {
             op::READONLY_BUFFER => self.pop(),
             op::GLOBAL => {
                 let [module, name] = [self.line_text()?, self.line_text()?];
-                self.builder.global(module, name)
+                self.global(module, name)
             }
             op::STACK_GLOBAL => self.stack_global(),
             op::PERSID => {
@@ -290,10 +292,23 @@ impl<'a> Machine<'a> {
 
     fn stack_global(&mut self) -> Result<Id> {
         let [name, module] = [self.pop()?, self.pop()?];
-        if self.builder.is_text(name) && self.builder.is_text(module) {
-            return self.builder.global(module, name);
+        self.global(module, name)
+    }
+
+    /// A class or function. Memoized texts may name many, so each has to be short.
+    fn global(&mut self, module: Id, name: Id) -> Result<Id> {
+        for part in [module, name] {
+            let len = self
+                .builder
+                .text_len(part)
+                .ok_or_else(|| Error::corrupt("the pickle names a class by something else than texts"))?;
+            if len > LONGEST_NAME {
+                return Err(Error::limit("the pickle names a class by a text that is too long")
+                    .found(ckpt_api::count(len, "byte"))
+                    .expected(format!("at most {LONGEST_NAME}")));
+            }
         }
-        Err(Error::corrupt("the pickle names a class by something else than texts"))
+        self.builder.global(module, name)
     }
 
     fn extension(&self) -> Error {
@@ -342,7 +357,7 @@ impl<'a> Machine<'a> {
             op::INST => {
                 let [module, name] = [self.line_text()?, self.line_text()?];
                 let items = self.pop_mark()?;
-                (self.builder.global(module, name)?, self.builder.tuple(&items)?)
+                (self.global(module, name)?, self.builder.tuple(&items)?)
             }
             op::OBJ => {
                 let items = self.pop_mark()?;

@@ -242,6 +242,11 @@ impl Tree {
         })
     }
 
+    /// The last value of a list.
+    pub(crate) fn last(&self, list: List) -> Option<Id> {
+        self.links.get(list.last).filter(|_| list.len > 0).map(|link| link.value)
+    }
+
     /// The pairs of a list of keys and values.
     pub(crate) fn entries(&self, list: List) -> impl Iterator<Item = (Id, Id)> {
         let mut items = self.items(list);
@@ -488,14 +493,16 @@ impl Builder {
         id.inline().is_none() && matches!(self.0.nodes.get(id.0), Some(Node::Dict(_)))
     }
 
-    pub(crate) fn is_text(&self, id: Id) -> bool {
-        let text = |index: &u32| matches!(self.0.decoded.get(*index as usize), Some(Decoded::Text(_)));
-        id.inline().is_none()
-            && match self.0.nodes.get(id.0) {
-                Some(Node::Text(..)) => true,
-                Some(Node::Decoded(index)) => text(index),
-                _ => false,
-            }
+    /// Bytes of a text; `None` for anything else.
+    pub(crate) fn text_len(&self, id: Id) -> Option<usize> {
+        match self.0.nodes.get(id.0).filter(|_| id.inline().is_none())? {
+            Node::Text(_, len) => Some(*len as usize),
+            Node::Decoded(index) => match self.0.decoded.get(*index as usize)? {
+                Decoded::Text(text) => Some(text.len()),
+                Decoded::Bytes(_) | Decoded::Long(_) => None,
+            },
+            _ => None,
+        }
     }
 
     /// Whether Python could call it: a class or function, what another call returns, or what lies outside of the pickle.

@@ -2,6 +2,7 @@
 
 use super::rebuild::is_tensor;
 use crate::pickle::{Id, Object, Tree, Value};
+use ckpt_api::{Error, Result};
 use std::collections::{HashMap, HashSet};
 
 /// The name of a value within another.
@@ -64,6 +65,54 @@ pub(crate) fn children(tree: &Tree, id: Id) -> Vec<(Part, Id)> {
             Sort::Foreign => foreign(tree, object),
         },
         _ => Vec::new(),
+    }
+}
+
+/// How many values [`children`] looks at. What several values share counts for each of them.
+pub(crate) fn cost(tree: &Tree, id: Id) -> usize {
+    let Value::Object(object) = tree.value(id) else { return len(tree, id) };
+    let state = object.state.map_or(0, |state| match tree.tuple::<2>(state) {
+        Some(parts) => parts.iter().map(|part| len(tree, *part)).sum(),
+        None => len(tree, state),
+    });
+    let given = match tree.value(object.arguments) {
+        Value::Tuple(list) => tree.last(list).map_or(0, |given| len(tree, given)),
+        _ => 0,
+    };
+    let arguments = len(tree, object.arguments) + len(tree, object.keywords);
+    object.items.len() + object.entries.len() + arguments + given + state
+}
+
+/// Values of a container, keys apart.
+fn len(tree: &Tree, id: Id) -> usize {
+    match tree.value(id) {
+        Value::Tuple(list) | Value::List(list) | Value::Set(list) | Value::Dict(list) => list.len(),
+        _ => 0,
+    }
+}
+
+/// What may be looked at in one pickle: four times what a pickle of its size has, if none of it is shared.
+#[derive(Debug)]
+pub(crate) struct Work {
+    left: u64,
+}
+
+impl Work {
+    pub(crate) fn new(tree: &Tree) -> Self {
+        Work { left: 4 * tree.pickle_bytes() + (1 << 16) }
+    }
+
+    /// Takes the cost of looking at a value.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`] if values share others so often that this would take too long.
+    pub(crate) fn take(&mut self, tree: &Tree, id: Id) -> Result<()> {
+        let left = self.left.checked_sub(cost(tree, id) as u64);
+        self.left = left.ok_or_else(|| {
+            Error::limit("containers of the pickle are shared so often that reading them takes too long")
+                .expected(format!("containers with {} values in all", 4 * tree.pickle_bytes() + (1 << 16)))
+        })?;
+        Ok(())
     }
 }
 
@@ -131,7 +180,11 @@ fn module(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
         .into_iter()
         .filter_map(|id| tree.text(id))
         .collect();
-    let within = |dict: Option<Id>| dict.map(|dict| children(tree, dict)).unwrap_or_default();
+    // Only of a dict: modules in its place could nest without end.
+    let within = |dict: Option<Id>| match dict {
+        Some(dict) if sort(tree, dict) == Sort::Container => children(tree, dict),
+        _ => Vec::new(),
+    };
     let is_kept = |(part, _): &(Part, Id)| match part {
         Part::Key(key) => tree.text(*key).is_none_or(|key| !transient.contains(key)),
         Part::Index(_) => true,

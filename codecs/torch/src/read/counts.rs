@@ -1,6 +1,6 @@
 //! How many tensors lie within each value, however values share and nest.
 
-use super::children::{Sort, children, sort};
+use super::children::{Sort, Work, children, sort};
 use super::rebuild::is_tensor;
 use crate::pickle::{Id, Tree};
 use ckpt_api::{Error, Result};
@@ -41,16 +41,18 @@ impl Counts {
         let mut counts = Counts { names: vec![0; tree.len()] };
         let mut seen = vec![Seen::No; tree.len()];
         let mut levels = vec![0u32; tree.len()];
-        let open = |id: Id| {
+        let mut work = Work::new(tree);
+        let mut open = |id: Id| {
+            work.take(tree, id)?;
             let children: Vec<Id> =
                 children(tree, id).into_iter().map(|(_, id)| id).filter(|id| can_hold(tree, *id)).collect();
             let names = u32::from(tree.object(id).is_some_and(|object| is_tensor(tree, object)));
-            Frame { id, children: children.into_iter(), names, levels: 0 }
+            Ok::<_, Error>(Frame { id, children: children.into_iter(), names, levels: 0 })
         };
         let mut frames = Vec::new();
         if let Some(entry) = tree.index(root).and_then(|index| seen.get_mut(index)) {
             *entry = Seen::Open;
-            frames.push(open(root));
+            frames.push(open(root)?);
         }
         while let Some(frame) = frames.last_mut() {
             if let Some(child) = frame.children.next() {
@@ -68,7 +70,7 @@ impl Counts {
                         if let Some(entry) = seen.get_mut(index) {
                             *entry = Seen::Open;
                         }
-                        frames.push(open(child));
+                        frames.push(open(child)?);
                     }
                 }
                 continue;

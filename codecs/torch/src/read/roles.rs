@@ -30,7 +30,7 @@ pub(crate) fn assign(tree: &Tree, optimizers: &[(String, Id)], tensors: &mut [Te
                 entries.push((index, parameter.to_owned(), slot_name(name).to_owned()));
             }
         }
-        slots.push((parameters(tree, *id), entries));
+        slots.push((parameters(tree, *id, tensors.len()), entries));
     }
     for (parameters, entries) in slots {
         let Some(variables) = weights(tensors, &parameters, &entries) else { continue };
@@ -55,7 +55,7 @@ pub(crate) fn slot_name(name: &str) -> &str {
 }
 
 /// The numbers of an optimizer's parameters, in the order in which it was given them.
-fn parameters(tree: &Tree, optimizer: Id) -> Vec<String> {
+fn parameters(tree: &Tree, optimizer: Id, tensors: usize) -> Vec<String> {
     let groups = tree.entry(optimizer, "param_groups");
     let Some(Value::List(groups)) = groups.map(|groups| tree.value(groups)) else { return Vec::new() };
     let lists = tree.items(groups).filter_map(|group| match tree.value(tree.entry(group, "params")?) {
@@ -65,6 +65,8 @@ fn parameters(tree: &Tree, optimizer: Id) -> Vec<String> {
     lists
         .flat_map(|list| tree.items(list))
         .filter_map(|id| tree.int(id))
+        // More than there are tensors fit none.
+        .take(tensors.saturating_add(1))
         .map(|number| number.to_string())
         .collect()
 }

@@ -133,3 +133,50 @@ fn a_branch_is_found_by_its_path_also_through_keys_with_dots() {
     assert_eq!(at("a.b.0").unwrap(), Some(5));
     assert_eq!(at("a.c").unwrap_err().kind(), Kind::Usage);
 }
+
+/// What reading everything in a pickle gives.
+fn read_all(pickle: &[&[u8]]) -> Result<super::walk::Found> {
+    let tree = tree(&pickle.concat())?;
+    walk(&tree, tree.root(), "torch")
+}
+
+#[test]
+fn a_module_in_the_place_of_a_dict_of_modules_has_no_tensors() {
+    let own: &[u8] = b"cm\nC\n)\x81q\x01}U\x08_modulesh\x01sb.";
+    assert!(read_all(&[own]).unwrap().tensors.is_empty());
+    let levels = 100_000;
+    let open = b"cm\nC\n)\x81}U\x08_modules".repeat(levels);
+    assert!(read_all(&[&open, b"}", &b"sb".repeat(levels), b"."]).unwrap().tensors.is_empty());
+}
+
+/// `count` entries whose keys are integers and whose values are zero.
+fn entries(count: u16) -> Vec<u8> {
+    (0..count).flat_map(|key| [b"M", &key.to_le_bytes()[..], b"K\0"].concat()).collect()
+}
+
+#[test]
+fn values_that_others_share_count_for_each_of_them() {
+    let is_limit = |pickle: &[&[u8]]| read_all(pickle).is_err_and(|error| error.kind() == Kind::Limit);
+    let state = entries(20_000);
+    let objects = b"cm\nC\n)\x81h\x01b".repeat(20_000);
+    assert!(is_limit(&[b"(}q\x01(", &state, b"u", &objects, b"l."]));
+    let one = tensor(0, &[2], &[1]);
+    let refs = b"h\x01".repeat(20_000);
+    let others = b"N".repeat(20_000);
+    assert!(is_limit(&[b"((", &one, &others, b"lq\x01", &refs, &b"h\x01Q".repeat(20_000), b"l."]));
+}
+
+#[test]
+fn long_texts_that_names_share_count_for_each_name() {
+    let long = [b"X\x40\x42\x0f\0", &b"x".repeat(1_000_000)[..]].concat();
+    let one = tensor(0, &[2], &[1]);
+    let found = read_all(&[b"}", &long, b"}(U\x01t", &one, &entries(1000), b"us."]);
+    assert_eq!(found.unwrap_err().kind(), Kind::Limit);
+    let keys: Vec<u8> =
+        (0..1000u16).flat_map(|key| [b"h\x01M", &key.to_le_bytes()[..], b"\x86N"].concat()).collect();
+    let found = read_all(&[b"(", &long, b"q\x01}(", &keys, b"ul."]).unwrap();
+    assert_eq!(found.metadata.value("torch", "1"), None);
+    let parts = b"h\x01".repeat(20_000);
+    let found = read_all(&[b"(", &long, b"q\x01cpathlib\nPosixPath\n(", &parts, b"tRl."]).unwrap();
+    assert_eq!(found.metadata.value("torch", "1"), None);
+}

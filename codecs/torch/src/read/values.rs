@@ -1,12 +1,14 @@
 //! Values that are no tensors, as metadata.
 
-use super::children::{Part, children, elements, is_dict};
+use super::children::{Part, children, cost, elements, is_dict};
 use crate::format::element_named;
 use crate::pickle::{Id, Object, Tree, Value};
 use ckpt_api::{MetadataMap, MetadataValue};
 
 /// Levels of lists and maps; a value may lie within others.
 const MOST_LEVELS: usize = MetadataValue::MAX_NESTING - 8;
+/// Bytes of the texts in a key that is a tuple, which many keys may share.
+const LONGEST_TUPLE: usize = 256;
 /// Bytes that count as one value.
 const BYTES_PER_VALUE: usize = 16;
 
@@ -120,11 +122,11 @@ fn step(tree: &Tree, id: Id, left: &mut usize) -> Result<Step, Unfit> {
         }
         Value::Dict(list) => {
             take(list.len())?;
-            return map(tree, id);
+            return map(tree, id, &mut take);
         }
         Value::Global("torch", name) if is_constant(name) => MetadataValue::Text(format!("torch.{name}")),
         Value::Object(object) => {
-            take(object.entries.len())?;
+            take(cost(tree, id))?;
             return called(tree, id, object, &mut take);
         }
         _ => return Err(Unfit::Unknown(id)),
@@ -132,11 +134,13 @@ fn step(tree: &Tree, id: Id, left: &mut usize) -> Result<Step, Unfit> {
     Ok(Step::Value(value))
 }
 
-fn map(tree: &Tree, id: Id) -> Result<Step, Unfit> {
+fn map(tree: &Tree, id: Id, take: &mut impl FnMut(usize) -> Result<(), Unfit>) -> Result<Step, Unfit> {
     let (mut keys, mut values) = (Vec::new(), Vec::new());
     for (part, value) in children(tree, id) {
         let Part::Key(key) = part else { return Err(Unfit::Unknown(id)) };
-        keys.push(key_text(tree, key).ok_or(Unfit::Unknown(key))?);
+        let text = key_text(tree, key).ok_or(Unfit::Unknown(key))?;
+        take(text.len() / BYTES_PER_VALUE)?;
+        keys.push(text);
         values.push(value);
     }
     Ok(Step::Container(Some(keys), values))
@@ -150,7 +154,7 @@ fn called(
     take: &mut impl FnMut(usize) -> Result<(), Unfit>,
 ) -> Result<Step, Unfit> {
     if is_dict(tree, object) {
-        return map(tree, id);
+        return map(tree, id, take);
     }
     let unknown = Err(Unfit::Unknown(id));
     let Some(class) = tree.global(object.callable) else { return unknown };
@@ -164,7 +168,7 @@ fn called(
             return Ok(Step::Container(None, elements(tree, id)));
         }
         (("argparse", "Namespace") | ("types", "SimpleNamespace"), []) if object.state.is_some() => {
-            return object.state.map_or(unknown, |state| map(tree, state));
+            return object.state.map_or(unknown, |state| map(tree, state, take));
         }
         (("torch", "device"), [name]) => tree.text(*name).map(|name| MetadataValue::Text(name.to_owned())),
         (("torch", "device"), [name, index]) => tree
@@ -176,6 +180,8 @@ fn called(
             return Ok(Step::Container(Some(keys), vec![*real, *imaginary]));
         }
         (("pathlib" | "pathlib._local", "PosixPath" | "WindowsPath" | "PurePosixPath"), parts) => {
+            let texts = parts.iter().filter_map(|part| tree.text(*part));
+            take(texts.map(str::len).sum::<usize>() / BYTES_PER_VALUE)?;
             path(tree, parts)
         }
         (("builtins" | "__builtin__", "bytearray" | "bytes") | ("_codecs", "encode"), _) => {
@@ -296,6 +302,10 @@ pub(crate) fn key_text(tree: &Tree, key: Id) -> Option<String> {
     match tree.value(key) {
         Value::Text(text) => Some(text.to_owned()),
         Value::Tuple(list) if list.len() <= 8 => {
+            let texts = tree.items(list).filter_map(|id| tree.text(id));
+            if texts.map(str::len).sum::<usize>() > LONGEST_TUPLE {
+                return None;
+            }
             let parts = tree.items(list).map(|id| match tree.value(id) {
                 Value::Text(text) => Some(format!("'{text}'")),
                 _ => one(id),

@@ -1,6 +1,6 @@
 //! Walks through the values of a pickle, and names what it finds.
 
-use super::children::{Part, Sort, children, sort};
+use super::children::{Part, Sort, Work, children, sort};
 use super::counts::Counts;
 use super::rebuild::{described, is_tensor};
 use super::values::{Budget, Unfit, convert, key_text};
@@ -41,13 +41,20 @@ struct Frame {
 /// Those of [`Counts::new`], and [`ckpt_api::Kind::Unsupported`] for a tensor whose key has no text.
 pub(crate) fn walk(tree: &Tree, root: Id, namespace: &str) -> Result<Found> {
     let counts = Counts::new(tree, root)?;
-    let mut walk =
-        Walk { tree, counts, namespace, budget: Budget::default(), found: Found::default(), name_bytes: 0 };
+    let mut walk = Walk {
+        tree,
+        counts,
+        namespace,
+        budget: Budget::default(),
+        found: Found::default(),
+        name_bytes: 0,
+        work: Work::new(tree),
+    };
     let mut name = String::new();
     let mut frames: Vec<Frame> = Vec::new();
     frames.extend(match sort(tree, root) {
         // Values have names of their own, also where there are no tensors.
-        Sort::Container => Some(walk.descend(root, &name)),
+        Sort::Container => Some(walk.descend(root, &name)?),
         _ => walk.enter(root, &name)?,
     });
     while let Some(frame) = frames.last_mut() {
@@ -77,17 +84,18 @@ struct Walk<'a> {
     budget: Budget,
     found: Found,
     name_bytes: u64,
+    work: Work,
 }
 
 impl Walk<'_> {
     /// Adds a value, and returns what lies within it where that has tensors.
     fn enter(&mut self, id: Id, name: &str) -> Result<Option<Frame>> {
+        self.name_bytes = self.name_bytes.saturating_add(name.len() as u64);
+        if self.name_bytes > BYTES_PER_BYTE * self.tree.pickle_bytes() + FREE_BYTES {
+            return Err(Error::limit("the names of the tensors and values take too much memory")
+                .expected(format!("at most {BYTES_PER_BYTE} times the pickle's own size")));
+        }
         if self.tree.object(id).is_some_and(|object| is_tensor(self.tree, object)) {
-            self.name_bytes = self.name_bytes.saturating_add(name.len() as u64);
-            if self.name_bytes > BYTES_PER_BYTE * self.tree.pickle_bytes() + FREE_BYTES {
-                return Err(Error::limit("the names of the tensors take too much memory")
-                    .expected(format!("at most {BYTES_PER_BYTE} times the pickle's own size")));
-            }
             self.found.tensors.push((name.to_owned(), id));
             return Ok(None);
         }
@@ -95,10 +103,11 @@ impl Walk<'_> {
             self.add_value(id, name);
             return Ok(None);
         }
-        Ok(Some(self.descend(id, name)))
+        self.descend(id, name).map(Some)
     }
 
-    fn descend(&mut self, id: Id, name: &str) -> Frame {
+    fn descend(&mut self, id: Id, name: &str) -> Result<Frame> {
+        self.work.take(self.tree, id)?;
         let sort = sort(self.tree, id);
         match sort {
             Sort::Module => self.found.modules += 1,
@@ -113,7 +122,7 @@ impl Walk<'_> {
             self.found.optimizers.push((prefix, id));
         }
         let children = children(self.tree, id).into_iter();
-        Frame { children, name_len: name.len(), tensors_only: sort == Sort::Module }
+        Ok(Frame { children, name_len: name.len(), tensors_only: sort == Sort::Module })
     }
 
     fn add_value(&mut self, id: Id, name: &str) {
