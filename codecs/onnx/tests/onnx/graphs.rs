@@ -261,6 +261,17 @@ fn what_graphs_would_compute_otherwise_is_refused_by_name() {
 }
 
 #[test]
+fn constants_of_narrow_integers_are_not_computed_with() {
+    let bytes = |name: &str| [crate::build::head(name, 2, &[1]), crate::build::field(9, &[200])].concat();
+    let model = of(&[1])
+        .node("Add", &["a", "b"], &["s"], &[])
+        .node("Cast", &["s"], &["f"], &[int_attribute("to", 1)])
+        .node("Add", &["x", "f"], &["y"], &[]);
+    let model = model.tensor(bytes("a")).tensor(bytes("b")).output("y", &[1]);
+    assert!(refused(&model).contains("fewer than 32 bits"), "{}", refused(&model));
+}
+
+#[test]
 fn an_output_whose_shape_is_not_stated_has_the_one_that_is_known() {
     let mut model = of(&[2, 3]).node("Relu", &["x"], &["y"], &[]);
     model.outputs.push(crate::build::shapeless("y"));

@@ -3,7 +3,9 @@
 use super::integers;
 use super::length::Length;
 use super::values::{Known, Read, Reader};
+use crate::format::dtype;
 use crate::format::message::Node;
+use ckpt_api::DType;
 
 /// Numbers that are folded at most at once.
 const MOST: usize = 1024;
@@ -13,7 +15,13 @@ impl<'a> Reader<'a> {
     pub(super) fn fold(&mut self, node: &'a Node) -> Read<bool> {
         let Some(output) = node.outputs.first() else { return Ok(false) };
         let known = match node.op.as_str() {
-            "Constant" => Some(self.constant(node)?),
+            "Constant" => {
+                let narrow = node.tensor("value").and_then(|tensor| dtype(tensor.data_type));
+                let narrow =
+                    narrow.filter(|dtype| matches!(dtype, DType::I8 | DType::U8 | DType::I16 | DType::U16));
+                self.narrow.extend(narrow.map(|dtype| (output.as_str(), dtype)));
+                Some(self.constant(node)?)
+            }
             "Shape" => self.folded_shape(node),
             "Size" => {
                 let shape = node.input(0).and_then(|name| self.shape(name));

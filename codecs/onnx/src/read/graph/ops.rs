@@ -33,7 +33,7 @@ const ELEMENTWISE: [&str; 18] = [
 ];
 
 /// Those whose results can leave the range of their inputs.
-const WRAPPING: [&str; 6] = ["Add", "Sub", "Mul", "Div", "Pow", "Mod"];
+const WRAPPING: [&str; 7] = ["Add", "Sub", "Mul", "Div", "Pow", "Mod", "ReduceProd"];
 
 /// Why sums of such integers are not read.
 const NARROW: &str = "computes with integers of fewer than 32 bits, which wrap around";
@@ -41,6 +41,9 @@ const NARROW: &str = "computes with integers of fewer than 32 bits, which wrap a
 impl<'a> Reader<'a> {
     /// Reads a node; an error says what could not be read of it, as a clause.
     pub(super) fn node(&mut self, node: &'a Node) -> Read<()> {
+        if WRAPPING.contains(&node.op.as_str()) && node.inputs.iter().any(|name| self.is_narrow(name)) {
+            return Err(NARROW.to_owned());
+        }
         if self.fold(node)? {
             return Ok(());
         }
@@ -166,11 +169,20 @@ impl<'a> Reader<'a> {
                 let (axis, keeps) = (node.int("axis").unwrap_or(0), node.int("keepdims") != Some(0));
                 own.map(|own| super::shapes::reduced(own, Some(&[axis]), keeps))
             }
-            "GatherND" => None,
+            "GatherND" => self.found_slices(node),
             _ => own,
         };
         let inputs = self.operands(node)?;
         self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, shape)
+    }
+
+    /// The shape of what a `GatherND` finds: one slice for each place that the last axis of the indices gives.
+    fn found_slices(&self, node: &Node) -> Option<Vec<Length>> {
+        let (data, mut found) = (self.shape(node.input(0)?)?, self.shape(node.input(1)?)?);
+        let depth = usize::try_from(found.pop()?.known()?).ok()?;
+        let batch = usize::try_from(node.int("batch_dims").unwrap_or(0)).ok()?;
+        found.extend_from_slice(data.get(batch.checked_add(depth)?..)?);
+        Some(found)
     }
 
     pub(super) fn operands(&mut self, node: &Node) -> Read<Vec<String>> {
@@ -183,9 +195,6 @@ impl<'a> Reader<'a> {
         }
         if node.op == "Add" && self.fuse_bias(node)? {
             return Ok(());
-        }
-        if WRAPPING.contains(&node.op.as_str()) && node.inputs.iter().any(|name| self.is_narrow(name)) {
-            return Err(NARROW.to_owned());
         }
         let mut attributes = Attributes::new();
         if node.op == "Mod" && node.int("fmod") == Some(1) {

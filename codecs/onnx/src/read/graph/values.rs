@@ -51,6 +51,8 @@ pub(super) struct Reader<'a> {
     /// Lengths of the axes of values, where they are known.
     pub(super) shapes: HashMap<String, Vec<Length>>,
     pub(super) dtypes: HashMap<&'a str, i64>,
+    /// The types of constants that have fewer than 32 bits.
+    pub(super) narrow: HashMap<&'a str, DType>,
     /// Free axes by name, and how many there are.
     axes: HashMap<&'a str, usize>,
     free: usize,
@@ -108,6 +110,7 @@ impl<'a> Reader<'a> {
             known: HashMap::new(),
             shapes: HashMap::new(),
             dtypes: HashMap::new(),
+            narrow: HashMap::new(),
             axes: HashMap::new(),
             free: 0,
             reordered,
@@ -322,7 +325,7 @@ impl<'a> Reader<'a> {
     pub(super) fn dtype(&self, name: &str) -> Option<DType> {
         match self.known.get(name) {
             Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| tensor.dtype),
-            Some(Known::Ints(..)) => Some(DType::I64),
+            Some(Known::Ints(..)) => self.narrow.get(name).copied().or(Some(DType::I64)),
             Some(Known::Floats(..)) => Some(DType::F32),
             Some(Known::Filled { is_int, .. }) => Some(if *is_int { DType::I64 } else { DType::F32 }),
             _ => self.dtypes.get(name).and_then(|number| dtype(*number)),

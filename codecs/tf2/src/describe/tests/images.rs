@@ -86,6 +86,13 @@ fn cubic_and_area_interpolation_have_tensorflows_weights() {
 }
 
 #[test]
+fn a_resized_image_has_the_size_that_the_operation_states() {
+    let nodes = vec![constant("size", &[31, 13]), op("r", "ResizeBilinear", &["x", "size:output:0"])];
+    let description = described(&[-1, 7, 11, 4], nodes, vec![]);
+    assert_eq!(node(&description, "Resize").attributes["sizes"], Attribute::Ints(vec![-1, -1, 31, 13]));
+}
+
+#[test]
 fn images_of_a_free_size_are_not_resized_cubically() {
     let nodes = vec![constant("size", &[5, 5]), op("r", "ResizeBicubic", &["x", "size:output:0"])];
     let description = described(&[-1, -1, 8, 4], nodes, vec![]);

@@ -355,15 +355,13 @@ impl Lowering<'_> {
             "ResizeBilinear" => "linear",
             _ => "nearest",
         };
-        let scales = [(1, rows), (2, columns)].map(|(axis, out)| scale(x.dims[axis], out));
-        let [Some(vertical), Some(horizontal)] = scales else {
-            return Err(NoChain::unsupported(
-                "its size is no multiple of the input's, or depends on the input",
-            ));
-        };
+        let is_known = |axis: usize| matches!(x.dims[axis].known(), Some(len) if len > 0);
+        if x.rank() != 4 || !is_known(1) || !is_known(2) || rows < 1 || columns < 1 {
+            return Err(NoChain::unsupported("its size depends on the input"));
+        }
         let mut node = self.values.node("Resize").attribute("mode", Attribute::Text(mode.into()));
         node = node
-            .attribute("scales", Attribute::Floats(vec![1.0, 1.0, vertical, horizontal]))
+            .attribute("sizes", Attribute::Ints(vec![-1, -1, rows, columns]))
             .attribute("coordinate_transformation_mode", Attribute::Text(coordinates.into()));
         if mode == "nearest" {
             let nearest = match (half, corners) {
@@ -434,12 +432,4 @@ struct Range {
 
 fn position(axis: usize) -> Result<i64, NoChain> {
     i64::try_from(axis).map_err(|_| super::lost())
-}
-
-/// Returns the factor by which a length grows, if it gives the other length again.
-fn scale(len: Int, out: i64) -> Option<f64> {
-    let (len, out) = (u32::try_from(len.known()?).ok()?, u32::try_from(out).ok()?);
-    let scale = f64::from(out) / f64::from(len);
-    let found = (f64::from(len) * scale).floor();
-    (len > 0 && found == f64::from(out)).then_some(scale)
 }
