@@ -14,7 +14,9 @@
 // is preserved.
 // ====================================================
 
-const INV_LN2: f32 = 1.442_695_021_6;
+/// Adding and subtracting this number rounds to an integer, which is left in the lowest bits of the sum.
+const ROUNDS: f32 = 12_582_912.0;
+const INV_LN2: f32 = std::f32::consts::LOG2_E;
 /// ln 2 / 2 and 3/2 ln 2: the bounds between the multiples 0, 1 and those that are computed.
 const HALF_LN2: f32 = f32::from_bits(0x3eb1_7218);
 const NEAR_LN2: f32 = f32::from_bits(0x3f85_1592);
@@ -60,28 +62,16 @@ pub(super) fn erf(x: f32) -> f32 {
     let w = x.abs();
     // Beyond, the result is 1.
     let w = if w > 6.0 { 6.0 } else { w };
-    let y = if w < 1.25 { erf_about_one(w) } else { erf_large(w) };
-    (if w < 0.84375 { erf_small(w) } else { y }).copysign(x)
+    let (small, about_one, large) = (erf_small(w), erf_about_one(w), erf_large(w));
+    let y = if w < 1.25 { about_one } else { large };
+    (if w < 0.84375 { small } else { y }).copysign(x)
 }
 
 /// The error function for x < 0.84375. The factors 8 and 1/8 keep the bits of products that are subnormal.
 #[inline(always)]
 fn erf_small(x: f32) -> f32 {
-    const P: [f32; 5] = [
-        1.283_791_661_3e-1,
-        -3.250_420_987_6e-1,
-        -2.848_174_981_8e-2,
-        -5.770_270_247e-3,
-        -2.376_301_745_2e-5,
-    ];
-    const Q: [f32; 6] = [
-        1.0,
-        3.979_172_110_6e-1,
-        6.502_225_25e-2,
-        5.081_306_211_7e-3,
-        1.324_947_370_4e-4,
-        -3.960_228_241_3e-6,
-    ];
+    const P: [f32; 5] = [1.283_791_7e-1, -3.250_421e-1, -2.848_175e-2, -5.770_270_2e-3, -2.376_301_7e-5];
+    const Q: [f32; 6] = [1.0, 3.979_172e-1, 6.502_225e-2, 5.081_306e-3, 1.324_947_4e-4, -3.960_228_2e-6];
     let z = x * x;
     let y = polynomial(&P, z) / polynomial(&Q, z);
     0.125 * (8.0 * x + 8.0 * y * x)
@@ -90,25 +80,18 @@ fn erf_small(x: f32) -> f32 {
 /// The error function for 0.84375 ≤ x < 1.25.
 #[inline(always)]
 fn erf_about_one(x: f32) -> f32 {
-    const ERF_1: f32 = 8.450_629_115_1e-1;
+    const ERF_1: f32 = 8.450_629e-1;
     const P: [f32; 7] = [
-        -2.362_118_568_3e-3,
-        4.148_561_060_4e-1,
-        -3.722_078_800_2e-1,
-        3.183_466_196_1e-1,
-        -1.108_946_949_2e-1,
-        3.547_830_507_2e-2,
-        -2.166_375_517_8e-3,
+        -2.362_118_6e-3,
+        4.148_561e-1,
+        -3.722_078_8e-1,
+        3.183_466_2e-1,
+        -1.108_946_95e-1,
+        3.547_830_5e-2,
+        -2.166_375_5e-3,
     ];
-    const Q: [f32; 7] = [
-        1.0,
-        1.064_208_820_5e-1,
-        5.403_979_420_7e-1,
-        7.182_865_589_9e-2,
-        1.261_712_163_7e-1,
-        1.363_708_358_3e-2,
-        1.198_450_010_3e-2,
-    ];
+    const Q: [f32; 7] =
+        [1.0, 1.064_208_8e-1, 5.403_979_4e-1, 7.182_865_6e-2, 1.261_712_2e-1, 1.363_708_4e-2, 1.198_45e-2];
     let s = x - 1.0;
     1.0 - (1.0 - ERF_1 - polynomial(&P, s) / polynomial(&Q, s))
 }
@@ -117,52 +100,53 @@ fn erf_about_one(x: f32) -> f32 {
 #[inline(always)]
 fn erf_large(x: f32) -> f32 {
     const P: [f32; 8] = [
-        -9.864_944_033_3e-3,
-        -6.938_585_639e-1,
-        -1.055_862_617_5e1,
-        -6.237_533_187_9e1,
-        -1.623_966_674_8e2,
-        -1.846_050_872_8e2,
-        -8.128_743_743_9e1,
-        -9.814_329_147_3,
+        -9.864_944e-3,
+        -6.938_585_6e-1,
+        -1.055_862_6e1,
+        -6.237_533e1,
+        -1.623_966_7e2,
+        -1.846_050_9e2,
+        -8.128_744e1,
+        -9.814_329,
     ];
     const Q: [f32; 9] = [
         1.0,
-        1.965_127_182_0e1,
-        1.376_577_606_2e2,
-        4.345_658_874_5e2,
-        6.453_872_680_7e2,
-        4.290_081_481_9e2,
-        1.086_350_021_4e2,
-        6.570_249_557_5,
-        -6.042_441_353_2e-2,
+        1.965_127_2e1,
+        1.376_577_6e2,
+        4.345_659e2,
+        6.453_872_7e2,
+        4.290_081_5e2,
+        1.086_35e2,
+        6.570_249_6,
+        -6.042_441_4e-2,
     ];
     const FAR_P: [f32; 7] = [
-        -9.864_943_102e-3,
-        -7.992_832_660_7e-1,
-        -1.775_795_555_1e1,
-        -1.606_363_830_6e2,
-        -6.375_664_672_9e2,
-        -1.025_095_092_8e3,
-        -4.835_191_955_6e2,
+        -9.864_943e-3,
+        -7.992_832_7e-1,
+        -1.775_795_6e1,
+        -1.606_363_8e2,
+        -6.375_664_7e2,
+        -1.025_095_1e3,
+        -4.835_192e2,
     ];
     const FAR_Q: [f32; 8] = [
         1.0,
-        3.033_806_037_9e1,
-        3.257_925_109_9e2,
-        1.536_729_614_3e3,
-        3.199_858_154_3e3,
-        2.553_050_293e3,
-        4.745_285_339_4e2,
-        -2.244_095_230_1e1,
+        3.033_806e1,
+        3.257_925e2,
+        1.536_729_6e3,
+        3.199_858_2e3,
+        2.553_050_3e3,
+        4.745_285_3e2,
+        -2.244_095_2e1,
     ];
     let s = 1.0 / (x * x);
     // 1 / 0.35.
     let is_far = x >= f32::from_bits(0x4036_db6d);
-    let p = if is_far { polynomial(&FAR_P, s) } else { polynomial(&P, s) };
-    let q = if is_far { polynomial(&FAR_Q, s) } else { polynomial(&Q, s) };
+    let (p, far_p) = (polynomial(&P, s), polynomial(&FAR_P, s));
+    let (q, far_q) = (polynomial(&Q, s), polynomial(&FAR_Q, s));
+    let quotient = if is_far { far_p } else { p } / if is_far { far_q } else { q };
     let z = f32::from_bits(x.to_bits() & 0xffff_e000);
-    1.0 - exp_between(-z * z - 0.5625) * exp_between((z - x) * (z + x) + p / q) / x
+    1.0 - exp_between(-z * z - 0.5625) * exp_between((z - x) * (z + x) + quotient) / x
 }
 
 /// `x` to the power `y`; squares and cubes, which networks have most, as products that are rounded once. No backend
@@ -188,11 +172,11 @@ fn cube(x: f32) -> f32 {
 #[inline(always)]
 fn exp_between(x: f32) -> f32 {
     let (k, multiple) = multiple_of_ln2(x);
-    let hi = x - multiple * 6.931_457_519_5e-1;
-    let lo = multiple * 1.428_606_765_3e-6;
+    let hi = x - multiple * 6.931_457_5e-1;
+    let lo = multiple * 1.428_606_8e-6;
     let r = hi - lo;
     let square = r * r;
-    let c = r - square * (1.666_662_544e-1 + square * -2.766_733_290_6e-3);
+    let c = r - square * (1.666_662_5e-1 + square * -2.766_733_3e-3);
     let power = scaled(1.0 + (r * c / (2.0 - c) - lo + hi), k);
     // 2⁻¹⁴.
     if x.abs() <= f32::from_bits(0x3900_0000) { 1.0 + x } else { power }
@@ -202,40 +186,37 @@ fn exp_between(x: f32) -> f32 {
 #[inline(always)]
 fn expm1_between(x: f32) -> f32 {
     let (k, multiple) = multiple_of_ln2(x);
-    let hi = x - multiple * 6.931_381_225_6e-1;
-    let lo = multiple * 9.058_000_614_5e-6;
+    let hi = x - multiple * 6.931_381e-1;
+    let lo = multiple * 9.058_001e-6;
     let r = hi - lo;
     let c = (hi - r) - lo;
     let half = 0.5 * r;
     let square = r * half;
-    let r1 = 1.0 + square * (-3.333_321_213_7e-2 + square * 1.580_717_042_1e-3);
+    let r1 = 1.0 + square * (-3.333_321_2e-2 + square * 1.580_717e-3);
     let t = 3.0 - r1 * half;
     let e = square * ((r1 - t) / (6.0 - r * t));
     let e = r * (e - c) - c - square;
     let least = power_of_two(k.wrapping_neg());
     let power = if k < 23 { r - e + (1.0 - least) } else { r - (e + least) + 1.0 };
     let beyond = scaled(r - e + 1.0, k) - 1.0;
-    let y = if k < 0 || k > 56 { beyond } else { scaled(power, k) };
+    let y = if !(0..=56).contains(&k) { beyond } else { scaled(power, k) };
     let y = if k == 0 { r - e } else { y };
     let y = if k == -1 { 0.5 * (r - e) - 0.5 } else { y };
     let one = if r < -0.25 { -2.0 * (e - (r + 0.5)) } else { 1.0 + 2.0 * (r - e) };
     if k == 1 { one } else { y }
 }
 
-/// The multiple of ln 2 next to `x`, as an integer and as a number; 0 for NaN.
+/// The multiple of ln 2 next to `x`, as an integer and as a number, within ±2²¹; 0 for NaN.
 #[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the fraction is cut off; results beyond the integers are unused"
-)]
-#[expect(clippy::cast_precision_loss, reason = "the multiples of finite results are small")]
 fn multiple_of_ln2(x: f32) -> (i32, f32) {
-    let magnitude = x.abs();
-    let near = 1.0f32.copysign(x);
-    let k = (INV_LN2 * x + 0.5f32.copysign(x)) as i32;
-    let k = if magnitude > NEAR_LN2 { k } else { near as i32 };
-    let k = if magnitude > HALF_LN2 { k } else { 0 };
-    (k, k as f32)
+    let (magnitude, one) = (x.abs(), 1.0f32.copysign(x));
+    // The fraction is cut off. A conversion to integers, which saturates, would not vectorize.
+    let multiple = INV_LN2 * x + 0.5f32.copysign(x);
+    let rounded = (multiple + ROUNDS) - ROUNDS;
+    let k = if rounded.abs() > multiple.abs() { rounded - one } else { rounded };
+    let k = if magnitude > NEAR_LN2 { k } else { one };
+    let k = if magnitude > HALF_LN2 { k } else { 0.0 };
+    ((k + ROUNDS).to_bits().wrapping_sub(ROUNDS.to_bits()).cast_signed(), k)
 }
 
 /// `x·2ᵏ` for x about 1 and |k| ≤ 150, rounded once.
@@ -254,7 +235,7 @@ fn power_of_two(k: i32) -> f32 {
 #[inline(always)]
 fn polynomial<const N: usize>(coefficients: &[f32; N], x: f32) -> f32 {
     let mut sum = coefficients[N - 1];
-    for coefficient in coefficients.iter().rev().skip(1) {
+    for coefficient in coefficients[..N - 1].iter().rev() {
         sum = coefficient + x * sum;
     }
     sum
