@@ -136,7 +136,25 @@ fn sharded(tree: &Tree, name: &str, id: Id, stored: &Locations<'_>) -> Result<Sh
         let region = Region { start: key.1.unwrap_or_default(), shape: Shape::new(part("sizes")?)? };
         chunks.push(Chunk { region, at });
     }
+    check_elements(&shape, &chunks)?;
     Ok(Sharded { name: name.to_owned(), shape, chunks })
+}
+
+/// Chunks without elements that a tensor may have: one for each rank.
+const EMPTY: usize = 1 << 16;
+
+/// Checks that chunks have as many elements as their tensor, before any is opened: a list of chunks is short in a
+/// pickle, however often it names one of them.
+fn check_elements(shape: &Shape, chunks: &[Chunk]) -> Result<()> {
+    let each = chunks.iter().map(|chunk| chunk.region.shape.elements());
+    let found = each.fold(0, u64::saturating_add);
+    let most = usize::try_from(shape.elements()).unwrap_or(usize::MAX);
+    if chunks.is_empty() || (found == shape.elements() && chunks.len() <= most.saturating_add(EMPTY)) {
+        return Ok(());
+    }
+    Err(Error::corrupt("the chunks do not cover the tensor exactly")
+        .found(ckpt_api::count(found, "element"))
+        .expected(format!("the {} of {shape}", ckpt_api::count(shape.elements(), "element"))))
 }
 
 /// Module and name of an object's class.

@@ -3,7 +3,7 @@
 use super::safety::is_dangerous;
 use super::{Id, Object, Tree, Value};
 use ckpt_api::{Error, Setting};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Every class and function of a pickle, by module and name.
 #[derive(Debug, Default)]
@@ -32,6 +32,7 @@ pub(crate) struct Danger {
 impl Names {
     pub(crate) fn of(tree: &Tree) -> Names {
         let mut names = Names::default();
+        let mut seen = HashSet::new();
         for id in tree.ids() {
             match tree.value(id) {
                 Value::Global(module, name) => names.add(module, name, Use::Named),
@@ -40,7 +41,7 @@ impl Names {
                         names.add(module, name, Use::Called);
                     }
                     if names.danger.is_none() {
-                        names.danger = danger(tree, object);
+                        names.danger = danger(tree, object, &mut seen);
                     }
                 }
                 _ => {}
@@ -83,23 +84,40 @@ impl Danger {
     }
 }
 
-fn danger(tree: &Tree, object: Object) -> Option<Danger> {
+/// What a call is given.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Given {
+    Arguments,
+    Keywords,
+    State,
+}
+
+/// The danger of a call. `seen` has the long lists that other calls are given, too: each is looked at once.
+fn danger(tree: &Tree, object: Object, seen: &mut HashSet<(Given, Id)>) -> Option<Danger> {
+    const SHORT: usize = 8;
+    let mut is_new = |given: Given, id: Id, len: usize| len <= SHORT || seen.insert((given, id));
     let named = |id: Id| tree.global(id).filter(|(module, name)| is_dangerous(module, name));
     let called = tree.callable(object).map(|(module, name)| shown(module, name));
     if let Some((module, name)) = tree.callable(object).filter(|(module, name)| is_dangerous(module, name)) {
         return Some(Danger { name: shown(module, name), through: None });
     }
     let arguments = match tree.value(object.arguments) {
-        Value::Tuple(list) => Some(tree.items(list)),
+        Value::Tuple(list) if is_new(Given::Arguments, object.arguments, list.len()) => {
+            Some(tree.items(list))
+        }
         _ => None,
     };
     let keywords = match tree.value(object.keywords) {
-        Value::Dict(list) => Some(tree.entries(list).map(|(_, value)| value)),
+        Value::Dict(list) if is_new(Given::Keywords, object.keywords, list.len()) => {
+            Some(tree.entries(list).map(|(_, value)| value))
+        }
         _ => None,
     };
     // A method such as __setstate__ that unpickling itself calls.
     let methods = object.state.and_then(|state| match tree.value(state) {
-        Value::Dict(list) => Some(tree.entries(list).filter(|(key, _)| is_method(tree, *key))),
+        Value::Dict(list) if is_new(Given::State, state, list.len()) => {
+            Some(tree.entries(list).filter(|(key, _)| is_method(tree, *key)))
+        }
         _ => None,
     });
     let methods = methods.into_iter().flatten().map(|(_, value)| value);

@@ -127,3 +127,12 @@ fn what_is_missing_is_named() {
     cut.get_mut("__1_0.distcp").unwrap().truncate(300);
     assert!(error(cut).to_string().contains("ends before"));
 }
+
+#[test]
+fn chunks_with_more_elements_than_the_tensor_are_refused_before_any_is_opened() {
+    let mut more = chunks();
+    more.push(("__0_0.distcp", [1, 0], [1, 1], vec![4.0]));
+    let mut all = files(&more);
+    all.values_mut().filter(|file| file.starts_with(b"PK")).for_each(|file| file.fill(0));
+    assert!(error(all).to_string().contains("do not cover"));
+}
