@@ -141,6 +141,7 @@ fn read_all(pickle: &[&[u8]]) -> Result<super::walk::Found> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a large pickle")]
 fn a_module_in_the_place_of_a_dict_of_modules_has_no_tensors() {
     let own: &[u8] = b"cm\nC\n)\x81q\x01}U\x08_modulesh\x01sb.";
     assert!(read_all(&[own]).unwrap().tensors.is_empty());
@@ -155,6 +156,7 @@ fn entries(count: u16) -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a large pickle")]
 fn values_that_others_share_count_for_each_of_them() {
     let is_limit = |pickle: &[&[u8]]| read_all(pickle).is_err_and(|error| error.kind() == Kind::Limit);
     let state = entries(20_000);
@@ -167,6 +169,7 @@ fn values_that_others_share_count_for_each_of_them() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a large pickle")]
 fn long_texts_that_names_share_count_for_each_name() {
     let long = [b"X\x40\x42\x0f\0", &b"x".repeat(1_000_000)[..]].concat();
     let one = tensor(0, &[2], &[1]);

@@ -144,7 +144,9 @@ mod tests {
 
     #[test]
     fn a_set_lists_its_elements_as_that_of_libstdcpp() {
-        for (count, expected) in ORDERS {
+        // Miri is a thousand times as slow.
+        let most = if cfg!(miri) { 200 } else { usize::MAX };
+        for (count, expected) in ORDERS.iter().filter(|(count, _)| *count <= most) {
             let names: Vec<String> = (0..*count).map(|number| format!("data/{number}")).collect();
             assert_eq!(of_names(names.iter().map(String::as_str)), *expected, "{count}");
         }

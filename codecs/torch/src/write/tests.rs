@@ -45,6 +45,7 @@ fn digest(bytes: &[u8]) -> String {
 
 /// `torch.save` of an `OrderedDict`, by PyTorch 2.15.
 #[test]
+#[cfg_attr(miri, ignore = "thousands of tensors")]
 fn a_state_dict_is_written_byte_for_byte_as_pytorch_does() {
     let many = |id: u64| floats(&format!("layer.{id}.weight"), &[id % 5], vec![id as f32; (id % 5) as usize]);
     let counted = |id: u64| floats(&format!("k{id}"), &[3], [id as f32; 3]);
