@@ -9,8 +9,8 @@ use crate::{Array, BufferId};
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Result};
 use std::collections::HashMap;
 
-/// Limit on the iterations of all loops of a run.
-pub(super) const MAX_ITERATIONS: u64 = 1 << 20;
+/// Limit on the nodes that all loops of a run compute; an iteration counts as one more.
+const MAX_NODES: u64 = 1 << 21;
 
 /// A node that runs graphs of its own.
 pub(super) enum Control<'a> {
@@ -166,14 +166,14 @@ fn trips(node: &Node) -> Result<Option<usize>> {
         return Err(Attribute::Int(stated).invalid("trip_count", expected));
     }
     match usize::try_from(stated) {
-        Ok(trips) if trips as u64 <= MAX_ITERATIONS => Ok(Some(trips)),
+        Ok(trips) if trips as u64 <= MAX_NODES => Ok(Some(trips)),
         _ => Err(too_many().found(stated.to_string())),
     }
 }
 
 fn too_many() -> Error {
     Error::limit("the loops of the graph take too many iterations")
-        .expected(format!("at most {MAX_ITERATIONS} in a run"))
+        .expected(format!("at most {MAX_NODES} nodes that the loops of a run compute"))
 }
 
 fn graph<'a>(node: &'a Node, name: &str) -> Result<&'a Graph> {
@@ -355,7 +355,7 @@ impl Repeated<'_> {
         let stacked = device.zeros_like(of_stacked)?;
         let mut number = 0u64;
         while holds && number < most {
-            device.begin_iteration()?;
+            count_iteration(&self.body, &mut device.looped)?;
             let own = i32::try_from(number).map_err(|_| too_many())?;
             let mut taken = vec![device.upload(Array::I32(vec![own]))?, device.upload(Array::I32(vec![1]))?];
             taken.append(&mut carried);
@@ -384,10 +384,10 @@ impl Repeated<'_> {
 /// Counts an iteration.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Limit`] for more than [`MAX_ITERATIONS`].
-pub(super) fn count_iteration(iterations: &mut u64) -> Result<()> {
-    *iterations += 1;
-    match *iterations > MAX_ITERATIONS {
+/// [`ckpt_api::Kind::Limit`] for more than [`MAX_NODES`].
+pub(super) fn count_iteration(body: &Body, nodes: &mut u64) -> Result<()> {
+    *nodes = nodes.saturating_add(1 + body.program.graph.nodes.len() as u64);
+    match *nodes > MAX_NODES {
         true => Err(too_many().help("a loop whose condition always holds has no end")),
         false => Ok(()),
     }

@@ -22,15 +22,15 @@ pub(super) fn errors(
     step: &Step,
     inputs: &[Option<Bounded>],
     load: Fetch,
-    iterations: &mut u64,
+    looped: &mut u64,
 ) -> Result<Vec<Bounded>> {
     match control {
         Control::If(branches) => {
             let [branch, other] = &**branches;
             let chosen = if integer(inputs.first())? == 0 { other } else { branch };
-            of_body(chosen, Vec::new(), inputs, load, iterations)
+            of_body(chosen, Vec::new(), inputs, load, looped)
         }
-        Control::Loop(repeated) => of_loop(repeated, &step.lowered.outputs, inputs, load, iterations),
+        Control::Loop(repeated) => of_loop(repeated, &step.lowered.outputs, inputs, load, looped),
     }
 }
 
@@ -39,27 +39,22 @@ fn of_body(
     mut given: Vec<Bounded>,
     inputs: &[Option<Bounded>],
     load: Fetch,
-    iterations: &mut u64,
+    looped: &mut u64,
 ) -> Result<Vec<Bounded>> {
     for at in &body.captured {
         let around = inputs.get(*at).and_then(Option::as_ref);
         given.push(around.ok_or_else(|| no_such("input", *at))?.clone());
     }
-    of_program(&body.program, given, load, iterations)
+    of_program(&body.program, given, load, looped)
 }
 
-fn of_program(
-    program: &Program,
-    given: Vec<Bounded>,
-    load: Fetch,
-    iterations: &mut u64,
-) -> Result<Vec<Bounded>> {
+fn of_program(program: &Program, given: Vec<Bounded>, load: Fetch, looped: &mut u64) -> Result<Vec<Bounded>> {
     let mut held: HashMap<usize, Bounded> = given.into_iter().enumerate().collect();
     for step in &program.steps {
         let mut inputs: Vec<Option<Bounded>> =
             step.inputs.iter().map(|id| id.and_then(|id| held.get(&id).cloned())).collect();
         let made = match &step.control {
-            Some(control) => errors(control, step, &inputs, load, iterations)?,
+            Some(control) => errors(control, step, &inputs, load, looped)?,
             None => {
                 for check in &step.lowered.checks {
                     let Some(Some(input)) = inputs.get_mut(check.input) else { continue };
@@ -81,7 +76,7 @@ fn of_loop(
     outputs: &[Info],
     inputs: &[Option<Bounded>],
     load: Fetch,
-    iterations: &mut u64,
+    looped: &mut u64,
 ) -> Result<Vec<Bounded>> {
     let is_given = |at: usize| inputs.get(at).is_some_and(Option::is_some);
     let most = match repeated.trips {
@@ -95,11 +90,11 @@ fn of_loop(
     let mut stacked: Vec<Option<Bounded>> = vec![None; outputs.len().saturating_sub(repeated.carried)];
     let mut number = 0u64;
     while holds && number < most {
-        count_iteration(iterations)?;
+        count_iteration(&repeated.body, looped)?;
         let own = i32::try_from(number).map_err(|_| Error::limit("a loop takes too many iterations"))?;
         let mut given = vec![one(own), one(1)];
         given.append(&mut carried);
-        let mut made = of_body(&repeated.body, given, inputs, load, iterations)?.into_iter();
+        let mut made = of_body(&repeated.body, given, inputs, load, looped)?.into_iter();
         holds = integer(Some(&made.next()))? != 0;
         carried = made.by_ref().take(repeated.carried).collect();
         for (part, whole) in made.zip(&mut stacked) {

@@ -1,7 +1,6 @@
 //! Runs a program on a backend.
 
 use super::build::Program;
-use super::control;
 use super::step::{Step, no_such};
 use crate::kernel::{Copy, Kernel, View};
 use crate::lower::{IndexCheck, Info, Load, Negative, Operand, Task, show};
@@ -326,13 +325,13 @@ pub(super) fn indices(array: &Array, check: &IndexCheck) -> Result<Option<Array>
 pub(super) struct Device<'b> {
     backend: &'b mut dyn Backend,
     used: BTreeSet<BufferId>,
-    /// Iterations of loops so far.
-    iterations: u64,
+    /// Nodes that loops computed so far.
+    pub(super) looped: u64,
 }
 
 impl<'b> Device<'b> {
     pub(super) fn new(backend: &'b mut dyn Backend) -> Self {
-        Device { backend, used: BTreeSet::new(), iterations: 0 }
+        Device { backend, used: BTreeSet::new(), looped: 0 }
     }
 
     pub(super) fn upload(&mut self, array: Array) -> Result<BufferId> {
@@ -381,11 +380,6 @@ impl<'b> Device<'b> {
         let view = |offset: usize| View { offset, strides: vec![1] };
         let kernel = Copy { shape: vec![len], from: view(0), to: view(offset) };
         self.backend.run(&Kernel::Copy(kernel), &[from], to)
-    }
-
-    /// Counts an iteration of a loop.
-    pub(super) fn begin_iteration(&mut self) -> Result<()> {
-        control::count_iteration(&mut self.iterations)
     }
 
     pub(super) fn free(&mut self, buffer: BufferId) {

@@ -190,6 +190,11 @@ fn a_loop_without_an_end_is_an_error_and_so_is_one_that_stacks_fewer_values() {
     let x = real(&[1], &[1.0]);
     let error = run_graph(vec![endless], &Tensors::default(), &x, 0).unwrap_err().to_string();
     assert!(error.contains("too many iterations") && error.contains("loop"), "{error}");
+    let long =
+        (0..2000).map(|i| node(&format!("n{i}"), Op::Identity, &["c"], &[&format!("again{i}")])).collect();
+    let body = within(&["i", "c", "before"], &["again0", "before"], long);
+    let endless = node("loop", Op::Loop, &["", "", "x"], &["y"]).attribute("body", body);
+    run_graph(vec![endless], &Tensors::default(), &x, 0).unwrap_err();
     let body = within(
         &["i", "c", "before"],
         &["again", "before", "part"],
