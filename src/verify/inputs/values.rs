@@ -50,7 +50,7 @@ impl Inputs {
         !self.files.is_empty() || !self.positions.is_empty()
     }
 
-    /// The names that the files give to inputs: what [`OpenOptions::inputs`](crate::OpenOptions::inputs) is told.
+    /// Returns the names of the inputs that the files give, for [`OpenOptions::inputs`](crate::OpenOptions::inputs).
     ///
     /// # Errors
     /// Whatever keeps a file from being read.

@@ -7,7 +7,7 @@ use crate::lower::{Info, Lowered, show};
 use crate::value::{Numbers, Parameters, count};
 use crate::{Array, BufferId};
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Limit on the nodes that all loops of a run compute; an iteration counts as one more.
 const MAX_NODES: u64 = 1 << 21;
@@ -172,8 +172,8 @@ fn trips(node: &Node) -> Result<Option<usize>> {
 }
 
 fn too_many() -> Error {
-    Error::limit("the loops of the graph take too many iterations")
-        .expected(format!("at most {MAX_NODES} nodes that the loops of a run compute"))
+    Error::limit("the loops of the graph compute too many nodes")
+        .expected(format!("at most {MAX_NODES} nodes in a run; an iteration counts as one more"))
 }
 
 fn graph<'a>(node: &'a Node, name: &str) -> Result<&'a Graph> {
@@ -229,12 +229,12 @@ impl<'a> Body<'a> {
         let mut given: Vec<(&'a str, Info)> =
             graph.inputs.iter().map(|input| input.name.as_str()).zip(formals).collect();
         let mut captured = Vec::new();
-        let mut seen: HashMap<&'a str, ()> = HashMap::new();
+        let mut seen: HashSet<&'a str> = HashSet::new();
         for level in graph.levels() {
             let taken_by_nodes = level.nodes.iter().flat_map(|node| &node.inputs);
             for name in taken_by_nodes.chain(level.outputs.iter().map(|output| &output.name)) {
                 let Some(id) = scope.by_name.get(name.as_str()).copied() else { continue };
-                if seen.insert(name.as_str(), ()).is_some() {
+                if !seen.insert(name.as_str()) {
                     continue;
                 }
                 let Some((_, info)) = scope.values.get(id) else { continue };
