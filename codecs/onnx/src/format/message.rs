@@ -87,9 +87,10 @@ pub(crate) enum Attribute {
     Text(Vec<u8>),
     Floats(Vec<f32>),
     Ints(Vec<i64>),
+    Texts(Vec<Vec<u8>>),
     Tensor(Box<Tensor>),
     Graph(Box<Graph>),
-    /// Graphs, a list of texts, or something else that no supported operator has.
+    /// Graphs, or something else that no supported operator has.
     Other,
 }
 

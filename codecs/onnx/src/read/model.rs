@@ -165,7 +165,7 @@ impl Parser<'_> {
         let end = self.wire.range(field)?.end;
         let (mut name, mut kind) = (String::new(), 0);
         let (mut float, mut int, mut text, mut tensor) = (0.0, 0, Vec::new(), None);
-        let (mut floats, mut ints, mut graph) = (Vec::new(), Vec::new(), None);
+        let (mut floats, mut ints, mut texts, mut graph) = (Vec::new(), Vec::new(), Vec::new(), None);
         // Before there was a field for it, the type followed from the field that is there.
         let mut present = 0;
         while let Some(field) = self.next(end)? {
@@ -183,6 +183,10 @@ impl Parser<'_> {
                     self.wire.ints(&field, &mut ints)?;
                     present = 7;
                 }
+                9 => {
+                    texts.push(self.wire.bytes(&field)?);
+                    present = 8;
+                }
                 6 if self.level + 1 < MAX_GRAPH_LEVELS => {
                     self.level += 1;
                     graph = Some(self.graph(&field)?);
@@ -194,7 +198,7 @@ impl Parser<'_> {
                     present = 5;
                 }
                 20 => kind = self.wire.int(&field)?,
-                9 | 10 | 14 | 15 | 22 | 23 => present = 5,
+                10 | 14 | 15 | 22 | 23 => present = 5,
                 _ => {}
             }
             self.wire.skip(&field)?;
@@ -207,6 +211,7 @@ impl Parser<'_> {
             5 => graph.map_or(Attribute::Other, |graph| Attribute::Graph(Box::new(graph))),
             6 => Attribute::Floats(floats),
             7 => Attribute::Ints(ints),
+            8 => Attribute::Texts(texts),
             _ => Attribute::Other,
         };
         Ok((name, attribute))

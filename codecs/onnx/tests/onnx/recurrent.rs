@@ -1,8 +1,8 @@
 //! Recurrent layers whose gates are in another order than ONNX's.
 
 use ckpt_api::{
-    Attribute, Axis, Checkpoint, Codec, Graph, Input, Kind, Limits, Node, Op, Options, OutputLayout, Shape,
-    Tensor, Value,
+    Attribute, Axis, Checkpoint, Codec, Contents, Graph, Input, Kind, Limits, Node, Op, Options,
+    OutputLayout, Shape, Tensor, Value,
 };
 use ckpt_onnx::Onnx;
 use std::collections::BTreeMap;
@@ -65,15 +65,20 @@ fn written(layout: &OutputLayout) -> Vec<u8> {
     bytes
 }
 
+fn read(layout: &OutputLayout) -> Contents {
+    let input = Input::memory("m.onnx", BTreeMap::from([("m.onnx".to_owned(), written(layout))]));
+    let read = Onnx.read(&input, &Options::default(), &Limits::default()).unwrap();
+    read.check(&Limits::default()).unwrap();
+    read
+}
+
 #[test]
 fn the_gates_of_a_layer_are_stored_in_the_order_of_onnx_and_read_in_their_own() {
     let bias_rows = [("ifco", Op::LSTM, 1), ("ifco", Op::LSTM, 2), ("rzh", Op::GRU, 1), ("rzh", Op::GRU, 2)];
     for (gates, op, biases) in bias_rows {
         let checkpoint = checkpoint(op.clone(), gates, biases);
         let layout = placed(&checkpoint);
-        let input = Input::memory("m.onnx", BTreeMap::from([("m.onnx".to_owned(), written(&layout))]));
-        let read = Onnx.read(&input, &Options::default(), &Limits::default()).unwrap();
-        read.check(&Limits::default()).unwrap();
+        let read = read(&layout);
         let graph = read.checkpoint.graph.as_ref().unwrap();
         assert_eq!(graph.nodes.len(), 1, "{graph:?}");
         assert_eq!(graph.nodes[0].attributes["gates"], Attribute::Text(gates.to_owned()));
@@ -85,6 +90,23 @@ fn the_gates_of_a_layer_are_stored_in_the_order_of_onnx_and_read_in_their_own() 
         let first = if gates == "ifco" { 0 } else { 1 };
         let weight = &layout.placements[0].extents;
         assert!(weight[first].offset < weight[1 - first].offset, "{weight:?}");
+    }
+}
+
+#[test]
+fn the_activations_of_a_layer_and_their_numbers_are_kept() {
+    let mut checkpoint = checkpoint(Op::LSTM, "ifco", 1);
+    let stated = [
+        ("activations", Attribute::Texts(["HardSigmoid", "Relu", "Tanh"].map(str::to_owned).to_vec())),
+        ("activation_alpha", Attribute::Floats(vec![0.25])),
+        ("activation_beta", Attribute::Floats(vec![0.5])),
+    ];
+    let layer = &mut checkpoint.graph.as_mut().unwrap().nodes[0];
+    layer.attributes.extend(stated.clone().map(|(name, value)| (name.to_owned(), value)));
+    let read = read(&placed(&checkpoint));
+    let layer = &read.checkpoint.graph.as_ref().unwrap().nodes[0];
+    for (name, value) in stated {
+        assert_eq!(layer.attributes[name], value);
     }
 }
 

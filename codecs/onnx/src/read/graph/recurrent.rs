@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
             let tensor = id.and_then(|id| self.tensors.get(id)).ok_or("has a bias that is no tensor")?;
             layer = layer.parameter("bias", tensor.name.clone());
         }
-        layer.attributes = recurrent_attributes(node)?.0;
+        layer.attributes = recurrent_attributes(node).0;
         if let Some(gates) = gates::stated(node)
             .filter(|_| node.outputs.first().is_some_and(|output| self.reordered.contains(output.as_str())))
         {
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn recurrent_attributes(node: &Node) -> Read<Attributes> {
+fn recurrent_attributes(node: &Node) -> Attributes {
     let mut attributes = Attributes::new();
     for name in INTS {
         if let Some(value) = node.int(name) {
@@ -116,10 +116,14 @@ fn recurrent_attributes(node: &Node) -> Read<Attributes> {
     if let Some(direction) = node.text("direction") {
         attributes = attributes.with("direction", Attribute::Text(direction.to_owned()));
     }
-    for name in ["activations", "activation_alpha", "activation_beta"] {
-        if node.has(name) {
-            return Err(format!("has the attribute '{name}'"));
+    if let Some(names) = node.texts("activations") {
+        attributes = attributes.with("activations", Attribute::Texts(names));
+    }
+    for name in ["activation_alpha", "activation_beta"] {
+        if let Some(values) = node.floats(name) {
+            let values = values.iter().copied().map(f64::from).collect();
+            attributes = attributes.with(name, Attribute::Floats(values));
         }
     }
-    Ok(attributes)
+    attributes
 }

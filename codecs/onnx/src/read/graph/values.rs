@@ -550,6 +550,16 @@ impl StoredNode {
         }
     }
 
+    /// Texts; `None` also where one is not UTF-8.
+    pub(super) fn texts(&self, name: &str) -> Option<Vec<String>> {
+        match self.attribute(name)? {
+            StoredAttribute::Texts(values) => {
+                values.iter().map(|value| std::str::from_utf8(value).ok().map(str::to_owned)).collect()
+            }
+            _ => None,
+        }
+    }
+
     pub(super) fn graph(&self, name: &str) -> Option<&Stored> {
         match self.attribute(name)? {
             StoredAttribute::Graph(graph) => Some(graph),
