@@ -162,6 +162,8 @@ def a_saved_model_runs_as_in_keras_and_a_changed_weight_is_noticed(folder, name)
     assert "rule     bits" in verify(source, out)
     alter(out, folder / "altered.safetensors")
     verify(source, folder / "altered.safetensors", code=4)
+    convert(source, folder / "out.onnx")
+    assert "rule     bits" in verify(source, folder / "out.onnx")
 
 
 @check()
@@ -302,6 +304,8 @@ def a_model_that_is_no_chain_runs_as_in_keras_and_so_does_its_conversion(folder,
     convert(source, out, "--to", "safetensors")
     if len(values) == 1 and "float" in model.inputs[0].dtype and name != "Embedding":
         assert "rule     bits" in verify(source, out)
+    convert(source, folder / "out.onnx")
+    assert "rule     bits" in verify(source, folder / "out.onnx")
 
 
 # What the reader does not describe, and the operation that it names.

@@ -46,6 +46,30 @@ pub(super) fn without_unit_axes(tensor: &Tensor, other: &Tensor) -> Result<Tenso
     Ok(tensor.clone().with_shape(Shape::new(lens)?).with_axes(axes))
 }
 
+/// Returns the tensor with its outputs as the outputs of each input channel, where that is how the other depthwise kernel
+/// counts them: `[out, in, y, x]` with one input each becomes `[in, multiplier, y, x]`.
+pub(super) fn with_multiplier(tensor: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let has_one_input = tensor.axis(Axis::In).is_none_or(|axis| tensor.shape.get(axis) == Some(&1));
+    let length = |axis| other.axis(axis).and_then(|at| other.shape.get(at)).copied();
+    let (Some(axes), Some(channels), Some(multiplier)) =
+        (&tensor.axes, length(Axis::In), length(Axis::Multiplier))
+    else {
+        return Ok(tensor.clone());
+    };
+    let outputs = tensor.axis(Axis::Out).and_then(|at| tensor.shape.get(at)).copied();
+    if !has_one_input || outputs != channels.checked_mul(multiplier) {
+        return Ok(tensor.clone());
+    }
+    let (lens, axes): (Vec<u64>, Vec<Axis>) = (tensor.shape.iter().copied().zip(axes.iter().cloned()))
+        .filter(|(_, axis)| *axis != Axis::In)
+        .flat_map(|(len, axis)| match axis {
+            Axis::Out => vec![(channels, Axis::In), (multiplier, Axis::Multiplier)],
+            axis => vec![(len, axis)],
+        })
+        .unzip();
+    Ok(tensor.clone().with_shape(Shape::new(lens)?).with_axes(axes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +90,20 @@ mod tests {
         let plain = tensor(&[5, 16], &[Axis::In, Axis::Out]);
         assert_eq!((left(&stored, &plain), left(&plain, &stored)), (vec![16, 5], vec![5, 16]));
         assert_eq!(left(&stored, &stored), [1, 16, 5]);
+    }
+
+    #[test]
+    fn the_outputs_of_a_depthwise_kernel_are_counted_as_the_other_kernel_does() {
+        let keras = tensor(&[5, 3, 4, 2], &[Axis::KernelY, Axis::KernelX, Axis::In, Axis::Multiplier]);
+        let onnx = tensor(&[8, 1, 5, 3], &[Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX]);
+        let found = with_multiplier(&onnx, &keras).unwrap();
+        assert_eq!(found.shape.to_vec(), [4, 2, 5, 3]);
+        assert_eq!(found.axes.unwrap()[..2], [Axis::In, Axis::Multiplier]);
+        assert_eq!(with_multiplier(&keras, &onnx).unwrap(), keras);
+        for other in [[6, 1, 5, 3], [8, 2, 5, 3]] {
+            let other = tensor(&other, &[Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX]);
+            assert_eq!(with_multiplier(&other, &keras).unwrap(), other);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Finds the tensors that differ by more than their storage explains.
 
 use super::causes::{flipped_bit, other_axis_order};
-use super::elements::{lens, permuted, values, without_unit_axes};
+use super::elements::{lens, permuted, values, with_multiplier, without_unit_axes};
 use super::names::MappedNames;
 use super::other_layer::LayerTensors;
 use crate::layout::axis_order;
@@ -74,7 +74,8 @@ impl Checkpoints<'_> {
             cause: None,
             mapped_by: self.names.rule(a),
         };
-        let (squeezed, other) = (without_unit_axes(own, theirs)?, without_unit_axes(theirs, own)?);
+        let (counted, other) = (with_multiplier(own, theirs)?, with_multiplier(theirs, own)?);
+        let (squeezed, other) = (without_unit_axes(&counted, &other)?, without_unit_axes(&other, &counted)?);
         let Some(order) = axis_order(&squeezed, &other) else {
             diagnosis.cause =
                 Some(format!("its shape is {}; in the reference it is {}", theirs.shape, own.shape));
