@@ -34,8 +34,8 @@ use crate::source::{OpenOptions, Source, give_graph};
 use crate::store::{Destination, IntoDestination, IntoInput};
 use crate::transform::exact;
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind, Options,
-    OutputLayout, Placement, Result, Role, Side, Tensor, Vocabulary,
+    ArchitectureFile, Aspect, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind,
+    Options, OutputLayout, Placement, Result, Role, Side, Tensor, Vocabulary,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -224,7 +224,7 @@ impl Conversion {
             // The codec cannot know that it was the selection that took the layers.
             match mapped.losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
                 Some(loss) => error.found(format!("no layers: {}", loss.detail)),
-                None => error,
+                None => blame_missing_graph(error, &mapped.contents),
             }
         })?;
         check_anything(info, &mapped.contents.checkpoint, &placed)?;
@@ -306,10 +306,21 @@ fn blame_mapping(error: Error, mapping: Option<&Mapping>, made_of: &MadeOf) -> E
     }
 }
 
+/// Says why the checkpoint has no graph, where a codec refuses the checkpoint as a whole and finds nothing else.
+fn blame_missing_graph(error: Error, contents: &Contents) -> Error {
+    let context = error.context();
+    let is_whole = error.kind() == Kind::Unsupported && context.found.is_none() && context.tensor.is_none();
+    match contents.missing_graph.as_ref().filter(|_| is_whole && contents.checkpoint.graph.is_none()) {
+        Some(missing) => error.found(format!("no graph: {}", missing.reason)),
+        None => error,
+    }
+}
+
 /// Refuses to write nothing of a checkpoint that has tensors, where no loss stops that.
 fn check_anything(info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLayout) -> Result<()> {
     let stops = |tensor: &Tensor| LossKind::of_dropping(tensor.role).changes_function();
-    let is_lost = placed.placements.is_empty() && !checkpoint.tensors.iter().any(stops);
+    let is_network = checkpoint.graph.is_some() && info.keeps.contains(&Aspect::Graph);
+    let is_lost = placed.placements.is_empty() && !is_network && !checkpoint.tensors.iter().any(stops);
     let Some(first) = checkpoint.tensors.first().filter(|_| is_lost) else { return Ok(()) };
     let all = match checkpoint.tensors.len() {
         1 => format!("only '{}'", first.name),

@@ -319,8 +319,10 @@ UNKNOWN = {
 @check(*UNKNOWN)
 def a_model_with_an_operation_that_is_not_known_says_which(folder, name):
     made, operation = UNKNOWN[name]
-    said = run(make.export(made(), folder / "model"), code=2)
+    source = make.export(made(), folder / "model")
+    said = run(source, code=2)
     assert "has no graph to run" in said and f"the operation {operation}" in said, said
+    assert f"the operation {operation}" in convert(source, folder / "out.onnx", fails=True)
     # No architecture file can describe such a model.
     assert "--arch" not in said, said
 

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import onnx
 import onnxruntime
+import tensorflow as tf
 from harness import assert_equal, check, ckpt, convert
 from onnx import TensorProto, helper, numpy_helper
 
@@ -262,6 +263,19 @@ def a_saved_model_becomes_an_onnx_model(folder):
     (given,) = session.get_inputs()
     (found,) = session.run(None, {given.name: RANDOM.standard_normal((3, 64)).astype(np.float32)})
     assert found.shape == (3, 10) and np.allclose(found.sum(axis=1), 1, atol=1e-5)
+
+
+@check()
+def a_function_without_weights_becomes_an_onnx_model(folder):
+    module = tf.Module()
+    module.f = tf.function(lambda x: tf.nn.relu(x) * 2.0 + 1.0, input_signature=[tf.TensorSpec([None, 3], tf.float32, "x")])
+    tf.saved_model.save(module, str(folder / "source"), signatures=module.f)
+    convert(folder / "source", folder / "target.onnx", "--verify")
+    onnx.checker.check_model(str(folder / "target.onnx"), full_check=True)
+    x = RANDOM.standard_normal((4, 3)).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(folder / "target.onnx"))
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    assert_equal({"y": found}, {"y": module.f(x).numpy()})
 
 
 def recurrent(layer: str):
