@@ -263,7 +263,8 @@ GRAPHS = {
         (9, 11, 8), conv(8, 3), lambda: layers.GroupNormalization(4), layers.RMSNormalization),
     "Normalization and Rescaling": sequential(
         IMAGE, lambda: layers.Normalization(mean=[1.0, 2.0, 3.0], variance=[4.0, 2.0, 1.0]), lambda: layers.Rescaling(0.5, -1.0), conv(2, 3)),
-    "Dense on sequences": sequential(SEQUENCE, lambda: layers.Dense(5, "relu"), lambda: layers.EinsumDense("abc,cde->abde", (None, 2, 5))),
+    "Dense on sequences": sequential(SEQUENCE, lambda: layers.Dense(5, "relu"), lambda: layers.EinsumDense("abc,cde->abde", (None, 2, 5)),
+        lambda: layers.EinsumDense("...x,xy->...y", 4)),
     "encoder": of_inputs(several(layers.Embedding(10, 8), attention, attention), (6,), tokens=[0]),
     "encoder of any length": of_inputs(several(layers.Embedding(10, 8), attention), (None,), tokens=[0]),
     "decoder": of_inputs(decoded, (6,), (5, 8), tokens=[0]),

@@ -97,8 +97,9 @@ impl View<'_> {
 
     /// Recognizes the product of the last axis by an equation, such as `abc,cd->abd`.
     fn einsum_product(&self, edge: Edge) -> Option<Linear> {
-        let (operands, result) = subscripts(text(self.op(edge)?, "equation")?)?;
         let [x, weight] = self.inputs(edge) else { return None };
+        let ranks = [self.dims(*x)?.len(), self.dims(*weight)?.len()];
+        let (operands, result) = subscripts(text(self.op(edge)?, "equation")?, &ranks)?;
         let [left, right] = &operands[..] else { return None };
         let ([before @ .., inner], [a, b]) = (&left[..], &right[..]) else { return None };
         let (kept, is_transposed) = if a == inner { (b, false) } else { (a, b == inner) };

@@ -299,19 +299,35 @@ fn split(op: &NodeDef, inputs: &[&Fact]) -> Option<Vec<Option<Dims>>> {
     Some(lens.iter().map(part).collect())
 }
 
-/// The subscripts of an equation without ellipses: those of each operand, and of the result.
-pub(super) fn subscripts(equation: &str) -> Option<(Vec<Vec<char>>, Vec<char>)> {
+/// The subscripts of an equation: those of each operand, and of the result. The axes that an ellipsis stands for in
+/// operands of these ranks get letters of their own.
+pub(super) fn subscripts(equation: &str, ranks: &[usize]) -> Option<(Vec<Vec<char>>, Vec<char>)> {
     const MAX_LEN: usize = 128;
     let (operands, result) = equation.split_once("->").filter(|_| equation.len() <= MAX_LEN)?;
-    let plain = |text: &str| {
+    let operands: Vec<&str> = operands.split(',').collect();
+    let count = |text: &str| text.chars().filter(char::is_ascii_alphabetic).count();
+    let of_ellipsis = |text: &str, rank: usize| match text.contains("...") {
+        true => rank.checked_sub(count(text)),
+        false => Some(0),
+    };
+    let own = operands.iter().zip(ranks).map(|(text, rank)| of_ellipsis(text, *rank));
+    let own: Vec<usize> = own.collect::<Option<_>>()?;
+    let most = own.iter().copied().max().unwrap_or(0);
+    let spare: String =
+        ('a'..='z').chain('A'..='Z').filter(|letter| !equation.contains(*letter)).take(most).collect();
+    let plain = |text: &str, axes: usize| {
+        let text = text.replacen("...", spare.get(most.checked_sub(axes)?..)?, 1);
         let letters: Vec<char> = text.chars().filter(|letter| *letter != ' ').collect();
         letters.iter().all(char::is_ascii_alphabetic).then_some(letters)
     };
-    Some((operands.split(',').map(plain).collect::<Option<_>>()?, plain(result)?))
+    let lists =
+        operands.iter().zip(&own).map(|(text, axes)| plain(text, *axes)).collect::<Option<Vec<_>>>()?;
+    (lists.len() == operands.len() && spare.len() == most).then_some((lists, plain(result, most)?))
 }
 
 fn einsum(op: &NodeDef, inputs: &[Dims]) -> Option<Dims> {
-    let (operands, result) = subscripts(text(op, "equation")?)?;
+    let ranks: Vec<usize> = inputs.iter().map(Vec::len).collect();
+    let (operands, result) = subscripts(text(op, "equation")?, &ranks)?;
     let len = |letter: &char| {
         let own = operands.iter().zip(inputs).find_map(|(letters, dims)| {
             letters.iter().position(|own| own == letter).and_then(|at| dims.get(at)).copied()
@@ -319,4 +335,29 @@ fn einsum(op: &NodeDef, inputs: &[Dims]) -> Option<Dims> {
         own.or(Some(Int::Unknown))
     };
     result.iter().map(len).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axes_of_an_ellipsis_get_letters_that_the_equation_does_not_use() {
+        let letters = |equation, ranks: &[usize]| {
+            let (operands, result) = subscripts(equation, ranks)?;
+            let text = |list: &Vec<char>| list.iter().collect::<String>();
+            Some(format!("{}->{}", operands.iter().map(text).collect::<Vec<_>>().join(","), text(&result)))
+        };
+        assert_eq!(letters("abc, cd -> abd", &[3, 2]).unwrap(), "abc,cd->abd");
+        assert_eq!(letters("...a,ab->...b", &[3, 2]).unwrap(), "cda,ab->cdb");
+        // The axes of the shorter ellipsis are the last ones of the longer.
+        assert_eq!(letters("...ij,...jk->...ik", &[4, 3]).unwrap(), "abij,bjk->abik");
+        assert_eq!(letters("...a,a->...", &[1, 1]).unwrap(), "a,a->");
+        for (equation, ranks) in
+            [("...ab,b->...a", [1, 1]), ("..a,a->..", [2, 1]), ("......a,a->...", [3, 1])]
+        {
+            assert_eq!(letters(equation, &ranks), None);
+        }
+        assert_eq!(letters("...a,a->...", &[60, 1]), None);
+    }
 }

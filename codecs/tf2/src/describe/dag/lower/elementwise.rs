@@ -211,7 +211,7 @@ impl Lowering<'_> {
 
     fn einsum(&mut self, op: &NodeDef, a: &Val, b: &Val) -> Result<Val, NoChain> {
         let equation = text(op, "equation").ok_or_else(|| NoChain::unsupported("it has no equation"))?;
-        let (operands, result) = super::super::shapes::subscripts(equation)
+        let (operands, result) = super::super::shapes::subscripts(equation, &[a.rank(), b.rank()])
             .ok_or_else(|| NoChain::unsupported(format!("its equation '{equation}' is not supported")))?;
         let (a, b) = (self.values.last(a)?, self.values.last(b)?);
         let len = |letter: &char| {
@@ -222,7 +222,9 @@ impl Lowering<'_> {
         let dims = result.iter().map(len).collect::<Option<Dims>>();
         let dims =
             dims.ok_or_else(|| NoChain::unsupported(format!("its equation '{equation}' does not fit")))?;
-        let equation = equation.chars().filter(|letter| *letter != ' ').collect();
+        let joined = |letters: &Vec<char>| letters.iter().collect::<String>();
+        let equation =
+            format!("{}->{}", operands.iter().map(joined).collect::<Vec<_>>().join(","), joined(&result));
         let node = self.values.node("Einsum").attribute("equation", Attribute::Text(equation));
         self.values.plain(node, &[&a, &b], dims)
     }
