@@ -134,6 +134,25 @@ fn what_a_branch_takes_and_makes_is_checked() {
     assert!(reason(&lacks).contains("lacks its graph 'then_branch'"));
 }
 
+/// A constant of 8 bits in one branch says nothing of a value of the same name in the other.
+#[test]
+fn the_type_of_a_name_ends_with_its_branch() {
+    let number = |data_type: i64, bytes: &[u8]| {
+        let value =
+            [text(1, "value"), field(5, &[head("", data_type, &[]), field(9, bytes)].concat()), int(20, 4)];
+        node("Constant", &[], &["k"], &[value.concat()])
+    };
+    let yes = of("then_branch", &[number(3, &[2]), node("Relu", &["x"], &["t"], &[])]);
+    let sum = [
+        number(7, &2i64.to_le_bytes()),
+        node("ArgMax", &["x"], &["a"], &[int_attribute("keepdims", 0)]),
+        node("Add", &["a", "k"], &["sum"], &[]),
+        node("Cast", &["sum"], &["t"], &[int_attribute("to", 1)]),
+    ];
+    let graph = graph(&choice(yes, of("else_branch", &sum)));
+    assert_eq!(ops(branch(&graph, "else_branch")), ["ArgMax", "Constant", "Add", "Cast"]);
+}
+
 #[test]
 fn graphs_that_nest_too_deep_or_have_too_many_nodes_are_refused() {
     let (mut inner, mut made) = (node("Relu", &["x"], &["t0"], &[]), "t0".to_owned());
@@ -148,7 +167,15 @@ fn graphs_that_nest_too_deep_or_have_too_many_nodes_are_refused() {
             of("else_branch", &[node("Relu", &["x"], &["t"], &[])]),
         );
         match try_read(&model, &Limits::default()) {
-            Ok(contents) => assert_eq!(contents.checkpoint.graph.is_some(), level < 15, "{level}"),
+            Ok(contents) => {
+                assert_eq!(contents.checkpoint.graph.is_some(), level < 15, "{level}");
+                let reason = contents.missing_graph.map(|missing| missing.reason).unwrap_or_default();
+                assert_eq!(
+                    reason.contains("below the 16 levels of graphs that are read"),
+                    level >= 15,
+                    "{reason}"
+                );
+            }
             Err(error) => assert!(level > 60 && error.to_string().contains("nest too deep"), "{error}"),
         }
     }

@@ -57,6 +57,7 @@ impl<'a> Reader<'a> {
         self.known.remove(name);
         self.shapes.remove(name);
         self.dtypes.remove(name);
+        self.narrow.remove(name);
         self.initializers.remove(name);
         self.constants.remove(name);
     }
