@@ -90,6 +90,8 @@ pub(crate) enum Attribute {
     Texts(Vec<Vec<u8>>),
     Tensor(Box<Tensor>),
     Graph(Box<Graph>),
+    /// A graph that nests deeper than graphs are read.
+    Deep,
     /// Graphs, or something else that no supported operator has.
     Other,
 }

@@ -19,7 +19,8 @@ use tensor::Locator;
 /// Elements of a `Constant` node's tensor from which on it counts as a weight.
 const WEIGHT_ELEMENTS: u64 = 17;
 
-/// Operators that can have tensors as parameters.
+/// Operators that can have tensors as parameters, and `Transpose`: a weight that a model stores in another order reaches
+/// its operator through one, and stays a tensor of the checkpoint however small it is.
 const BINDING: [&str; 15] = [
     "BatchNormalization",
     "Conv",

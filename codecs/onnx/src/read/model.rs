@@ -166,6 +166,7 @@ impl Parser<'_> {
         let (mut name, mut kind) = (String::new(), 0);
         let (mut float, mut int, mut text, mut tensor) = (0.0, 0, Vec::new(), None);
         let (mut floats, mut ints, mut texts, mut graph) = (Vec::new(), Vec::new(), Vec::new(), None);
+        let mut is_deep = false;
         // Before there was a field for it, the type followed from the field that is there.
         let mut present = 0;
         while let Some(field) = self.next(end)? {
@@ -193,7 +194,11 @@ impl Parser<'_> {
                     self.level -= 1;
                     present = 5;
                 }
-                6 | 11 => {
+                6 => {
+                    self.subgraphs.push(self.wire.range(&field)?);
+                    (is_deep, present) = (true, 5);
+                }
+                11 => {
                     self.subgraphs.push(self.wire.range(&field)?);
                     present = 5;
                 }
@@ -208,6 +213,7 @@ impl Parser<'_> {
             2 => Attribute::Int(int),
             3 => Attribute::Text(text),
             4 => tensor.map_or(Attribute::Other, |tensor| Attribute::Tensor(Box::new(tensor))),
+            5 if is_deep => Attribute::Deep,
             5 => graph.map_or(Attribute::Other, |graph| Attribute::Graph(Box::new(graph))),
             6 => Attribute::Floats(floats),
             7 => Attribute::Ints(ints),

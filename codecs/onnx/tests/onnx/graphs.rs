@@ -348,3 +348,13 @@ fn a_shape_that_the_model_does_not_state_is_left_to_the_graph() {
     assert_eq!(ops(&graph), ["TopK", "Shape", "Cast"]);
     assert_eq!(graph.nodes[1].attributes["start"], Attribute::Int(1));
 }
+
+#[test]
+fn an_integer_is_an_exponent_of_real_numbers_and_no_base() {
+    let power = |inputs: &[&str]| {
+        of(&[-1, 2]).tensor(list("two", &[2])).node("Pow", inputs, &["y"], &[]).output("y", &[-1, 2])
+    };
+    assert_eq!(ops(&graph(&power(&["x", "two"]))), ["Constant", "Cast", "Pow"]);
+    let reason = read(&power(&["two", "two"])).missing_graph.expect("a reason").reason;
+    assert!(reason.contains("Pow") && reason.contains("raises integers to a power"), "{reason}");
+}

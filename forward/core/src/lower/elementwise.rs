@@ -5,7 +5,7 @@ use super::strides::{merge_axes, row_major};
 use crate::kernel::{Binary, Compare, Function, Pairwise, Relation, Select, Unary};
 use crate::value::Numbers;
 use crate::{Kernel, op};
-use ckpt_api::{Attribute, Op, Result};
+use ckpt_api::{Attribute, Error, Op, Result};
 
 /// ONNX's constants, which are binary32's of the function's paper.
 const SELU_ALPHA: f64 = 1.673_263_192_176_818_8;
@@ -166,10 +166,12 @@ pub(super) fn binary(lowering: &mut Lowering, function: Pairwise) -> Result<()> 
 fn pairs(lowering: &mut Lowering, function: Pairwise) -> Result<()> {
     lowering.allow_roles(&[])?;
     let [a, b] = lowering.exactly()?;
-    lowering.check_numbers(b, a.numbers)?;
-    if function == Pairwise::Power {
-        lowering.check_numbers(a, Numbers::Real)?;
+    if function == Pairwise::Power && a.numbers == Numbers::Integer {
+        return Err(
+            Error::unsupported("powers of integers are not supported").help("cast the base to real numbers")
+        );
     }
+    lowering.check_numbers(b, a.numbers)?;
     let (shape, [own_a, own_b]) = broadcast([a, b])?;
     let output = lowering.output(shape.clone(), a.numbers)?;
     let (shape, strides) = merge_axes(&shape, [&own_a, &own_b])?;

@@ -42,8 +42,7 @@ impl<'a> Reader<'a> {
     /// Reads a branch; one whose condition is known is the graph that is taken.
     pub(super) fn choice(&mut self, node: &'a Node) -> Read<()> {
         let condition = node.input(0).ok_or("lacks its condition")?;
-        let branch = |name: &str| node.graph(name).ok_or_else(|| format!("lacks its graph '{name}'"));
-        let (yes, no) = (branch("then_branch")?, branch("else_branch")?);
+        let (yes, no) = (node.graph("then_branch")?, node.graph("else_branch")?);
         let known = self.ints(condition).and_then(|(ints, _)| ints.first()?.known());
         if let Some(holds) = known {
             return self.taken(node, if holds == 0 { no } else { yes });
@@ -84,7 +83,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a loop; a number of iterations that is known is an attribute.
     pub(super) fn repeated(&mut self, node: &'a Node) -> Read<()> {
-        let body = node.graph("body").ok_or("lacks its body")?;
+        let body = node.graph("body")?;
         let carried = body.inputs.len().checked_sub(2).filter(|carried| node.inputs.len() == carried + 2);
         let carried = carried.ok_or("has another number of inputs than its body")?;
         let stacked = body.outputs.len().checked_sub(carried + 1).ok_or("has too few outputs in its body")?;

@@ -201,8 +201,26 @@ impl<'a> Reader<'a> {
             attributes = attributes.int("fmod", 1);
         }
         let shape = self.broadcast_shape(&node.inputs);
-        let inputs = self.operands(node)?;
+        let mut inputs = self.operands(node)?;
+        if node.op == "Pow" {
+            self.real_exponent(node, &mut inputs)?;
+        }
         self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, shape)
+    }
+
+    /// The exponent of a power may be an integer where the base is a real number; graphs take powers of real numbers.
+    fn real_exponent(&mut self, node: &Node, inputs: &mut [String]) -> Read<()> {
+        let is_int = |reader: &Self, at| {
+            node.input(at).and_then(|name| reader.dtype(name)).is_some_and(|dtype| bits(dtype).is_some())
+        };
+        if is_int(self, 0) {
+            return Err("raises integers to a power, which is not supported".to_owned());
+        }
+        if let (true, Some(exponent)) = (is_int(self, 1), inputs.get_mut(1)) {
+            let wanted = format!("{exponent}/real");
+            *exponent = self.near(node, Op::Cast, vec![std::mem::take(exponent)], to("float"), &wanted);
+        }
+        Ok(())
     }
 
     /// Whether a value has integers of fewer than 32 bits.

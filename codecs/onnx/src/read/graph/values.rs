@@ -9,7 +9,7 @@ use crate::format::message::{
 };
 use crate::format::names::Names;
 use crate::read::Ids;
-use ckpt_api::{Attribute, Axis, DType, File, Graph, Node, Op, Tensor, Value};
+use ckpt_api::{Attribute, Axis, DType, File, Graph, MAX_GRAPH_LEVELS, Node, Op, Tensor, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Numbers that are known at most at once, of all values.
@@ -560,10 +560,14 @@ impl StoredNode {
         }
     }
 
-    pub(super) fn graph(&self, name: &str) -> Option<&Stored> {
-        match self.attribute(name)? {
-            StoredAttribute::Graph(graph) => Some(graph),
-            _ => None,
+    /// A graph within the node.
+    pub(super) fn graph(&self, name: &str) -> Read<&Stored> {
+        match self.attribute(name) {
+            Some(StoredAttribute::Graph(graph)) => Ok(graph),
+            Some(StoredAttribute::Deep) => Err(format!(
+                "has a graph '{name}' below the {MAX_GRAPH_LEVELS} levels of graphs that are read"
+            )),
+            _ => Err(format!("lacks its graph '{name}'")),
         }
     }
 
