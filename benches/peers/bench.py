@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Measures ckpt beside `cp`, TensorFlow + safetensors in Python, and NumPy, on checkpoints made here.
+"""Measures ckpt beside `cp` and beside Python (TensorFlow, PyTorch, onnx, safetensors, NumPy), on checkpoints made here.
 
     python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR
-        [--quick] [--growth] [--huge] [--forward] [--readme]
+        [--quick] [--only GROUP …] [--growth] [--huge] [--forward] [--readme]
 
 Tables go to stdout, what happens to stderr. Only ratios within one round mean something elsewhere. Every output is
 checked against its source before anything is counted. Needs GNU time (/usr/bin/time), 6.5 GiB in SCRATCH_DIR, which must
-not exist and is removed, and the packages of tests/interop/requirements.txt. What each figure is: benches/peers/README.md.
+not exist and is removed, and the packages of tests/interop/requirements-transformers.txt. benches/peers/README.md says what
+each figure is.
 """
 
 import argparse
@@ -15,58 +16,21 @@ import pathlib
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import checks
 import forward
 import growth
 import harness
+import onnx_model
+import pytorch
 import report
 import sources
-from harness import Bound, Program, evictor, in_rounds, log, machine, many, measured, remove, room
+from harness import Bound, Program, evictor, log, machine, many, measured, remove, room
+from jobs import LAYERS, MOVED, SMALL, STREAMED, TILED, Bench, table
 from sources import Tensor
 
-LAYERS = 32
-STREAMED, TILED = 24, 64  # MiB at most
 SCALE = 255
-
-
-@dataclass
-class Bench:
-    """What the groups share."""
-
-    ckpt: checks.Ckpt
-    scratch: pathlib.Path
-    side: int  # rows and columns of each matrix
-    small: int  # tensors of 1 KiB
-    rounds: int
-    peer_rounds: int
-    peers: bool
-
-    def jobs(self, name: str, source: pathlib.Path, output: str, options: Iterable[object], bounds: dict[int, Bound],
-             check: Callable[[], None], sync: bool = False, before: Callable[[], None] = lambda: None,
-             reads: int = 0) -> list[Program]:
-        """The same conversion with each number of threads."""
-        command = ["convert", *([] if sync else ["--no-sync"]), *options, source, self.out(output)]
-        return [
-            Program(f"{name}, {count} thread{'s' if count > 1 else ''}",
-                    [self.ckpt.path, *map(str, command), "-j", str(count)], self.out(output), bound, check, before,
-                    name, count, reads=reads, source=None if reads else source)
-            for count, bound in bounds.items()
-        ]
-
-    def out(self, name: str) -> pathlib.Path:
-        return self.scratch / f"out{name}"
-
-    def copy(self, source: pathlib.Path) -> Program:
-        return Program("cp", ["cp", str(source), str(self.out(".copy"))], self.out(".copy"), source=source)
-
-    def in_python(self, name: str, job: str, source: pathlib.Path, output: str, given: str, beside: str,
-                  bound: Bound, check: Callable[[], None]) -> Program:
-        script = str(pathlib.Path(__file__).with_name("python_way.py"))
-        command = [sys.executable, script, job, str(source), str(self.scratch / given)]
-        return Program(name, command, self.out(output), bound, check, beside=beside, source=source)
 
 
 @dataclass
@@ -83,37 +47,39 @@ class Large:
 
 
 FLIP = ("--transform", "**/kernel: transpose")
-MOVED = {1: Bound(ratio=1.35, rss=STREAMED), 2: Bound(ratio=1.0, rss=STREAMED)}
 TURNED = {count: Bound(ratio=2.0, rss=TILED) for count in (1, 2)}
 CAST = {count: Bound(ratio=1.2, rss=STREAMED) for count in (1, 2)}
 QUANTISED = {count: Bound(ratio=1.3, rss=STREAMED) for count in (1, 2)}
 COLD = {count: Bound(ratio=0.8, rss=STREAMED) for count in (1, 2)}
-SMALL = {count: Bound(wall=0.15) for count in (1, 2)}
 PYTHON = Bound(slower=10)
 
 
-def measure_jobs(bench: Bench) -> list[dict]:
+def measure_jobs(bench: Bench, wanted: list[str]) -> list[dict]:
+    """The tables of these of `GROUPS`."""
     folder = bench.scratch / "large"
     prefix = folder / "model"
     tensors = [Tensor(f"layer_{number:02}/kernel", (bench.side, bench.side)) for number in range(LAYERS)]
     log(f"making {LAYERS} matrices of {bench.side} x {bench.side}")
     large = Large(prefix, sources.write_checkpoint(prefix, tensors), folder / "model.safetensors", tensors)
-    tables = [from_tf2(bench, large), transposed(bench, large), casts(bench, large), cold(bench, large)]
     bench.ckpt.run("convert", large.prefix, large.safetensors)
-    if bench.peers:
-        tables.append(python_large(bench, large))
+    tables = tensorflow(bench, large) if "tensorflow" in wanted else []
     for path in (large.data, prefix.with_name("model.index")):
         path.unlink()
-    tables.append(from_safetensors(bench, large))
+    for name, group in OF_SAFETENSORS.items():
+        if name in wanted:
+            tables += group(bench, large.safetensors)
     shutil.rmtree(folder)
-    tables += [networks(bench), *small(bench), instant(bench)]
+    for name, group in OTHERS.items():
+        if name in wanted:
+            tables += group(bench)
     return tables
 
 
-def table(key: str, title: str, rounds: int, programs: list[Program]) -> dict:
-    log(title)
-    return {"id": key, "title": title, "rounds": rounds, "baseline": programs[0].name,
-            "rows": in_rounds(programs, rounds)}
+def tensorflow(bench: Bench, large: Large) -> list[dict]:
+    tables = [from_tf2(bench, large), transposed(bench, large), casts(bench, large), cold(bench, large)]
+    if bench.peers:
+        tables.append(python_large(bench, large))
+    return [*tables, from_safetensors(bench, large)]
 
 
 def from_tf2(bench: Bench, large: Large) -> dict:
@@ -196,7 +162,7 @@ def python_large(bench: Bench, large: Large) -> dict:
     ])
 
 
-def networks(bench: Bench) -> dict:
+def networks(bench: Bench) -> list[dict]:
     """A chain of dense layers with biases, for the formats that hold networks."""
     folder, side = bench.scratch / "network", bench.side
     prefix, flat, network = folder / "net", folder / "net.safetensors", folder / "net.nn"
@@ -234,7 +200,7 @@ def networks(bench: Bench) -> dict:
                     checks.is_quantized(arrays, quantized, SCALE)),
     ])
     shutil.rmtree(folder)
-    return result
+    return [result]
 
 
 def small(bench: Bench) -> list[dict]:
@@ -263,7 +229,7 @@ def small(bench: Bench) -> list[dict]:
     return tables
 
 
-def instant(bench: Bench) -> dict:
+def instant(bench: Bench) -> list[dict]:
     """What takes milliseconds. Inspecting reads the index alone, so that the data need not take room."""
     prefix, tensors = bench.scratch / "many" / "model", 20_000 if bench.rounds > 1 else 2000
     shape = (2**31 // 4 // tensors,)
@@ -274,9 +240,16 @@ def instant(bench: Bench) -> dict:
         many("ckpt --version", [ckpt, "--version"], times, bench.scratch, Bound(wall=0.005)),
         many(f"ckpt inspect of a 2 GiB checkpoint with {tensors:,} tensors", [ckpt, "inspect", str(prefix)], 25,
              bench.scratch, Bound(wall=0.04)),
+        *pytorch.instant(bench, 25 if bench.rounds > 1 else 1),
     ]
     shutil.rmtree(prefix.parent)
-    return {"id": "instant", "title": "Start-up and inspecting", "rounds": 25, "rows": rows}
+    return [{"id": "instant", "title": "Start-up and inspecting", "rounds": 25, "rows": rows}]
+
+
+# Groups of tables by their names: those of the large tensors as a safetensors file, and those that make their own.
+OF_SAFETENSORS = {"pytorch": pytorch.measure, "onnx": onnx_model.measure}
+OTHERS = {"networks": networks, "small": small, "small-pytorch": pytorch.small, "instant": instant}
+GROUPS = ("tensorflow", *OF_SAFETENSORS, *OTHERS)
 
 
 def prove(bench: Bench) -> None:
@@ -298,6 +271,7 @@ def main() -> None:
     parser.add_argument("--peer-rounds", type=int, default=3, help="rounds of the tables with Python in them")
     parser.add_argument("--gib", type=float, help="size of the large checkpoint: 2 unless given")
     parser.add_argument("--quick", action="store_true", help="for trying: small sizes, one round")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS, help="these groups of tables")
     parser.add_argument("--no-peers", action="store_true", help="without Python's ways")
     parser.add_argument("--growth", action="store_true",
                         help="sizes to 8 GiB and numbers of tensors to 200,000, instead: 17 GiB of disk")
@@ -309,6 +283,8 @@ def main() -> None:
     parser.add_argument("--results", type=pathlib.Path, help="a JSON file for every figure; what it has of others is kept")
     parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
     arguments = parser.parse_args()
+    if arguments.readme and arguments.only != GROUPS:
+        parser.error("--readme shows every table, measured in one go: leave --only out")
     scratch = arguments.scratch.resolve()
     scratch.mkdir(parents=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -344,11 +320,12 @@ def run(arguments: argparse.Namespace, scratch: pathlib.Path) -> dict:
         if room(scratch) < 3.2 * gib:
             sys.exit(f"{scratch}: {3.2 * gib:.1f} GiB are needed, {room(scratch):.1f} are free")
         bench = Bench(ckpt, scratch, side=int((gib * 2**30 / LAYERS / 4) ** 0.5) // 64 * 64,
-                      small=2000 if quick else 20_000, rounds=1 if quick else arguments.rounds,
-                      peer_rounds=1 if quick else arguments.peer_rounds, peers=not arguments.no_peers)
+                      small=2000 if quick else 20_000, list_bytes=10**6 if quick else 10**8,
+                      rounds=1 if quick else arguments.rounds, peer_rounds=1 if quick else arguments.peer_rounds,
+                      peers=not arguments.no_peers)
         if bench.peers:
             prove(bench)
-        results["jobs"] = {"machine": here, "gib": gib, "tables": measure_jobs(bench)}
+        results["jobs"] = {"machine": here, "gib": gib, "tables": measure_jobs(bench, arguments.only)}
     return results
 
 

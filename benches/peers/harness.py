@@ -47,7 +47,8 @@ class Program:
     threads: int | None = None
     beside: str | None = None  # the program that does the same job
     reads: int = 0  # bytes that come from the disk, and so need memory as the output does
-    source: pathlib.Path | None = None  # what the page cache must have when it starts: a file, or a checkpoint's prefix
+    # What the page cache must have when it starts: a file, a directory of files, or a checkpoint's prefix.
+    source: pathlib.Path | None = None
 
 
 @dataclass
@@ -98,7 +99,7 @@ def warm(source: pathlib.Path | None) -> None:
     if source is None:
         return
     buffer = bytearray(MIB)
-    for path in [source] if source.is_file() else source.parent.glob(f"{source.name}.*"):
+    for path in files(source) if source.exists() else source.parent.glob(f"{source.name}.*"):
         with open(path, "rb", buffering=0) as file:
             while file.readinto(buffer):
                 pass
@@ -131,7 +132,7 @@ def in_rounds(programs: list[Program], rounds: int, rehearsed: bool = True, outp
             warm(program.source)
             cost = measured(program)
             log(f"  {f'round {number}' if number else 'check  '}: {program.name}: {cost.wall:.3f} s")
-            written = sum(path.stat().st_size for path in outputs(program.output))
+            written = sum(path.stat().st_size for output in outputs(program.output) for path in files(output))
             touched[place] = written + program.reads + int(cost.rss * MIB)
             if number > 0:
                 costs[place].append(cost)
@@ -164,7 +165,7 @@ def checked(program: Program, right: dict[str, str]) -> None:
 
 def digest(output: pathlib.Path) -> str:
     total = hashlib.sha256()
-    for path in outputs(output):
+    for path in (path for made in outputs(output) for path in files(made)):
         total.update(f"{path.name} {path.stat().st_size}\n".encode())
         with open(path, "rb") as file:
             while chunk := file.read(1 << 20):
@@ -180,9 +181,14 @@ def outputs(output: pathlib.Path) -> list[pathlib.Path]:
     return found
 
 
+def files(path: pathlib.Path) -> list[pathlib.Path]:
+    """The file, or all files of a directory."""
+    return [path] if path.is_file() else sorted(inner for inner in path.rglob("*") if inner.is_file())
+
+
 def remove(output: pathlib.Path) -> None:
     for path in outputs(output):
-        path.unlink()
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def many(name: str, command: list[str], times: int, scratch: pathlib.Path, bound: Bound) -> dict:
@@ -229,7 +235,7 @@ def machine(ckpt: str, scratch: pathlib.Path) -> dict:
     if load > 0.5:
         log(f"something else runs here (load {load:.1f}): ratios will be off")
     versions = {}
-    for package in ("tensorflow", "tensorflow-cpu", "safetensors", "numpy", "onnxruntime"):
+    for package in ("tensorflow", "tensorflow-cpu", "torch", "safetensors", "numpy", "onnx", "onnxruntime"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package.removesuffix("-cpu")] = importlib.metadata.version(package)
     first = lambda command: subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]  # noqa: E731

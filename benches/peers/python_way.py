@@ -53,7 +53,42 @@ def compare(prefix: str, path: str) -> None:
     assert all(found[name].tobytes() == reader.get_tensor(name).tobytes() for name in names)
 
 
-JOBS = {job.__name__: job for job in (tf2_to_safetensors, safetensors_to_tf2, transpose, f16, compare)}
+def pt_to_safetensors(path: str, out: str) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    save_file(torch.load(path, weights_only=True), out)
+
+
+def safetensors_to_pt(path: str, out: str) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    torch.save(load_file(path), out)
+
+
+def onnx_to_safetensors(path: str, out: str) -> None:
+    import onnx
+    import safetensors.numpy
+
+    model = onnx.load(path)
+    safetensors.numpy.save_file({tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}, out)
+
+
+def compare_pt(path: str, out: str) -> None:
+    """Not a job: whether PyTorch reads in a file what safetensors reads in the other, whatever way it loads the file."""
+    import torch
+    from safetensors.torch import load_file
+
+    expected = load_file(path)
+    for mmap in (True, False):
+        found = torch.load(out, weights_only=True, mmap=mmap)
+        assert found.keys() == expected.keys() and found
+        assert all(found[name].view(torch.int32).equal(expected[name].view(torch.int32)) for name in found)
+
+
+JOBS = {job.__name__: job for job in (tf2_to_safetensors, safetensors_to_tf2, transpose, f16, compare, pt_to_safetensors,
+                                      safetensors_to_pt, onnx_to_safetensors, compare_pt)}
 
 if __name__ == "__main__":
     JOBS[sys.argv[1]](*sys.argv[2:])

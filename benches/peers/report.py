@@ -192,7 +192,10 @@ def judged(row: dict, base: dict | None, by_name: dict) -> list[str]:
     return [", ".join(said), ", ".join(verdicts[each] for each in dict.fromkeys(met)) if said else ""]
 
 
-KEYS = ("tf2", "safetensors", "networks", "transposed", "casts", "cold")  # the tables of large conversions
+# The tables of large conversions, those with Python beside them, and those of many small tensors.
+KEYS = ("tf2", "safetensors", "torch", "distributed-2", "distributed-8", "onnx", "networks", "transposed", "casts", "cold")
+BESIDE = ("python", "torch-python", "onnx")
+SMALL, SMALL_BESIDE = ("small", "small-torch"), ("small-python", "small-torch-python")
 
 
 def headline(results: dict) -> str:
@@ -201,21 +204,20 @@ def headline(results: dict) -> str:
         return ""
     jobs = results["jobs"]
     tables = {each["id"]: each for each in jobs["tables"]}
-    warm = [key for key in (*KEYS, "python") if key != "cold" and key in tables]
+    warm = [key for key in dict.fromkeys((*KEYS, *BESIDE)) if key != "cold" and key in tables]
     rows = [(row, ratios(row, tables[key]["rows"][0])) for key in warm for row in tables[key]["rows"][1:]
             if row.get("threads") == 2]
     middles, rounds = [statistics.median(found) for _, found in rows], [one for _, found in rows for one in found]
     peak = max(max(row["rss"]) for row, _ in rows)
-    python = [slower(row, {each["name"]: each for each in tables["python"]["rows"]})
-              for row in tables.get("python", {"rows": []})["rows"] if "beside" in row]
+    python = [slower(row, by_name) for _, by_name in beside(tables, BESIDE) for row in by_name.values() if "beside" in row]
     here = jobs["machine"]
     counts = " or ".join(map(str, sorted({tables[key]["rounds"] for key in warm})))
-    beside = (f" Python programs for {len(python)} of these conversions take {min(python):.1f} to {max(python):.0f} times as long as `ckpt`."
-              if python else "")
+    slowness = (f" Python programs for {len(python)} of these conversions take {min(python):.1f} to {max(python):.0f} times as "
+                "long as `ckpt`." if python else "")
     line = (f"Converting {size(jobs['gib'] * GIB)} takes {min(middles):.2f} to {max(middles):.2f} times as long as `cp`, with 2 "
             f"threads and at most {peak:.0f} MiB of memory: the medians of {counts} rounds for each of "
             f"{len({row['job'] for row, _ in rows})} conversions on {here['processor']} with {here['processors']} processors. "
-            f"Single rounds take {min(rounds):.2f} to {max(rounds):.1f} times as long.{beside}")
+            f"Single rounds take {min(rounds):.2f} to {max(rounds):.1f} times as long.{slowness}")
     return textwrap.fill(line, 125, break_on_hyphens=False)
 
 
@@ -227,9 +229,9 @@ def summary(results: dict) -> str:
     tables = {each["id"]: each for each in jobs["tables"]}
     threaded: dict[str, dict[int, str]] = {}
     peaks: dict[str, float] = {}
-    for key in KEYS:
-        base = tables[key]["rows"][0]
-        for row in tables[key]["rows"][1:]:
+    for measured in (tables[key] for key in KEYS if key in tables):
+        base, *own = measured["rows"]
+        for row in (row for row in own if "job" in row):
             threaded.setdefault(row["job"], {})[row["threads"]] = f"{statistics.median(ratios(row, base)):.2f}"
             peaks[row["job"]] = max(peaks.get(row["job"], 0), *row["rss"])
     rounds = tables["tf2"]["rounds"]
@@ -242,16 +244,28 @@ def summary(results: dict) -> str:
         "same bytes in the same round (cold: `cp` and `sync`).",
         lines(header, rows),
     ]
-    if "python" in tables:
+    if any(beside(tables, BESIDE)):
         parts.append(beside_python(tables))
     return "\n\n".join([*parts, instants(tables)])
 
 
+def beside(tables: dict[str, dict], keys: tuple[str, ...]) -> list[tuple[dict, dict[str, dict]]]:
+    """The tables with these keys that have Python beside them, and the rows of each by name."""
+    found = (tables[key] for key in keys if key in tables)
+    with_python = (each for each in found if any("beside" in row for row in each["rows"]))
+    return [(each, {row["name"]: row for row in each["rows"]}) for each in with_python]
+
+
+def small_tensors(measured: dict) -> str:
+    """Of a table of many small tensors: how many, after a comma."""
+    found = re.search(r"[\d,]+ tensors of 1 KiB", measured["title"])
+    return f", {found[0]}" if found else ""
+
+
 def beside_python(tables: dict[str, dict]) -> str:
     rows = []
-    for key in ("python", "small-python"):
-        by_name = {row["name"]: row for row in tables[key]["rows"]}
-        what = "" if key == "python" else f", {tables[key]['title'].removesuffix(', beside Python')}"
+    for measured, by_name in beside(tables, (*BESIDE, *SMALL_BESIDE)):
+        what = small_tensors(measured)
         for row in by_name.values():
             if "beside" in row:
                 own = by_name[row["beside"]]
@@ -262,8 +276,8 @@ def beside_python(tables: dict[str, dict]) -> str:
 
 
 def instants(tables: dict[str, dict]) -> str:
-    quick = [row for row in tables["small"]["rows"] if row.get("threads") == 2]
-    said = [f"{row['job']}, {tables['small']['title']}: {time(median(row, 'wall'))}" for row in quick]
+    said = [f"{row['job']}{small_tensors(tables[key])}: {time(median(row, 'wall'))}"
+            for key in SMALL if key in tables for row in tables[key]["rows"] if row.get("threads") == 2]
     said += [f"`{row['name'].split(' of ')[0]}`{''.join(row['name'].partition(' of ')[1:])}: {time(median(row, 'wall'))}"
              for row in tables["instant"]["rows"] if row["name"].startswith("ckpt")]
     return "; ".join(said) + "."
