@@ -1,6 +1,8 @@
 """PyTorch checkpoints, built opcode by opcode and byte by byte, and broken ones."""
 
+import io
 import struct
+import tarfile
 import zlib
 
 from common import Tensor, accept, f32, reject
@@ -80,6 +82,31 @@ def legacy(value: bytes, storages: dict[str, tuple[str, bytes]], little=True, ke
     return out
 
 
+def tar(value: bytes, storages: dict[int, tuple[str, bytes]], parts=(), tensors=()) -> bytes:
+    """As torch.save wrote it before 0.4. `parts`: key, storage, offset, elements; `tensors`: key, storage, shape, strides, offset."""
+    data = pickle(integer(len(storages)))
+    for key, (dtype, numbers) in storages.items():
+        class_ = b"ctorch\n" + STORAGES[dtype] + b"Storage\n"
+        data += pickle(tuple_(integer(key), text("cpu"), class_)) + struct.pack("<q", len(numbers) // BYTES[dtype]) + numbers
+    data += pickle(b"](" + b"".join(integers(part) for part in parts) + b"e")
+    views = pickle(integer(len(tensors)))
+    for key, storage, shape, strides, offset in tensors:
+        views += pickle(tuple_(integer(key), integer(storage), b"ctorch\nFloatTensor\n"))
+        views += struct.pack(f"<2i{2 * len(shape) + 1}q", len(shape), 0, *shape, *strides, offset)
+    system = pickle(dict_(protocol_version=integer(1000), little_endian=b"\x88"))
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, member in {"sys_info": system, "pickle": pickle(value), "tensors": views, "storages": data}.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(member)
+            archive.addfile(header, io.BytesIO(member))
+    return out.getvalue()
+
+
+def tar_key(key: int) -> bytes:
+    return integer(key) + b"Q"
+
+
 MATRIX = f32(0, 1, 2, 3, 4, 5)
 W = Tensor("w", "f32", [2, 3], MATRIX)
 ONE = tensor("0", "f32", 6, [2, 3], [3, 1])
@@ -127,6 +154,12 @@ def accepted():
     yield pt("legacy", "the format before the zip archive", legacy(dict_(w=old), {"7": ("f32", MATRIX)}), [W])
     swapped = legacy(dict_(w=old), {"7": ("f32", big)}, little=False)
     yield pt("legacy_big_endian", "the same of a big-endian machine", swapped, [W])
+    views = [(10, 1, [2, 3], [3, 1], 0), (11, 2, [2], [1], 1), (12, 1, [3, 2], [1, 3], 0)]
+    oldest = dict_(w=tar_key(10), tail=tar_key(11), turned=tar_key(12), again=tar_key(10))
+    listed = [W, Tensor("tail", "f32", [2], f32(4, 5)), Tensor("turned", "f32", [3, 2], f32(0, 3, 1, 4, 2, 5))]
+    listed.append(Tensor("again", "f32", [2, 3], MATRIX))
+    made = tar(oldest, {1: ("f32", MATRIX)}, [(2, 1, 3, 3)], views)
+    yield pt("tar", "the tar archive before the old format: views, a part of a storage, a tie", made, listed)
     parameter = call("torch._utils", "_rebuild_parameter", ONE, b"\x88", ORDERED)
     linear = b"ctorch.nn.modules.linear\nLinear\n)\x81" + dict_(
         training=b"\x88", _parameters=dict_(w=parameter, bias=b"N"), _buffers=ORDERED, _modules=ORDERED,
@@ -179,6 +212,14 @@ def rejected():
     yield pt("legacy_cut", "the old format, cut", good[:-1])
     yield pt("legacy_longer", "the old format, with bytes after its end", good + b"\0")
     yield pt("legacy_unknown_key", "a storage that nothing refers to", legacy(dict_(w=old), {"7": ("f32", MATRIX)}, keys=["8"]))
+    views = [(10, 1, [2, 3], [3, 1], 0)]
+    oldest = tar(dict_(w=tar_key(10)), {1: ("f32", MATRIX)}, [], views)
+    yield pt("tar_cut", "a tar archive, cut within a storage", oldest[: oldest.rindex(MATRIX) + 4])
+    yield pt("tar_header", "a tar archive, with a changed header", oldest.replace(b"tensors\0", b"tensorz\0"))
+    yield pt("tar_unknown_key", "a tensor that the tar archive lacks", tar(dict_(w=tar_key(11)), {1: ("f32", MATRIX)}, [], views))
+    yield pt("tar_missing_storage", "a storage that the tar archive lacks", tar(dict_(w=tar_key(10)), {}, [], views))
+    beyond = [(10, 1, [2, 3], [3, 2], 0)]
+    yield pt("tar_reaches_beyond", "a tensor beyond its storage", tar(dict_(w=tar_key(10)), {1: ("f32", MATRIX)}, [], beyond))
     index = b'{"weight_map": {"w": "a.bin", "v": "a.bin"}}'
     files = {"pytorch_model.bin.index.json": index, "a.bin": one()}
     yield reject("set_lacks", "a tensor that its file lacks", files, "pytorch_model.bin.index.json")

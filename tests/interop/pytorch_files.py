@@ -144,6 +144,15 @@ def a_set_has_the_names_that_transformers_looks_for(folder):
 
 
 @check()
+def a_tar_archive_has_the_tensors_that_pytorch_finds_in_it(folder):
+    source = pathlib.Path(__file__).parents[2] / "corpus" / "torch" / "accept" / "tar.pt"
+    expected = torch.load(source, weights_only=False)
+    assert len(expected) == 4
+    convert(source, folder / "out.pt")
+    assert_same(opened(folder / "out.pt"), expected)
+
+
+@check()
 def a_distributed_checkpoint_becomes_one_file(folder):
     expected = {"model": network().state_dict(), "epoch": 3}
     dcp.save(expected, checkpoint_id=folder / "dcp", no_dist=True)

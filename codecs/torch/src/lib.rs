@@ -4,8 +4,8 @@
 //! of values, and calls, imports and opens nothing, whatever the pickle names. Calls that PyTorch writes for tensors are
 //! recognized; other calls are values with a name, and are reported.
 //!
-//! **Files**: the zip archive of PyTorch 1.6 and later, TorchScript archives, and the format before the zip archive.
-//! Every CRC-32 of an archive is verified, which PyTorch does not.
+//! **Files**: the zip archive of PyTorch 1.6 and later, TorchScript archives, the format before the zip archive, and the
+//! tar archive before 0.4. Every CRC-32 of an archive is verified, which PyTorch does not.
 //!
 //! **Directories** of `torch.distributed.checkpoint`: the chunks that the ranks stored are put together as regions; values
 //! that are no tensors are metadata. A directory without `.metadata`, or without some rank's file, is an error that names

@@ -1,7 +1,7 @@
 //! The format before the zip archive: five pickles, then the storages' bytes.
 
 use super::{LEGACY_MAGIC, Record, Saved, StorageId, check_ids};
-use crate::pickle::{Feed, Id, Tree, Value, parse};
+use crate::pickle::{Feed, Id, Names, Tree, Value, parse};
 use ckpt_api::{Endian, Error, File, Limit, Limits, Result};
 use std::collections::HashMap;
 
@@ -22,7 +22,8 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     let keys = next("storage keys")?;
     check_ids(&tree)?;
     let records = records(file, &tree, &keys, limits)?;
-    Ok(Saved { tree, records, endian, is_script: false, folder: None })
+    let names = Names::of(&tree);
+    Ok(Saved { tree, names, records, endian, is_script: false, folder: None })
 }
 
 fn check_version(tree: &Tree) -> Result<()> {

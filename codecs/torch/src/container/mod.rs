@@ -1,10 +1,11 @@
 //! The files that `torch.save` writes: where the pickle lies, and where the bytes of each storage.
 
 mod legacy;
+mod tar;
 mod zip;
 
 use crate::format::StorageClass;
-use crate::pickle::{Id, Tree, Value};
+use crate::pickle::{Id, Names, Tree, Value};
 use ckpt_api::{Compression, Endian, Error, File, Limits, Result};
 use std::collections::HashMap;
 
@@ -15,6 +16,8 @@ pub(crate) const LEGACY_MAGIC: &[u8; 15] = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf
 #[derive(Debug)]
 pub(crate) struct Saved {
     pub(crate) tree: Tree,
+    /// What the pickle names.
+    pub(crate) names: Names,
     pub(crate) records: HashMap<String, Record>,
     pub(crate) endian: Endian,
     /// Whether it is a TorchScript archive, which also holds code.
@@ -40,6 +43,7 @@ pub(crate) struct Record {
 pub(crate) enum Kind {
     Zip,
     Legacy,
+    Tar,
 }
 
 /// Recognizes the kind by the first bytes.
@@ -49,15 +53,17 @@ pub(crate) fn kind(file: &File) -> Result<Option<Kind>> {
     Ok(match head.as_slice() {
         bytes if bytes == LEGACY_MAGIC => Some(Kind::Legacy),
         bytes if bytes.starts_with(&ckpt_api::zip::record::LOCAL) => Some(Kind::Zip),
+        _ if tar::is_checkpoint(file)? => Some(Kind::Tar),
         _ => None,
     })
 }
 
-/// Opens a file of either kind.
+/// Opens a file of any kind.
 pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     match kind(file)? {
         Some(Kind::Zip) => zip::open(file, limits),
         Some(Kind::Legacy) => legacy::open(file, limits),
+        Some(Kind::Tar) => tar::open(file, limits),
         None => Err(not_saved(file)?),
     }
 }
@@ -65,13 +71,7 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
 pub(crate) use zip::{Sign, sign};
 
 fn not_saved(file: &File) -> Result<Error> {
-    const TAR_MAGIC: u64 = 257;
-    let head = file.bytes(0, file.len().min(2))?;
-    let is_tar = file.len() > TAR_MAGIC + 5 && file.bytes(TAR_MAGIC, 5)? == b"ustar";
-    if is_tar {
-        return Ok(Error::unsupported("the file is a tar archive, as PyTorch wrote before version 0.4")
-            .help("load it with PyTorch, and save it again with torch.save"));
-    }
+    let head = file.bytes(0, file.len().min(1))?;
     if head.first() == Some(&0x80) {
         return Ok(Error::unsupported("the file is a pickle that torch.save did not write")
             .found("a pickle without PyTorch's magic number")
@@ -79,7 +79,7 @@ fn not_saved(file: &File) -> Result<Error> {
     }
     Ok(Error::corrupt("the file is not a PyTorch checkpoint")
         .offset(0)
-        .expected("a zip archive, or a pickle that begins with PyTorch's magic number"))
+        .expected("a zip archive, a pickle that begins with PyTorch's magic number, or a tar archive of storages and tensors"))
 }
 
 /// What a persistent id states of a storage.

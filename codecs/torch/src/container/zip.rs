@@ -1,7 +1,7 @@
 //! The zip archive that `torch.save` writes since PyTorch 1.6, and TorchScript archives.
 
 use super::{Record, Saved, check_ids};
-use crate::pickle::{Feed, parse};
+use crate::pickle::{Feed, Names, parse};
 use ckpt_api::zip::{self, Entry, Member};
 use ckpt_api::{Cursor, Endian, Error, File, Limits, Result};
 use std::collections::HashMap;
@@ -69,7 +69,14 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     }
     check_ids(&tree).map_err(|error| error.field(PICKLE))?;
     let is_script = archive.find("constants.pkl").is_some();
-    Ok(Saved { tree, records: archive.records(), endian, is_script, folder: Some(archive.folder.to_owned()) })
+    Ok(Saved {
+        names: Names::of(&tree),
+        tree,
+        records: archive.records(),
+        endian,
+        is_script,
+        folder: Some(archive.folder.to_owned()),
+    })
 }
 
 /// The members of an archive below its one folder.

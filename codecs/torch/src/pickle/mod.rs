@@ -22,4 +22,4 @@ mod tree;
 pub(crate) use feed::Feed;
 pub(crate) use machine::parse;
 pub(crate) use names::{Names, Use, shown};
-pub(crate) use tree::{Id, Object, Tree, Value};
+pub(crate) use tree::{Builder, Decoded, Id, Object, Tree, Value};

@@ -94,7 +94,7 @@ pub(crate) fn quoted(line: &[u8]) -> Option<Decoded> {
                 out.push((number(digits, 8)? & 0xff) as u8);
                 rest = rest.get(len - 1..)?;
             }
-            // Python keeps the backslash of anything else.
+            // Python keeps the backslash before every other character.
             other => out.extend([b'\\', *other]),
         }
     }

@@ -112,7 +112,7 @@ impl List {
 }
 
 /// What is stored for an id: 16 bytes.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Node {
     Int(i64),
     Float(f64),
@@ -161,6 +161,11 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// The tree with room for more values: see [`Builder::into_tree`].
+    pub(crate) fn into_builder(self) -> Builder {
+        Builder(self)
+    }
+
     /// The value of the whole pickle.
     pub(crate) fn root(&self) -> Id {
         self.root
@@ -349,6 +354,20 @@ impl Builder {
     pub(crate) fn finish(mut self, pickle: Vec<u8>, root: Id, end: u64) -> Tree {
         (self.0.pickle, self.0.root, self.0.end) = (pickle, root, end);
         self.0
+    }
+
+    /// The tree of the same pickle, with the values that were added.
+    pub(crate) fn into_tree(self) -> Tree {
+        self.0
+    }
+
+    /// Puts the value of `to` in the place of `id`, which everything that refers to `id` then means.
+    pub(crate) fn replace(&mut self, id: Id, to: Id) {
+        let value = self.0.nodes.get(to.0).filter(|_| to.inline().is_none()).copied();
+        if let Some((place, value)) = self.0.nodes.get_mut(id.0).filter(|_| id.inline().is_none()).zip(value)
+        {
+            *place = value;
+        }
     }
 
     /// Checks the memory of the tree and of `other` bytes after so many bytes of the pickle.

@@ -6,7 +6,7 @@ use super::walk::{Found, branch, walk};
 use super::{notes, roles};
 use crate::container::{self, Record, Saved};
 use crate::format::ID;
-use crate::pickle::{Id, Names};
+use crate::pickle::Id;
 use crate::write;
 use ckpt_api::zip::Member;
 use ckpt_api::{
@@ -23,8 +23,7 @@ const MOST_SCALES: u64 = 1 << 16;
 /// Reads one file. `root` is the path of the part to read.
 pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &Limits) -> Result<Contents> {
     let saved = container::open(file, limits)?;
-    let names = Names::of(&saved.tree);
-    if let Some(danger) = names.danger() {
+    if let Some(danger) = saved.names.danger() {
         rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())?;
     }
     let start = root.map_or(Ok(saved.tree.root()), |root| branch(&saved.tree, root))?;
@@ -54,7 +53,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
     reader.check_partly_read()?;
     let Reader { mut contents, meta, .. } = reader;
     roles::assign(&saved.tree, &found.optimizers, &mut contents.checkpoint.tensors);
-    contents.notes = notes::of(&saved, &names, &found, &meta, root);
+    contents.notes = notes::of(&saved, &found, &meta, root);
     contents.missing_graph = missing_graph(&saved, &found);
     contents.checkpoint.metadata = found.metadata;
     if root.is_none() {

@@ -54,6 +54,7 @@ fn probe_file(input: &Input) -> Result<Match> {
     let is_pickle = file.len() >= 2 && matches!(file.bytes(0, 2)?[..], [0x80, 0..=5]);
     Ok(match container::kind(&file)? {
         Some(Kind::Legacy) => Match::Certain("begins with the magic number of torch.save".to_owned()),
+        Some(Kind::Tar) => Match::Certain("a tar archive of storages and tensors".to_owned()),
         Some(Kind::Zip) => match container::sign(&file, input.limits())? {
             Sign::Checkpoint => Match::Certain("a zip archive with a data.pkl in its folder".to_owned()),
             Sign::Damaged if is_named => {

@@ -9,15 +9,9 @@ use ckpt_api::{count, first_few};
 const SHOWN: usize = 12;
 
 /// The notes on one file; `meta` has the names of tensors without data.
-pub(crate) fn of(
-    saved: &Saved,
-    names: &Names,
-    found: &Found,
-    meta: &[String],
-    root: Option<&str>,
-) -> Vec<String> {
+pub(crate) fn of(saved: &Saved, found: &Found, meta: &[String], root: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.extend(scanned(names));
+    notes.extend(scanned(&saved.names));
     if saved.is_script {
         notes.push("it is a TorchScript archive: its tensors are read, and its code is left out".to_owned());
     }

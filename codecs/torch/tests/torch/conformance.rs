@@ -42,6 +42,13 @@ fn the_codec_keeps_the_contract() {
             .ignoring("views.pt", .., header),
         one("the old format", "legacy.pt").ignoring("legacy.pt", .., "names of other classes mean the same"),
         one("a big-endian machine", "legacy_big_endian.pt").ignoring("legacy_big_endian.pt", .., "as above"),
+        sample("the tar archive", "tar.pt")
+            .floats("w", &[2, 3], &MATRIX)
+            .floats("tail", &[2], &[4.0, 5.0])
+            .floats("turned", &[3, 2], &[0.0, 3.0, 1.0, 4.0, 2.0, 5.0])
+            .floats("again", &[2, 3], &MATRIX)
+            .sharing("views share their storage")
+            .ignoring("tar.pt", .., "owners, times and paddings of an archive mean nothing"),
         sample("nested values", "nested.pt")
             .floats("model.w", &[2, 3], &MATRIX)
             .floats("list.0", &[1], &[9.0])
