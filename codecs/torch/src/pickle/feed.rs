@@ -79,7 +79,7 @@ impl<'a> Feed<'a> {
             seen = self.bytes.len();
             self.fill(seen as u64 + 1)?;
             if self.bytes.len() == seen {
-                return Err(self.short(1));
+                return Err(self.short(1).expected("a line and its end"));
             }
         }
     }
