@@ -33,5 +33,6 @@ pub(crate) use route::{Addend, Route, TargetLayout, Transfer, canonical, compile
 pub(crate) use rows::{Rows, rows};
 pub(crate) use runs::Runs;
 pub(crate) use sizes::changes_form;
+pub(crate) use split_axes::{split_range, strides};
 pub use steps::{Access, Step};
 pub(crate) use tiles::Tiles;

@@ -67,7 +67,7 @@ pub(super) fn split_axes<'r>(
 struct Cuts(Vec<Vec<u64>>);
 
 /// Distances between neighbors of an axis's parts, the slowest first.
-fn strides(tile: &[u64]) -> Vec<u64> {
+pub(crate) fn strides(tile: &[u64]) -> Vec<u64> {
     let mut strides = vec![1u64];
     for len in tile.iter().rev() {
         strides.push(strides.last().map_or(1, |stride| stride.saturating_mul(*len)));
@@ -190,7 +190,7 @@ fn tile_sizes(cuts: &[u64]) -> String {
 }
 
 /// A range of an axis as ranges of its parts, the slowest first; `None` where it is none.
-fn split_range(start: u64, len: u64, cuts: &[u64]) -> Option<Vec<(u64, u64)>> {
+pub(crate) fn split_range(start: u64, len: u64, cuts: &[u64]) -> Option<Vec<(u64, u64)>> {
     let (mut start, mut len) = (start, len);
     let mut parts = Vec::with_capacity(cuts.len());
     for pair in cuts.windows(2).rev() {

@@ -4,12 +4,12 @@ use super::decide::{Decider, Fate, Match};
 use super::definition::{Mapping, Origin};
 use super::inverse::table;
 use super::problems;
-use super::relation::Link;
+use super::relation::{Link, Relation};
 use super::rule::{Rule, Separators, Values};
 use crate::recipe::Target;
 use crate::words::printable;
-use ckpt_api::{Error, Limit, Limits, Result, Role, Tensor};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use ckpt_api::{Error, Limit, Limits, Result, Role, Shape, Tensor};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The result of a mapping for actual names.
 #[derive(Debug)]
@@ -33,10 +33,11 @@ impl Mapping {
     /// sources. Does not check that steps fit the shapes of tensors.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mapping`] naming the sources, the rules and the nearest names; [`ckpt_api::Kind::Limit`] for
-    /// too many names or one that is too long.
+    /// [`ckpt_api::Kind::Mapping`] naming the sources, the rules and the nearest names, and for a rule that unstacks,
+    /// which needs the lengths that [`Mapping::apply_to`] knows; [`ckpt_api::Kind::Limit`] for too many names or one
+    /// that is too long.
     pub fn apply(&self, names: &[&str], limits: &Limits) -> Result<Applied> {
-        apply(self, names, limits).map_err(|error| self.located(error))
+        apply(self, names, &|_, _| None, limits).map_err(|error| self.located(error))
     }
 
     /// As [`Mapping::apply`], to the names of tensors; drops the tensors whose roles the mapping ignores, and second
@@ -54,7 +55,11 @@ impl Mapping {
         };
         let names: Vec<&str> =
             tensors.iter().filter(|tensor| !is_ignored(tensor)).map(|tensor| tensor.name.as_str()).collect();
-        let mut applied = self.apply(&names, limits)?;
+        let shapes: HashMap<&str, &Shape> =
+            tensors.iter().map(|tensor| (tensor.name.as_str(), &tensor.shape)).collect();
+        let lens =
+            |name: &str, axis: usize| shapes.get(name).map(|shape| shape.get(axis).copied().unwrap_or(0));
+        let mut applied = apply(self, &names, &lens, limits).map_err(|error| self.located(error))?;
         applied.dropped.extend(tensors.iter().filter(is_ignored).map(|tensor| tensor.name.clone()));
         applied.dropped.sort();
         Ok(applied)
@@ -91,8 +96,11 @@ impl Applied {
     }
 }
 
-fn apply(mapping: &Mapping, names: &[&str], limits: &Limits) -> Result<Applied> {
-    let Resolved { links, dropped, unused } = resolve(mapping, names, limits)?;
+/// Returns the length of an axis of a source; 0 if the source lacks the axis, `None` if only its name is known.
+type Lens<'a> = dyn Fn(&str, usize) -> Option<u64> + 'a;
+
+fn apply(mapping: &Mapping, names: &[&str], lens: &Lens<'_>, limits: &Limits) -> Result<Applied> {
+    let Resolved { links, dropped, unused } = resolve(mapping, names, lens, limits)?;
     let inverse = proven_inverse(mapping, &links, limits);
     let mut targets: Vec<Target> = links.iter().flat_map(Link::recipes).collect();
     targets.sort_by(|a, b| a.name.cmp(&b.name));
@@ -109,21 +117,33 @@ struct Resolved {
 /// The sources found so far, by rule and values: one for each pattern of the rule.
 type Groups<'n> = BTreeMap<(usize, Values), Vec<Option<&'n str>>>;
 
-fn resolve(mapping: &Mapping, names: &[&str], limits: &Limits) -> Result<Resolved> {
+/// The sources of stacks found so far, by rule and the values of all captures but the index; then by the index.
+type Stacks<'n> = BTreeMap<(usize, Values), BTreeMap<u64, Vec<Option<&'n str>>>>;
+
+fn resolve(mapping: &Mapping, names: &[&str], lens: &Lens<'_>, limits: &Limits) -> Result<Resolved> {
     let sources = distinct(names, limits)?;
     problems::check_lookups(mapping, &sources)?;
     let mut decider = Decider::new(mapping);
-    let mut links = Links { mapping, limits, targets: BTreeMap::new(), links: Vec::new() };
-    let mut groups = Groups::new();
+    let mut links = Links { mapping, limits, lens, targets: BTreeMap::new(), links: Vec::new() };
+    let (mut groups, mut stacks) = (Groups::new(), Stacks::new());
     let (mut dropped, mut unmapped) = (Vec::new(), Vec::new());
     for &source in &sources {
         match decider.decide(source).map_err(|error| error.tensor(printable(source)))? {
             Fate::Dropped(_) => dropped.push(source.to_owned()),
             Fate::Unmapped => unmapped.push(source),
             Fate::Renamed(target, origin) => links.add(Link::rename(source, &target), origin)?,
-            Fate::Matched(Match { rule, form, values }) => {
-                let forms = mapping.rules.get(rule).map_or(1, |rule| rule.from.len());
-                let group = groups.entry((rule, values)).or_insert_with(|| vec![None; forms]);
+            Fate::Matched(Match { rule, form, mut values }) => {
+                let found = mapping.rules.get(rule);
+                let forms = vec![None; found.map_or(1, |rule| rule.from.len())];
+                let group = match found.map(|rule| &rule.relation) {
+                    Some(Relation::Stack(stack)) => {
+                        let index = values.remove(&stack.index).unwrap_or_default();
+                        let index =
+                            index.parse().map_err(|_| problems::large_index(mapping, rule, source))?;
+                        stacks.entry((rule, values)).or_default().entry(index).or_insert(forms)
+                    }
+                    _ => groups.entry((rule, values)).or_insert(forms),
+                };
                 group.get_mut(form).map(|slot| slot.replace(source));
             }
         }
@@ -135,6 +155,10 @@ fn resolve(mapping: &Mapping, names: &[&str], limits: &Limits) -> Result<Resolve
         let Some(rule) = mapping.rules.get(index) else { continue };
         links.complete(rule, index, &values, &group)?;
     }
+    for ((index, values), elements) in stacks {
+        let Some(rule) = mapping.rules.get(index) else { continue };
+        links.complete_stack(rule, index, &values, &elements)?;
+    }
     links.links.sort_by(|a, b| a.targets.cmp(&b.targets));
     Ok(Resolved { links: links.links, dropped, unused: decider.unused(&sources) })
 }
@@ -143,6 +167,7 @@ fn resolve(mapping: &Mapping, names: &[&str], limits: &Limits) -> Result<Resolve
 struct Links<'m> {
     mapping: &'m Mapping,
     limits: &'m Limits,
+    lens: &'m Lens<'m>,
     /// The first source of each target, and the entry that maps it.
     targets: BTreeMap<String, (String, Origin)>,
     links: Vec<Link>,
@@ -159,6 +184,58 @@ impl Links<'_> {
         if let Some(missing) = group.iter().position(Option::is_none) {
             let missing = rule.source(missing, values, self.limits).map_err(located)?;
             return Err(located(problems::missing_source(&missing, present())));
+        }
+        let targets = self.targets(rule, values, present().next().unwrap_or_default()).map_err(located)?;
+        let link = Link {
+            sources: present().map(str::to_owned).collect(),
+            targets,
+            relation: rule.relation.clone(),
+            steps: rule.steps.clone(),
+        };
+        self.add(link, Origin::Rule(index))
+    }
+
+    /// Returns the targets of a rule whose first source is `source`.
+    fn targets(&self, rule: &Rule, values: &Values, source: &str) -> Result<Vec<String>> {
+        let separators = self.mapping.separators;
+        let Relation::Unstack(stack) = &rule.relation else {
+            return rule.targets(values, separators, self.limits);
+        };
+        match (self.lens)(source, stack.axis) {
+            Some(0) => Err(problems::nothing_to_unstack(stack)),
+            Some(elements) => rule.unstacked(stack, elements, values, separators, self.limits),
+            None => Err(problems::unknown_length(stack)),
+        }
+    }
+
+    /// Adds the link of a rule and the elements of one stack: all from 0 on, and all of their parts.
+    fn complete_stack(
+        &mut self,
+        rule: &Rule,
+        index: usize,
+        values: &Values,
+        elements: &BTreeMap<u64, Vec<Option<&str>>>,
+    ) -> Result<()> {
+        let present = || elements.values().flatten().flatten().copied();
+        let located = |error: Error| {
+            let error = error.field(self.mapping.describe_rule(index));
+            error.tensor(present().next().map(printable).unwrap_or_default())
+        };
+        let name = |element: u64, form: usize| {
+            let mut values = values.clone();
+            values.extend(rule.stack_index().map(|capture| (capture.to_owned(), element.to_string())));
+            rule.source(form, &values, self.limits)
+        };
+        if let Some((gap, _)) = (0u64..).zip(elements.keys()).find(|(expected, found)| expected != *found) {
+            let last = elements.keys().next_back().copied().unwrap_or_default();
+            let missing = name(gap, 0).map_err(located)?;
+            return Err(located(problems::gap(&missing, elements.len(), last)));
+        }
+        for (element, forms) in elements {
+            if let Some(missing) = forms.iter().position(Option::is_none) {
+                let missing = name(*element, missing).map_err(located)?;
+                return Err(located(problems::missing_source(&missing, forms.iter().flatten().copied())));
+            }
         }
         let targets = rule.targets(values, self.mapping.separators, self.limits).map_err(located)?;
         let link = Link {
@@ -202,7 +279,10 @@ fn distinct<'n>(names: &[&'n str], limits: &Limits) -> Result<BTreeSet<&'n str>>
 fn proven_inverse(mapping: &Mapping, links: &[Link], limits: &Limits) -> Result<Mapping> {
     let inverse = mapping.inverse()?;
     let targets: Vec<&str> = links.iter().flat_map(|link| &link.targets).map(String::as_str).collect();
-    let back = resolve(&inverse, &targets, limits).map_err(|error| inverse.located(error))?;
+    // Of a stack, the inverse makes as many tensors as it has elements.
+    let stacks: HashMap<&str, u64> = links.iter().filter_map(Link::elements).collect();
+    let lens = |name: &str, _| stacks.get(name).copied();
+    let back = resolve(&inverse, &targets, &lens, limits).map_err(|error| inverse.located(error))?;
     let mut expected: Vec<Link> = links.iter().map(Link::inverse).collect();
     expected.sort_by(|a, b| a.targets.cmp(&b.targets));
     let found: BTreeMap<&[String], &Link> =

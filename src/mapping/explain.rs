@@ -3,7 +3,7 @@
 use super::decide::{Decider, Fate, Match};
 use super::definition::{Mapping, Origin};
 use super::inverse::invert_rule;
-use super::relation::Link;
+use super::relation::{Link, Relation};
 use super::rule::Values;
 use crate::recipe::Target;
 use crate::words::{printable, quote};
@@ -221,9 +221,14 @@ impl<'m> Decisions<'m> {
 fn link(mapping: &Mapping, index: usize, values: &Values, limits: &Limits) -> Result<Link> {
     let rule = mapping.rules.get(index).ok_or_else(|| Error::mapping("no such rule"))?;
     let sources = (0..rule.from.len()).map(|form| rule.source(form, values, limits));
+    // Of a stack, the element of this name, or the first.
+    let targets = match &rule.relation {
+        Relation::Unstack(stack) => rule.unstacked(stack, 1, values, mapping.separators, limits)?,
+        _ => rule.targets(values, mapping.separators, limits)?,
+    };
     Ok(Link {
         sources: sources.collect::<Result<_>>()?,
-        targets: rule.targets(values, mapping.separators, limits)?,
+        targets,
         relation: rule.relation.clone(),
         steps: rule.steps.clone(),
     })

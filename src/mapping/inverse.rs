@@ -3,9 +3,10 @@
 use super::dead;
 use super::definition::Mapping;
 use super::lookup::Entry;
-use super::relation::{Link, inverse_steps};
+use super::relation::{Link, Relation, inverse_steps};
 use super::rule::{Rule, Separators, check_count, twins};
 use crate::pattern::Pattern;
+use crate::words::printable;
 use ckpt_api::{Error, Limits, Result};
 
 impl Mapping {
@@ -61,6 +62,12 @@ pub(super) fn invert_rule(mapping: &Mapping, index: usize) -> Result<Rule> {
 pub(super) fn table(links: &[Link], separators: Separators) -> Result<Mapping> {
     let (renames, others): (Vec<_>, Vec<_>) = links.iter().partition(|link| link.is_rename());
     check_count("rule", others.len(), &Limits::default())?;
+    let stack = others.iter().find(|link| matches!(link.relation, Relation::Stack(_) | Relation::Unstack(_)));
+    if let Some(stack) = stack {
+        return Err(Error::mapping("a table of names cannot contain the elements of a stack")
+            .tensor(stack.targets.first().map(|name| printable(name)).unwrap_or_default())
+            .help("write the inverse of the mapping's rules instead, or exclude the stack's tensors"));
+    }
     let literals = |names: &[String]| names.iter().map(|name| Pattern::literal(name)).collect();
     let rules = others.iter().map(|link| link.inverse()).map(|link| Rule {
         line: None,

@@ -35,8 +35,8 @@
 //! digits, `{n+1}` and `{n-1}` shift it, `{n-1:int3}` does both. A number that does not fit its padding, or falls below
 //! 0, is an error. The separators in a path become the `target_separator`.
 //!
-//! **Steps** ([`crate::recipe::AxisStep`]): `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, and
-//! for the input axis of a dense layer behind a Flatten `flatten_order 4 4 8` and its inverse, `unflatten_order 4 4 8`.
+//! **Steps** ([`crate::recipe::AxisStep`]): `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`,
+//! `reshape _ -> 32 2 _ on 1`, and for the input axis of a dense layer behind a Flatten `flatten_order 4 4 8` and its inverse, `unflatten_order 4 4 8`.
 //!
 //! **Several tensors.** A rule that takes or makes several tensors has a list of names with the same captures:
 //!
@@ -44,6 +44,10 @@
 //! |---|---|---|---|
 //! | `split = 1` | one | a list | cuts the source along this axis, into equal parts or `sizes = [768, 64, 64]`; then takes the steps on each part |
 //! | `merge = 0` | a list | one | takes the steps on each source; then concatenates along this axis |
+//! | `stack = "n"` | one | one | takes the steps on each source; then puts those of the numbers `{n:int}` from 0 on side by side along a new axis 0, or `stack_axis = 1` |
+//! | `unstack = "n"` | one | one | makes a tensor `{n}` of each index on axis 0, or `stack_axis = 1`; then takes the steps on each |
+//! | `stack = "n"`, `merge = 0` | a list | one | concatenates the sources of each number along axis 0 before it stacks them |
+//! | `unstack = "n"`, `split = 0` | one | a list | splits each element along axis 0 before it takes the steps |
 //! | `tie = true` | one | a list | gives the same tensor each name |
 //! | `tie = true` | a list | one | takes the first of tensors that must be equal |
 //!
@@ -52,7 +56,7 @@
 //!
 //! **Inverse** ([`Mapping::inverse`]). A rule whose captures all appear once in each name of `to` can be read
 //! backwards: separators change places, padding and shifts are undone, steps are undone from last to first, a split
-//! becomes a merge, a merge a split, and a tie is read from its other side. [`Mapping::apply`] then proves on the
+//! becomes a merge, a merge a split, a stack is unstacked, and a tie is read from its other side. [`Mapping::apply`] then proves on the
 //! actual names that the inverse returns the sources. A rule with `inverse = false` has no inverse. Names that `ignore`
 //! drops do not come back.
 

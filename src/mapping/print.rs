@@ -1,9 +1,10 @@
 //! Writes a mapping as a TOML file.
 
 use super::definition::Mapping;
-use super::relation::Relation;
+use super::relation::{Relation, Stack};
 use super::rule::{Rule, Separators};
 use crate::pattern::{Pattern, SEPARATOR};
+use crate::recipe::Parts;
 use crate::words::is_control;
 
 impl Mapping {
@@ -66,11 +67,10 @@ fn rule_text(rule: &Rule) -> String {
         Relation::Tie => text += "tie = true\n",
         Relation::Split { axis, sizes } | Relation::Merge { axis, sizes } => {
             let key = if matches!(rule.relation, Relation::Split { .. }) { "split" } else { "merge" };
-            text += &format!("{key} = {axis}\n");
-            if let Some(sizes) = sizes {
-                text += &format!("sizes = {sizes:?}\n");
-            }
+            text += &parts_text(key, *axis, sizes.as_deref());
         }
+        Relation::Stack(stack) => text += &stack_text(["stack", "merge"], stack),
+        Relation::Unstack(stack) => text += &stack_text(["unstack", "split"], stack),
     }
     match &rule.role {
         Some(role) => text += &format!("role = {}\n", string(role)),
@@ -79,6 +79,22 @@ fn rule_text(rule: &Rule) -> String {
     }
     if !rule.invertible {
         text += "inverse = false\n";
+    }
+    text
+}
+
+fn parts_text(key: &str, axis: usize, sizes: Option<&[u64]>) -> String {
+    let sizes = sizes.map(|sizes| format!("sizes = {sizes:?}\n"));
+    format!("{key} = {axis}\n{}", sizes.unwrap_or_default())
+}
+
+fn stack_text([key, parts_key]: [&str; 2], stack: &Stack) -> String {
+    let mut text = format!("{key} = {}\n", string(&stack.index));
+    if stack.axis > 0 {
+        text += &format!("stack_axis = {}\n", stack.axis);
+    }
+    if let Some(Parts { axis, sizes, .. }) = &stack.parts {
+        text += &parts_text(parts_key, *axis, sizes.as_deref());
     }
     text
 }

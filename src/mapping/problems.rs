@@ -1,7 +1,7 @@
 //! The errors of a mapping on actual names: they quote names and rules, and suggest the nearest.
 
 use super::definition::{Mapping, Origin};
-use super::relation::Link;
+use super::relation::{Link, Relation, Stack};
 use crate::pattern::Pattern;
 use crate::words::{count, printable, quote};
 use ckpt_api::first_few;
@@ -39,7 +39,17 @@ pub(super) fn collision(
     second: (&str, Origin),
 ) -> Error {
     let one = |(source, origin)| format!("{} by {}", quote(source), mapping.describe(origin, source));
-    Error::mapping("two source names become the same target name")
+    let is_stack = |origin| match origin {
+        Origin::Rule(rule) => {
+            mapping.rules.get(rule).is_some_and(|rule| matches!(rule.relation, Relation::Stack(_)))
+        }
+        _ => false,
+    };
+    let message = match is_stack(first.1) && is_stack(second.1) {
+        true => "two sources become the same element of a stack",
+        false => "two source names become the same target name",
+    };
+    Error::mapping(message)
         .tensor(printable(target))
         .found(format!("{} and {}", one(first), one(second)))
         .help("change one of them, or list one source in 'ignore'")
@@ -80,6 +90,37 @@ pub(super) fn missing_source<'a>(missing: &str, present: impl Iterator<Item = &'
         .found(format!("{}, but not {}", present.join(", "), quote(missing)))
         .expected("all sources of the rule, or none")
         .help("if the missing one does not exist, or another entry matches it, write a separate rule for the others")
+}
+
+/// A stack lacks an element before its last.
+pub(super) fn gap(missing: &str, elements: usize, last: u64) -> Error {
+    Error::mapping("a stack has a gap: the numbers of its elements do not follow each other from 0 on")
+        .found(format!("{}, up to number {last}, but not {}", count(elements, "element"), quote(missing)))
+        .expected("the numbers 0, 1, 2, …, each once")
+        .help(
+            "add the missing tensor; if the numbers of the source begin elsewhere, rename its tensors first",
+        )
+}
+
+/// The index of an element does not fit 64 bits.
+pub(super) fn large_index(mapping: &Mapping, rule: usize, name: &str) -> Error {
+    Error::mapping("the number of an element of a stack is too large")
+        .field(mapping.describe_rule(rule))
+        .tensor(printable(name))
+}
+
+/// A stack without elements would leave no tensor.
+pub(super) fn nothing_to_unstack(stack: &Stack) -> Error {
+    Error::mapping("a tensor has no elements to unstack")
+        .found(format!("no axis {}, or one of length 0", stack.axis))
+        .expected("an axis with an index for each target")
+}
+
+/// Names alone do not show how many elements a stack has.
+pub(super) fn unknown_length(stack: &Stack) -> Error {
+    Error::mapping("the names alone do not show how many tensors a rule unstacks")
+        .expected(format!("the length of axis {} of the tensor", stack.axis))
+        .help("apply the mapping to a checkpoint")
 }
 
 /// The inverse maps a target to other sources.

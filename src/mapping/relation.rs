@@ -1,8 +1,8 @@
 //! How many tensors a rule takes and makes.
 
-use crate::recipe::{AxisStep, Join, Recipe, Target};
+use crate::recipe::{AxisStep, Join, PartOf, Parts, Recipe, Target};
 
-/// One tensor to one, or a split, a merge or a tie.
+/// One tensor to one; or a split, a merge, a stack or a tie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// One source, one target.
@@ -11,8 +11,30 @@ pub(crate) enum Relation {
     Split { axis: usize, sizes: Option<Vec<u64>> },
     /// Several sources, one target: their concatenation along an axis.
     Merge { axis: usize, sizes: Option<Vec<u64>> },
+    /// As many sources as a stack has elements, one target: side by side along a new axis.
+    Stack(Stack),
+    /// One source, as many targets as its axis is long.
+    Unstack(Stack),
     /// Several names of one tensor, on either side.
     Tie,
+}
+
+/// Tensors as elements of a larger one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stack {
+    /// The axis of the larger tensor.
+    pub(crate) axis: usize,
+    /// The capture that is the index on it.
+    pub(crate) index: String,
+    /// How an element is concatenated of several tensors, or split into them; `None` if it is one.
+    pub(crate) parts: Option<Parts>,
+}
+
+impl Stack {
+    /// Returns the number of names that an element has.
+    pub(crate) fn names_of_element(&self) -> usize {
+        self.parts.as_ref().map_or(1, |parts| parts.parts.max(1))
+    }
 }
 
 impl Relation {
@@ -20,6 +42,8 @@ impl Relation {
         match self.clone() {
             Relation::Split { axis, sizes } => Relation::Merge { axis, sizes },
             Relation::Merge { axis, sizes } => Relation::Split { axis, sizes },
+            Relation::Stack(stack) => Relation::Unstack(stack),
+            Relation::Unstack(stack) => Relation::Stack(stack),
             same => same,
         }
     }
@@ -54,6 +78,13 @@ impl Link {
         }
     }
 
+    /// Returns the name of a stack that is made, and the number of its elements.
+    pub(crate) fn elements(&self) -> Option<(&str, u64)> {
+        let Relation::Stack(stack) = &self.relation else { return None };
+        let elements = self.sources.len() / stack.names_of_element();
+        Some((self.targets.first()?, u64::try_from(elements).ok()?))
+    }
+
     /// Returns whether one tensor is only renamed.
     pub(crate) fn is_rename(&self) -> bool {
         self.relation == Relation::One && self.steps.is_empty()
@@ -67,6 +98,15 @@ impl Link {
                 Join::Part { axis: *axis, part, parts: self.targets.len(), sizes: sizes.clone() }
             }
             Relation::Merge { axis, sizes } => Join::Merged { axis: *axis, sizes: sizes.clone() },
+            Relation::Stack(Stack { axis, parts, .. }) => {
+                Join::Stacked { axis: *axis, merged: parts.clone() }
+            }
+            Relation::Unstack(stack) => {
+                let names = stack.names_of_element();
+                let of = |of: &Parts| PartOf { part: part % names, of: of.clone() };
+                let index = u64::try_from(part / names).unwrap_or(u64::MAX);
+                Join::Element { axis: stack.axis, index, part: stack.parts.as_ref().map(of) }
+            }
             Relation::Tie if self.sources.len() > 1 => Join::Tied,
             Relation::Tie => Join::One,
         };

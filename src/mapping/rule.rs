@@ -1,6 +1,6 @@
 //! One rule: patterns of source names, the forms of their targets, and the steps between them.
 
-use super::relation::{Relation, inverse_steps};
+use super::relation::{Relation, Stack, inverse_steps};
 use crate::pattern::{Class, Part, Pattern, SEPARATOR};
 use crate::recipe::AxisStep;
 use crate::words::{printable, quote};
@@ -31,9 +31,9 @@ impl Default for Separators {
 pub(crate) struct Rule {
     /// The line of the file; `None` if the rule was made in code.
     pub(crate) line: Option<usize>,
-    /// One pattern; several for a merge, and for a tie of several sources.
+    /// One pattern; several for a merge, for a stack of merged tensors, and for a tie of several sources.
     pub(crate) from: Vec<Pattern>,
-    /// One form; several for a split, and for a tie to several targets.
+    /// One form; several for a split, for the elements of a stack that are split, and for a tie to several targets.
     pub(crate) to: Vec<Pattern>,
     pub(crate) relation: Relation,
     /// The role that gives the rule its steps, if any.
@@ -73,6 +73,36 @@ impl Rule {
         self.from.get(form).map_or(Ok(String::new()), |pattern| render(pattern, values, None, limits))
     }
 
+    /// Returns the names of the elements of a stack, in order.
+    ///
+    /// # Errors
+    /// As [`Rule::targets`]; [`ckpt_api::Kind::Limit`] for more elements than a checkpoint may have tensors.
+    pub(crate) fn unstacked(
+        &self,
+        stack: &Stack,
+        elements: u64,
+        values: &Values,
+        separators: Separators,
+        limits: &Limits,
+    ) -> Result<Vec<String>> {
+        limits.check(Limit::Tensors, elements.saturating_mul(stack.names_of_element() as u64))?;
+        let mut values = values.clone();
+        let mut names = Vec::new();
+        for index in 0..elements {
+            values.insert(stack.index.clone(), index.to_string());
+            names.extend(self.targets(&values, separators, limits)?);
+        }
+        Ok(names)
+    }
+
+    /// Returns the capture that is the index on the axis of a stack.
+    pub(crate) fn stack_index(&self) -> Option<&str> {
+        match &self.relation {
+            Relation::Stack(stack) | Relation::Unstack(stack) => Some(stack.index.as_str()),
+            _ => None,
+        }
+    }
+
     /// Returns the rule read backwards.
     ///
     /// # Errors
@@ -97,22 +127,25 @@ impl Rule {
         if !self.invertible {
             return Some("the rule has inverse = false".to_owned());
         }
-        self.from.first()?.captures().find_map(|(capture, class)| {
-            let count = |to: &Pattern| to.captures().filter(|(name, _)| *name == capture).count();
-            let counts = self.to.iter().map(count);
-            if counts.clone().any(|count| count == 0) {
-                return Some(format!(
-                    "the capture '{capture}' does not appear in 'to', so its value is lost"
-                ));
-            }
-            if counts.clone().any(|count| count > 1) {
-                return Some(format!("the capture '{capture}' appears more than once in 'to'"));
-            }
-            let mut written = self.to.iter().map(|to| (to.class_of(capture), to.shift_of(capture)));
-            let first = written.next();
-            let differs = class.is_number() && written.any(|other| Some(other) != first);
-            differs.then(|| format!("the names in 'to' write the capture '{capture}' in different ways"))
-        })
+        let stacked = self.stack_index();
+        self.from.first()?.captures().filter(|(capture, _)| stacked != Some(*capture)).find_map(
+            |(capture, class)| {
+                let count = |to: &Pattern| to.captures().filter(|(name, _)| *name == capture).count();
+                let counts = self.to.iter().map(count);
+                if counts.clone().any(|count| count == 0) {
+                    return Some(format!(
+                        "the capture '{capture}' does not appear in 'to', so its value is lost"
+                    ));
+                }
+                if counts.clone().any(|count| count > 1) {
+                    return Some(format!("the capture '{capture}' appears more than once in 'to'"));
+                }
+                let mut written = self.to.iter().map(|to| (to.class_of(capture), to.shift_of(capture)));
+                let first = written.next();
+                let differs = class.is_number() && written.any(|other| Some(other) != first);
+                differs.then(|| format!("the names in 'to' write the capture '{capture}' in different ways"))
+            },
+        )
     }
 
     /// Describes the rule: `'from' -> 'to', transpose`.
@@ -125,10 +158,28 @@ impl Rule {
             Relation::One => None,
             Relation::Split { axis, .. } => Some(format!("split along axis {axis}")),
             Relation::Merge { axis, .. } => Some(format!("merged along axis {axis}")),
+            Relation::Stack(stack) => {
+                let merged = stack.parts.as_ref().map(|parts| format!("merged along axis {}, ", parts.axis));
+                Some(format!(
+                    "{}stacked by {{{}}} along axis {}",
+                    merged.unwrap_or_default(),
+                    stack.index,
+                    stack.axis
+                ))
+            }
+            Relation::Unstack(stack) => {
+                let split = stack.parts.as_ref().map(|parts| format!(", split along axis {}", parts.axis));
+                Some(format!(
+                    "unstacked by {{{}}} along axis {}{}",
+                    stack.index,
+                    stack.axis,
+                    split.unwrap_or_default()
+                ))
+            }
             Relation::Tie => Some("tied".to_owned()),
         };
         let words: Vec<String> = match &self.relation {
-            Relation::Merge { .. } => steps.chain(joined).collect(),
+            Relation::Merge { .. } | Relation::Stack(_) => steps.chain(joined).collect(),
             _ => joined.into_iter().chain(steps).collect(),
         };
         [format!("{from} -> {to}")].into_iter().chain(words).collect::<Vec<_>>().join(", ")

@@ -1,10 +1,10 @@
 //! Parses a `[[rule]]` of a mapping file.
 
 use super::definition::Roles;
-use super::relation::Relation;
+use super::relation::{Relation, Stack};
 use super::rule::Rule;
-use crate::pattern::Pattern;
-use crate::recipe::{AxisStep, MAX_AXES};
+use crate::pattern::{Class, Part, Pattern, is_name};
+use crate::recipe::{AxisStep, MAX_AXES, Parts};
 use crate::words::quote;
 use ckpt_api::{Error, Limit, Limits, Result, nearest};
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
@@ -22,6 +22,9 @@ pub(super) struct RuleText {
     split: Option<Spanned<u64>>,
     merge: Option<Spanned<u64>>,
     sizes: Option<Spanned<Vec<u64>>>,
+    stack: Option<Spanned<String>>,
+    unstack: Option<Spanned<String>>,
+    stack_axis: Option<Spanned<u64>>,
     #[serde(default)]
     tie: bool,
     #[serde(default = "yes")]
@@ -79,7 +82,8 @@ impl RuleText {
         check_counts(&relation, counts, context.limits)
             .map_err(|error| context.error("from", self.from.span().start, error))?;
         let from = self.sources(context)?;
-        let to = self.targets(context, &from)?;
+        let captures = self.captures(&relation, context, &from)?;
+        let to = self.targets(context, captures.as_ref())?;
         Ok(Rule {
             line: Some(context.lines.of(self.from.span().start)),
             from,
@@ -119,13 +123,51 @@ impl RuleText {
         Ok(forms)
     }
 
-    fn targets(&self, context: &Context, from: &[Pattern]) -> Result<Vec<Pattern>> {
+    /// Returns the captures that targets may use: those of the sources, and the index of the elements that a stack is
+    /// divided into.
+    fn captures(&self, relation: &Relation, context: &Context, from: &[Pattern]) -> Result<Option<Pattern>> {
+        let mut captures = from.first().cloned();
+        let (key, text, class) = match (&self.stack, &self.unstack) {
+            (Some(index), _) => {
+                ("stack", index, captures.as_ref().and_then(|from| from.class_of(index.get_ref())))
+            }
+            (_, Some(index)) => ("unstack", index, None),
+            _ => return Ok(captures),
+        };
+        let wrong = |message: &str, expected: &str| {
+            let error = Error::mapping(message).found(quote(text.get_ref())).expected(expected);
+            Err(context.error(key, text.span().start, error))
+        };
+        match relation {
+            Relation::Stack(_) if !class.is_some_and(Class::is_number) => wrong(
+                "'stack' does not name the number of an element",
+                "the name of a capture of 'from' that is a number, such as expert for {expert:int}",
+            ),
+            Relation::Unstack(Stack { index, .. }) => {
+                let Some(pattern) = captures.as_mut() else { return Ok(captures) };
+                if pattern.class_of(index).is_some() || !is_name(index) {
+                    return wrong(
+                        "'unstack' does not name the number of an element",
+                        "the name of a capture that 'from' does not have and 'to' writes, such as expert for {expert}",
+                    );
+                }
+                pattern.parts.push(Part::Capture { name: index.clone(), class: Class::Int, shift: 0 });
+                Ok(captures)
+            }
+            _ => Ok(captures),
+        }
+    }
+
+    fn targets(&self, context: &Context, from: Option<&Pattern>) -> Result<Vec<Pattern>> {
         let at =
             |text: &str, error| context.error(&format!("to = {}", quote(text)), self.to.span().start, error);
         let mut forms: Vec<Pattern> = Vec::new();
         for text in &self.to.get_ref().texts {
-            let Some(source) = from.first() else { break };
+            let Some(source) = from else { break };
             let form = Pattern::target(text, source, context.limits).map_err(|error| at(text, error))?;
+            if let Some(problem) = self.stack_problem(&form) {
+                return Err(at(text, problem));
+            }
             if forms.contains(&form) {
                 return Err(at(
                     text,
@@ -135,6 +177,22 @@ impl RuleText {
             forms.push(form);
         }
         Ok(forms)
+    }
+
+    /// Returns what is wrong with how a target writes the number of an element.
+    fn stack_problem(&self, form: &Pattern) -> Option<Error> {
+        let uses = |index: &str| form.captures().filter(|(name, _)| *name == index).count();
+        match (&self.stack, &self.unstack) {
+            (Some(index), _) if uses(index.get_ref()) > 0 => Some(
+                Error::mapping("the name of a stack has the number of an element")
+                    .help("leave it out of 'to': the stack has all elements"),
+            ),
+            (_, Some(index)) if uses(index.get_ref()) != 1 || form.shift_of(index.get_ref()) != 0 => Some(
+                Error::mapping("the names of the elements of a stack need their number")
+                    .expected(format!("{{{}}} once in each name, without a shift", index.get_ref())),
+            ),
+            _ => None,
+        }
     }
 
     fn steps(&self, context: &Context) -> Result<Vec<AxisStep>> {
@@ -170,21 +228,45 @@ impl RuleText {
             )),
         };
         let sizes = self.sizes.as_ref().map(|sizes| sizes.get_ref().clone());
-        let relation = match (&self.split, &self.merge, self.tie) {
-            (None, None, false) => Relation::One,
-            (None, None, true) => Relation::Tie,
-            (Some(split), None, false) => Relation::Split { axis: axis("split", split)?, sizes },
-            (None, Some(merge), false) => Relation::Merge { axis: axis("merge", merge)?, sizes },
+        let parts = |key: &str, number: &Option<Spanned<u64>>, names: &Names| {
+            let axis = number.as_ref().map(|number| axis(key, number)).transpose()?;
+            Ok::<_, Error>(axis.map(|axis| Parts { axis, parts: names.texts.len(), sizes: sizes.clone() }))
+        };
+        let split = parts("split", &self.split, self.to.get_ref())?;
+        let merge = parts("merge", &self.merge, self.from.get_ref())?;
+        let stack_axis = self.stack_axis.as_ref().map(|number| axis("stack_axis", number)).transpose()?;
+        let stack = |index: &Spanned<String>, parts| Stack {
+            axis: stack_axis.unwrap_or(0),
+            index: index.get_ref().clone(),
+            parts,
+        };
+        let relation = match (split, merge, &self.stack, &self.unstack, self.tie) {
+            (None, None, None, None, false) => Relation::One,
+            (None, None, None, None, true) => Relation::Tie,
+            (Some(Parts { axis, sizes, .. }), None, None, None, false) => Relation::Split { axis, sizes },
+            (None, Some(Parts { axis, sizes, .. }), None, None, false) => Relation::Merge { axis, sizes },
+            (None, parts, Some(index), None, false) => Relation::Stack(stack(index, parts)),
+            (parts, None, None, Some(index), false) => Relation::Unstack(stack(index, parts)),
             _ => {
-                let error = Error::mapping("a rule has more than one of split, merge and tie")
-                    .help("write a rule for each, with its own names");
+                let error = Error::mapping("a rule has more than one of split, merge, stack, unstack and tie")
+                    .help("write a rule for each, with its own names; only merge and stack, or unstack and split, go \
+                           together");
                 return Err(context.error("split, merge, tie", self.from.span().start, error));
             }
         };
+        if let Some(axis) =
+            self.stack_axis.as_ref().filter(|_| self.stack.is_none() && self.unstack.is_none())
+        {
+            let error = Error::mapping("a rule has stack_axis, but no stack or unstack");
+            return Err(context.error("stack_axis", axis.span().start, error));
+        }
         if let Some(sizes) = &self.sizes {
-            let forms = match relation {
+            let forms = match &relation {
                 Relation::Split { .. } => Some(self.to.get_ref().texts.len()),
                 Relation::Merge { .. } => Some(self.from.get_ref().texts.len()),
+                Relation::Stack(stack) | Relation::Unstack(stack) => {
+                    stack.parts.as_ref().map(|parts| parts.parts)
+                }
                 _ => None,
             };
             check_sizes(sizes.get_ref(), forms)
@@ -207,6 +289,14 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
         Relation::One => ("a rule", (one, one), from == 1 && to == 1),
         Relation::Split { .. } => ("a split", (one, several), from == 1 && to > 1),
         Relation::Merge { .. } => ("a merge", (several, one), from > 1 && to == 1),
+        Relation::Stack(Stack { parts: None, .. }) => {
+            ("a stack without merge", (one, one), from == 1 && to == 1)
+        }
+        Relation::Stack(_) => ("a stack with merge", (several, one), from > 1 && to == 1),
+        Relation::Unstack(Stack { parts: None, .. }) => {
+            ("an unstack without split", (one, one), from == 1 && to == 1)
+        }
+        Relation::Unstack(_) => ("an unstack with split", (one, several), from == 1 && to > 1),
         Relation::Tie => {
             let fits = from.min(to) == 1 && from.max(to) > 1;
             ("a tie", (one, "a list of at least two names, or the reverse"), fits)
@@ -217,6 +307,9 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
     }
     let help = match relation {
         Relation::One => "a list needs split = AXIS, merge = AXIS or tie = true",
+        Relation::Stack(_) | Relation::Unstack(_) => {
+            "the numbers of the elements make the names; a list is for the parts of one element"
+        }
         _ => "a rule that only renames has no split, merge or tie",
     };
     Err(Error::mapping(format!("{what} has the wrong number of names"))

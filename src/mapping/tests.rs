@@ -1,6 +1,7 @@
 //! The mapping language, rule by rule.
 
 mod properties;
+mod stacks;
 mod steps;
 
 use super::default_limit;

@@ -14,6 +14,7 @@ mod tests;
 
 pub(crate) use hint::hints;
 pub(crate) use inclusion::includes;
+pub(crate) use parse::is_name;
 pub(crate) use parts::{Class, Part, Pattern, SEPARATOR};
 pub(crate) use selector::Selector;
 pub(crate) use set::PatternSet;

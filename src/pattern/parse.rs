@@ -94,7 +94,8 @@ fn capture(inner: &str) -> Result<Part> {
     Ok(Part::Capture { name: name.to_owned(), class: class.1, shift: 0 })
 }
 
-fn is_name(text: &str) -> bool {
+/// Returns whether a capture can have this name.
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

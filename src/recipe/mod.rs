@@ -2,12 +2,14 @@
 //!
 //! A mapping assigns recipes; the map stage carries them out.
 
+mod reshape;
 mod step;
 mod target;
 mod transform;
 
+pub use reshape::{Length, Reshape};
 pub(crate) use step::MAX_AXES;
 pub use step::{AxisStep, FlattenedImage};
-pub use target::{Join, Recipe, Target};
+pub use target::{Join, PartOf, Parts, Recipe, Target};
 pub use transform::Transform;
 pub(crate) use transform::as_usage;

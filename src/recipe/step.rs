@@ -1,5 +1,6 @@
 //! Steps on the axes of a tensor.
 
+use super::reshape::Reshape;
 use crate::layout::inverse_permutation;
 use ckpt_api::{Error, Result};
 use serde::Serialize;
@@ -17,6 +18,8 @@ pub enum AxisStep {
     Squeeze(usize),
     /// Inserts an axis of length 1 that gets this number.
     Unsqueeze(usize),
+    /// Divides axes into several, or joins neighbors into one; the elements keep their order.
+    Reshape(Reshape),
     /// Reorders an axis along which images were flattened with their channels last: now the channels come first.
     FlattenOrder(FlattenedImage),
     /// Undoes [`AxisStep::FlattenOrder`]: the channels come last.
@@ -79,8 +82,8 @@ impl std::fmt::Display for FlattenedImage {
 pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
-    /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `flatten_order 4 4 8` or `unflatten_order 4 4
-    /// 8`.
+    /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `reshape _ -> 32 2 _`, `flatten_order 4 4 8`
+    /// or `unflatten_order 4 4 8`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for any other text.
@@ -90,6 +93,17 @@ impl AxisStep {
         let wrong = |expected: &str| {
             Err(Error::mapping("the axes of a step are wrong").found(format!("'{text}'")).expected(expected))
         };
+        if verb == "reshape" {
+            return Reshape::parse(words).map(AxisStep::Reshape).map_or_else(
+                || {
+                    wrong(
+                        "lengths of axes before and after that hold as many elements, such as 'reshape 4096 -> 32 2 64', \
+                         or 'reshape _ -> 32 2 _ on 1' from axis 1 on",
+                    )
+                },
+                Ok,
+            );
+        }
         if let "flatten_order" | "unflatten_order" = verb {
             return match FlattenedImage::parse(words) {
                 Some(image) if verb == "flatten_order" => Ok(AxisStep::FlattenOrder(image)),
@@ -113,8 +127,15 @@ impl AxisStep {
                 None => wrong("every axis from 0, once, such as 'permute 3 2 0 1'"),
             },
             _ => {
-                let known =
-                    ["transpose", "permute", "squeeze", "unsqueeze", "flatten_order", "unflatten_order"];
+                let known = [
+                    "transpose",
+                    "permute",
+                    "squeeze",
+                    "unsqueeze",
+                    "reshape",
+                    "flatten_order",
+                    "unflatten_order",
+                ];
                 Err(Error::mapping("unknown step")
                     .found(format!("'{text}'"))
                     .help(ckpt_api::nearest(verb, known.into_iter())))
@@ -130,6 +151,7 @@ impl AxisStep {
             AxisStep::Permute(order) => AxisStep::Permute(inverse_permutation(order)),
             AxisStep::Squeeze(axis) => AxisStep::Unsqueeze(*axis),
             AxisStep::Unsqueeze(axis) => AxisStep::Squeeze(*axis),
+            AxisStep::Reshape(reshape) => AxisStep::Reshape(reshape.inverse()),
             AxisStep::FlattenOrder(image) => AxisStep::UnflattenOrder(image.clone()),
             AxisStep::UnflattenOrder(image) => AxisStep::FlattenOrder(image.clone()),
         }
@@ -148,6 +170,7 @@ impl std::fmt::Display for AxisStep {
             AxisStep::Transpose => f.write_str("transpose"),
             AxisStep::Squeeze(axis) => write!(f, "squeeze {axis}"),
             AxisStep::Unsqueeze(axis) => write!(f, "unsqueeze {axis}"),
+            AxisStep::Reshape(reshape) => write!(f, "reshape{reshape}"),
             AxisStep::FlattenOrder(image) => write!(f, "flatten_order{image}"),
             AxisStep::UnflattenOrder(image) => write!(f, "unflatten_order{image}"),
             AxisStep::Permute(order) => {
@@ -177,6 +200,8 @@ mod tests {
             "permute 0",
             "squeeze 0",
             "unsqueeze 3",
+            "reshape 4096 -> 32 2 64",
+            "reshape 32 2 _ 7 -> _ 7 on 1",
             "flatten_order 4 4 8",
             "unflatten_order 4 8 on 1",
         ] {
@@ -185,6 +210,10 @@ mod tests {
             assert_eq!(step.inverse().inverse(), step);
         }
         assert_eq!(AxisStep::parse("permute 2 0 1").unwrap().inverse().to_string(), "permute 1 2 0");
+        assert_eq!(
+            AxisStep::parse("reshape _ -> 4 _ on 2").unwrap().inverse().to_string(),
+            "reshape 4 _ -> _ on 2"
+        );
         assert_eq!(AxisStep::parse("squeeze 1").unwrap().inverse().to_string(), "unsqueeze 1");
     }
 
@@ -204,6 +233,18 @@ mod tests {
             "permute 0 0",
             "permute 0 2",
             "flip 0",
+            "reshape",
+            "reshape 6",
+            "reshape 6 ->",
+            "reshape -> 6",
+            "reshape 6 -> 4",
+            "reshape 6 -> 4 _",
+            "reshape 4 _ -> 6",
+            "reshape _ _ -> _",
+            "reshape 0 -> 0",
+            "reshape 6 -> 2 3 on 64",
+            "reshape 6 -> 2 -> 3",
+            "reshape _ -> 4294967296 4294967296",
             "flatten_order",
             "flatten_order 8",
             "flatten_order 4 0",

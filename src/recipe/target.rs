@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Target {
     /// The name of the target.
     pub name: String,
-    /// The source tensors: one, or several for [`Join::Merged`] and [`Join::Tied`].
+    /// The source tensors: one, or several for [`Join::Merged`], [`Join::Stacked`] and [`Join::Tied`].
     pub sources: Vec<String>,
     /// How the target is made of its sources.
     pub recipe: Recipe,
@@ -19,7 +19,8 @@ pub struct Target {
 pub struct Recipe {
     /// What is taken of the sources.
     pub join: Join,
-    /// The steps on the axes: of the part, for [`Join::Part`]; of every source before the merge, for [`Join::Merged`].
+    /// The steps on the axes: of the part, for [`Join::Part`] and [`Join::Element`]; of every source, before it is
+    /// joined to others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<AxisStep>,
 }
@@ -52,8 +53,65 @@ pub enum Join {
         #[serde(skip_serializing_if = "Option::is_none")]
         sizes: Option<Vec<u64>>,
     },
+    /// Several tensors of one shape, side by side along a new axis.
+    Stacked {
+        /// The new axis.
+        axis: usize,
+        /// How groups of sources are concatenated before; `None` if each source is an element of the stack.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        merged: Option<Parts>,
+    },
+    /// What one index on an axis holds; the axis goes.
+    Element {
+        /// The axis of the source.
+        axis: usize,
+        /// The index on it, from 0.
+        index: u64,
+        /// The part that is taken of it; `None` for all of it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        part: Option<PartOf>,
+    },
     /// The first of several tensors that must be equal bit for bit.
     Tied,
+}
+
+/// One of several parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct PartOf {
+    /// The index of the part, from 0.
+    pub part: usize,
+    /// All parts.
+    #[serde(flatten)]
+    pub of: Parts,
+}
+
+/// Neighboring parts along an axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Parts {
+    /// The axis.
+    pub axis: usize,
+    /// The number of parts.
+    pub parts: usize,
+    /// Their lengths; `None` for equal lengths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Vec<u64>>,
+}
+
+impl Join {
+    /// Returns the number of this target among those of one source, in order.
+    pub(crate) fn number(&self) -> usize {
+        match self {
+            Join::Part { part, .. } => *part,
+            Join::Element { index, part, .. } => {
+                let index = usize::try_from(*index).unwrap_or(usize::MAX);
+                let (part, parts) = part.as_ref().map_or((0, 1), |part| (part.part, part.of.parts));
+                index.saturating_mul(parts).saturating_add(part)
+            }
+            Join::One | Join::Merged { .. } | Join::Stacked { .. } | Join::Tied => 0,
+        }
+    }
 }
 
 impl Recipe {
@@ -64,17 +122,27 @@ impl Recipe {
 
     /// Describes the recipe in a few words; empty for a plain one.
     pub fn describe(&self) -> String {
+        let part = |part: usize, parts: usize, axis: usize| {
+            format!("part {} of {parts} along axis {axis}", part.saturating_add(1))
+        };
         let join = match &self.join {
             Join::One => None,
-            Join::Part { axis, part, parts, .. } => {
-                Some(format!("part {} of {parts} along axis {axis}", part + 1))
-            }
+            Join::Part { axis, part: number, parts, .. } => Some(part(*number, *parts, *axis)),
             Join::Merged { axis, .. } => Some(format!("merged along axis {axis}")),
+            Join::Stacked { axis, merged: None } => Some(format!("stacked along axis {axis}")),
+            Join::Stacked { axis, merged: Some(Parts { axis: along, parts, .. }) } => {
+                Some(format!("each {parts} merged along axis {along}, stacked along axis {axis}"))
+            }
+            Join::Element { axis, index, part: None } => Some(format!("element {index} of axis {axis}")),
+            Join::Element { axis, index, part: Some(PartOf { part: number, of }) } => {
+                let part = part(*number, of.parts, of.axis);
+                Some(format!("element {index} of axis {axis}, {part}"))
+            }
             Join::Tied => Some("the first of equal tensors".to_owned()),
         };
         let steps = self.steps.iter().map(ToString::to_string);
         match &self.join {
-            Join::Merged { .. } => steps.chain(join).collect::<Vec<_>>().join(", "),
+            Join::Merged { .. } | Join::Stacked { .. } => steps.chain(join).collect::<Vec<_>>().join(", "),
             _ => join.into_iter().chain(steps).collect::<Vec<_>>().join(", "),
         }
     }

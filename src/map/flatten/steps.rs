@@ -83,6 +83,11 @@ pub(super) fn step_on_inputs<'t>(target: &'t Target, source: &Tensor) -> Option<
             AxisStep::Squeeze(axis) if *axis < axes.len() => drop(axes.remove(*axis)),
             AxisStep::Unsqueeze(axis) if *axis <= axes.len() => axes.insert(*axis, None),
             AxisStep::Squeeze(_) | AxisStep::Unsqueeze(_) => {}
+            AxisStep::Reshape(reshape) => {
+                let first = reshape.axis.min(axes.len());
+                let end = first.saturating_add(reshape.from.len()).min(axes.len());
+                axes.splice(first..end, reshape.to.iter().map(|_| None));
+            }
             AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
                 let names_another = image.axis.is_some_and(|axis| !axes.get(axis).is_some_and(is_input));
                 if found.is_some() || names_another {

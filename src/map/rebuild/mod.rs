@@ -1,16 +1,20 @@
 //! Carries out recipes on the contents of a checkpoint: rewrites placements, and reads no byte.
 
+mod digits;
 mod image;
 mod placed;
 mod references;
+mod reshape;
+mod stack;
 #[cfg(test)]
 mod tests;
 
 use super::flatten::reorder_images;
-use crate::recipe::{Join, Recipe, Target};
+use crate::recipe::{Join, PartOf, Parts, Recipe, Target};
 use ckpt_api::{Contents, Error, Loss, Result, Role, TensorId};
 use placed::{PlacedTensor, merge, reorder, split};
 use references::{reassign_slots, rename_in_graph};
+use stack::{element, stack};
 use std::collections::HashMap;
 
 /// Replaces the tensors by the targets and returns the losses. Every tensor must be a source of a target. Targets take
@@ -41,7 +45,7 @@ pub(super) fn rebuild_as(
         let sources = sources.collect::<Result<Vec<usize>>>()?;
         let made_from = make(target, &sources, &tensors);
         let placed = made_from.map_err(|error| named(located(error, target), target))?;
-        let part = if let Join::Part { part, .. } = target.recipe.join { part } else { 0 };
+        let part = target.recipe.join.number();
         made.push((sources.first().copied(), part, placed));
     }
     reassign_slots(made.iter_mut().map(|(_, _, placed)| &mut placed.tensor), targets, &tensors, &ids);
@@ -81,20 +85,38 @@ fn named(error: Error, target: &Target) -> Error {
 fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<PlacedTensor> {
     let Recipe { join, steps } = &target.recipe;
     let source = |id: &usize| tensors.get(*id).cloned();
-    let first = || sources.first().and_then(source).ok_or_else(|| Error::mapping("a recipe has no source"));
+    let all = || sources.iter().filter_map(source);
+    let first = || all().next().ok_or_else(|| Error::mapping("a recipe has no source"));
+    let part_of = |whole: PlacedTensor, part: usize, of: &Parts| {
+        let sizes = match &of.sizes {
+            Some(sizes) => sizes.clone(),
+            None => equal_parts(&whole, of.axis, of.parts)?,
+        };
+        split(whole, of.axis, part, &sizes)
+    };
     let mut made = match join {
         Join::One | Join::Tied => reorder(first()?, steps)?,
         Join::Part { axis, part, parts, sizes } => {
-            let first = first()?;
-            let sizes = match sizes {
-                Some(sizes) => sizes.clone(),
-                None => equal_parts(&first, *axis, *parts)?,
+            let of = Parts { axis: *axis, parts: *parts, sizes: sizes.clone() };
+            reorder(part_of(first()?, *part, &of)?, steps)?
+        }
+        Join::Element { axis, index, part } => {
+            let whole = sources.first().and_then(|id| tensors.get(*id));
+            let whole = whole.ok_or_else(|| Error::mapping("a recipe has no source"))?;
+            let element = element(whole, *axis, *index)?;
+            let part = match part {
+                Some(PartOf { part, of }) => part_of(element, *part, of)?,
+                None => element,
             };
-            reorder(split(first, *axis, *part, &sizes)?, steps)?
+            reorder(part, steps)?
         }
         Join::Merged { axis, sizes } => {
-            let each = sources.iter().filter_map(source).map(|placed| reorder(placed, steps));
+            let each = all().map(|placed| reorder(placed, steps));
             merge(each.collect::<Result<Vec<_>>>()?, *axis, sizes.as_deref())?
+        }
+        Join::Stacked { axis, merged } => {
+            let each = all().map(|placed| reorder(placed, steps));
+            stack(each.collect::<Result<Vec<_>>>()?, *axis, merged.as_ref())?
         }
     };
     if !target.recipe.is_plain() {

@@ -1,6 +1,7 @@
 //! The operations of recipes on a tensor and its placement.
 
 use super::image::reorder_image;
+use super::reshape::reshape;
 use crate::layout::inverse_permutation;
 use crate::recipe::AxisStep;
 use ckpt_api::{Axis, AxisPart, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window};
@@ -19,7 +20,7 @@ impl PlacedTensor {
     }
 
     /// Returns the region of the whole stored tensor.
-    fn whole(&self) -> Region {
+    pub(super) fn whole(&self) -> Region {
         let shape = self.placement.window.as_ref().map_or(&self.tensor.shape, |window| &window.whole);
         Region { start: vec![0; shape.rank()], shape: shape.clone() }
     }
@@ -43,6 +44,7 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
             AxisStep::Unsqueeze(axis) => {
                 return Err(misfit(step, &placed, &format!("a tensor of at least {axis} axes")));
             }
+            AxisStep::Reshape(lengths) => reshape(placed, lengths, step)?,
             AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
                 reorder_image(placed, image, step, earlier.replace(step))?
             }
@@ -61,7 +63,7 @@ fn no_axis(axis: usize, shape: &Shape) -> Error {
     Error::mapping("the tensor does not have this axis").found(format!("axis {axis} of {shape}"))
 }
 
-fn permute(mut placed: PlacedTensor, order: &[usize]) -> Result<PlacedTensor> {
+pub(super) fn permute(mut placed: PlacedTensor, order: &[usize]) -> Result<PlacedTensor> {
     if !order.iter().copied().eq(0..order.len()) {
         check_fixed_size(&placed, "reordered")?;
     }
@@ -82,7 +84,7 @@ fn permute(mut placed: PlacedTensor, order: &[usize]) -> Result<PlacedTensor> {
     Ok(placed)
 }
 
-fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) -> Result<PlacedTensor> {
+pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) -> Result<PlacedTensor> {
     let one = |shape: &Shape| shape.get(axis) == Some(&1);
     if !one(&placed.tensor.shape)
         || placed.placement.window.as_ref().is_some_and(|window| !one(&window.whole))
@@ -114,7 +116,7 @@ fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) -> Result<Pla
     Ok(placed)
 }
 
-fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedTensor> {
+pub(super) fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedTensor> {
     let PlacedTensor { tensor, placement } = &mut placed;
     let with = |shape: &Shape| {
         let mut dims = shape.to_vec();
@@ -183,17 +185,24 @@ pub(super) fn split(
             .found(format!("parts of {sizes:?}"))
             .expected(format!("{len} in all, for axis {axis} of {}", placed.tensor.shape))
     })?;
+    let first = before.iter().sum::<u64>();
+    cut(&mut placed, axis, first, size)?;
+    Ok(placed)
+}
+
+/// Keeps `len` indices of an axis, from `first` on.
+pub(super) fn cut(placed: &mut PlacedTensor, axis: usize, first: u64, len: u64) -> Result<()> {
     let whole = placed.whole();
-    let PlacedTensor { tensor, placement } = &mut placed;
+    let PlacedTensor { tensor, placement } = placed;
     placement.shape = None;
     let mut dims = tensor.shape.to_vec();
     let window = placement.window.get_or_insert(Box::new(Window { start: whole.start, whole: whole.shape }));
     if let (Some(dim), Some(start)) = (dims.get_mut(axis), window.start.get_mut(axis)) {
-        *dim = size;
-        *start += before.iter().sum::<u64>();
+        *dim = len;
+        *start += first;
     }
     tensor.shape = Shape::new(dims)?;
-    Ok(placed)
+    Ok(())
 }
 
 /// Concatenates tensors along an axis: each becomes a slice of the result.

@@ -1,5 +1,7 @@
 //! Recipes against plain loops over values.
 
+mod joined;
+
 use super::rebuild;
 use crate::execute::{Files, TensorStream};
 use crate::layout::{TargetLayout, compile};

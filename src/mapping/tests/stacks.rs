@@ -1,0 +1,144 @@
+//! Rules that make one tensor of numbered ones, and back.
+
+use super::{apply, assert_says, fails, mapping, refused};
+use crate::mapping::Mapping;
+use crate::recipe::{AxisStep, Join};
+use ckpt_api::{DType, Kind, Limits, Shape, Tensor};
+
+const EXPERTS: &str = "
+    [[rule]]
+    from = ['l{layer:int}.e{expert:int}.w1', 'l{layer:int}.e{expert:int}.w3']
+    to = 'l.{layer}.gate_up'
+    merge = 0
+    stack = 'expert'
+    [[rule]]
+    from = 'l{layer:int}.e{expert:int}.w2'
+    to = 'l.{layer}.down'
+    stack = 'expert'
+    stack_axis = 1
+    steps = ['transpose']";
+
+fn names(layers: usize, experts: usize) -> Vec<String> {
+    let parts = |layer, expert| ["w1", "w2", "w3"].map(|part| format!("l{layer}.e{expert}.{part}"));
+    (0..layers).flat_map(|layer| (0..experts).flat_map(move |expert| parts(layer, expert))).collect()
+}
+
+fn texts(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+fn tensor(name: &str, shape: &[u64]) -> Tensor {
+    Tensor::new(name, DType::F32, Shape::new(shape).unwrap())
+}
+
+#[test]
+fn a_stack_takes_its_elements_in_the_order_of_their_numbers() {
+    let applied = apply(&mapping(EXPERTS), &texts(&names(2, 12)));
+    let found: Vec<&str> = applied.targets.iter().map(|target| target.name.as_str()).collect();
+    assert_eq!(found, ["l.0.down", "l.0.gate_up", "l.1.down", "l.1.gate_up"]);
+    let [down, gate_up, ..] = &applied.targets[..] else { panic!("{found:?}") };
+    let expected: Vec<String> = (0..12).map(|expert| format!("l0.e{expert}.w2")).collect();
+    assert_eq!(down.sources, expected);
+    assert_eq!(down.recipe.describe(), "transpose, stacked along axis 1");
+    assert_eq!(gate_up.sources[..4], ["l0.e0.w1", "l0.e0.w3", "l0.e1.w1", "l0.e1.w3"]);
+    assert_eq!(gate_up.recipe.describe(), "each 2 merged along axis 0, stacked along axis 0");
+}
+
+#[test]
+fn the_inverse_of_a_stack_takes_the_number_of_elements_from_the_shape() {
+    let sources = names(2, 5);
+    let inverse = apply(&mapping(EXPERTS), &texts(&sources)).inverse.unwrap();
+    let inverse = mapping(&inverse.to_toml());
+    let stacks = [
+        tensor("l.0.gate_up", &[5, 8, 4]),
+        tensor("l.1.gate_up", &[5, 8, 4]),
+        tensor("l.0.down", &[4, 5, 4]),
+        tensor("l.1.down", &[4, 5, 4]),
+    ];
+    let back = inverse.apply_to(&stacks, &Limits::default()).unwrap();
+    let mut found: Vec<String> = back.targets.iter().map(|target| target.name.clone()).collect();
+    let mut expected = sources;
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    let third = back.targets.iter().find(|target| target.name == "l1.e3.w3").unwrap();
+    assert_eq!(third.sources, ["l.1.gate_up"]);
+    assert!(matches!(third.recipe.join, Join::Element { axis: 0, index: 3, .. }), "{:?}", third.recipe);
+    assert_eq!(third.recipe.describe(), "element 3 of axis 0, part 2 of 2 along axis 0");
+    let down = back.targets.iter().find(|target| target.name == "l1.e3.w2").unwrap();
+    assert_eq!((down.recipe.steps.as_slice(), down.recipe.join.number()), (&[AxisStep::Transpose][..], 3));
+    let again = back.inverse.unwrap().apply(&texts(&expected), &Limits::default()).unwrap();
+    assert_eq!(again.targets.len(), 4);
+    assert_says(&fails(&inverse, &["l.0.down"]), &["names alone", "axis 1"]);
+}
+
+#[test]
+fn a_stack_has_no_limit_below_4096_elements() {
+    let names: Vec<String> = (0..4096).map(|expert| format!("l0.e{expert}.w2")).collect();
+    let applied = apply(&mapping(EXPERTS), &texts(&names));
+    assert_eq!(applied.targets[0].sources.len(), 4096);
+    applied.inverse.unwrap();
+}
+
+#[test]
+fn gaps_and_missing_parts_of_a_stack_are_errors_that_name_them() {
+    let experts = mapping(EXPERTS);
+    let all = names(1, 4);
+    let without = |left_out: &[&str]| -> Vec<&str> {
+        all.iter().map(String::as_str).filter(|name| !left_out.contains(name)).collect()
+    };
+    let gap = fails(&experts, &without(&["l0.e2.w2"]));
+    assert_says(&gap, &["gap", "3 elements, up to number 3", "'l0.e2.w2'", "rule 2 at line 8"]);
+    let first = fails(&experts, &without(&["l0.e0.w1", "l0.e0.w3"]));
+    assert_says(&first, &["gap", "'l0.e0.w1'"]);
+    let part = fails(&experts, &without(&["l0.e1.w3"]));
+    assert_says(&part, &["only some of its sources", "'l0.e1.w1', but not 'l0.e1.w3'"]);
+    let large = fails(&experts, &["l0.e99999999999999999999.w2"]);
+    assert_says(&large, &["too large", "l0.e99999999999999999999.w2"]);
+    let far = fails(&experts, &["l0.e0.w2", "l0.e18446744073709551615.w2"]);
+    assert_says(&far, &["gap", "'l0.e1.w2'"]);
+}
+
+#[test]
+fn two_sources_of_one_element_are_an_error_that_names_both() {
+    let text = "[[rule]]\nfrom = '{side:word}.e{expert:int}'\nto = 'all'\nstack = 'expert'";
+    let twice = fails(&mapping(text), &["a.e0", "b.e0"]);
+    assert_says(&twice, &["same element of a stack", "'a.e0'", "'b.e0'"]);
+}
+
+#[test]
+fn a_stack_of_no_elements_is_an_error() {
+    let unstack = mapping("[[rule]]\nfrom = 'all'\nto = 'e{expert}'\nunstack = 'expert'");
+    let of = |shape: &[u64]| {
+        unstack.apply_to(&[tensor("all", shape)], &Limits::default()).map(|applied| applied.targets.len())
+    };
+    assert_eq!(of(&[3, 2]).unwrap(), 3);
+    assert_says(&of(&[0, 2]).unwrap_err().to_string(), &["no elements", "'all'"]);
+    assert_eq!(of(&[]).unwrap_err().kind(), Kind::Mapping);
+    let error = of(&[1 << 40]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Limit, "{error}");
+}
+
+#[test]
+fn a_stack_rule_names_a_number_of_the_right_side() {
+    let wrong = |keys: &str| refused(&format!("[[rule]]\n{keys}")).to_string();
+    assert_says(&wrong("from = 'e{x}'\nto = 's'\nstack = 'x'"), &["'stack'", "{expert:int}"]);
+    assert_says(&wrong("from = 'e{x:int}'\nto = 's'\nstack = 'y'"), &["'stack'", "'y'"]);
+    assert_says(&wrong("from = 'e{x:int}'\nto = 's{x}'\nstack = 'x'"), &["leave it out"]);
+    assert_says(&wrong("from = 's'\nto = 'e'\nunstack = 'x'"), &["need their number"]);
+    assert_says(&wrong("from = 's'\nto = 'e{x+1}'\nunstack = 'x'"), &["without a shift"]);
+    assert_says(&wrong("from = 's{x:int}'\nto = 'e{x}'\nunstack = 'x'"), &["'unstack'"]);
+    assert_says(&wrong("from = 's'\nto = 'e{x}'\nunstack = 'x'\nmerge = 0"), &["more than one of"]);
+    assert_says(&wrong("from = 's'\nto = 'e'\nstack_axis = 1"), &["stack_axis"]);
+    assert_says(&wrong("from = ['e{x:int}', 'f{x:int}']\nto = 's'\nstack = 'x'"), &["without merge"]);
+}
+
+#[test]
+fn explaining_an_element_shows_its_stack_and_the_way_back() {
+    let explained = mapping(EXPERTS).explain("l0.e7.w3", &Limits::default()).unwrap();
+    assert_eq!(explained.captures["expert"], "7");
+    assert_eq!(explained.targets[0].name, "l.0.gate_up");
+    let inverse: Mapping = mapping(EXPERTS).inverse().unwrap();
+    let explained = inverse.explain("l.0.gate_up", &Limits::default()).unwrap();
+    assert_eq!(explained.targets[0].name, "l0.e0.w1");
+}
