@@ -1,19 +1,85 @@
 //! Reads and writes GGUF files, as llama.cpp and its tools write them.
+//!
+//! The codec reads versions 2 and 3 in both byte orders, single files and split sets (`model-00001-of-00003.gguf`), and
+//! writes both. Every key of the file is metadata, namespace `gguf`, with its own type and width; a file that was not
+//! changed is written again byte for byte. Shapes are row-major: the reverse of the dimensions in the file.
+//!
+//! Tensors in blocks (`Q4_K`, `Q8_0`, …) are moved, hashed and compared as they are. A format without these blocks gets
+//! the numbers that they stand for.
+//!
+//! What a file states outside its keys is the namespace `gguf.file`, if it differs from what the codec writes: `version`
+//! (2), `endian` (`big`), `unpadded` (the file ends with its last tensor).
+//!
+//! ```
+//! use ckpt_api::{Codec, Input, Limits, Options};
+//! let mut file = b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+//! file.extend(b"\x01\0\0\0\0\0\0\0w\x01\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+//! file.extend([0; 7 + 32]);
+//! let input = Input::memory("m.gguf", [("m.gguf".to_owned(), file)].into());
+//! let contents = ckpt_gguf::Gguf.read(&input, &Options::default(), &Limits::default())?;
+//! assert_eq!(contents.checkpoint.tensors[0].name, "w");
+//! # Ok::<(), ckpt_api::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod blocks;
+mod encodings;
+mod format;
+mod header;
+mod metadata;
+mod read;
+mod split;
+mod value;
+mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, Error, FormatInfo, Input, Limits, Match, Options, OutputLayout, Result,
+    Blocks, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
+    Options, OutputLayout, Result, Side,
 };
 
 /// The codec of the format `gguf`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gguf;
 
-static INFO: FormatInfo = FormatInfo::new("gguf", "GGUF file").with_extensions(&["gguf"]);
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        write::TYPE,
+        OptionKind::Choice(&["f32", "f16", "bf16"]),
+        Side::Write,
+        "type of floating-point tensors of two or more axes (default: as they are, blocks included)",
+    ),
+    OptionSpec::new(
+        metadata::METADATA,
+        OptionKind::Text,
+        Side::Write,
+        "JSON file of keys and values to add or replace; null removes a key",
+    ),
+    OptionSpec::new(
+        metadata::LIKE,
+        OptionKind::Text,
+        Side::Write,
+        "GGUF file whose keys and values the output gets, in place of the source's",
+    ),
+    OptionSpec::new(
+        write::SHARD_SIZE,
+        OptionKind::Size,
+        Side::Write,
+        "write a split set if the tensors have more bytes than this (default: one file)",
+    ),
+    OptionSpec::lenient(
+        "accept gaps between tensors and bytes after the last one, reporting each (default false)",
+    ),
+];
+
+static INFO: FormatInfo = FormatInfo::new(format::ID, "GGUF file or split set")
+    .with_extensions(&["gguf"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&format::NATIVE)
+    .with_free_names()
+    .with_options(OPTIONS);
 
 impl Codec for Gguf {
     fn info(&self) -> &FormatInfo {
@@ -21,15 +87,18 @@ impl Codec for Gguf {
     }
 
     fn probe(&self, input: &Input) -> Result<Match> {
-        let found = input.head::<4>()? == Some(*b"GGUF");
-        Ok(if found { Match::Certain("it begins with GGUF".into()) } else { Match::No })
+        read::probe(input)
     }
 
-    fn read(&self, _: &Input, _: &Options, _: &Limits) -> Result<Contents> {
-        Err(Error::unsupported("GGUF files are not read yet"))
+    fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+        read::read(input, options, limits)
     }
 
-    fn place(&self, _: &Checkpoint, _: &str, _: &Options) -> Result<OutputLayout> {
-        Err(Error::unsupported("GGUF files are not written yet"))
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
+        write::place(checkpoint, name, options)
+    }
+
+    fn block_encodings(&self) -> &'static [Blocks] {
+        encodings::all()
     }
 }

@@ -1,0 +1,271 @@
+//! Reads the header of one file: metadata, descriptions of tensors, and where the data begins.
+
+use crate::encodings;
+use crate::format::{ALIGNMENT, DEFAULT_ALIGNMENT, MAGIC, MOST_AXES, TensorType, VERSION, removed};
+use crate::value::Reader;
+use ckpt_api::{
+    Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, MetadataMap, MetadataValue, Result, Rules,
+    Shape, Tensor,
+};
+use std::collections::HashSet;
+
+/// Bytes that a key and its value take at least: the key's length, a type, and one byte.
+const MIN_PAIR: u64 = 13;
+/// Bytes that the description of a tensor takes at least: the name's length, no axes, a type, an offset.
+const MIN_TENSOR: u64 = 24;
+
+/// The header of a file.
+#[derive(Debug)]
+pub(crate) struct Header {
+    pub(crate) version: u32,
+    pub(crate) endian: Endian,
+    /// Keys and values, in the file's order.
+    pub(crate) pairs: MetadataMap,
+    /// Tensors, in the file's order.
+    pub(crate) tensors: Vec<Stored>,
+    /// Whether the file ends with its last tensor, and not at the next multiple of the alignment.
+    pub(crate) is_unpadded: bool,
+}
+
+/// A tensor of a file.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) tensor: Tensor,
+    pub(crate) encoding: Encoding,
+    /// Offset of its first byte in the file.
+    pub(crate) offset: u64,
+    /// Length in bytes.
+    pub(crate) len: u64,
+}
+
+impl Header {
+    /// Reads and checks the header of a file.
+    pub(crate) fn read(file: &File, limits: &Limits, rules: &mut Rules) -> Result<Self> {
+        let mut cursor = Cursor::new(file);
+        let (version, endian) = version(&mut cursor)?;
+        let mut cursor = cursor.with_endian(endian);
+        let tensors = count(&mut cursor, MIN_TENSOR, "the number of tensors")?;
+        limits.check(Limit::Tensors, tensors).map_err(|error| error.field("the number of tensors"))?;
+        let pairs = count(&mut cursor, MIN_PAIR, "the number of keys")?;
+        let pairs = read_pairs(&mut cursor, pairs, limits)?;
+        let alignment = alignment(&pairs, Error::corrupt)?;
+        let mut tensors = read_tensors(&mut cursor, tensors, endian, limits)?;
+        let is_unpadded = locate(&mut tensors, cursor.position(), alignment, file.len(), rules)?;
+        Ok(Header { version, endian, pairs, tensors, is_unpadded })
+    }
+}
+
+/// Reads the magic number and the version; the version's bytes show the byte order.
+fn version(cursor: &mut Cursor) -> Result<(u32, Endian)> {
+    let found = cursor.array::<4>()?;
+    if found != MAGIC {
+        return Err(Error::corrupt("the file does not begin with GGUF")
+            .offset(0)
+            .found(format!("'{}'", found.escape_ascii()))
+            .help("the file is not a GGUF file, or is damaged"));
+    }
+    let number = cursor.number::<u32>()?;
+    let (version, endian) = match number & 0xffff {
+        0 => (number.swap_bytes(), Endian::Big),
+        _ => (number, Endian::Little),
+    };
+    match version {
+        2 | VERSION => Ok((version, endian)),
+        1 => Err(Error::unsupported("the file has version 1 of GGUF, which is out of use")
+            .offset(4)
+            .expected("version 2 or 3")
+            .help("convert the original model again with a current llama.cpp")),
+        other => Err(Error::unsupported("the file has an unknown version of GGUF")
+            .offset(4)
+            .found(format!("version {other}"))
+            .expected("version 2 or 3")),
+    }
+}
+
+fn count(cursor: &mut Cursor, min_bytes: u64, field: &str) -> Result<u64> {
+    cursor.count::<u64>(min_bytes).map_err(|error| error.field(field))
+}
+
+fn read_pairs(cursor: &mut Cursor, count: u64, limits: &Limits) -> Result<MetadataMap> {
+    let mut pairs = MetadataMap::new();
+    let mut reader = Reader::new(limits);
+    for _ in 0..count {
+        let start = cursor.position();
+        let len = self::count(cursor, 1, "the length of a key")?;
+        let key = cursor.text(len, limits, Limit::NameBytes).map_err(|error| error.field("a key"))?;
+        if key.is_empty() {
+            return Err(Error::corrupt("a key is empty").offset(start));
+        }
+        let value = reader.read(cursor).map_err(|error| error.field(key.as_str()))?;
+        if pairs.get(&key).is_some() {
+            return Err(Error::corrupt("the metadata has a key twice").offset(start).field(key));
+        }
+        pairs.insert(key, value);
+    }
+    Ok(pairs)
+}
+
+/// Returns the alignment that the metadata states; `error` makes the error for one that is none.
+pub(crate) fn alignment(pairs: &MetadataMap, error: impl Fn(&'static str) -> Error) -> Result<u64> {
+    let Some(value) = pairs.get(ALIGNMENT) else { return Ok(DEFAULT_ALIGNMENT.into()) };
+    match value {
+        MetadataValue::U32(alignment) if alignment.is_power_of_two() => Ok((*alignment).into()),
+        other => Err(error("the alignment is no power of two")
+            .field(ALIGNMENT)
+            .found(other.to_string().chars().take(80).collect::<String>())
+            .expected("a power of two, stored as u32")),
+    }
+}
+
+fn read_tensors(cursor: &mut Cursor, count: u64, endian: Endian, limits: &Limits) -> Result<Vec<Stored>> {
+    let mut tensors: Vec<Stored> = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+    for _ in 0..count {
+        let len = self::count(cursor, 1, "the length of a tensor's name")?;
+        let name =
+            cursor.text(len, limits, Limit::NameBytes).map_err(|error| error.field("a tensor's name"))?;
+        let stored = read_tensor(cursor, name.clone(), endian).map_err(|error| error.tensor(name))?;
+        tensors.push(stored);
+    }
+    let mut names = HashSet::with_capacity(tensors.len());
+    match tensors.iter().find(|stored| !names.insert(stored.tensor.name.as_str())) {
+        Some(stored) => Err(Error::corrupt("two tensors have the same name").tensor(&stored.tensor.name)),
+        None => Ok(tensors),
+    }
+}
+
+/// Reads what follows the name. The offset is still relative to the data.
+fn read_tensor(cursor: &mut Cursor, name: String, endian: Endian) -> Result<Stored> {
+    let start = cursor.position();
+    let rank = cursor.number::<u32>()?;
+    if rank > MOST_AXES {
+        return Err(Error::corrupt("the tensor has more axes than GGUF allows")
+            .offset(start)
+            .found(rank.to_string())
+            .expected(format!("at most {MOST_AXES}")));
+    }
+    let mut dims = (0..rank).map(|_| cursor.number()).collect::<Result<Vec<u64>>>()?;
+    dims.reverse();
+    let shape = Shape::new(dims).map_err(|error| error.offset(start))?;
+    let start = cursor.position();
+    let id = cursor.number::<u32>()?;
+    let kind = TensorType::from_id(id).ok_or_else(|| unknown(id).offset(start))?;
+    let dtype = match kind {
+        TensorType::Plain(dtype) => dtype,
+        TensorType::Blocks(_) => DType::F32,
+    };
+    let mut tensor = Tensor::new(name, dtype, shape);
+    let mut encoding = Encoding::row_major(&tensor);
+    match kind {
+        TensorType::Plain(_) => encoding = encoding.with_endian(endian),
+        TensorType::Blocks(block_type) => {
+            let row = tensor.shape.last().copied().unwrap_or(1);
+            let elements = u64::from(block_type.elements());
+            if !row.is_multiple_of(elements) {
+                return Err(Error::corrupt("the rows are no multiple of a block")
+                    .offset(start)
+                    .found(format!("rows of {row} elements of {}", kind.name()))
+                    .expected(format!("a multiple of {elements}")));
+            }
+            encoding = encoding.in_blocks(encodings::of(block_type, endian).cloned());
+            tensor.blocks.clone_from(&encoding.blocks);
+        }
+    }
+    let len = encoding.stored_len(tensor.shape.elements());
+    let len = len.ok_or_else(|| Error::corrupt("the tensor has too many bytes").offset(start))?;
+    let offset = cursor.number::<u64>()?;
+    Ok(Stored { tensor, encoding, offset, len })
+}
+
+fn unknown(id: u32) -> Error {
+    match removed(id) {
+        Some(name) => Error::unsupported(format!("llama.cpp no longer has the type {name}"))
+            .found(format!("type {id}"))
+            .help("quantize the original model again with a current llama.cpp"),
+        None => Error::unsupported("the tensor has an unknown type")
+            .found(format!("type {id}"))
+            .help("the file is newer than this program, or damaged"),
+    }
+}
+
+/// Makes offsets absolute, and checks that the tensors follow each other and the file has their bytes. Returns whether
+/// the padding after the last tensor is missing.
+fn locate(
+    tensors: &mut [Stored],
+    header: u64,
+    alignment: u64,
+    file_len: u64,
+    rules: &mut Rules,
+) -> Result<bool> {
+    let aligned = |at: u64| at.checked_next_multiple_of(alignment).ok_or_else(too_far);
+    let data = aligned(header)?;
+    for stored in tensors.iter_mut() {
+        stored.place(data, alignment, file_len).map_err(|error| error.tensor(&stored.tensor.name))?;
+    }
+    check_overlap(tensors)?;
+    let mut next = data;
+    for stored in tensors.iter() {
+        if stored.offset != next {
+            let error = Error::corrupt("the tensor does not follow the one before it")
+                .offset(stored.offset)
+                .tensor(&stored.tensor.name)
+                .expected(format!("a tensor at offset {next}"));
+            rules.mend(&stored.tensor.name, "it is read where the header places it", error)?;
+        }
+        next = aligned(stored.offset.saturating_add(stored.len))?;
+    }
+    let end = tensors.iter().map(|stored| stored.offset.saturating_add(stored.len)).max().unwrap_or(header);
+    let padded = aligned(end)?;
+    if file_len != padded && file_len != end {
+        let error = Error::corrupt("the file does not end after its last tensor")
+            .offset(end)
+            .found(format!("a file of {file_len} bytes"))
+            .expected(format!("{end} bytes, or {padded} with padding"))
+            .help("the file was appended to or damaged: copy it again");
+        rules.mend("the end of the file", "the bytes after the last tensor are ignored", error)?;
+    }
+    Ok(file_len < padded)
+}
+
+fn too_far() -> Error {
+    Error::corrupt("the tensor lies beyond what a file can hold")
+}
+
+impl Stored {
+    /// Makes the offset absolute, and checks that the file has the tensor's bytes.
+    fn place(&mut self, data: u64, alignment: u64, file_len: u64) -> Result<()> {
+        if !self.offset.is_multiple_of(alignment) {
+            return Err(Error::corrupt("the tensor's offset is no multiple of the alignment")
+                .found(self.offset.to_string())
+                .expected(format!("a multiple of {alignment}")));
+        }
+        let start = data.checked_add(self.offset);
+        let end = start.and_then(|start| start.checked_add(self.len));
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err(too_far().found(format!("offset {}", self.offset)));
+        };
+        self.offset = start;
+        if end > file_len && self.len > 0 {
+            return Err(Error::corrupt("the file ends before the tensor does")
+                .offset(start)
+                .found(format!("a file of {file_len} bytes"))
+                .expected(format!("at least {end} bytes"))
+                .help("the file is cut short: copy it again"));
+        }
+        Ok(())
+    }
+}
+
+fn check_overlap(tensors: &[Stored]) -> Result<()> {
+    let mut ordered: Vec<&Stored> = tensors.iter().filter(|stored| stored.len > 0).collect();
+    ordered.sort_by_key(|stored| stored.offset);
+    for (before, stored) in ordered.iter().zip(ordered.iter().skip(1)) {
+        let end = before.offset.saturating_add(before.len);
+        if stored.offset < end {
+            return Err(Error::corrupt("two tensors overlap")
+                .tensor(&stored.tensor.name)
+                .offset(stored.offset)
+                .expected(format!("an offset from {end}, where '{}' ends", before.tensor.name)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The keys and values to write: those of the checkpoint, of another GGUF file, of a JSON file.
+
+use crate::format::{FILE_NAMESPACE, ID};
+use crate::read;
+use ckpt_api::{Checkpoint, Error, Input, Limit, Limits, MetadataMap, MetadataValue, Options, Result};
+
+/// Options that name files.
+pub(crate) const LIKE: &str = "like";
+pub(crate) const METADATA: &str = "metadata";
+
+/// Returns the keys and values to write, in order.
+pub(crate) fn pairs(checkpoint: &Checkpoint, options: &Options) -> Result<MetadataMap> {
+    let mut pairs = match options.text(LIKE) {
+        Some(path) => read::pairs(path).map_err(|error| error.field(LIKE))?,
+        None => checkpoint.metadata.namespace(ID).cloned().unwrap_or_default(),
+    };
+    if let Some(path) = options.text(METADATA) {
+        for (key, value) in from_json(path).map_err(|error| error.field(METADATA))? {
+            match value {
+                MetadataValue::Null => drop(pairs.remove(&key)),
+                value => drop(pairs.insert(key, value)),
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// Returns what the file that was read states outside its keys.
+pub(crate) fn of_file<'a>(checkpoint: &'a Checkpoint, key: &str) -> Option<&'a MetadataValue> {
+    checkpoint.metadata.value(FILE_NAMESPACE, key)
+}
+
+/// Reads the keys and values of a JSON file.
+fn from_json(path: &str) -> Result<MetadataMap> {
+    let limits = Limits::default();
+    let file = Input::open(path)?.main()?;
+    let named = |error: Error| error.file(file.name());
+    limits.check(Limit::HeaderBytes, file.len()).map_err(named)?;
+    parse(&file.bytes(0, file.len())?).map_err(named)
+}
+
+/// Parses a JSON object of keys and values.
+fn parse(json: &[u8]) -> Result<MetadataMap> {
+    let value: MetadataValue = serde_json::from_slice(json).map_err(|error| {
+        Error::usage("the metadata is not valid JSON").found(error.to_string()).expected(SHAPE)
+    })?;
+    let MetadataValue::Map(pairs) = value else {
+        return Err(Error::usage("the metadata is no JSON object").expected(SHAPE));
+    };
+    pairs
+        .into_iter()
+        .map(|(key, value)| match key.as_str() {
+            "" => Err(Error::usage("a key of the metadata is empty")),
+            _ => typed(value).map(|value| (key.clone(), value)).map_err(|error| error.field(key)),
+        })
+        .collect()
+}
+
+const SHAPE: &str = "an object of keys and values, such as {\"general.architecture\": \"llama\"}";
+
+/// Gives numbers without a width the one that llama.cpp's tools write: u32 or i32 and f32; integers of a list, i32.
+fn typed(value: MetadataValue) -> Result<MetadataValue> {
+    Ok(match value {
+        MetadataValue::Map(map) if map.len() == 1 => wide(map),
+        MetadataValue::List(values) => list(values),
+        MetadataValue::F64(number) => MetadataValue::F32(number as f32),
+        MetadataValue::I64(number) => match (u32::try_from(number), i32::try_from(number)) {
+            (Ok(number), _) => number.into(),
+            (_, Ok(number)) => number.into(),
+            _ => number.into(),
+        },
+        other => other,
+    })
+}
+
+/// A number whose width JSON's own form leaves open: `{"$i64": 5}`, `{"$u64": 5}`, `{"$f64": 0.5}`.
+fn wide(map: MetadataMap) -> MetadataValue {
+    let number = |key: &str| map.get(key);
+    let signed = number("$i64").and_then(MetadataValue::as_i64).map(MetadataValue::I64);
+    let unsigned = || number("$u64").and_then(MetadataValue::as_u64).map(MetadataValue::U64);
+    let float = || match number("$f64")? {
+        MetadataValue::F64(number) => Some(MetadataValue::F64(*number)),
+        integer => integer.as_i64().map(|number| MetadataValue::F64(number as f64)),
+    };
+    signed.or_else(unsigned).or_else(float).unwrap_or(MetadataValue::Map(map))
+}
+
+/// A list, whose integers have the smallest of i32, i64 and u64 that holds them all.
+fn list(values: Vec<MetadataValue>) -> MetadataValue {
+    let all = |fits: fn(&MetadataValue) -> bool| values.iter().all(fits);
+    let is_plain = |value: &MetadataValue| matches!(value, MetadataValue::I64(_) | MetadataValue::U64(_));
+    if values.iter().all(is_plain) {
+        if all(|value| value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())) {
+            let narrow = |value: &MetadataValue| Some(i32::try_from(value.as_i64()?).ok()?.into());
+            return MetadataValue::List(values.iter().filter_map(narrow).collect());
+        }
+        if all(|value| value.as_u64().is_some()) && !all(|value| value.as_i64().is_some()) {
+            return MetadataValue::List(
+                values.iter().filter_map(|value| value.as_u64().map(MetadataValue::U64)).collect(),
+            );
+        }
+        return MetadataValue::List(values);
+    }
+    if all(|value| matches!(value, MetadataValue::F64(_) | MetadataValue::I64(_))) {
+        let float = |value: &MetadataValue| {
+            let number = value.as_f64().or_else(|| value.as_i64().map(|number| number as f64));
+            MetadataValue::F32(number.unwrap_or_default() as f32)
+        };
+        return MetadataValue::List(values.iter().map(float).collect());
+    }
+    MetadataValue::List(
+        values
+            .into_iter()
+            .map(|value| match value {
+                MetadataValue::Map(map) if map.len() == 1 => wide(map),
+                other => other,
+            })
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_without_a_width_get_the_one_that_other_tools_write() {
+        let json = br#"{"a": 5, "b": -5, "c": 5000000000, "d": 0.5, "e": [1, -2], "f": [1, 5000000000], "g": [0.5, 1],
+                        "h": {"$u16": 3}, "i": {"$i64": 5}, "j": {"$u64": 5}, "k": {"$f64": 0.5}, "l": true, "m": "x"}"#;
+        let pairs = parse(json).unwrap();
+        let expected: MetadataMap = [
+            ("a", MetadataValue::U32(5)),
+            ("b", MetadataValue::I32(-5)),
+            ("c", MetadataValue::I64(5_000_000_000)),
+            ("d", MetadataValue::F32(0.5)),
+            ("e", [1i32, -2].into()),
+            ("f", [1i64, 5_000_000_000].into()),
+            ("g", [0.5f32, 1.0].into()),
+            ("h", MetadataValue::U16(3)),
+            ("i", MetadataValue::I64(5)),
+            ("j", MetadataValue::U64(5)),
+            ("k", MetadataValue::F64(0.5)),
+            ("l", true.into()),
+            ("m", "x".into()),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn what_is_no_object_of_keys_is_refused() {
+        for json in ["", "[]", "5", "{", r#"{"": 1}"#] {
+            assert_eq!(parse(json.as_bytes()).unwrap_err().kind(), ckpt_api::Kind::Usage, "{json}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What is written.
+
+use crate::build::{Build, F32, Q8_0, floats, key, q8_0, read_all, tensor};
+use ckpt_api::{
+    Blocks, Checkpoint, Codec, DType, Kind, Metadata, Options, OutputLayout, Result, Shape, Side, Tensor,
+};
+use ckpt_gguf::Gguf;
+
+fn checkpoint(tensors: Vec<Tensor>) -> Checkpoint {
+    Checkpoint { tensors, ..Checkpoint::default() }
+}
+
+fn named(name: &str, dtype: DType, dims: &[u64]) -> Tensor {
+    Tensor::new(name, dtype, Shape::new(dims).unwrap())
+}
+
+fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<OutputLayout> {
+    let pairs: Vec<(String, String)> =
+        options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let options = Options::parse("gguf", Gguf.info().options, Side::Write, &pairs)?;
+    let placed = Gguf.place(checkpoint, name, &options)?;
+    placed.check(checkpoint)?;
+    Ok(placed)
+}
+
+/// The dtypes that the tensors are stored with.
+fn dtypes(placed: &OutputLayout) -> Vec<DType> {
+    placed.placements.iter().map(|placement| placement.encoding.dtype).collect()
+}
+
+/// Files of zeros.
+fn zeros(placed: &OutputLayout) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let mut files: Vec<Vec<u8>> =
+        placed.files.iter().map(|file| vec![0; file.len.unwrap() as usize]).collect();
+    for literal in &placed.literals {
+        files[literal.file.0][literal.offset as usize..][..literal.bytes.len()]
+            .copy_from_slice(&literal.bytes);
+    }
+    placed.files.iter().map(|file| file.name.clone()).zip(files).collect()
+}
+
+#[test]
+fn a_dtype_that_gguf_lacks_is_stored_as_one_that_holds_its_values_or_not_at_all() {
+    let all = [DType::F64, DType::U8, DType::U16, DType::U32, DType::Bool, DType::U64, DType::F8E4m3];
+    let tensors = all.iter().map(|dtype| named(dtype.name(), *dtype, &[2])).collect();
+    let placed = place(&checkpoint(tensors), "m.gguf", &[]).unwrap();
+    assert_eq!(dtypes(&placed), [DType::F64, DType::I16, DType::I32, DType::I64, DType::F16]);
+}
+
+#[test]
+fn five_axes_and_names_of_64_bytes_are_refused() {
+    let error = |tensor| place(&checkpoint(vec![tensor]), "m.gguf", &[]).unwrap_err();
+    assert_eq!(error(named("w", DType::F32, &[1; 5])).kind(), Kind::Unsupported);
+    assert!(error(named(&"w".repeat(64), DType::F32, &[1])).to_string().contains("64 bytes"));
+    place(&checkpoint(vec![named(&"w".repeat(63), DType::F32, &[1; 4])]), "m.gguf", &[]).unwrap();
+}
+
+#[test]
+fn a_type_applies_to_floats_of_two_axes_or_more() {
+    let tensors = || {
+        vec![
+            named("w", DType::F32, &[2, 3]),
+            named("b", DType::F32, &[3]),
+            named("i", DType::I32, &[2, 2]),
+            named("h", DType::Bf16, &[2, 2]),
+        ]
+    };
+    let placed = place(&checkpoint(tensors()), "m.gguf", &[("type", "f16")]).unwrap();
+    assert_eq!(dtypes(&placed), [DType::F16, DType::F32, DType::I32, DType::F16]);
+}
+
+#[test]
+fn blocks_of_gguf_stay_and_those_of_other_formats_do_not() {
+    let file = Build::new(vec![], vec![tensor("q", &[32, 2], Q8_0, q8_0().0)]);
+    let contents = read_all("m.gguf", [("m.gguf".to_owned(), file.bytes())].into(), &[]).unwrap();
+    let blocks = contents.placements[0].encoding.blocks.clone();
+    let with = |blocks| {
+        let mut tensor = named("q", DType::F32, &[2, 32]);
+        tensor.blocks = blocks;
+        place(&checkpoint(vec![tensor]), "m.gguf", &[]).unwrap().placements[0].encoding.blocks.clone()
+    };
+    assert_eq!(with(blocks.clone()), blocks);
+    assert_eq!(with(Some(Box::new(Blocks::opaque("toy.q8", 32, 34)))), None);
+}
+
+#[test]
+fn a_set_has_the_keys_in_its_first_file_and_its_alignment_in_all() {
+    let tensors = (0..4).map(|number| named(&format!("w{number}"), DType::F32, &[16])).collect();
+    let mut metadata = Metadata::default();
+    metadata.insert("gguf", "general.architecture", "llama");
+    metadata.insert("gguf", "general.alignment", 64u32);
+    let checkpoint = Checkpoint { metadata, ..checkpoint(tensors) };
+    let placed = place(&checkpoint, "m.gguf", &[("shard_size", "130")]).unwrap();
+    let names = ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"];
+    assert_eq!(placed.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), names);
+    assert_eq!(placed.readings[0].entry, names[0]);
+    let read = read_all(names[0], zeros(&placed), &[]).unwrap();
+    assert_eq!(read.checkpoint, checkpoint);
+    assert_eq!(read.notes, [""; 0]);
+    let second = zeros(&placed).remove(names[1]).unwrap();
+    assert!(!second.windows(12).any(|bytes| bytes == b"architecture"));
+    assert_eq!(place(&checkpoint, "m.gguf", &[("shard_size", "1k")]).unwrap().files[0].name, "m.gguf");
+    assert_eq!(place(&checkpoint, "m.gguf", &[("shard_size", "0")]).unwrap_err().kind(), Kind::Usage);
+}
+
+#[test]
+fn metadata_comes_from_another_file_and_from_json() {
+    let folder = std::env::temp_dir().join(format!("ckpt-gguf-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let keys = vec![key("a", 4, 1u32.to_le_bytes()), key("b", 4, 2u32.to_le_bytes())];
+    let like = Build::new(keys, vec![tensor("x", &[1], F32, floats(&[0.0]))]);
+    std::fs::write(path("like.gguf"), like.bytes()).unwrap();
+    std::fs::write(path("more.json"), r#"{"b": null, "c": [1, 2]}"#).unwrap();
+    let mut metadata = Metadata::default();
+    metadata.insert("gguf", "own", 7u8);
+    let checkpoint = Checkpoint { metadata, ..checkpoint(vec![named("w", DType::F32, &[2])]) };
+    let written = |options: &[(&str, &str)]| {
+        let placed = place(&checkpoint, "m.gguf", options).unwrap();
+        let read = read_all("m.gguf", zeros(&placed), &[]).unwrap();
+        let pairs = read.checkpoint.metadata.namespace("gguf").cloned().unwrap_or_default();
+        pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(written(&[]), r#"own={"$u8":7}"#);
+    assert_eq!(written(&[("like", &path("like.gguf"))]), r#"a={"$u32":1} b={"$u32":2}"#);
+    let both = [("like", &*path("like.gguf")), ("metadata", &*path("more.json"))];
+    assert_eq!(written(&both), r#"a={"$u32":1} c=[{"$i32":1},{"$i32":2}]"#);
+    assert!(place(&checkpoint, "m.gguf", &[("metadata", &path("none.json"))]).is_err());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_value_that_gguf_has_no_type_for_is_refused_by_its_key() {
+    let mixed = vec![ckpt_api::MetadataValue::U8(1), "a".into()];
+    for value in
+        [ckpt_api::MetadataValue::Null, ckpt_api::MetadataValue::List(mixed), Vec::<u8>::new().into()]
+    {
+        let mut metadata = Metadata::default();
+        metadata.insert("gguf", "k.odd", value);
+        let error = place(&Checkpoint { metadata, ..checkpoint(vec![]) }, "m.gguf", &[]).unwrap_err();
+        assert!(error.kind() == Kind::Unsupported && error.to_string().contains("k.odd"), "{error}");
+    }
+}
