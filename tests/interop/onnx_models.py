@@ -181,10 +181,58 @@ def loops():
     return model(nodes, tensors, {"x": ["N", 4]}, {"y": ["N", 4]}, 18)
 
 
+def sixteen_bits():
+    """Numbers that are rounded to 16 bits, of both kinds, and to which a type that another value has rounds them."""
+    nodes = [
+        node("Cast", "x", "a", to=TensorProto.FLOAT16), node("Cast", "a", "b", to=TensorProto.FLOAT),
+        node("Cast", "x", "c", to=TensorProto.BFLOAT16), node("Cast", "c", "d", to=TensorProto.FLOAT),
+        node("Mul", "x large", "e"), node("CastLike", "e a", "f"), node("Cast", "f", "g", to=TensorProto.FLOAT),
+        node("Clip", "g least most", "h"), node("Mul", "x small", "i"), node("Cast", "i", "j", to=TensorProto.FLOAT16),
+        node("Cast", "j", "k", to=TensorProto.DOUBLE), node("Cast", "k", "l", to=TensorProto.FLOAT), node("Mul", "l large", "m"),
+        node("Concat", "b d h m", "y", axis=1),
+    ]
+    number = lambda name, value: numpy_helper.from_array(np.array(value, np.float32), name)
+    tensors = [number("large", 6e4), number("small", 2e-6), number("least", -1e5), number("most", 1e5)]
+    return model(nodes, tensors, {"x": ["N", 40]}, {"y": ["N", 160]}, 19)
+
+
+def quantized():
+    """Integers of 8 bits with a scale for each place of an axis, and with one for all."""
+    array = lambda name, values, dtype: numpy_helper.from_array(np.array(values, dtype), name)
+    nodes = [
+        node("QuantizeLinear", "x s z", "q", axis=1), node("DequantizeLinear", "q s z", "d", axis=1),
+        node("QuantizeLinear", "d one_s one_z", "q2"), node("DequantizeLinear", "q2 one_s one_z", "d2"),
+        node("DequantizeLinear", "w ws", "m", axis=1), node("MatMul", "d2 m", "y"),
+    ]
+    weights = RANDOM.integers(-127, 128, (4, 6))
+    tensors = [array("s", [0.01, 0.02, 0.005], np.float32), array("z", [3, -7, 0], np.int8), array("one_s", 0.015, np.float32),
+               array("one_z", 128, np.uint8), array("w", weights, np.int8), array("ws", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], np.float32)]
+    return model(nodes, tensors, {"x": ["N", 3, 4]}, {"y": ["N", 3, 6]}, 19)
+
+
+def trigonometry():
+    """Trigonometric and hyperbolic functions, and their inverses, where they are defined."""
+    nodes = [
+        node("Clip", "x low high", "u"), node("Exp", "x", "e"), node("Add", "e one", "v"),
+        node("Tan", "u", "y0"), node("Asin", "u", "y1"), node("Acos", "u", "y2"), node("Atan", "x", "y3"), node("Sinh", "x", "y4"),
+        node("Cosh", "x", "y5"), node("Asinh", "x", "y6"), node("Acosh", "v", "y7"), node("Atanh", "u", "y8"),
+        node("Concat", " ".join(f"y{number}" for number in range(9)), "y", axis=1),
+    ]
+    number = lambda name, value: numpy_helper.from_array(np.array(value, np.float32), name)
+    tensors = [number("low", -0.9), number("high", 0.9), number("one", 1)]
+    return model(nodes, tensors, {"x": ["N", 12]}, {"y": ["N", 108]})
+
+
+def powers():
+    """Integers as exponents of real numbers."""
+    nodes = [node("Pow", "x two", "a"), node("Pow", "x each", "b"), node("Add", "a b", "y")]
+    return model(nodes, [ints("two", 2), ints("each", 0, 1, 2, 3)], {"x": ["N", 4]}, {"y": ["N", 4]})
+
+
 MODELS = {
     "dense": dense, "dense_opset_9": lambda: dense(9), "dense_opset_13": lambda: dense(13), "convolution": convolution,
     "shapes": shapes, "attention": attention, "places": places, "free_axes": free_axes, "branches": branches,
-    "loops": loops,
+    "loops": loops, "sixteen_bits": sixteen_bits, "quantized": quantized, "trigonometry": trigonometry, "powers": powers,
 }
 
 

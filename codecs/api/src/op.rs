@@ -175,6 +175,24 @@ ops! {
     Sin = "Sin";
     /// Cosine.
     Cos = "Cos";
+    /// Tangent.
+    Tan = "Tan";
+    /// Inverse sine; NaN outside −1..1.
+    Asin = "Asin";
+    /// Inverse cosine; NaN outside −1..1.
+    Acos = "Acos";
+    /// Inverse tangent.
+    Atan = "Atan";
+    /// Hyperbolic sine.
+    Sinh = "Sinh";
+    /// Hyperbolic cosine.
+    Cosh = "Cosh";
+    /// Inverse hyperbolic sine.
+    Asinh = "Asinh";
+    /// Inverse hyperbolic cosine; NaN below 1.
+    Acosh = "Acosh";
+    /// Inverse hyperbolic tangent; NaN outside −1..1.
+    Atanh = "Atanh";
     /// The error function.
     Erf = "Erf";
     /// The greatest integer of at most `x`.
@@ -203,7 +221,8 @@ ops! {
     Not = "Not";
     /// `condition ? a : b`, elementwise, from three inputs in this order.
     Where = "Where";
-    /// Another type of numbers: `to` is `float`, `int` (rounded towards zero) or `bool`.
+    /// Another type of numbers: `to` is `float`, `int` (rounded towards zero), `bool`, or `float16` or `bfloat16`: real
+    /// numbers, rounded to the nearest one of 16 bits, halfway to the even one.
     Cast = "Cast";
     /// Products of the matrices in the last two axes of two inputs; the axes before are broadcast. A vector is a row of
     /// the first input, a column of the second.

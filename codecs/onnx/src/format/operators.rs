@@ -1,7 +1,7 @@
 //! Operators that are the same in models and in graphs.
 
 /// Operators of one input without attributes, or with numbers of these names.
-pub(crate) const UNARY: [(&str, &[&str]); 33] = [
+pub(crate) const UNARY: [(&str, &[&str]); 36] = [
     ("Relu", &[]),
     ("LeakyRelu", &["alpha"]),
     ("Elu", &["alpha"]),
@@ -30,6 +30,9 @@ pub(crate) const UNARY: [(&str, &[&str]); 33] = [
     ("Atan", &[]),
     ("Sinh", &[]),
     ("Cosh", &[]),
+    ("Asinh", &[]),
+    ("Acosh", &[]),
+    ("Atanh", &[]),
     ("Erf", &[]),
     ("Floor", &[]),
     ("Ceil", &[]),

@@ -281,6 +281,11 @@ impl<'a> Builder<'a> {
         output
     }
 
+    /// A value that an operator computes with: truth values as the integers 1 and 0.
+    pub(super) fn numeric(&mut self, value: String) -> String {
+        if self.kind(&value) == Kind::Bool { self.cast_to(value, Kind::Int) } else { value }
+    }
+
     /// ONNX's number of the type that numbers of a kind have.
     pub(super) fn data_type(&self, kind: Kind) -> i64 {
         match kind {

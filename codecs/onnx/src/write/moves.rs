@@ -84,6 +84,7 @@ impl Builder<'_> {
         allow(node, &["axis", "exclusive", "reverse"])?;
         let axis = self.int("axis", node.int("axis", 0)?);
         let x = self.input(node)?.0;
+        let x = self.numeric(x);
         self.finish(node, "CumSum", vec![x, axis], ints(node, &["exclusive", "reverse"])?, None)
     }
 
@@ -99,6 +100,7 @@ impl Builder<'_> {
         let k = node.int("k", 1)?;
         let k = self.ints("k", &[k]);
         let (x, rank) = self.input(node)?;
+        let x = self.numeric(x);
         let kind = self.kind(&x);
         let settings = ints(node, &["axis", "largest", "sorted"])?;
         let [values, indices] = [0, 1].map(|at| node.outputs.get(at).cloned().unwrap_or_default());

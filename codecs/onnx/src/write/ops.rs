@@ -2,10 +2,10 @@
 
 use super::builder::{Builder, Kind, Setting};
 use crate::format::operators::{REDUCTIONS, SAME, UNARY};
-use ckpt_api::{Attribute, Error, Node, Op, Result};
+use ckpt_api::{Attribute, DType, Error, Node, Op, Result};
 
 /// The operators of the contract that can be written, but for those that are known by name alone.
-pub(crate) static OPS: [Op; 69] = [
+pub(crate) static OPS: [Op; 78] = [
     Op::Gemm,
     Op::Conv,
     Op::Concat,
@@ -52,6 +52,15 @@ pub(crate) static OPS: [Op; 69] = [
     Op::Log,
     Op::Sin,
     Op::Cos,
+    Op::Tan,
+    Op::Asin,
+    Op::Acos,
+    Op::Atan,
+    Op::Sinh,
+    Op::Cosh,
+    Op::Asinh,
+    Op::Acosh,
+    Op::Atanh,
     Op::Erf,
     Op::Floor,
     Op::Ceil,
@@ -97,6 +106,9 @@ const ALIKE: [(&str, &[&str]); 11] = [
     ("Flatten", &["axis"]),
     ("LRN", &["size"]),
 ];
+
+/// Operators with the inputs of the layer that take integers, and no truth values.
+const COMPUTING: [&str; 7] = ["Relu", "Abs", "Neg", "Sign", "MatMul", "ArgMax", "ArgMin"];
 
 /// Elementwise operators of several inputs: name, whether they take truth values, whether they make some.
 const ELEMENTWISE: [(&str, bool, bool); 17] = [
@@ -218,7 +230,10 @@ impl Builder<'_> {
     /// given.
     fn one(&mut self, node: &Node, op: &'static str, settings: Settings, rank: Option<usize>) -> Result<()> {
         no_parameters(node)?;
-        let inputs = self.inputs(node)?;
+        let mut inputs = self.inputs(node)?;
+        if COMPUTING.contains(&op) {
+            inputs = inputs.into_iter().map(|input| self.numeric(input)).collect();
+        }
         self.finish(node, op, inputs, settings, rank)
     }
 
@@ -336,7 +351,10 @@ impl Builder<'_> {
         rank: Option<usize>,
     ) -> Result<()> {
         no_parameters(node)?;
-        let first = self.input(node)?.0;
+        let mut first = self.input(node)?.0;
+        if op.starts_with("Reduce") {
+            first = self.numeric(first);
+        }
         let kind = self.kind(&first);
         let mut inputs = vec![first];
         if let Some(values) = node.ints(name)? {
@@ -365,7 +383,8 @@ impl Builder<'_> {
 
     fn clip(&mut self, node: &Node) -> Result<()> {
         allow(node, &["min", "max"])?;
-        let (x, _) = self.input(node)?;
+        let x = self.input(node)?.0;
+        let x = self.numeric(x);
         let mut inputs = vec![x.clone()];
         for name in ["min", "max"] {
             let bound = match node.attributes.contains_key(name) {
@@ -383,13 +402,25 @@ impl Builder<'_> {
 
     fn cast(&mut self, node: &Node) -> Result<()> {
         allow(node, &["to"])?;
-        let (kind, to) = match node.text("to")? {
-            Some("float") => (Kind::Real, crate::format::number(self.real).unwrap_or(1)),
-            Some("int") => (Kind::Int, 7),
-            Some("bool") => (Kind::Bool, 9),
-            _ => return Err(Error::corrupt("attribute 'to' is not valid").expected("float, int or bool")),
+        let (kind, half) = match node.text("to")? {
+            Some("float") => (Kind::Real, None),
+            Some("float16") => (Kind::Real, Some(DType::F16)),
+            Some("bfloat16") => (Kind::Real, Some(DType::Bf16)),
+            Some("int") => (Kind::Int, None),
+            Some("bool") => (Kind::Bool, None),
+            _ => {
+                return Err(Error::corrupt("attribute 'to' is not valid")
+                    .expected("float, float16, bfloat16, int or bool"));
+            }
         };
-        self.one(node, "Cast", vec![("to", Setting::Int(to))], None)?;
+        no_parameters(node)?;
+        let (mut x, rank) = self.input(node)?;
+        // Rounded to 16 bits, and then the type that the real numbers of the graph have.
+        if let Some(number) = half.filter(|half| *half != self.real).and_then(crate::format::number) {
+            x = self.step("Cast", vec![x], [("to", Setting::Int(number))]);
+        }
+        let to = vec![("to", Setting::Int(self.data_type(kind)))];
+        self.finish(node, "Cast", vec![x], to, rank)?;
         self.retype(node, kind)
     }
 

@@ -358,3 +358,24 @@ fn an_integer_is_an_exponent_of_real_numbers_and_no_base() {
     let reason = read(&power(&["two", "two"])).missing_graph.expect("a reason").reason;
     assert!(reason.contains("Pow") && reason.contains("raises integers to a power"), "{reason}");
 }
+
+#[test]
+fn a_scale_for_each_place_of_an_axis_broadcasts_along_it() {
+    let scale = || tensor("s", &[3], &[0.5, 1.0, 2.0]);
+    let model = |x: &[i64], axis: i64| {
+        of(x)
+            .tensor(scale())
+            .node("QuantizeLinear", &["x", "s"], &["y"], &[int_attribute("axis", axis)])
+            .output("y", x)
+    };
+    let graph = graph(&model(&[-1, 3, 4], -2));
+    assert_eq!(ops(&graph), ["Constant", "Reshape", "Div", "Round", "Clip", "Cast"]);
+    assert_eq!(graph.nodes[1].attributes["shape"], Attribute::Ints(vec![-1, 1]));
+    let reason = read(&model(&[-1, 3], 2)).missing_graph.expect("a reason").reason;
+    assert!(reason.contains("does not fit an axis"), "{reason}");
+    let blocks = [int_attribute("axis", 1), int_attribute("block_size", 2)];
+    let blocked =
+        of(&[2, 6]).tensor(scale()).node("QuantizeLinear", &["x", "s"], &["y"], &blocks).output("y", &[2, 6]);
+    let reason = read(&blocked).missing_graph.expect("a reason").reason;
+    assert!(reason.contains("for each block of an axis"), "{reason}");
+}

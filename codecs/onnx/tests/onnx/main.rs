@@ -7,3 +7,4 @@ mod control;
 mod free_axes;
 mod graphs;
 mod recurrent;
+mod truths;

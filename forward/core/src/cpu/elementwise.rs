@@ -106,10 +106,21 @@ pub(super) fn real<A: Real>(function: Function, x: A) -> Option<A> {
         Function::Log => x.ln(),
         Function::Sin => x.sin(),
         Function::Cos => x.cos(),
+        Function::Tan => x.tan(),
+        Function::Asin => x.asin(),
+        Function::Acos => x.acos(),
+        Function::Atan => x.atan(),
+        Function::Sinh => x.sinh(),
+        Function::Cosh => x.cosh(),
+        Function::Asinh => x.asinh(),
+        Function::Acosh => x.acosh(),
+        Function::Atanh => x.atanh(),
         Function::Erf => x.erf(),
         Function::Floor => x.floor(),
         Function::Ceil => x.ceil(),
         Function::Round => x.round_ties_even(),
+        Function::ToFloat16 => x.to_float16(),
+        Function::ToBfloat16 => x.to_bfloat16(),
         Function::Not | Function::Scale { .. } | Function::Dequantize { .. } | Function::Truncate => {
             return None;
         }

@@ -1,6 +1,7 @@
 //! The number types that kernels are generic over.
 
 use super::functions;
+use half::{bf16, f16};
 
 /// A type in which sums are computed.
 pub(super) trait Number: Copy + PartialOrd + Send + Sync {
@@ -55,10 +56,21 @@ pub(super) trait Real: Number {
     fn erf(self) -> Self;
     fn sin(self) -> Self;
     fn cos(self) -> Self;
+    fn tan(self) -> Self;
+    fn asin(self) -> Self;
+    fn acos(self) -> Self;
+    fn atan(self) -> Self;
+    fn sinh(self) -> Self;
+    fn cosh(self) -> Self;
+    fn asinh(self) -> Self;
+    fn acosh(self) -> Self;
+    fn atanh(self) -> Self;
     fn abs(self) -> Self;
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
     fn round_ties_even(self) -> Self;
+    fn to_float16(self) -> Self;
+    fn to_bfloat16(self) -> Self;
 }
 
 /// A type of stored elements, computed in type `A`.
@@ -70,7 +82,7 @@ pub(super) trait Stored<A>: Copy + Send + Sync {
 
 macro_rules! real {
     ($t:ty, $exp:path, $exp_m1:path, $ln:path, $ln_1p:path, $tanh:path, $erf:path, $sin:path, $cos:path,
-     $pow:path) => {
+     $pow:path, $($name:ident: $function:path),+) => {
         impl Number for $t {
             const ZERO: Self = 0.0;
             #[inline(always)]
@@ -145,6 +157,9 @@ macro_rules! real {
             fn cos(self) -> Self {
                 $cos(self)
             }
+            $(fn $name(self) -> Self {
+                $function(self)
+            })+
             #[inline(always)]
             fn abs(self) -> Self {
                 <$t>::abs(self)
@@ -160,6 +175,14 @@ macro_rules! real {
             #[inline(always)]
             fn round_ties_even(self) -> Self {
                 <$t>::round_ties_even(self)
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "rounding is what this does")]
+            fn to_float16(self) -> Self {
+                f16::from_f32(self as f32).into()
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "rounding is what this does")]
+            fn to_bfloat16(self) -> Self {
+                bf16::from_f32(self as f32).into()
             }
         }
 
@@ -186,7 +209,16 @@ real!(
     functions::erf,
     libm::sinf,
     libm::cosf,
-    functions::pow
+    functions::pow,
+    tan: libm::tanf,
+    asin: libm::asinf,
+    acos: libm::acosf,
+    atan: libm::atanf,
+    sinh: libm::sinhf,
+    cosh: libm::coshf,
+    asinh: libm::asinhf,
+    acosh: libm::acoshf,
+    atanh: libm::atanhf
 );
 real!(
     f64,
@@ -198,7 +230,16 @@ real!(
     libm::erf,
     libm::sin,
     libm::cos,
-    libm::pow
+    libm::pow,
+    tan: libm::tan,
+    asin: libm::asin,
+    acos: libm::acos,
+    atan: libm::atan,
+    sinh: libm::sinh,
+    cosh: libm::cosh,
+    asinh: libm::asinh,
+    acosh: libm::acosh,
+    atanh: libm::atanh
 );
 
 impl Stored<f64> for f32 {

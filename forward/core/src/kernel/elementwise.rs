@@ -101,6 +101,24 @@ pub enum Function {
     Sin,
     /// (T) cosine.
     Cos,
+    /// (T) tangent.
+    Tan,
+    /// (T) inverse sine; NaN outside −1..1.
+    Asin,
+    /// (T) inverse cosine; NaN outside −1..1.
+    Acos,
+    /// (T) inverse tangent.
+    Atan,
+    /// (T) hyperbolic sine.
+    Sinh,
+    /// (T) hyperbolic cosine.
+    Cosh,
+    /// (T) inverse hyperbolic sine.
+    Asinh,
+    /// (T) inverse hyperbolic cosine; NaN below 1.
+    Acosh,
+    /// (T) inverse hyperbolic tangent; NaN outside −1..1.
+    Atanh,
     /// (T) the error function.
     Erf,
     /// The greatest integer of at most `x`.
@@ -109,6 +127,10 @@ pub enum Function {
     Ceil,
     /// The nearest integer; halfway, the even one.
     Round,
+    /// The nearest number of binary16, by way of binary32; halfway, the even one. What exceeds it is infinite.
+    ToFloat16,
+    /// The nearest number of bfloat16, by way of binary32; halfway, the even one.
+    ToBfloat16,
     /// Integers: `x = 0 ? 1 : 0`.
     Not,
     /// Integers: `x·multiply / divide`, rounded towards zero.
@@ -145,6 +167,15 @@ impl Function {
                 | Function::Log
                 | Function::Sin
                 | Function::Cos
+                | Function::Tan
+                | Function::Asin
+                | Function::Acos
+                | Function::Atan
+                | Function::Sinh
+                | Function::Cosh
+                | Function::Asinh
+                | Function::Acosh
+                | Function::Atanh
                 | Function::Erf
         )
     }

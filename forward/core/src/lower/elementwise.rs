@@ -107,6 +107,15 @@ fn plain(op: &Op) -> Option<Function> {
         Op::Log => Function::Log,
         Op::Sin => Function::Sin,
         Op::Cos => Function::Cos,
+        Op::Tan => Function::Tan,
+        Op::Asin => Function::Asin,
+        Op::Acos => Function::Acos,
+        Op::Atan => Function::Atan,
+        Op::Sinh => Function::Sinh,
+        Op::Cosh => Function::Cosh,
+        Op::Asinh => Function::Asinh,
+        Op::Acosh => Function::Acosh,
+        Op::Atanh => Function::Atanh,
         Op::Erf => Function::Erf,
         Op::Floor => Function::Floor,
         Op::Ceil => Function::Ceil,
@@ -298,15 +307,34 @@ pub(super) fn cast(lowering: &mut Lowering) -> Result<()> {
     let function = match (to, x.numbers) {
         ("float", Numbers::Real) | ("int", Numbers::Integer) => return super::moves::copied(lowering),
         ("float", Numbers::Integer) => Function::Dequantize { divide: 1.0 },
+        ("float16", _) => return half(lowering, x, Function::ToFloat16),
+        ("bfloat16", _) => return half(lowering, x, Function::ToBfloat16),
         ("int", Numbers::Real) => Function::Truncate,
         ("bool", _) => return truth(lowering, x),
         (other, _) => {
-            let expected = "'float', 'int' or 'bool'";
+            let expected = "'float', 'float16', 'bfloat16', 'int' or 'bool'";
             return Err(Attribute::Text(other.to_owned()).invalid("to", expected));
         }
     };
     let output = lowering.output(x.shape.clone(), made(lowering, x, function)?)?;
     lowering.call(Kernel::Unary(Unary { len: x.len(), function }), [Operand::Input(0)], output);
+    Ok(())
+}
+
+/// Real numbers, or integers as such, rounded to 16 bits.
+fn half(lowering: &mut Lowering, x: &Info, function: Function) -> Result<()> {
+    let len = x.len();
+    let from = match x.numbers {
+        Numbers::Real => Operand::Input(0),
+        Numbers::Integer => {
+            let real = lowering.temporary(x.shape.clone(), Numbers::Real)?;
+            let function = Function::Dequantize { divide: 1.0 };
+            lowering.call(Kernel::Unary(Unary { len, function }), [Operand::Input(0)], real);
+            real
+        }
+    };
+    let output = lowering.output(x.shape.clone(), Numbers::Real)?;
+    lowering.call(Kernel::Unary(Unary { len, function }), [from], output);
     Ok(())
 }
 

@@ -283,6 +283,8 @@ pub(super) fn of_one(function: Function) -> usize {
         | Function::Floor
         | Function::Ceil
         | Function::Round
+        | Function::ToFloat16
+        | Function::ToBfloat16
         | Function::Not
         | Function::Truncate => 0,
         Function::Clip { min, max } if is_short(min) && is_short(max) => 0,

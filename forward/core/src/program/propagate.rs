@@ -298,8 +298,21 @@ fn of_unary(unary: &Unary, x: &Bounded, y: &[f64]) -> Vec<f64> {
     let own = with_own(own.collect(), of_one(function), y);
     let terms = values.iter().zip(&x.error).zip(y).zip(own);
     terms
-        .map(|(((x, error), y), own)| if *error == 0.0 { own } else { slope(function, *x, *y) * error + own })
+        .map(|(((x, error), y), own)| match *error == 0.0 {
+            true => own,
+            false => slope(function, *x, *y) * error + own + step(function, *y),
+        })
         .collect()
+}
+
+/// The distance of the results of two arguments that differ hardly, next to `y`.
+fn step(function: Function, y: f64) -> f64 {
+    match function {
+        // The last bit of 11, and the least number; the last bit of 8.
+        Function::ToFloat16 => (y.abs() / f64::from(1 << 10)).max(1.0 / f64::from(1 << 24)) / UNIT,
+        Function::ToBfloat16 => y.abs() / f64::from(1 << 7) / UNIT,
+        _ => 0.0,
+    }
 }
 
 /// A bound on a function's derivative at `x`, where its value is `y`.
@@ -311,6 +324,12 @@ pub(super) fn slope(function: Function, x: f64, y: f64) -> f64 {
         Function::Log => 1.0 / x.abs(),
         Function::Reciprocal => y * y,
         Function::Sigmoid => 0.25,
+        Function::Tan => 1.0 + y * y,
+        Function::Asin | Function::Acos => 1.0 / (1.0 - x * x).sqrt(),
+        Function::Sinh => (1.0 + y * y).sqrt(),
+        Function::Cosh => y.abs(),
+        Function::Acosh => 1.0 / (x * x - 1.0).sqrt(),
+        Function::Atanh => 1.0 / (1.0 - x * x),
         Function::Floor | Function::Ceil | Function::Round | Function::Sign => 0.0,
         Function::LeakyRelu { alpha } | Function::Elu { alpha } => alpha.abs().max(1.0),
         Function::Selu { alpha, gamma } => gamma.abs() * alpha.abs().max(1.0),

@@ -72,6 +72,15 @@ fn functions() -> Vec<(Node, Formula)> {
         (plain(Op::Log), |x| if x < 0.0 { f64::NAN } else { 2.0 * x.sqrt().ln() }),
         (plain(Op::Sin), |x| 2.0 * (x / 2.0).sin() * (x / 2.0).cos()),
         (plain(Op::Cos), |x| 1.0 - 2.0 * (x / 2.0).sin().powi(2)),
+        (plain(Op::Tan), |x| x.sin() / x.cos()),
+        (plain(Op::Asin), |x| x.atan2((1.0 - x * x).sqrt())),
+        (plain(Op::Acos), |x| (1.0 - x * x).sqrt().atan2(x)),
+        (plain(Op::Atan), |x| x.atan2(1.0)),
+        (plain(Op::Sinh), |x| (x.exp() - (-x).exp()) / 2.0),
+        (plain(Op::Cosh), |x| f64::midpoint(x.exp(), (-x).exp())),
+        (plain(Op::Asinh), |x| (x + (x * x + 1.0).sqrt()).ln()),
+        (plain(Op::Acosh), |x| if x < 1.0 { f64::NAN } else { 2.0 * ((x - 1.0) / 2.0).sqrt().asinh() }),
+        (plain(Op::Atanh), |x| if x.abs() > 1.0 { f64::NAN } else { ((1.0 + x) / (1.0 - x)).ln() / 2.0 }),
         (plain(Op::Erf), erf),
         (plain(Op::Floor), |x| x - x.rem_euclid(1.0)),
         (plain(Op::Ceil), |x| x + (-x).rem_euclid(1.0)),
@@ -238,6 +247,22 @@ fn cast_changes_the_kind_of_numbers() {
     assert_eq!(alone("int", &n).unwrap(), n);
     let error = alone("text", &n).unwrap_err().to_string();
     assert!(error.contains("'text'") && error.contains("'bool'"), "{error}");
+}
+
+#[test]
+fn a_cast_to_16_bits_rounds_to_the_nearest_number() {
+    let cast = |to: &str, x: &Value| {
+        let node = plain(Op::Cast).attribute("to", Attribute::Text(to.into()));
+        run(node, std::slice::from_ref(x), &Tensors::default()).unwrap()
+    };
+    let unit = |bits: i32| 2f64.powi(-bits);
+    let x = [1.0 + unit(11), 1.0 + 3.0 * unit(11), -65519.0, 65520.0, unit(25), 1.5 * unit(24), f64::NAN];
+    let expected = [1.0, 1.0 + unit(9), -65504.0, f64::INFINITY, 0.0, 2.0 * unit(24), f64::NAN];
+    assert_close(&cast("float16", &real(&[7], &x)), &[7], &expected);
+    let x = [1.0 + unit(8), 1.0 + 3.0 * unit(8), -65519.0, unit(130)];
+    let expected = [1.0, 1.0 + unit(6), -65536.0, unit(130)];
+    assert_close(&cast("bfloat16", &real(&[4], &x)), &[4], &expected);
+    assert_close(&cast("float16", &integer(&[2], &[2049, -2051])), &[2], &[2048.0, -2052.0]);
 }
 
 #[test]

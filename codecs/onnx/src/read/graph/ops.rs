@@ -299,6 +299,9 @@ impl<'a> Reader<'a> {
     fn cast(&mut self, node: &'a Node) -> Read<()> {
         let number = node.int("to").unwrap_or(0);
         let wanted = dtype(number).ok_or_else(|| format!("makes numbers of type {number}"))?;
+        if let Some(output) = node.outputs.first() {
+            self.dtypes.insert(output, number);
+        }
         self.cast_to(node, wanted)
     }
 
@@ -310,7 +313,9 @@ impl<'a> Reader<'a> {
 
     fn cast_to(&mut self, node: &'a Node, wanted: DType) -> Read<()> {
         let kind = match wanted {
-            DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => "float",
+            DType::F32 | DType::F64 => "float",
+            DType::F16 => "float16",
+            DType::Bf16 => "bfloat16",
             DType::I32 | DType::I64 => "int",
             DType::Bool => "bool",
             DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 | DType::U64
@@ -339,17 +344,13 @@ impl<'a> Reader<'a> {
             Some(DType::I8) => (-128.0, 127.0),
             _ => return Err("makes numbers that are no integers of 8 bits".to_owned()),
         };
-        if node.int("block_size").unwrap_or(0) != 0 || self.shape(scale).is_none_or(|shape| !shape.is_empty())
-        {
-            return Err("has a scale for each axis or block".to_owned());
-        }
         let shape = self.shape(x);
         let output = node.outputs.first().ok_or("lacks its output")?;
-        let inputs = vec![self.operand(x)?, self.operand(scale)?];
+        let inputs = vec![self.operand(x)?, self.along_axis(node, scale)?];
         let mut value = self.near(node, Op::Div, inputs, Attributes::new(), &format!("{output}/scaled"));
         value = self.near(node, Op::Round, vec![value], Attributes::new(), &format!("{output}/rounded"));
         if let Some(zero) = zero {
-            let zero = self.operand(zero)?;
+            let zero = self.along_axis(node, zero)?;
             let real = self.near(node, Op::Cast, vec![zero], to("float"), &format!("{output}/zero"));
             value =
                 self.near(node, Op::Add, vec![value, real], Attributes::new(), &format!("{output}/shifted"));
@@ -358,6 +359,31 @@ impl<'a> Reader<'a> {
             Attributes::new().with("min", Attribute::Float(least)).with("max", Attribute::Float(most));
         value = self.near(node, Op::Clip, vec![value], bounds, &format!("{output}/clipped"));
         self.emit_one(node, Op::Cast, vec![value], to("int"), shape)
+    }
+
+    /// A scale or a zero point, one for all numbers or one for each place of the axis that the node names, in a shape
+    /// that broadcasts to its input's.
+    fn along_axis(&mut self, node: &Node, name: &str) -> Read<String> {
+        if node.int("block_size").unwrap_or(0) != 0 {
+            return Err("has a scale for each block of an axis".to_owned());
+        }
+        let value = self.operand(name)?;
+        let rank =
+            self.shape(name).map(|shape| shape.len()).ok_or("has a scale of a shape that is not known")?;
+        if rank == 0 {
+            return Ok(value);
+        }
+        let axes = node.input(0).and_then(|x| self.shape(x)).map(|shape| shape.len());
+        let axes =
+            axes.ok_or("has a scale for each place of an axis, and an input of a rank that is not known")?;
+        let axis = super::shapes::resolve(node.int("axis").unwrap_or(1), axes);
+        let axis = axis.filter(|_| rank == 1).ok_or("has a scale that does not fit an axis of its input")?;
+        let mut shape = vec![1; axes - axis];
+        if let Some(first) = shape.first_mut() {
+            *first = -1;
+        }
+        let wanted = format!("{value}/along");
+        Ok(self.near(node, Op::Reshape, vec![value], Attributes::new().ints("shape", shape), &wanted))
     }
 
     /// A node of a layer that is several, and the name of its value.
@@ -378,21 +404,17 @@ impl<'a> Reader<'a> {
     fn dequantize(&mut self, node: &'a Node) -> Read<()> {
         let [x, scale] = [0, 1].map(|at| node.input(at));
         let (x, scale) = (x.ok_or("lacks its input")?, scale.ok_or("lacks its scale")?);
-        if node.int("block_size").unwrap_or(0) != 0 || self.shape(scale).is_none_or(|shape| !shape.is_empty())
-        {
-            return Err("has a scale for each axis or block".to_owned());
-        }
         let shape = self.shape(x);
         let output = node.outputs.first().ok_or("lacks its output")?;
         let given = self.operand(x)?;
         let mut value = self.near(node, Op::Cast, vec![given], to("float"), &format!("{output}/cast"));
         if let Some(zero) = node.input(2) {
-            let zero = self.operand(zero)?;
+            let zero = self.along_axis(node, zero)?;
             let real = self.near(node, Op::Cast, vec![zero], to("float"), &format!("{output}/zero"));
             value =
                 self.near(node, Op::Sub, vec![value, real], Attributes::new(), &format!("{output}/centered"));
         }
-        let scale = self.operand(scale)?;
+        let scale = self.along_axis(node, scale)?;
         self.emit_one(node, Op::Mul, vec![value, scale], Attributes::new(), shape)
     }
 }
