@@ -65,6 +65,7 @@ impl Vocabulary for Flags {
             Setting::RunPlan => "`ckpt run-plan` and `ckpt commit`".to_owned(),
             Setting::TensorNames => "`ckpt inspect`".to_owned(),
             Setting::InverseTable => "ckpt map invert --of CHECKPOINT".to_owned(),
+            Setting::MappingParameter(value) => format!("--map MAP,{value}"),
             Setting::MoreFormats => "a program that has its codec".to_owned(),
             Setting::Feature(name) => format!("cargo install --path . --features {name}"),
             other => ckpt_api::LibraryWords.name(other),

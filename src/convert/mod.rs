@@ -153,6 +153,17 @@ impl Conversion {
         output: impl IntoDestination,
     ) -> Result<Planned> {
         let output = output.into_destination()?;
+        if let Some(std::borrow::Cow::Owned(mapping)) =
+            self.mapping.as_ref().map(|mapping| source.with_parameters(mapping)).transpose()?
+        {
+            let with_parameters = Conversion { mapping: Some(mapping), ..self.clone() };
+            return with_parameters.plan_to(registry, source, output);
+        }
+        self.plan_to(registry, source, output)
+    }
+
+    /// Plans with a mapping whose parameters have values.
+    fn plan_to(&self, registry: &Registry, source: &Source, output: Destination) -> Result<Planned> {
         let codec = self.writer(registry, &output)?;
         let mut mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
         if let Some(model) = source.pending_graph() {

@@ -100,6 +100,7 @@ impl Applied {
 type Lens<'a> = dyn Fn(&str, usize) -> Option<u64> + 'a;
 
 fn apply(mapping: &Mapping, names: &[&str], lens: &Lens<'_>, limits: &Limits) -> Result<Applied> {
+    mapping.check_parameters()?;
     let Resolved { links, dropped, unused } = resolve(mapping, names, lens, limits)?;
     let inverse = proven_inverse(mapping, &links, limits);
     let mut targets: Vec<Target> = links.iter().flat_map(Link::recipes).collect();

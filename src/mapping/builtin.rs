@@ -13,14 +13,23 @@ const FILES: &[(&str, &str)] = files![
     "albert-tf-to-hf",
     "bert-tf-to-hf",
     "bullet-to-tf-adam",
+    "clip-openai-to-hf",
     "electra-generator-tf-to-hf",
     "electra-tf-to-hf",
     "gpt2-swift-paths-to-hf",
     "gpt2-swift-to-hf",
     "gpt2-tf-to-hf",
+    "llama-hf-to-gguf",
+    "llama-meta-to-hf",
+    "mixtral-experts-to-stacked",
     "mt5-mesh-to-hf",
+    "phi3-hf-to-gguf",
+    "qwen-experts-to-stacked",
+    "qwen-hf-to-gguf",
     "resnet-keras-to-torchvision",
     "t5-mesh-to-hf",
+    "vit-timm-to-hf",
+    "whisper-openai-to-hf",
 ];
 
 impl Mapping {

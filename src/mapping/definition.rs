@@ -1,6 +1,7 @@
 //! The type [`Mapping`]: what a mapping consists of, and how errors describe its entries.
 
 use super::lookup::{Entry, Lookup, check_lookup};
+use super::parameters::Parameters;
 use super::rule::{Rule, Separators};
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
@@ -45,6 +46,7 @@ pub struct Mapping {
     pub(crate) ignore_roles: Vec<Role>,
     pub(crate) is_builtin: bool,
     pub(crate) roles: Roles,
+    pub(crate) parameters: Parameters,
     pub(crate) lookup: Lookup,
     pub(crate) rules: Vec<Rule>,
 }
@@ -110,6 +112,7 @@ impl Mapping {
             ignore_roles: Vec::new(),
             is_builtin: false,
             roles: Roles::new(),
+            parameters: Parameters::new(),
             lookup: Lookup::new(),
             rules: Vec::new(),
         }

@@ -3,6 +3,7 @@
 use super::dead;
 use super::definition::{Ignore, Mapping, Roles};
 use super::lookup::{Entry, Lookup, check_lookup};
+use super::parameters::{self, Parameters};
 use super::rule::{Rule, Separators, check_count};
 use super::rule_text::{Context, Lines, RuleText, parse_steps};
 use crate::pattern::{Pattern, SEPARATOR};
@@ -49,6 +50,8 @@ struct MappingFile {
     #[serde(default)]
     roles: BTreeMap<String, Spanned<Vec<String>>>,
     #[serde(default)]
+    parameters: Parameters,
+    #[serde(default)]
     lookup: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     rule: Vec<RuleText>,
@@ -61,6 +64,7 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
     check_count("rule", raw.rule.len(), limits)?;
     check_count("ignore", raw.ignore.len(), limits)?;
     check_count("roles", raw.roles.len(), limits)?;
+    check_count("parameters", raw.parameters.len(), limits)?;
     let lines = Lines::new(text);
     let source = separator("separator", raw.separator.as_deref())?;
     let target = separator("target_separator", raw.target_separator.as_deref())?;
@@ -83,7 +87,9 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
         lookup: lookup(&lines, raw.lookup),
         rules,
         roles,
+        parameters: raw.parameters,
     };
+    parameters::check(&mapping, limits)?;
     check_lookup(&mapping.lookup, limits)?;
     dead::check(&mapping)?;
     Ok(mapping)

@@ -44,6 +44,7 @@ fn invert(mapping: &Mapping) -> Result<Mapping> {
         ignore_roles: Vec::new(),
         is_builtin: mapping.is_builtin,
         roles: roles.collect(),
+        parameters: mapping.parameters.clone(),
         lookup: lookup.collect(),
         rules,
     };

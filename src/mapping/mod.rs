@@ -14,6 +14,10 @@
 //! [roles]                    # steps by the role of a tensor
 //! kernel = ["transpose"]
 //!
+//! [parameters.heads]         # a length that differs from model to model: reshape _ -> {heads} 2 _
+//! config = ["num_attention_heads"]           # keys of the config.json beside the checkpoint
+//! metadata = ["*.attention.head_count"]      # patterns of keys of the checkpoint's metadata
+//!
 //! [lookup]                   # exact names
 //! "a/b" = "c.d"
 //!
@@ -69,6 +73,7 @@ mod explain;
 mod file;
 mod inverse;
 mod lookup;
+mod parameters;
 mod print;
 mod problems;
 mod relation;
@@ -86,5 +91,6 @@ pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 #[cfg(feature = "cli")]
 pub(crate) use file::check_tokens;
 pub(crate) use lookup::Entry as LookupEntry;
+pub(crate) use parameters::{KEY_SEPARATOR, Parameter};
 pub(crate) use relation::Relation;
 pub(crate) use rule::{Rule, check_count, default_limit};

@@ -1,6 +1,7 @@
 //! Writes a mapping as a TOML file.
 
 use super::definition::Mapping;
+use super::parameters::Parameter;
 use super::relation::{Relation, Stack};
 use super::rule::{Rule, Separators};
 use crate::pattern::{Pattern, SEPARATOR};
@@ -46,6 +47,9 @@ fn print(mapping: &Mapping) -> String {
     for (role, steps) in &mapping.roles {
         text += &format!("{} = {}\n", string(role), list(steps.iter().map(ToString::to_string)));
     }
+    for (name, parameter) in &mapping.parameters {
+        text += &parameter_text(name, parameter);
+    }
     if !mapping.lookup.is_empty() {
         text += "\n[lookup]\n";
     }
@@ -56,6 +60,23 @@ fn print(mapping: &Mapping) -> String {
         text += &rule_text(rule);
     }
     text.trim_start_matches('\n').to_owned()
+}
+
+fn parameter_text(name: &str, parameter: &Parameter) -> String {
+    let Parameter { description, config, metadata, default } = parameter;
+    let mut text = format!("\n[parameters.{}]\n", string(name));
+    if let Some(description) = description {
+        text += &format!("description = {}\n", string(description));
+    }
+    for (key, keys) in [("config", config), ("metadata", metadata)] {
+        if !keys.is_empty() {
+            text += &format!("{key} = {}\n", list(keys.iter().cloned()));
+        }
+    }
+    if let Some(default) = default {
+        text += &format!("default = {}\n", string(default));
+    }
+    text
 }
 
 fn rule_text(rule: &Rule) -> String {

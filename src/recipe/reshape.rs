@@ -1,6 +1,7 @@
 //! The step that divides axes into several, or joins neighbors into one.
 
 use super::step::MAX_AXES;
+use crate::pattern::is_name;
 use serde::Serialize;
 
 /// The lengths of neighboring axes before and after [`AxisStep::Reshape`](super::AxisStep::Reshape): as many elements,
@@ -25,6 +26,8 @@ pub enum Length {
     Of(u64),
     /// What the other lengths leave, written `_`; at most one on each side.
     Rest,
+    /// The value of a mapping's parameter, written in braces.
+    Parameter(String),
 }
 
 impl Reshape {
@@ -50,6 +53,9 @@ impl Reshape {
     pub(crate) fn lengths_after(&self, found: &[u64]) -> Option<Vec<u64>> {
         let fits =
             |(wanted, found): (&Length, &u64)| *wanted == Length::Rest || *wanted == Length::Of(*found);
+        if self.parameters().next().is_some() {
+            return None;
+        }
         if found.len() != self.from.len() || !self.from.iter().zip(found).all(fits) {
             return None;
         }
@@ -62,9 +68,29 @@ impl Reshape {
         Some(after.collect())
     }
 
-    /// Whether tensors exist that the step fits.
+    /// Returns the parameters that have no value yet.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.from.iter().chain(&self.to).filter_map(|length| match length {
+            Length::Parameter(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Replaces a parameter by its value.
+    pub(crate) fn set(&mut self, parameter: &str, value: u64) {
+        for length in self.from.iter_mut().chain(&mut self.to) {
+            if matches!(length, Length::Parameter(name) if name == parameter) {
+                *length = Length::Of(value);
+            }
+        }
+    }
+
+    /// Whether tensors exist that the step fits; parameters may have any value.
     fn may_fit(&self) -> bool {
         let sides = [&self.from, &self.to];
+        if self.parameters().next().is_some() {
+            return true;
+        }
         let rests = sides.map(|side| side.contains(&Length::Rest));
         match sides.map(|side| known_product(side)) {
             [Some(from), Some(to)] => match rests {
@@ -93,6 +119,7 @@ impl std::fmt::Display for Length {
         match self {
             Length::Of(len) => write!(f, "{len}"),
             Length::Rest => f.write_str("_"),
+            Length::Parameter(name) => write!(f, "{{{name}}}"),
         }
     }
 }
@@ -100,6 +127,10 @@ impl std::fmt::Display for Length {
 fn lengths(words: &[&str]) -> Option<Vec<Length>> {
     let length = |word: &&str| match *word {
         "_" => Some(Length::Rest),
+        word if word.starts_with('{') => {
+            let name = word.strip_prefix('{')?.strip_suffix('}')?;
+            is_name(name).then(|| Length::Parameter(name.to_owned()))
+        }
         word => word.parse().ok().filter(|len| *len > 0).map(Length::Of),
     };
     let lengths: Vec<Length> = words.iter().map(length).collect::<Option<_>>()?;

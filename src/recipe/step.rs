@@ -202,6 +202,7 @@ mod tests {
             "unsqueeze 3",
             "reshape 4096 -> 32 2 64",
             "reshape 32 2 _ 7 -> _ 7 on 1",
+            "reshape _ -> {heads} 2 _",
             "flatten_order 4 4 8",
             "unflatten_order 4 8 on 1",
         ] {
@@ -244,6 +245,8 @@ mod tests {
             "reshape 0 -> 0",
             "reshape 6 -> 2 3 on 64",
             "reshape 6 -> 2 -> 3",
+            "reshape 6 -> {2} 3",
+            "reshape 6 -> {n",
             "reshape _ -> 4294967296 4294967296",
             "flatten_order",
             "flatten_order 8",

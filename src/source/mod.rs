@@ -4,6 +4,7 @@ mod architecture;
 mod index;
 mod model_graph;
 mod options;
+mod parameters;
 mod tensor;
 
 #[cfg(feature = "forward")]
@@ -254,7 +255,8 @@ impl Source {
         mapping: &Mapping,
         limits: &ckpt_api::Limits,
     ) -> Result<(Source, Vec<Target>)> {
-        let (contents, applied) = renamed(&self.contents, mapping, limits)?;
+        let mapping = self.with_parameters(mapping)?;
+        let (contents, applied) = renamed(&self.contents, &mapping, limits)?;
         Ok((self.with_contents(contents), applied.targets))
     }
 
@@ -289,7 +291,8 @@ impl Source {
         let (Some(model), Some(mapping)) = (self.pending_graph(), &self.options.graph_mapping) else {
             return Ok(None);
         };
-        let (mut contents, _) = renamed(&self.contents, mapping, &self.options.limits)?;
+        let mapping = self.with_parameters(mapping)?;
+        let (mut contents, _) = renamed(&self.contents, &mapping, &self.options.limits)?;
         give_graph(model, &mut contents)?;
         Ok(Some(self.with_contents(contents)))
     }

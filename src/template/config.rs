@@ -16,7 +16,7 @@ impl Configuration {
     ///
     /// # Errors
     /// Whatever keeps the file from being read; [`ckpt_api::Kind::Corrupt`] where it is no JSON.
-    pub(super) fn beside(input: &Input, names: &[String], limits: &Limits) -> Result<Option<Self>> {
+    pub(crate) fn beside(input: &Input, names: &[String], limits: &Limits) -> Result<Option<Self>> {
         let Some(name) = names.iter().find(|name| input.has_file(name)) else { return Ok(None) };
         let shown = input.display(name);
         let file = input.file(name)?;
@@ -32,6 +32,14 @@ impl Configuration {
             invalid(error.context().found.unwrap_or("another syntax").to_owned()).caused_by(error)
         })?;
         Ok(Some(Configuration { name: name.clone(), json }))
+    }
+
+    /// The number at a key, if there is one that is 0 or more.
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        match self.get(key)? {
+            Value::Int(number) => u64::try_from(number).ok(),
+            _ => None,
+        }
     }
 
     /// The value at a key; dots lead into objects, and before a number into lists.

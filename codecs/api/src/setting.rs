@@ -103,6 +103,8 @@ settings! {
     TensorNames = "tensor-names";
     /// The inverse of a mapping as a table of one checkpoint's names.
     InverseTable = "inverse-table";
+    /// The value of a mapping's parameter, as `name=value`.
+    MappingParameter(value) = "mapping-parameter";
     /// Formats beside those that are known.
     MoreFormats = "more-formats";
     /// A feature that the program is built with.
@@ -238,6 +240,7 @@ impl Vocabulary for LibraryWords {
             Setting::TensorNames => "Source::tensors",
             Setting::MoreFormats => "Registry::add",
             Setting::InverseTable => "Applied::inverse_table",
+            Setting::MappingParameter(_) => "Mapping::with_parameter",
         };
         format!("`{item}`")
     }

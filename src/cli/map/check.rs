@@ -31,6 +31,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let mapping = arguments.mapping.read(&limits)?;
     let source = arguments.looking.open(registry)?;
     // A conversion does the same: this checks that the steps fit the shapes.
+    let mapping = source.with_parameters(&mapping)?;
     let (contents, applied) = renamed(source.contents(), &mapping, &limits)?;
     let rules = mapping.rules();
     if !json {

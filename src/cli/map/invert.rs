@@ -52,6 +52,7 @@ fn inverse_of(
     arguments: &Arguments,
 ) -> Result<(Mapping, Option<String>)> {
     let source = arguments.reading.open(registry, path, pairs(&arguments.set)?)?;
+    let mapping = source.with_parameters(mapping)?;
     let applied = mapping.apply_to(&source.checkpoint().tensors, &arguments.reading.limits()?)?;
     match applied.inverse {
         Ok(inverse) => Ok((inverse, None)),

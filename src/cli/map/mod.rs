@@ -61,8 +61,27 @@ pub(super) fn run(registry: &Registry, command: &Command, json: bool) -> Result<
     }
 }
 
+/// Reads a mapping, and sets the parameters that follow it: `llama-hf-to-gguf,heads=32,kv_heads=8`.
+pub(super) fn read_mapping(given: &str, limits: &Limits) -> Result<Mapping> {
+    let (name, parameters) = match given.split_once(',') {
+        Some((name, parameters)) if !Path::new(given).exists() => (name, Some(parameters)),
+        _ => (given, None),
+    };
+    let mut mapping = read_file_or_builtin(name, limits)?;
+    for parameter in parameters.iter().flat_map(|parameters| parameters.split(',')) {
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let value = value.parse().map_err(|_| {
+            Error::usage("the parameter of a mapping has no value")
+                .found(format!("'{parameter}'"))
+                .expected("a whole number, such as heads=32")
+        })?;
+        mapping = mapping.with_parameter(key, value)?;
+    }
+    Ok(mapping)
+}
+
 /// Reads a mapping file, or the built-in mapping of this name if no such file exists.
-pub(super) fn read_mapping(name: &str, limits: &Limits) -> Result<Mapping> {
+fn read_file_or_builtin(name: &str, limits: &Limits) -> Result<Mapping> {
     let path = Path::new(name);
     check_input(path)
         .map_err(|error| error.expected("a mapping: a file, or the name of a built-in mapping"))?;

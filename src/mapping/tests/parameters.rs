@@ -1,0 +1,85 @@
+//! Lengths that differ from model to model.
+
+use super::{apply, assert_says, fails, mapping, refused};
+use crate::mapping::Mapping;
+use ckpt_api::{Kind, Limits};
+
+const HEADS: &str = "
+    [parameters.heads]
+    description = 'attention heads'
+    config = ['num_attention_heads']
+    metadata = ['*.attention.head_count']
+    [parameters.kv_heads]
+    default = 'heads'
+    [roles]
+    q = ['reshape _ -> {heads} 2 _']
+    [[rule]]
+    from = 'q'
+    to = 'Q'
+    role = 'q'
+    [[rule]]
+    from = 'k'
+    to = 'K'
+    steps = ['reshape _ -> {kv_heads} 2 _ on 1']";
+
+fn steps(mapping: &Mapping) -> Vec<String> {
+    apply(mapping, &["k", "q"]).targets.iter().map(|target| target.recipe.describe()).collect()
+}
+
+#[test]
+fn a_parameter_is_a_length_of_a_reshape() {
+    let given = mapping(HEADS).with_parameter("heads", 8).unwrap().with_parameter("kv_heads", 2).unwrap();
+    assert_eq!(steps(&given), ["reshape _ -> 2 2 _ on 1", "reshape _ -> 8 2 _"]);
+    let inverse = apply(&given, &["k", "q"]).inverse.unwrap();
+    assert_eq!(apply(&mapping(&inverse.to_toml()), &["K", "Q"]).targets[1].recipe.describe(), "reshape 8 2 _ -> _");
+}
+
+#[test]
+fn a_parameter_without_a_value_has_its_default() {
+    let found = |parameter: &crate::mapping::Parameter| {
+        Ok(parameter.config.first().map(|key| if key == "num_attention_heads" { 32 } else { 0 }))
+    };
+    assert_eq!(
+        steps(&mapping(HEADS).with_parameters_of(found).unwrap()),
+        ["reshape _ -> 32 2 _ on 1", "reshape _ -> 32 2 _"]
+    );
+    let given = mapping(HEADS).with_parameter("heads", 4).unwrap();
+    assert_eq!(steps(&given.with_parameters_of(|_| Ok(None)).unwrap())[0], "reshape _ -> 4 2 _ on 1");
+}
+
+#[test]
+fn a_missing_parameter_is_an_error_that_says_where_it_was_sought() {
+    let error = fails(&mapping(HEADS), &["k", "q"]);
+    assert_says(&error, &["'heads' (attention heads)", "'num_attention_heads' in a config.json"]);
+    assert_says(&error, &["'*.attention.head_count' in its metadata", "Mapping::with_parameter"]);
+    let none = mapping(HEADS).with_parameters_of(|_| Ok(None)).unwrap_err();
+    assert_says(&none.to_string(), &["'heads'", "names.toml"]);
+    let unknown = mapping(HEADS).with_parameter("head", 4).unwrap_err();
+    assert_eq!(unknown.kind(), Kind::Usage);
+    assert_says(&unknown.to_string(), &["'head'", "did you mean 'heads'"]);
+    assert_eq!(mapping(HEADS).with_parameter("heads", 0).unwrap_err().kind(), Kind::Usage);
+}
+
+#[test]
+fn the_inverse_has_the_parameters_of_the_mapping_and_a_file_has_them_too() {
+    let inverse = mapping(&mapping(HEADS).inverse().unwrap().to_toml());
+    assert_eq!(inverse.parameters().collect::<Vec<_>>(), ["heads", "kv_heads"]);
+    let inverse = inverse.with_parameter("heads", 8).unwrap().with_parameters_of(|_| Ok(None)).unwrap();
+    let applied = inverse.apply(&["K", "Q"], &Limits::default()).unwrap();
+    assert_eq!(applied.targets[0].recipe.describe(), "reshape 8 2 _ -> _ on 1");
+}
+
+#[test]
+fn parameters_and_steps_name_each_other() {
+    let rule = |step: &str| format!("[[rule]]\nfrom = 'q'\nto = 'Q'\nsteps = ['{step}']");
+    let wrong = |head: &str, step: &str| refused(&format!("{head}\n{}", rule(step))).to_string();
+    assert_says(&wrong("", "reshape _ -> {heads} _"), &["'heads'", "[parameters]"]);
+    assert_says(&wrong("[parameters.heads]", "transpose"), &["no step names", "'heads'"]);
+    let step = "reshape _ -> {a} {b} _";
+    for default in ["c", "a", "0", "b"] {
+        let head = format!("[parameters.a]\ndefault = '{default}'\n[parameters.b]\ndefault = '1'");
+        assert_says(&wrong(&head, step), &["default", &format!("'{default}'")]);
+    }
+    let head = "[parameters.a]\nmetadata = ['{']\n[parameters.b]";
+    assert_says(&wrong(head, step), &["parameters, 'a'"]);
+}
