@@ -30,6 +30,9 @@ const LONGEST_COMMENT: u64 = u16::MAX as u64;
 const USUAL_EXTRA: u64 = 96;
 /// Bytes that are read at a time to check a member.
 const PIECE: usize = 1 << 20;
+/// Local headers that lie so close together are read at once: bytes cost less than calls.
+const NEAR: u64 = 4 << 10;
+const READ_AT_ONCE: u64 = 64 << 10;
 
 /// An entry of the central directory.
 #[derive(Clone, Debug)]
@@ -149,24 +152,66 @@ pub fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
 /// # Errors
 /// [`crate::Kind::Corrupt`] where a member's own header differs from its entry, and where members share bytes.
 pub fn members(file: &File, entries: &[Entry], directory: u64) -> Result<Vec<Member>> {
-    let found = entries.iter().map(|entry| entry.member(file).map_err(|error| entry.place(error)));
-    let found = found.collect::<Result<Vec<Member>>>()?;
-    let mut ranges: Vec<(u64, u64, &Entry)> = entries
-        .iter()
-        .zip(&found)
-        .map(|(entry, member)| (entry.local, member.start.saturating_add(member.stored_len()), entry))
-        .collect();
-    ranges.sort_by_key(|(start, end, _)| (*start, *end));
+    let mut ordered: Vec<(usize, &Entry)> = entries.iter().enumerate().collect();
+    ordered.sort_by_key(|(_, entry)| entry.local);
+    let mut headers = Headers::of(file, &ordered);
+    let mut members = Vec::with_capacity(entries.len());
     let mut previous = 0;
-    for (start, end, entry) in ranges {
+    for (number, entry) in ordered {
+        let member = entry.member(&mut headers).map_err(|error| entry.place(error))?;
+        let (start, end) = (entry.local, member.start.saturating_add(member.stored_len()));
         if start < previous || end > directory {
             let what = if start < previous { "another member" } else { "the central directory" };
             let error = Error::corrupt(format!("the member and {what} share bytes"));
             return Err(entry.place(error.found(format!("bytes {start} to {end}"))));
         }
         previous = end;
+        members.push((number, member));
     }
-    Ok(found)
+    members.sort_by_key(|(number, _)| *number);
+    Ok(members.into_iter().map(|(_, member)| member).collect())
+}
+
+/// Reads local headers in their order, those that lie close together at once.
+struct Headers<'a> {
+    file: &'a File,
+    /// Offsets of the headers that are not read yet.
+    next: std::vec::IntoIter<u64>,
+    /// Bytes that were read last, and their offset.
+    read: Vec<u8>,
+    at: u64,
+}
+
+impl<'a> Headers<'a> {
+    fn of(file: &'a File, ordered: &[(usize, &Entry)]) -> Self {
+        let next: Vec<u64> = ordered.iter().map(|(_, entry)| entry.local).collect();
+        Headers { file, next: next.into_iter(), read: Vec::new(), at: 0 }
+    }
+
+    /// The bytes at the next local header, which lies at `at`: `len` of them, or fewer at the end of the file, but no less
+    /// than the fixed part of a header.
+    fn bytes(&mut self, at: u64, len: u64) -> Result<&[u8]> {
+        self.next.next();
+        let len = len.min(self.file.len().saturating_sub(at)).max(LOCAL_BYTES);
+        if self.held(at, len).is_none() {
+            let mut end = at.saturating_add(len);
+            for next in self.next.as_slice() {
+                let with = next.saturating_add(len).min(self.file.len());
+                if next.saturating_sub(end) > NEAR || with.saturating_sub(at) > READ_AT_ONCE {
+                    break;
+                }
+                end = end.max(with);
+            }
+            self.read = self.file.bytes(at, end - at)?;
+            self.at = at;
+        }
+        Ok(self.held(at, len).unwrap_or_default())
+    }
+
+    fn held(&self, at: u64, len: u64) -> Option<&[u8]> {
+        let start = usize::try_from(at.checked_sub(self.at)?).ok()?;
+        self.read.get(start..)?.get(..usize::try_from(len).ok()?)
+    }
 }
 
 /// The content of an archive's end record.
@@ -302,11 +347,11 @@ impl Entry {
     }
 
     /// Locates the member's bytes. Its local header must agree with the directory.
-    fn member(&self, file: &File) -> Result<Member> {
+    fn member(&self, headers: &mut Headers<'_>) -> Result<Member> {
+        let file = headers.file;
         // Name and extra fields mostly fit into one read with the fixed part.
         let wanted = LOCAL_BYTES + self.name.len() as u64 + USUAL_EXTRA;
-        let left = file.len().saturating_sub(self.local);
-        let start = file.bytes(self.local, wanted.min(left).max(LOCAL_BYTES))?;
+        let start = headers.bytes(self.local, wanted)?;
         let (head, after) = start.split_at_checked(LOCAL_BYTES as usize).unwrap_or_default();
         let differs = |what: &str| {
             Error::corrupt(format!("the member's own header and the central directory differ in its {what}"))
