@@ -31,6 +31,25 @@ impl<T> Arena<T> {
         Some(index)
     }
 
+    /// Appends elements and returns the index of the first one, as [`Arena::push`] does.
+    pub(crate) fn extend(&mut self, elements: &[T]) -> Option<u32>
+    where
+        T: Copy,
+    {
+        let index = u32::try_from(self.len()).ok()?;
+        let end = self.len().checked_add(elements.len()).filter(|end| *end <= 1 << 31);
+        end?;
+        let mut rest = elements;
+        while let Some((first, more)) = rest.split_first() {
+            self.push(*first)?;
+            let chunk = self.chunks.last_mut()?;
+            let (fitting, left) = more.split_at(more.len().min(CHUNK - chunk.len()));
+            chunk.extend_from_slice(fitting);
+            rest = left;
+        }
+        Some(index)
+    }
+
     pub(crate) fn len(&self) -> usize {
         let last = self.chunks.last().map_or(0, Vec::len);
         self.chunks.len().saturating_sub(1) * CHUNK + last
@@ -64,5 +83,16 @@ mod tests {
         assert_eq!(arena.len(), count as usize);
         assert!((0..count).all(|index| arena.get(index) == Some(&index)));
         assert_eq!((arena.get(CHUNK as u32), arena.get(count)), (Some(&(CHUNK as u32)), None));
+    }
+
+    #[test]
+    fn elements_that_are_appended_together_follow_each_other() {
+        let mut arena = Arena::default();
+        let all: Vec<u32> = (0..3 * CHUNK as u32).collect();
+        for (start, end) in [(0, 1), (1, 1), (1, CHUNK - 1), (CHUNK - 1, 3 * CHUNK)] {
+            assert_eq!(arena.extend(&all[start..end]), Some(start as u32));
+        }
+        assert!(all.iter().all(|index| arena.get(*index) == Some(index)));
+        assert_eq!(arena.len(), all.len());
     }
 }

@@ -1,6 +1,7 @@
 //! The machine: a stack, marks and a memo, from which the values of a pickle come.
 
 use super::Feed;
+use super::arena::Arena;
 use super::opcode as op;
 use super::text::{self, Decimal};
 use super::tree::{Builder, Decoded, Id, Tree};
@@ -78,7 +79,10 @@ impl<'a> Machine<'a> {
             op::FRAME => return self.frame(),
             op::MARK => self.marks.push(self.stack.len()),
             op::POP => return self.discard(),
-            op::POP_MARK => drop(self.pop_mark()?),
+            op::POP_MARK => {
+                let from = self.marked()?;
+                self.stack.truncate(from);
+            }
             op::DUP => {
                 let top = self.top()?;
                 self.stack.push(top);
@@ -156,34 +160,26 @@ impl<'a> Machine<'a> {
     }
 
     fn collection(&mut self, opcode: u8) -> Result<Id> {
-        let few = |machine: &mut Self, count: usize| {
-            let items = machine.pop_many(count)?;
-            machine.builder.tuple(&items)
-        };
         match opcode {
             op::EMPTY_TUPLE => self.builder.tuple(&[]),
             op::EMPTY_LIST => self.builder.list(&[]),
             op::EMPTY_SET => self.builder.set(&[]),
             op::EMPTY_DICT => self.builder.dict(&[]),
-            op::TUPLE1 => few(self, 1),
-            op::TUPLE2 => few(self, 2),
-            op::TUPLE3 => few(self, 3),
-            op::TUPLE => {
-                let items = self.pop_mark()?;
-                self.builder.tuple(&items)
+            op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
+                let from = self.last(usize::from(opcode - op::TUPLE1) + 1)?;
+                self.gather(from, Builder::tuple)
             }
-            op::LIST => {
-                let items = self.pop_mark()?;
-                self.builder.list(&items)
-            }
-            op::FROZENSET => {
-                let items = self.pop_mark()?;
-                self.builder.set(&items)
-            }
-            op::DICT => {
-                let items = self.pop_mark()?;
-                self.check_keys(&items)?;
-                self.builder.dict(&items)
+            op::TUPLE | op::LIST | op::FROZENSET | op::DICT => {
+                let from = self.marked()?;
+                self.gather(from, |builder, items| match opcode {
+                    op::TUPLE => builder.tuple(items),
+                    op::LIST => builder.list(items),
+                    op::FROZENSET => builder.set(items),
+                    _ => {
+                        check_keys(builder, items)?;
+                        builder.dict(items)
+                    }
+                })
             }
             _ => Err(Error::corrupt("the pickle has an unknown opcode")
                 .found(format!("{opcode:#04x}"))
@@ -320,35 +316,29 @@ impl<'a> Machine<'a> {
 
     /// Opcodes that change a value on the stack.
     fn change(&mut self, opcode: u8) -> Result<()> {
-        let refused = |what: &str| Error::corrupt(format!("the pickle {what}"));
-        match opcode {
-            op::APPEND | op::APPENDS | op::ADDITEMS => {
-                let items = if opcode == op::APPEND { vec![self.pop()?] } else { self.pop_mark()? };
-                let to = self.top()?;
-                let done = match opcode {
-                    op::ADDITEMS => self.builder.add(to, &items)?,
-                    _ => self.builder.append(to, &items)?,
-                };
-                if done { Ok(()) } else { Err(refused("appends to something that is no list")) }
-            }
-            op::SETITEM | op::SETITEMS => {
-                let items = if opcode == op::SETITEM { self.pop_many(2)? } else { self.pop_mark()? };
-                self.check_keys(&items)?;
-                let of = self.top()?;
-                let done = self.builder.set_items(of, &items)?;
-                if done { Ok(()) } else { Err(refused("sets items of something that is no dict")) }
-            }
-            _ => {
-                let state = self.pop()?;
-                let of = self.top()?;
-                let done = self.builder.build(of, state);
-                if done {
-                    Ok(())
-                } else {
-                    Err(refused("sets the state of something that has none, or sets it twice"))
+        let from = match opcode {
+            op::APPEND | op::BUILD => self.last(1)?,
+            op::SETITEM => self.last(2)?,
+            _ => self.marked()?,
+        };
+        let of = self.below(from)?;
+        let (done, refused) = self.gather(from, |builder, items| {
+            Ok(match opcode {
+                op::APPEND | op::APPENDS => {
+                    (builder.append(of, items)?, "appends to something that is no list")
                 }
-            }
-        }
+                op::ADDITEMS => (builder.add(of, items)?, "appends to something that is no list"),
+                op::SETITEM | op::SETITEMS => {
+                    check_keys(builder, items)?;
+                    (builder.set_items(of, items)?, "sets items of something that is no dict")
+                }
+                _ => (
+                    items.first().is_some_and(|state| builder.build(of, *state)),
+                    "sets the state of something that has none, or sets it twice",
+                ),
+            })
+        })?;
+        if done { Ok(()) } else { Err(Error::corrupt(format!("the pickle {refused}"))) }
     }
 
     fn call(&mut self, opcode: u8) -> Result<()> {
@@ -356,13 +346,15 @@ impl<'a> Machine<'a> {
         let (callable, arguments) = match opcode {
             op::INST => {
                 let [module, name] = [self.line_text()?, self.line_text()?];
-                let items = self.pop_mark()?;
-                (self.global(module, name)?, self.builder.tuple(&items)?)
+                let from = self.marked()?;
+                (self.global(module, name)?, self.gather(from, Builder::tuple)?)
             }
             op::OBJ => {
-                let items = self.pop_mark()?;
-                let (class, items) = items.split_first().ok_or_else(underflow)?;
-                (*class, self.builder.tuple(items)?)
+                let from = self.marked()?;
+                self.gather(from, |builder, items| {
+                    let (class, items) = items.split_first().ok_or_else(underflow)?;
+                    Ok((*class, builder.tuple(items)?))
+                })?
             }
             _ => {
                 if opcode == op::NEWOBJ_EX {
@@ -382,18 +374,6 @@ impl<'a> Machine<'a> {
         let value = self.builder.call(callable, arguments, keywords)?;
         self.stack.push(value);
         Ok(())
-    }
-
-    /// Checks keys and values that alternate.
-    fn check_keys(&self, items: &[Id]) -> Result<()> {
-        if !items.len().is_multiple_of(2) {
-            return Err(Error::corrupt("a dict of the pickle has a key without a value"));
-        }
-        match items.iter().step_by(2).all(|key| self.builder.can_be_key(*key)) {
-            true => Ok(()),
-            false => Err(Error::corrupt("a dict of the pickle has a key that Python cannot hash")
-                .found("a list, dict or set")),
-        }
     }
 
     fn put(&mut self, opcode: u8) -> Result<()> {
@@ -428,9 +408,18 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Length of the stack at the last mark, below which nothing is taken.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
     fn top(&self) -> Result<Id> {
-        let floor = self.marks.last().copied().unwrap_or(0);
-        self.stack.get(floor..).and_then(<[Id]>::last).copied().ok_or_else(underflow)
+        self.below(self.stack.len())
+    }
+
+    /// The value below the one with this index.
+    fn below(&self, index: usize) -> Result<Id> {
+        self.stack.get(self.floor()..index).and_then(<[Id]>::last).copied().ok_or_else(underflow)
     }
 
     fn pop(&mut self) -> Result<Id> {
@@ -447,17 +436,33 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn pop_many(&mut self, count: usize) -> Result<Vec<Id>> {
-        let floor = self.marks.last().copied().unwrap_or(0);
-        let from = self.stack.len().checked_sub(count).filter(|from| *from >= floor).ok_or_else(underflow)?;
-        Ok(self.stack.split_off(from))
+    /// Index of the first of the last values.
+    fn last(&self, count: usize) -> Result<usize> {
+        self.stack.len().checked_sub(count).filter(|from| *from >= self.floor()).ok_or_else(underflow)
     }
 
-    fn pop_mark(&mut self) -> Result<Vec<Id>> {
-        let mark =
-            self.marks.pop().ok_or_else(|| Error::corrupt("the pickle takes a mark that it has not set"))?;
-        // The machine never pops below a mark.
-        Ok(self.stack.split_off(mark.min(self.stack.len())))
+    /// Takes a mark, and returns the index of the first value above it.
+    fn marked(&mut self) -> Result<usize> {
+        self.marks.pop().ok_or_else(|| Error::corrupt("the pickle takes a mark that it has not set"))
+    }
+
+    /// Takes the values from an index on, and returns what `make` makes of them.
+    fn gather<T>(&mut self, from: usize, make: impl FnOnce(&mut Builder, &[Id]) -> Result<T>) -> Result<T> {
+        let made = make(&mut self.builder, self.stack.get(from..).unwrap_or_default());
+        self.stack.truncate(from);
+        made
+    }
+}
+
+/// Checks keys and values that alternate.
+fn check_keys(builder: &Builder, items: &[Id]) -> Result<()> {
+    if !items.len().is_multiple_of(2) {
+        return Err(Error::corrupt("a dict of the pickle has a key without a value"));
+    }
+    match items.iter().step_by(2).all(|key| builder.can_be_key(*key)) {
+        true => Ok(()),
+        false => Err(Error::corrupt("a dict of the pickle has a key that Python cannot hash")
+            .found("a list, dict or set")),
     }
 }
 
@@ -468,7 +473,7 @@ fn underflow() -> Error {
 /// Values by index: a table where the indexes follow each other, as picklers write them.
 #[derive(Default)]
 struct Memo {
-    table: Vec<Option<Id>>,
+    table: Arena<Id>,
     others: HashMap<u32, Id>,
     /// Values that were put, each index once.
     count: u32,
@@ -480,14 +485,11 @@ const SKIPPED: usize = 1024;
 impl Memo {
     fn put(&mut self, index: u32, value: Id) {
         let place = index as usize;
-        if place >= self.table.len()
-            && place < self.table.len() + SKIPPED
-            && place < 2 * self.count as usize + SKIPPED
-        {
-            self.table.resize(place + 1, None);
+        if place < self.table.len() + SKIPPED && place < 2 * self.count as usize + SKIPPED {
+            while self.table.len() <= place && self.table.push(Id::UNSET).is_some() {}
         }
-        let old = match self.table.get_mut(place) {
-            Some(entry) => entry.replace(value),
+        let old = match self.table.get_mut(index) {
+            Some(entry) => Some(std::mem::replace(entry, value)).filter(|old| *old != Id::UNSET),
             None => self.others.insert(index, value),
         };
         if old.is_none() {
@@ -496,13 +498,13 @@ impl Memo {
     }
 
     fn get(&self, index: u32) -> Option<Id> {
-        match self.table.get(index as usize) {
-            Some(Some(value)) => Some(*value),
+        match self.table.get(index) {
+            Some(value) if *value != Id::UNSET => Some(*value),
             _ => self.others.get(&index).copied(),
         }
     }
 
     fn bytes(&self) -> usize {
-        self.table.capacity() * size_of::<Option<Id>>() + self.others.capacity() * 16
+        self.table.bytes() as usize + self.others.capacity() * 16
     }
 }

@@ -10,6 +10,7 @@
 
 mod arena;
 mod feed;
+mod list;
 mod machine;
 mod names;
 pub(crate) mod opcode;

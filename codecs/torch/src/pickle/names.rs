@@ -33,11 +33,14 @@ impl Names {
     pub(crate) fn of(tree: &Tree) -> Names {
         let mut names = Names::default();
         let mut seen = HashSet::new();
+        let mut called = HashSet::new();
         for id in tree.ids() {
             match tree.value(id) {
                 Value::Global(module, name) => names.add(module, name, Use::Named),
                 Value::Object(object) => {
-                    if let Some((module, name)) = tree.callable(object) {
+                    if called.insert(object.callable)
+                        && let Some((module, name)) = tree.callable(object)
+                    {
                         names.add(module, name, Use::Called);
                     }
                     if names.danger.is_none() {
@@ -97,7 +100,6 @@ fn danger(tree: &Tree, object: Object, seen: &mut HashSet<(Given, Id)>) -> Optio
     const SHORT: usize = 8;
     let mut is_new = |given: Given, id: Id, len: usize| len <= SHORT || seen.insert((given, id));
     let named = |id: Id| tree.global(id).filter(|(module, name)| is_dangerous(module, name));
-    let called = tree.callable(object).map(|(module, name)| shown(module, name));
     if let Some((module, name)) = tree.callable(object).filter(|(module, name)| is_dangerous(module, name)) {
         return Some(Danger { name: shown(module, name), through: None });
     }
@@ -123,6 +125,7 @@ fn danger(tree: &Tree, object: Object, seen: &mut HashSet<(Given, Id)>) -> Optio
     let methods = methods.into_iter().flatten().map(|(_, value)| value);
     let mut given = arguments.into_iter().flatten().chain(keywords.into_iter().flatten()).chain(methods);
     let (module, name) = given.find_map(named)?;
+    let called = tree.callable(object).map(|(module, name)| shown(module, name));
     Some(Danger { name: shown(module, name), through: called.or(Some("another call".to_owned())) })
 }
 

@@ -1,10 +1,11 @@
 //! The values that a pickle describes.
 
 use super::arena::Arena;
+use super::list::{List, Lists};
 use ckpt_api::{Error, Result};
 use std::fmt;
 
-/// Memory that a tree may take for each byte of its pickle, and whatever the pickle's size.
+/// Memory that a tree and its pickle may take for each byte of the pickle, and whatever its size.
 const BYTES_PER_BYTE: u64 = 8;
 const FREE_BYTES: u64 = 16 << 20;
 
@@ -21,6 +22,8 @@ impl Id {
     pub(crate) const NONE: Id = Id(INLINE | CONSTANT);
     pub(crate) const TRUE: Id = Id(INLINE | CONSTANT | 1);
     pub(crate) const FALSE: Id = Id(INLINE | CONSTANT | 2);
+    /// No value, for tables of ids.
+    pub(super) const UNSET: Id = Id(u32::MAX);
 
     /// An integer of 30 bits.
     fn small(number: i64) -> Option<Id> {
@@ -95,22 +98,6 @@ pub(crate) struct Object {
     pub(crate) entries: List,
 }
 
-/// Values in order: see [`Tree::items`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct List {
-    first: u32,
-    last: u32,
-    len: u32,
-}
-
-impl List {
-    const EMPTY: List = List { first: 0, last: 0, len: 0 };
-
-    pub(crate) fn len(self) -> usize {
-        self.len as usize
-    }
-}
-
 /// What is stored for an id: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 enum Node {
@@ -140,19 +127,12 @@ pub(crate) enum Decoded {
     Long(Vec<u8>),
 }
 
-#[derive(Debug)]
-struct Link {
-    value: Id,
-    /// Index of the next one, if this is not the last of its list.
-    next: u32,
-}
-
 /// A pickle's values.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pickle: Vec<u8>,
     nodes: Arena<Node>,
-    links: Arena<Link>,
+    lists: Lists,
     objects: Arena<Object>,
     decoded: Vec<Decoded>,
     decoded_bytes: u64,
@@ -239,17 +219,12 @@ impl Tree {
 
     /// The values of a list.
     pub(crate) fn items(&self, list: List) -> impl Iterator<Item = Id> {
-        let mut next = list.first;
-        (0..list.len).map_while(move |_| {
-            let link = self.links.get(next)?;
-            next = link.next;
-            Some(link.value)
-        })
+        self.lists.items(list)
     }
 
     /// The last value of a list.
     pub(crate) fn last(&self, list: List) -> Option<Id> {
-        self.links.get(list.last).filter(|_| list.len > 0).map(|link| link.value)
+        self.lists.last(list)
     }
 
     /// The pairs of a list of keys and values.
@@ -341,7 +316,7 @@ impl Builder {
         Builder(Tree {
             pickle: Vec::new(),
             nodes: Arena::default(),
-            links: Arena::default(),
+            lists: Lists::default(),
             objects: Arena::default(),
             decoded: Vec::new(),
             decoded_bytes: 0,
@@ -373,8 +348,8 @@ impl Builder {
     /// Checks the memory of the tree and of `other` bytes after so many bytes of the pickle.
     pub(crate) fn check_memory(&self, taken: usize, other: usize) -> Result<()> {
         let tree = &self.0;
-        let arenas = tree.nodes.bytes() + tree.links.bytes() + tree.objects.bytes();
-        let found = arenas + tree.decoded_bytes + other as u64;
+        let arenas = tree.nodes.bytes() + tree.lists.bytes() + tree.objects.bytes();
+        let found = arenas + tree.decoded_bytes + (taken + other) as u64;
         if found <= BYTES_PER_BYTE * taken as u64 + FREE_BYTES {
             return Ok(());
         }
@@ -539,31 +514,18 @@ impl Builder {
         items: &[Id],
         list: impl for<'a> Fn(&'a mut Node, &'a mut Arena<Object>) -> Option<&'a mut List>,
     ) -> Result<bool> {
-        let Tree { nodes, objects, links, .. } = &mut self.0;
+        let Tree { nodes, objects, lists, .. } = &mut self.0;
         let node = if id.inline().is_some() { None } else { nodes.get_mut(id.0) };
         let Some(list) = node.and_then(|node| list(node, objects)) else { return Ok(false) };
-        append_links(links, list, items)?;
+        lists.append(list, items).ok_or_else(too_many)?;
         Ok(true)
     }
 
     fn list_of(&mut self, items: &[Id]) -> Result<List> {
         let mut list = List::EMPTY;
-        append_links(&mut self.0.links, &mut list, items)?;
+        self.0.lists.append(&mut list, items).ok_or_else(too_many)?;
         Ok(list)
     }
-}
-
-fn append_links(links: &mut Arena<Link>, list: &mut List, items: &[Id]) -> Result<()> {
-    for value in items {
-        let index = links.push(Link { value: *value, next: 0 }).ok_or_else(too_many)?;
-        match links.get_mut(list.last).filter(|_| list.len > 0) {
-            Some(last) => last.next = index,
-            None => list.first = index,
-        }
-        list.last = index;
-        list.len = list.len.checked_add(1).ok_or_else(too_many)?;
-    }
-    Ok(())
 }
 
 fn too_many() -> Error {
@@ -575,8 +537,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_takes_16_bytes_and_a_link_8() {
-        assert_eq!((size_of::<Node>(), size_of::<Link>()), (16, 8));
+    fn a_node_takes_16_bytes_and_an_id_4() {
+        assert_eq!((size_of::<Node>(), size_of::<Id>()), (16, 4));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::children::{Sort, Work, children, sort};
 use super::rebuild::is_tensor;
-use crate::pickle::{Id, Tree};
+use crate::pickle::{Id, Tree, Value};
 use ckpt_api::{Error, Result};
 
 /// Levels of containers around a tensor: so many have a name that a person can read.
@@ -44,8 +44,7 @@ impl Counts {
         let mut work = Work::new(tree);
         let mut open = |id: Id| {
             work.take(tree, id)?;
-            let children: Vec<Id> =
-                children(tree, id).into_iter().map(|(_, id)| id).filter(|id| can_hold(tree, *id)).collect();
+            let children = holders(tree, id);
             let names = u32::from(tree.object(id).is_some_and(|object| is_tensor(tree, object)));
             Ok::<_, Error>(Frame { id, children: children.into_iter(), names, levels: 0 })
         };
@@ -120,6 +119,17 @@ impl Frame {
         if names > 0 {
             self.levels = self.levels.max(levels.saturating_add(1));
         }
+    }
+}
+
+/// The values within another that may have tensors. Those of a large list or dict of plain values take no memory.
+fn holders(tree: &Tree, id: Id) -> Vec<Id> {
+    match tree.value(id) {
+        Value::Tuple(list) | Value::List(list) | Value::Set(list) => {
+            tree.items(list).filter(|id| can_hold(tree, *id)).collect()
+        }
+        Value::Dict(list) if !tree.entries(list).any(|(_, value)| can_hold(tree, value)) => Vec::new(),
+        _ => children(tree, id).into_iter().map(|(_, id)| id).filter(|id| can_hold(tree, *id)).collect(),
     }
 }
 

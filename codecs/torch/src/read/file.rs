@@ -28,10 +28,9 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
     }
     let start = root.map_or(Ok(saved.tree.root()), |root| branch(&saved.tree, root))?;
     let mut found = walk(&saved.tree, start, ID)?;
-    let attributed = found.tensors.iter().filter(|(_, id)| has_attributes(&saved.tree, *id));
-    let attributed: Vec<_> =
-        attributed.map(|(name, _)| (name.clone(), "attributes of the tensor".to_owned())).collect();
-    found.dropped.extend(attributed);
+    for (name, _) in found.tensors.iter().filter(|(_, id)| has_attributes(&saved.tree, *id)) {
+        found.dropped.add(name, || "attributes of the tensor".to_owned());
+    }
     limits.check(Limit::Tensors, found.tensors.len() as u64)?;
     let mut reader = Reader {
         file,

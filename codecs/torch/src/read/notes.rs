@@ -36,14 +36,9 @@ pub(crate) fn of(saved: &Saved, found: &Found, meta: &[String], root: Option<&st
             first_few(meta, SHOWN)
         ));
     }
-    if !found.dropped.is_empty() {
-        let dropped: Vec<String> =
-            found.dropped.iter().map(|(name, why)| format!("'{}' ({why})", name.escape_debug())).collect();
-        notes.push(format!(
-            "{} left out: {}",
-            count(dropped.len(), "value that is no tensor"),
-            first_few(&dropped, SHOWN)
-        ));
+    if found.dropped.count > 0 {
+        let count = count(found.dropped.count, "value");
+        notes.push(format!("{count} beside the tensors left out: {}", found.dropped));
     }
     notes
 }

@@ -7,6 +7,7 @@ use super::values::{Budget, Unfit, convert, key_text};
 use crate::pickle::{Id, Tree};
 use ckpt_api::{Error, Metadata, Result};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// Bytes that all names may take for each byte of the pickle, and whatever its size.
 const BYTES_PER_BYTE: u64 = 8;
@@ -18,13 +19,43 @@ pub(crate) struct Found {
     /// Calls that make tensors.
     pub(crate) tensors: Vec<(String, Id)>,
     pub(crate) metadata: Metadata,
-    /// Values that are neither, each with what it is.
-    pub(crate) dropped: Vec<(String, String)>,
+    /// Values that are neither.
+    pub(crate) dropped: Dropped,
     /// State dicts of optimizers, by the names of their dicts, each followed by a dot if it has one.
     pub(crate) optimizers: Vec<(String, Id)>,
     /// Classes and functions whose calls have tensors in what they are given.
     pub(crate) foreign: BTreeSet<String>,
     pub(crate) modules: usize,
+}
+
+/// Values that are left out: how many, and what the first of them are.
+#[derive(Debug, Default)]
+pub(crate) struct Dropped {
+    pub(crate) count: usize,
+    /// Each with its name and what it is.
+    first: Vec<String>,
+}
+
+impl Dropped {
+    /// Values that a note lists.
+    const SHOWN: usize = 12;
+
+    pub(crate) fn add(&mut self, name: &str, why: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.len() < Self::SHOWN {
+            self.first.push(format!("'{}' ({})", name.escape_debug(), why()));
+        }
+    }
+}
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.first.join(", "))?;
+        match self.count - self.first.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
 }
 
 struct Frame {
@@ -69,7 +100,7 @@ pub(crate) fn walk(tree: &Tree, root: Id, namespace: &str) -> Result<Found> {
         }
         let is_outermost = frames.len() == 1;
         if !walk.push(&mut name, part, is_outermost, has_tensors)? {
-            walk.found.dropped.push((format!("{name}.?"), "an entry whose key has no text".to_owned()));
+            walk.found.dropped.add(&format!("{name}.?"), || "an entry whose key has no text".to_owned());
             continue;
         }
         frames.extend(walk.enter(id, &name)?);
@@ -127,18 +158,21 @@ impl Walk<'_> {
 
     fn add_value(&mut self, id: Id, name: &str) {
         let key = if name.is_empty() { "value" } else { name };
-        let why = match convert(self.tree, id, &mut self.budget) {
+        let unfit = match convert(self.tree, id, &mut self.budget) {
             Ok(value) if self.found.metadata.value(self.namespace, key).is_none() => {
                 return self.found.metadata.insert(self.namespace, key, value);
             }
-            Ok(_) => "a second value of this name".to_owned(),
-            Err(Unfit::TooLarge) => format!("{} with too many values", described(self.tree, id)),
-            Err(Unfit::Unknown(within)) if within == id => described(self.tree, id),
-            Err(Unfit::Unknown(within)) => {
-                format!("{} with {}", described(self.tree, id), described(self.tree, within))
-            }
+            Ok(_) => None,
+            Err(unfit) => Some(unfit),
         };
-        self.found.dropped.push((name.to_owned(), why));
+        let own = || described(self.tree, id);
+        let why = || match unfit {
+            None => "a second value of this name".to_owned(),
+            Some(Unfit::TooLarge) => format!("{} with too many values", own()),
+            Some(Unfit::Unknown(within)) if within == id => own(),
+            Some(Unfit::Unknown(within)) => format!("{} with {}", own(), described(self.tree, within)),
+        };
+        self.found.dropped.add(name, why);
     }
 
     /// Appends a part to a name; returns whether it has a text.
