@@ -13,6 +13,7 @@ import sys
 
 import make_bullet
 import make_cnn2
+import make_gguf
 import make_nn
 import make_npz
 import make_onnx
@@ -23,7 +24,7 @@ from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
-    "bullet": make_bullet, "cnn2": make_cnn2, "nn": make_nn, "npz": make_npz, "onnx": make_onnx,
+    "bullet": make_bullet, "cnn2": make_cnn2, "gguf": make_gguf, "nn": make_nn, "npz": make_npz, "onnx": make_onnx,
     "safetensors": make_safetensors, "tf2": make_tf2, "torch": make_torch,
 }
 HEAD = """\

@@ -16,6 +16,7 @@ PARSERS = {
     "codecs/nn/src": "read description dialect",
     "codecs/bullet/src": "read records architecture layout preset propose step",
     "codecs/cnn2/src": "read walk",
+    "codecs/gguf/src": "header read split value",
     "codecs/npz/src": "read header",
     "codecs/onnx/src/format": "wire",
     "codecs/onnx/src/read": "mod model tensor kept graph/fold graph/linear graph/ops graph/recurrent graph/shapes graph/windows",

@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 import make_bullet, make_tf2
 
 corpus, out = pathlib.Path("corpus"), pathlib.Path("fuzz/corpus")
-for codec in ("bullet", "cnn2", "nn", "npz", "onnx", "safetensors", "tf2", "torch"):
+for codec in ("bullet", "cnn2", "gguf", "nn", "npz", "onnx", "safetensors", "tf2", "torch"):
     for file in sorted(path for path in (corpus / codec).rglob("*") if path.is_file()):
         name = "-".join(file.relative_to(corpus / codec).parts)
         shutil.copyfile(file, out / "probe" / f"{codec}-{name}")

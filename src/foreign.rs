@@ -121,12 +121,6 @@ fn by_head(head: &[u8]) -> Option<String> {
             "it is a Python pickle, which is a program and is never run here: save the tensors in Python, with \
              safetensors or numpy.savez"
         }
-        [b'G', b'G', b'U', b'F', ..] => {
-            return Some(format!(
-                "it is a GGUF file: convert the file that it was made from, or read it with {}",
-                Setting::MoreFormats
-            ));
-        }
         _ => return None,
     };
     Some(advice.to_owned())
@@ -147,7 +141,7 @@ pub(crate) fn instead(name: &str) -> Option<&'static str> {
         "pb" | "tflite" | "savedmodel" => {
             "graphs of TensorFlow are not written: use a TensorFlow checkpoint (.index)"
         }
-        "gguf" | "ggml" => "GGUF is not supported: use .safetensors, which llama.cpp converts to GGUF",
+        "ggml" => "GGUF has replaced GGML: use .gguf",
         "msgpack" | "orbax" | "flax" => "checkpoints of Flax are not supported: use .safetensors or .npz",
         _ => return None,
     })
@@ -173,8 +167,6 @@ mod tests {
             (b"\x89HDF\r\n\x1a\n\0\0", "model.export"),
             (b"PK\x03\x04\x14\0\0\0\0\0", "safetensors.torch.save_file"),
             (b"\x80\x02}q\0X\0\0\0\0", "pickle"),
-            (b"GGUF\x03\0\0\0\0\0", "GGUF"),
-            (b"GGUF\x03\0\0\0\0\0", "`Registry::add`"),
             (&tar, "tar"),
             (b"hello, world", "`OpenOptions::format`"),
             (b"", "the file is empty"),

@@ -44,6 +44,8 @@ impl Registry {
                 Arc::new(ckpt_bullet::Bullet),
                 #[cfg(feature = "cnn2")]
                 Arc::new(ckpt_cnn2::Cnn2),
+                #[cfg(feature = "gguf")]
+                Arc::new(ckpt_gguf::Gguf),
                 #[cfg(feature = "nn")]
                 Arc::new(ckpt_nn::Nn),
                 #[cfg(feature = "npz")]

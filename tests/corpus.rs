@@ -4,6 +4,7 @@
 #![cfg(all(
     feature = "bullet",
     feature = "cnn2",
+    feature = "gguf",
     feature = "nn",
     feature = "npz",
     feature = "onnx",
@@ -22,9 +23,10 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 8] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 9] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
+    ("gguf", &ckpt_gguf::Gguf, 13, 42),
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("npz", &ckpt_npz::Npz, 18, 59),
     ("onnx", &ckpt_onnx::Onnx, 7, 29),

@@ -3,6 +3,7 @@
 #![cfg(all(
     feature = "bullet",
     feature = "cnn2",
+    feature = "gguf",
     feature = "nn",
     feature = "npz",
     feature = "onnx",
@@ -88,6 +89,7 @@ impl Attempt<'_> {
 fn output(directory: &Path, format: &str) -> PathBuf {
     directory.join(match format {
         "cnn2" => "out.bin",
+        "gguf" => "out.gguf",
         "nn" => "out.nn",
         "npz" => "out.npz",
         "onnx" => "out.onnx",

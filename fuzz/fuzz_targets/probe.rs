@@ -1,12 +1,13 @@
 //! Every codec is asked about every input, under names that make each of them look closer.
 #![no_main]
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "x",
     "x.bin",
     "x.pt",
     "x.bin.index.json",
     "quantised.bin",
+    "x.gguf",
     "x.nn",
     "x.npz",
     "x.onnx",
@@ -20,9 +21,10 @@ const NAMES: [&str; 12] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let codecs: [&dyn ckpt_api::Codec; 8] = [
+    let codecs: [&dyn ckpt_api::Codec; 9] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
+        &ckpt_gguf::Gguf,
         &ckpt_nn::Nn,
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,

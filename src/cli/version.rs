@@ -3,11 +3,12 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 12] = [
+const FEATURES: [(&str, bool); 13] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
     ("forward", cfg!(feature = "forward")),
+    ("gguf", cfg!(feature = "gguf")),
     ("metal", cfg!(feature = "metal")),
     ("nn", cfg!(feature = "nn")),
     ("npz", cfg!(feature = "npz")),

@@ -230,7 +230,8 @@ impl Conversion {
         let info = codec.info();
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(self.architecture_of(info));
-        let placed = codec.place(&with_blocks(&mapped.contents), name, &options).map_err(|error| {
+        let checkpoint = with_blocks(&mapped.contents, self.dtype.is_none());
+        let placed = codec.place(&checkpoint, name, &options).map_err(|error| {
             let error = blame_entry(error, self.mapping.as_ref(), &mapped.made_of);
             // The codec cannot know that it was the selection that took the layers.
             match mapped.losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
@@ -342,16 +343,17 @@ fn check_anything(info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLay
         .help("include more tensors, exclude fewer, or convert to another format"))
 }
 
-/// The checkpoint that a codec places: tensors that are stored in blocks, row-major and whole, are marked as such.
-fn with_blocks(contents: &Contents) -> Cow<'_, Checkpoint> {
+/// The checkpoint that a codec places: tensors that are stored in blocks, row-major and whole, are marked as such, unless
+/// their numbers are wanted (`keep` is false).
+fn with_blocks(contents: &Contents, keep: bool) -> Cow<'_, Checkpoint> {
     let kept = |placement: &Placement| {
         let Placement { encoding, window, .. } = placement;
         let row_major = encoding.order.iter().copied().eq(0..encoding.order.len());
-        encoding.blocks.clone().filter(|_| row_major && window.is_none())
+        encoding.blocks.clone().filter(|_| keep && row_major && window.is_none())
     };
     let mut checkpoint = Cow::Borrowed(&contents.checkpoint);
     for (number, blocks) in contents.placements.iter().map(kept).enumerate() {
-        if blocks.is_some() {
+        if checkpoint.tensors[number].blocks != blocks {
             checkpoint.to_mut().tensors[number].blocks = blocks;
         }
     }

@@ -13,6 +13,7 @@ import sys
 import checkpoints as make
 import cnn2_file
 import forward  # registers its checks
+import gguf_files  # registers its checks
 import keras
 import keras_restore  # registers its checks
 import ml_dtypes

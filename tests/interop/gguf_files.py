@@ -1,0 +1,102 @@
+"""gguf-py reads what `ckpt` writes, and the other way round; registers its checks."""
+
+import gguf
+import numpy as np
+import safetensors.numpy
+from harness import assert_equal, check, convert, load
+
+PLAIN = ["float32", "float16", "int8", "int16", "int32", "int64", "float64"]
+# Block types that gguf-py quantizes to.
+QUANTIZED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4"]
+
+
+def numbers(*shape) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def write(path, tensors, endian=gguf.GGUFEndian.LITTLE, **options) -> None:
+    """Tensors by name: an array, or bytes and their block type."""
+    writer = gguf.GGUFWriter(path, "llama", endianess=endian, **options)
+    writer.add_uint32("k.u32", 7)
+    writer.add_float64("k.f64", 0.1)
+    writer.add_string("k.string", "grüß\n")
+    writer.add_array("k.list", ["a", "", "ä"])
+    writer.add_array("k.numbers", [1, -2])
+    for name, tensor in tensors.items():
+        data, kind = tensor if isinstance(tensor, tuple) else (tensor, None)
+        writer.add_tensor(name, data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def mixed() -> dict:
+    tensors = {dtype: (np.arange(24) - 7).astype(dtype).reshape(2, 3, 4) for dtype in PLAIN}
+    for name in QUANTIZED:
+        kind = gguf.GGMLQuantizationType[name]
+        tensors[name] = (gguf.quantize(numbers(3, 512), kind), kind)
+    return tensors
+
+
+def read(path) -> dict[str, np.ndarray]:
+    """Every tensor as gguf-py reads it, blocks dequantized."""
+    values = {}
+    for tensor in gguf.GGUFReader(path).tensors:
+        blocks = tensor.tensor_type.name.lower() not in ("f32", "f16", "f64", "i8", "i16", "i32", "i64")
+        values[tensor.name] = gguf.dequantize(tensor.data, tensor.tensor_type) if blocks else np.array(tensor.data)
+    return values
+
+
+@check("little", "big")
+def what_gguf_py_wrote_comes_back_byte_for_byte(folder, order):
+    tensors = mixed()
+    if order == "big":
+        tensors = {name: tensors[name] for name in PLAIN}
+    write(folder / "in.gguf", tensors, gguf.GGUFEndian[order.upper()])
+    convert(folder / "in.gguf", folder / "out.gguf", "--verify")
+    assert (folder / "in.gguf").read_bytes() == (folder / "out.gguf").read_bytes()
+
+
+@check()
+def blocks_are_dequantized_as_gguf_py_does(folder):
+    write(folder / "in.gguf", mixed())
+    convert(folder / "in.gguf", folder / "out.safetensors", "--allow", "dequantized", "--verify")
+    assert_equal(load(folder / "out.safetensors"), read(folder / "in.gguf"))
+    convert(folder / "in.gguf", folder / "out.gguf", "--set", "type=f32", "--allow", "dequantized")
+    given = read(folder / "in.gguf")
+    floats = {name: value.astype(np.float32) if value.dtype.kind == "f" else value for name, value in given.items()}
+    assert_equal(read(folder / "out.gguf"), floats)
+
+
+@check()
+def what_ckpt_writes_gguf_py_reads(folder):
+    given = {dtype: np.arange(24).astype(dtype).reshape(2, 3, 4) for dtype in PLAIN} | {"s": np.array(5, np.float32)}
+    safetensors.numpy.save_file(given, folder / "in.safetensors")
+    (folder / "keys.json").write_text('{"general.architecture": "llama", "llama.block_count": 2, "a": [1, -2], "f": 0.5}')
+    convert(folder / "in.safetensors", folder / "out.gguf", "--set", f"metadata={folder}/keys.json", "--verify")
+    assert_equal(read(folder / "out.gguf"), given)
+    fields = gguf.GGUFReader(folder / "out.gguf").fields
+    kinds = {name: [kind.name for kind in field.types] for name, field in fields.items() if not name.startswith("GGUF.")}
+    assert kinds == {"general.architecture": ["STRING"], "llama.block_count": ["UINT32"], "a": ["ARRAY", "INT32"], "f": ["FLOAT32"]}
+    convert(folder / "in.safetensors", folder / "like.gguf", "--set", f"like={folder}/out.gguf")
+    assert (folder / "like.gguf").read_bytes() == (folder / "out.gguf").read_bytes()
+
+
+@check()
+def sets_go_both_ways(folder):
+    given = {f"w{number}": numbers(4, number + 1) for number in range(9)}
+    write(folder / "in.gguf", given, split_max_tensors=2)
+    first = folder / "in-00001-of-00005.gguf"
+    convert(first, folder / "whole.gguf")
+    assert_equal(read(folder / "whole.gguf"), given)
+    convert(folder / "whole.gguf", folder / "out.gguf", "--shard-size", "200")
+    files = sorted(folder.glob("out-*.gguf"))
+    assert len(files) > 2
+    found = {name: value for file in files for name, value in read(file).items()}
+    assert_equal(found, given)
+    keys = [gguf.GGUFReader(file).fields for file in files]
+    assert [int(fields["split.no"].contents()) for fields in keys] == list(range(len(files)))
+    assert {int(fields["split.tensors.count"].contents()) for fields in keys} == {9}
+    convert(files[0], folder / "again.gguf")
+    assert (folder / "again.gguf").read_bytes() == (folder / "whole.gguf").read_bytes()
