@@ -1,13 +1,31 @@
 //! GGUF's block types: their sizes, and the numbers that their blocks stand for.
+//!
+//! A row of a quantized tensor is a sequence of blocks: 32, 64, 128 or 256 numbers as small integers, with the scales that
+//! they share. [`decode`] computes the numbers with the operations of `gguf-py`, one by one, so that every bit is the same;
+//! [`encode`] gives the bytes of `gguf-py`'s quantizer.
+//!
+//! `gguf-py` decodes all types but `Q1_0`, `Q8_K` and `Q8_1`. The first two decode as in ggml's C code. `Q8_1` stays
+//! opaque: `gguf-py` and ggml disagree about its size.
+
+mod arithmetic;
+mod codebook;
+mod encode;
+mod grids;
+mod nested;
+mod simple;
+
+pub use encode::{Encoded, encode};
+
+use ckpt_api::DecodeBlock;
 
 macro_rules! block_types {
-    ($($name:ident $id:literal $elements:literal $bytes:literal,)*) => {
+    ($($name:ident $id:literal $elements:literal $bytes:literal $decoder:expr, $wide:expr;)*) => {
         /// A type that stores neighboring elements of a row in blocks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(non_camel_case_types)]
         pub enum BlockType {
             $(
-                #[doc = concat!("`", stringify!($name), "`")]
+                #[doc = concat!("`", stringify!($name), "`: ", $elements, " elements in ", $bytes, " bytes.")]
                 $name = $id,
             )*
         }
@@ -44,37 +62,65 @@ macro_rules! block_types {
                     $(BlockType::$name => $bytes,)*
                 }
             }
+
+            /// Returns the decoder of one little-endian block. `None` if the blocks are opaque.
+            pub const fn decoder(self) -> Option<DecodeBlock> {
+                match self {
+                    $(BlockType::$name => $decoder,)*
+                }
+            }
+
+            /// The fields of more than one byte: the offset of the first of them, their number, and the bytes of each.
+            const fn wide_fields(self) -> &'static [(usize, usize, usize)] {
+                match self {
+                    $(BlockType::$name => $wide,)*
+                }
+            }
         }
     };
 }
 
+/// A decoder of arrays, as one of slices.
+macro_rules! decodes {
+    ($decoder:path) => {
+        Some(|block, numbers| {
+            if let (Ok(block), Ok(numbers)) = (block.try_into(), numbers.try_into()) {
+                $decoder(block, numbers);
+            }
+        })
+    };
+}
+
 block_types! {
-    Q4_0 2 32 18,
-    Q4_1 3 32 20,
-    Q5_0 6 32 22,
-    Q5_1 7 32 24,
-    Q8_0 8 32 34,
-    Q8_1 9 32 40,
-    Q2_K 10 256 84,
-    Q3_K 11 256 110,
-    Q4_K 12 256 144,
-    Q5_K 13 256 176,
-    Q6_K 14 256 210,
-    Q8_K 15 256 292,
-    IQ2_XXS 16 256 66,
-    IQ2_XS 17 256 74,
-    IQ3_XXS 18 256 98,
-    IQ1_S 19 256 50,
-    IQ4_NL 20 32 18,
-    IQ3_S 21 256 110,
-    IQ2_S 22 256 82,
-    IQ4_XS 23 256 136,
-    IQ1_M 29 256 56,
-    TQ1_0 34 256 54,
-    TQ2_0 35 256 66,
-    MXFP4 39 32 17,
-    NVFP4 40 64 36,
-    Q1_0 41 128 18,
+    // name, number in files, elements, bytes, decoder, and where integers and floats of 2 or 4 bytes are
+    Q4_0 2 32 18 decodes!(simple::q4_0), &[(0, 1, 2)];
+    Q4_1 3 32 20 decodes!(simple::q4_1), &[(0, 2, 2)];
+    Q5_0 6 32 22 decodes!(simple::q5_0), &[(0, 1, 2), (2, 1, 4)];
+    Q5_1 7 32 24 decodes!(simple::q5_1), &[(0, 2, 2), (4, 1, 4)];
+    Q8_0 8 32 34 decodes!(simple::q8_0), &[(0, 1, 2)];
+    Q8_1 9 32 40 None, &[(0, 2, 4)];
+    Q2_K 10 256 84 decodes!(nested::q2_k), &[(80, 2, 2)];
+    Q3_K 11 256 110 decodes!(nested::q3_k), &[(108, 1, 2)];
+    Q4_K 12 256 144 decodes!(nested::q4_k), &[(0, 2, 2)];
+    Q5_K 13 256 176 decodes!(nested::q5_k), &[(0, 2, 2)];
+    Q6_K 14 256 210 decodes!(nested::q6_k), &[(208, 1, 2)];
+    Q8_K 15 256 292 decodes!(simple::q8_k), &[(0, 1, 4), (260, 16, 2)];
+    IQ2_XXS 16 256 66 decodes!(codebook::iq2_xxs), &[
+        (0, 1, 2), (6, 1, 4), (14, 1, 4), (22, 1, 4), (30, 1, 4), (38, 1, 4), (46, 1, 4), (54, 1, 4), (62, 1, 4),
+    ];
+    IQ2_XS 17 256 74 decodes!(codebook::iq2_xs), &[(0, 33, 2)];
+    IQ3_XXS 18 256 98 decodes!(codebook::iq3_xxs), &[(0, 1, 2), (66, 8, 4)];
+    IQ1_S 19 256 50 decodes!(codebook::iq1_s), &[(0, 1, 2), (34, 8, 2)];
+    IQ4_NL 20 32 18 decodes!(simple::iq4_nl), &[(0, 1, 2)];
+    IQ3_S 21 256 110 decodes!(codebook::iq3_s), &[(0, 1, 2)];
+    IQ2_S 22 256 82 decodes!(codebook::iq2_s), &[(0, 1, 2)];
+    IQ4_XS 23 256 136 decodes!(nested::iq4_xs), &[(0, 2, 2)];
+    IQ1_M 29 256 56 decodes!(codebook::iq1_m), &[(48, 4, 2)];
+    TQ1_0 34 256 54 decodes!(simple::tq1_0), &[(52, 1, 2)];
+    TQ2_0 35 256 66 decodes!(simple::tq2_0), &[(64, 1, 2)];
+    MXFP4 39 32 17 decodes!(simple::mxfp4), &[];
+    NVFP4 40 64 36 decodes!(simple::nvfp4), &[];
+    Q1_0 41 128 18 decodes!(simple::q1_0), &[(0, 1, 2)];
 }
 
 impl BlockType {
@@ -85,44 +131,41 @@ impl BlockType {
 
     /// Whether [`decode`] knows what the blocks stand for.
     pub const fn is_decodable(self) -> bool {
-        matches!(self, BlockType::Q8_0)
+        self.decoder().is_some()
     }
 
     /// Whether [`encode`] writes the blocks.
     pub const fn is_encodable(self) -> bool {
-        matches!(self, BlockType::Q8_0)
+        use BlockType::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+        matches!(self, Q4_0 | Q4_1 | Q5_0 | Q5_1 | Q8_0)
     }
 }
 
-/// Reads the numbers of one little-endian block.
-pub fn decode(block_type: BlockType, block: &[u8], numbers: &mut [f32]) {
-    let Some((scale, integers)) = block.split_first_chunk::<2>() else { return };
-    if block_type == BlockType::Q8_0 {
-        let scale = half::f16::from_le_bytes(*scale).to_f32();
-        for (number, integer) in numbers.iter_mut().zip(integers) {
-            *number = scale * f32::from(*integer as i8);
-        }
+/// Reads the numbers of whole little-endian blocks; NaN if the type is not [decodable](BlockType::is_decodable).
+///
+/// ```
+/// use ckpt_gguf::blocks::{BlockType, decode};
+/// let mut block = [0; 34];
+/// block[..4].copy_from_slice(&[0x00, 0x38, 3, 0xff]); // the scale 0.5, the integers 3 and -1
+/// let mut numbers = [0.0; 32];
+/// decode(BlockType::Q8_0, &block, &mut numbers);
+/// assert_eq!(numbers[..3], [1.5, -0.5, 0.0]);
+/// ```
+pub fn decode(block_type: BlockType, blocks: &[u8], numbers: &mut [f32]) {
+    let Some(decoder) = block_type.decoder() else { return numbers.fill(f32::NAN) };
+    let numbers = numbers.chunks_exact_mut(block_type.elements() as usize);
+    for (block, numbers) in blocks.chunks_exact(block_type.bytes() as usize).zip(numbers) {
+        decoder(block, numbers);
     }
 }
 
-/// Appends the little-endian blocks of as many numbers as fill them.
-pub fn encode(block_type: BlockType, numbers: &[f32], blocks: &mut Vec<u8>) {
-    if block_type != BlockType::Q8_0 {
-        return;
-    }
-    for numbers in numbers.chunks_exact(block_type.elements() as usize) {
-        let scale = numbers.iter().fold(0f32, |largest, number| largest.max(number.abs())) / 127.0;
-        let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
-        blocks.extend(half::f16::from_f32(scale).to_le_bytes());
-        blocks.extend(numbers.iter().map(|number| (number * inverse).round() as i8 as u8));
-    }
-}
-
-/// Reverses the bytes of every field of more than one byte, in whole blocks.
+/// Reverses the bytes of every field of more than one byte, in whole blocks: a big-endian file stores them so.
+///
+/// Big-endian machines read the fields as ggml's C code does; bytes that it reads one by one stay where they are.
 pub fn swap_endian(block_type: BlockType, blocks: &mut [u8]) {
     for block in blocks.chunks_exact_mut(block_type.bytes() as usize) {
-        if let Some(scale) = block.first_chunk_mut::<2>().filter(|_| block_type == BlockType::Q8_0) {
-            scale.reverse();
+        for &(offset, count, bytes) in block_type.wide_fields() {
+            block[offset..][..count * bytes].chunks_exact_mut(bytes).for_each(<[u8]>::reverse);
         }
     }
 }
