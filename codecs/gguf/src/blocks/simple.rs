@@ -84,11 +84,11 @@ pub fn nvfp4(block: &[u8; 36], out: &mut [f32; 64]) {
 
 /// Returns half of an unsigned 8-bit float (E4M3). Bit 7 means nothing, but 0x7f alone is 0.
 fn half_of_e4m3(byte: u8) -> f32 {
-    let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f32::from(byte & 7));
+    let (exponent, mantissa) = (u32::from(byte >> 3 & 15), f32::from(byte & 7));
     match (byte, exponent) {
         (0x7f, _) => 0.0,
         (_, 0) => mantissa / 1024.0,
-        _ => (8.0 + mantissa) * 2f32.powi(exponent - 11),
+        _ => (8.0 + mantissa) * f32::from_bits((exponent + 116) << 23), // times 2^(exponent − 11)
     }
 }
 
