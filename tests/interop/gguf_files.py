@@ -63,10 +63,15 @@ def blocks_are_dequantized_as_gguf_py_does(folder):
     write(folder / "in.gguf", mixed())
     convert(folder / "in.gguf", folder / "out.safetensors", "--allow", "dequantized", "--verify")
     assert_equal(load(folder / "out.safetensors"), read(folder / "in.gguf"))
-    convert(folder / "in.gguf", folder / "out.gguf", "--set", "type=f32", "--allow", "dequantized")
+    convert(folder / "in.gguf", folder / "out.gguf", "--set", "type=f32", "--allow", "dequantized", "--allow", "narrowed")
     given = read(folder / "in.gguf")
     floats = {name: value.astype(np.float32) if value.dtype.kind == "f" else value for name, value in given.items()}
     assert_equal(read(folder / "out.gguf"), floats)
+    halves = ["--dtype", "f16", "--allow", "dequantized", "--allow", "narrowed", "--verify"]
+    for name in ["half.safetensors", "half.gguf"]:
+        convert(folder / "in.gguf", folder / name, *halves)
+        found = (load if name.endswith("rs") else read)(folder / name)
+        assert_equal(found, {key: value.astype(np.float16) if value.dtype.kind == "f" else value for key, value in given.items()})
 
 
 @check()
@@ -90,7 +95,7 @@ def sets_go_both_ways(folder):
     first = folder / "in-00001-of-00005.gguf"
     convert(first, folder / "whole.gguf")
     assert_equal(read(folder / "whole.gguf"), given)
-    convert(folder / "whole.gguf", folder / "out.gguf", "--shard-size", "200")
+    convert(folder / "whole.gguf", folder / "out.gguf", "--shard-size", "200", "--verify")
     files = sorted(folder.glob("out-*.gguf"))
     assert len(files) > 2
     found = {name: value for file in files for name, value in read(file).items()}
