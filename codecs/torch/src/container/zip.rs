@@ -98,7 +98,9 @@ impl<'a> Archive<'a> {
             let name = entry.name.strip_prefix(folder)?.strip_prefix('/')?;
             Some((name, (entry, member)))
         };
-        Ok(Archive { file, folder, members: entries.iter().zip(members).filter_map(own).collect() })
+        let mut found = HashMap::with_capacity(entries.len());
+        found.extend(entries.iter().zip(members).filter_map(own));
+        Ok(Archive { file, folder, members: found })
     }
 
     fn find(&self, name: &str) -> Option<(&'a Entry, &'a Member)> {
@@ -169,6 +171,8 @@ impl<'a> Archive<'a> {
             };
             Some((key.to_owned(), record))
         };
-        self.members.iter().filter_map(record).collect()
+        let mut records = HashMap::with_capacity(self.members.len());
+        records.extend(self.members.iter().filter_map(record));
+        records
     }
 }

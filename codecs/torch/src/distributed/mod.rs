@@ -1,6 +1,7 @@
 //! Reads a distributed checkpoint (`torch.distributed.checkpoint`): a directory with `.metadata` and a file for each
 //! rank, in which every chunk of a tensor is a file of its own, as `torch.save` writes it.
 
+mod join;
 mod metadata;
 mod roles;
 pub(crate) mod section;
@@ -142,6 +143,7 @@ impl Reader<'_> {
             extents.truncate(1);
             extents.iter_mut().for_each(|extent| extent.region = None);
         }
+        join::join(&mut extents, &sharded.shape, &encoding.order);
         Ok((tensor, Placement::new(id, &sharded.name, extents, encoding)))
     }
 

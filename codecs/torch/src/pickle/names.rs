@@ -38,13 +38,14 @@ impl Names {
             match tree.value(id) {
                 Value::Global(module, name) => names.add(module, name, Use::Named),
                 Value::Object(object) => {
-                    if called.insert(object.callable)
-                        && let Some((module, name)) = tree.callable(object)
-                    {
+                    // A pickle calls few functions, each of them often.
+                    let is_new = called.insert(object.callable);
+                    let function = if is_new { tree.callable(object) } else { None };
+                    if let Some((module, name)) = function {
                         names.add(module, name, Use::Called);
                     }
                     if names.danger.is_none() {
-                        names.danger = danger(tree, object, &mut seen);
+                        names.danger = danger(tree, object, function, &mut seen);
                     }
                 }
                 _ => {}
@@ -95,12 +96,18 @@ enum Given {
     State,
 }
 
-/// The danger of a call. `seen` has the long lists that other calls are given, too: each is looked at once.
-fn danger(tree: &Tree, object: Object, seen: &mut HashSet<(Given, Id)>) -> Option<Danger> {
+/// The danger of a call of a function that was not looked at, or with arguments that are dangerous. `seen` has the long
+/// lists that other calls are given, too: each is looked at once.
+fn danger(
+    tree: &Tree,
+    object: Object,
+    function: Option<(&str, &str)>,
+    seen: &mut HashSet<(Given, Id)>,
+) -> Option<Danger> {
     const SHORT: usize = 8;
     let mut is_new = |given: Given, id: Id, len: usize| len <= SHORT || seen.insert((given, id));
     let named = |id: Id| tree.global(id).filter(|(module, name)| is_dangerous(module, name));
-    if let Some((module, name)) = tree.callable(object).filter(|(module, name)| is_dangerous(module, name)) {
+    if let Some((module, name)) = function.filter(|(module, name)| is_dangerous(module, name)) {
         return Some(Danger { name: shown(module, name), through: None });
     }
     let arguments = match tree.value(object.arguments) {
