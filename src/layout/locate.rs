@@ -1,6 +1,6 @@
 //! Where an element lies, for errors.
 
-use ckpt_api::{Encoding, FileId, Packing, Placement, Region, Shape};
+use ckpt_api::{Encoding, FileId, Packing, Placement, Region, Shape, Window};
 
 /// The logical index of the element at `position` of what `encoding` stores of a tensor of this shape.
 pub(crate) fn index_at(encoding: &Encoding, shape: &Shape, position: u64) -> Option<Vec<u64>> {
@@ -41,6 +41,13 @@ pub(crate) fn place_of(placement: &Placement, shape: &Shape, index: &[u64]) -> O
         Packing::Bits => u64::from(encoding.dtype.bits()?),
         Packing::Bytes => encoding.dtype.bytes()?.checked_mul(8)?,
     };
+    if let Some(Window { strides, .. }) = window.as_deref().filter(|window| !window.strides.is_empty()) {
+        let mut axes = index.iter().zip(strides);
+        let element =
+            axes.try_fold(0u64, |sum, (index, stride)| sum.checked_add(index.checked_mul(*stride)?))?;
+        let extent = extents.first()?;
+        return Some((extent.file, extent.offset.checked_add(element.checked_mul(bits)? / 8)?));
+    }
     let byte =
         |shape: &Shape, index: &[u64]| Some(position_of(encoding, shape, index)?.checked_mul(bits)? / 8);
     if let Some((extent, region)) = extents
@@ -129,8 +136,10 @@ mod tests {
         };
         let slices = vec![extent(0, 6, region(&[0, 0], &[1, 3])), extent(50, 6, region(&[1, 0], &[1, 3]))];
         assert_eq!(at(slices, None, &[1, 2]), Some(54));
-        let window = Window { start: vec![1, 1], whole: Shape::new([4, 5]).unwrap() };
+        let window = Window::new(vec![1, 1], Shape::new([4, 5]).unwrap());
         assert_eq!(at(vec![extent(10, 40, None)], Some(window), &[1, 2]), Some(10 + 2 * (2 * 5 + 3)));
+        let strided = Window::new(vec![0, 1], Shape::new([2, 4]).unwrap()).with_strides(vec![1, 7]);
+        assert_eq!(at(vec![extent(10, 46, None)], Some(strided), &[1, 2]), Some(10 + 2 * (1 + 3 * 7)));
         assert_eq!(at(vec![], None, &[0, 0]), None);
     }
 }

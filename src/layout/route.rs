@@ -114,9 +114,9 @@ pub(crate) fn compile(
     let mut all = steps(from, to, slices, &names).map_err(|error| error.tensor(&tensor.name))?;
     let window = whole_axes.as_ref().map_or(&source.window, |whole| &whole.source.window);
     if let Some(window) = window {
-        let Window { start, whole } = Window::clone(window);
+        let Window { start, whole, strides, .. } = Window::clone(window);
         let shape = whole_axes.as_ref().map_or(&tensor.shape, |whole| whole.shape).clone();
-        all.insert(0, Step::Cut { start, shape, whole });
+        all.insert(0, Step::Cut { start, shape, whole, strides });
     }
     reshape(&mut all, tensor, source, target, whole_axes.as_ref());
     let sliced = slices_differ(source, target);

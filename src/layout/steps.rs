@@ -36,6 +36,9 @@ pub enum Step {
         shape: Shape,
         /// Length of the whole on each axis.
         whole: Shape,
+        /// Elements from one index of each axis to the next, where the whole skips or repeats what is stored; else empty.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        strides: Vec<u64>,
     },
     /// Puts stored slices together into the whole tensor. Inverse: cutting at the same places.
     Assemble {
@@ -151,7 +154,12 @@ impl Step {
             Step::Permute { order } if order[..] == [1, 0] => "transpose".to_owned(),
             Step::Permute { order } => format!("permute {order:?}"),
             Step::Reshape { from, to } => format!("reshape {from} to {to}"),
-            Step::Cut { start, shape, whole } => format!("cut {shape} at {start:?} of {whole}"),
+            Step::Cut { start, shape, whole, strides } if strides.is_empty() => {
+                format!("cut {shape} at {start:?} of {whole}")
+            }
+            Step::Cut { start, shape, strides, .. } => {
+                format!("gather {shape} at {start:?} by strides {strides:?}")
+            }
             Step::Add { tensors, rounded: None } => format!("add {}", tensors.join(", ")),
             Step::Add { tensors, rounded: Some(Scaling { scale, .. }) } => {
                 format!("add {}, each rounded at {scale}", tensors.join(", "))

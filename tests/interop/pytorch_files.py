@@ -108,6 +108,20 @@ def pytorch_opens_what_is_written(folder, source):
 
 
 @check()
+def views_of_any_strides_have_the_values_that_pytorch_sees(folder):
+    numbers = torch.arange(600_000.0)
+    matrix, cube = numbers.reshape(1000, 600), numbers.reshape(100, 60, 100)
+    views = Dict(
+        base=numbers, turned=matrix.t(), every_second=numbers[::2], columns=matrix[:, 1::3], turned_columns=matrix[:, ::7].t(),
+        expanded=numbers[:30].expand(20_000, 30), expanded_columns=numbers[:20_000, None].expand(-1, 7),
+        windows=numbers.unfold(0, 5, 2), permuted=cube.permute(2, 0, 1)[::3, :, ::2], flat=cube[:, ::3, 5], one=matrix[7:8, ::5],
+    )
+    torch.save(views, folder / "in.pt")
+    convert(folder / "in.pt", folder / "out.pt")
+    assert_same(opened(folder / "out.pt"), views)
+
+
+@check()
 def a_safetensors_file_is_written_as_pytorch_would(folder):
     expected = {name: value.contiguous() for name, value in sorted(network().state_dict().items())}
     safetensors.torch.save_file(expected, folder / "in.safetensors")

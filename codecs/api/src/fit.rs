@@ -1,7 +1,7 @@
 //! Whether a placement fits its tensor: the same question when reading and when writing.
 
 use crate::blocks::check_blocks;
-use crate::{Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor};
+use crate::{Encoding, Error, Extent, Packing, Placement, Region, Result, Shape, Tensor, Window};
 
 /// Checks the axis order, the stored sizes, and that regions cover the tensor exactly.
 pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
@@ -14,6 +14,9 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             .expected(format!("every axis from 0 to {rank} (exclusive) once")));
     }
     let shape = stored_shape(tensor, placement)?;
+    if let Some(window) = placement.window.as_deref().filter(|window| !window.strides.is_empty()) {
+        return check_strides(window, placement);
+    }
     check_blocks(tensor, placement, shape)?;
     if let Some(stated) = &placement.shape
         && stated.elements() != tensor.shape.elements()
@@ -39,6 +42,27 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             Some(bytes) => format!("{bytes} bytes for {shape} of {}", placement.encoding.dtype),
             None => format!("a whole number of bytes for {shape} of {}", placement.encoding.dtype),
         }))
+}
+
+/// The one extent holds every element of a whole that skips or repeats what it holds.
+fn check_strides(window: &Window, placement: &Placement) -> Result<()> {
+    let Placement { encoding, extents, shape, .. } = placement;
+    let wrong = || {
+        Error::corrupt("the strides do not fit the tensor")
+            .found(format!("{:?} for {}", window.strides, window.whole))
+    };
+    let reach = window.reach().and_then(|elements| encoding.stored_len(elements));
+    let [extent] = &extents[..] else {
+        return Err(wrong().expected("one extent that holds every element"));
+    };
+    let is_plain = encoding.blocks.is_none() && encoding.packing == Packing::Bytes && shape.is_none();
+    if reach == Some(extent.len) && extent.region.is_none() && is_plain {
+        return Ok(());
+    }
+    Err(wrong().expected(format!(
+        "an extent of {} that ends with the last element, of elements of whole bytes",
+        crate::count(extent.len, "byte")
+    )))
 }
 
 /// Every tile divides its axis, and what is stored is the whole tensor, of elements that can be moved.

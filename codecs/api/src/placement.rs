@@ -146,12 +146,54 @@ pub enum AddedAxis {
 }
 
 /// A box within something larger that is stored as one.
+///
+/// ```
+/// use ckpt_api::{Shape, Window};
+/// // Every second column of a matrix that is stored with 6 columns.
+/// let columns = Window::new(vec![0, 0], Shape::new([4, 3])?).with_strides(vec![6, 2]);
+/// assert_eq!(columns.reach(), Some(23));
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Window {
     /// First index on each axis, in logical axis order.
     pub start: Vec<u64>,
     /// Length of the whole on each axis, in logical axis order.
     pub whole: Shape,
+    /// Elements from one index of each axis to the next, in logical axis order, where the whole skips or repeats what the
+    /// one extent holds: the element at index `i` is element Σ `i[k]` · `strides[k]` of the extent. Empty where the
+    /// extents hold each element of the whole once, in the order of the encoding.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strides: Vec<u64>,
+}
+
+impl Window {
+    /// A box that begins at `start` in a whole of which the extents hold each element once.
+    pub fn new(start: Vec<u64>, whole: Shape) -> Self {
+        Window { start, whole, strides: Vec::new() }
+    }
+
+    /// The same box in a whole whose elements lie at these distances in the one extent.
+    #[must_use]
+    pub fn with_strides(mut self, strides: Vec<u64>) -> Self {
+        self.strides = strides;
+        self
+    }
+
+    /// Elements that the extent has to hold for the strides; `None` where they overflow, or are not one for each axis.
+    pub fn reach(&self) -> Option<u64> {
+        if self.strides.len() != self.whole.rank() {
+            return None;
+        }
+        if self.whole.elements() == 0 {
+            return Some(0);
+        }
+        let mut axes = self.whole.iter().zip(&self.strides);
+        let last =
+            axes.try_fold(0u64, |last, (len, stride)| last.checked_add((len - 1).checked_mul(*stride)?));
+        last?.checked_add(1)
+    }
 }
 
 /// A contiguous run of bytes in one file.

@@ -4,6 +4,7 @@ use super::checks::Checks;
 use super::files::Handle;
 use super::memory::to_usize;
 use super::opened::Opened;
+use super::strided::Strided;
 use crate::layout::{Runs, Tiles, intersection, whole_box};
 use crate::transform::{Buffer, permute_into, strides};
 use ckpt_api::{Blocks, Placement, Region, Result, ScatteredChecksum, Shape};
@@ -81,6 +82,12 @@ impl Gather<'_> {
         out.resize(to_usize(wanted.shape.elements() * size)?, first);
         let everything = whole_box(source.window.as_ref().map_or(shape, |window| &window.whole));
         let wanted = &within_whole(wanted, source);
+        let strides = source.window.as_ref().map_or(&[][..], |window| &window.strides);
+        if let Some(extent) = source.extents.first().filter(|_| !strides.is_empty() && !out.is_empty()) {
+            let (file, offset) = opened.extent(extent)?;
+            let strided = Strided::new(wanted, strides, &source.encoding.order, size);
+            return strided.read(&file, offset, out, piece);
+        }
         // Without regions, the extents together are one run of bytes, in which each begins where the last one ended.
         let mut end = 0;
         for (number, extent) in source.extents.iter().enumerate() {

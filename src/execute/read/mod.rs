@@ -10,6 +10,7 @@ mod lockstep;
 mod memory;
 mod opened;
 mod stream;
+mod strided;
 #[cfg(test)]
 mod tests;
 

@@ -81,6 +81,7 @@ pub(super) fn permute(mut placed: PlacedTensor, order: &[usize]) -> Result<Place
         *shape = shape.permuted(order);
         Ok(())
     })?;
+    change_strides(placement, |strides| *strides = pick(strides));
     Ok(placed)
 }
 
@@ -113,6 +114,9 @@ pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) ->
         *shape = without(shape)?;
         Ok(())
     })?;
+    change_strides(placement, |strides| {
+        strides.remove(axis);
+    });
     Ok(placed)
 }
 
@@ -140,6 +144,7 @@ pub(super) fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedT
         *shape = with(shape)?;
         Ok(())
     })?;
+    change_strides(placement, |strides| strides.insert(axis, 0));
     Ok(placed)
 }
 
@@ -169,6 +174,14 @@ fn each_region(
     regions.chain(window).try_for_each(|(start, shape)| change(start, shape))
 }
 
+/// Changes the strides of a window that has some: one for each axis.
+fn change_strides(placement: &mut Placement, change: impl FnOnce(&mut Vec<u64>)) {
+    let strides = placement.window.as_mut().map(|window| &mut window.strides);
+    if let Some(strides) = strides.filter(|strides| !strides.is_empty()) {
+        change(strides);
+    }
+}
+
 /// Returns one part of a tensor that is split along an axis into parts of these sizes.
 pub(super) fn split(
     mut placed: PlacedTensor,
@@ -196,7 +209,7 @@ pub(super) fn cut(placed: &mut PlacedTensor, axis: usize, first: u64, len: u64) 
     let PlacedTensor { tensor, placement } = placed;
     placement.shape = None;
     let mut dims = tensor.shape.to_vec();
-    let window = placement.window.get_or_insert(Box::new(Window { start: whole.start, whole: whole.shape }));
+    let window = placement.window.get_or_insert(Box::new(Window::new(whole.start, whole.shape)));
     if let (Some(dim), Some(start)) = (dims.get_mut(axis), window.start.get_mut(axis)) {
         *dim = len;
         *start += first;

@@ -3,7 +3,8 @@
 use super::cast::cast;
 use crate::{
     AddedAxis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Input, Limits, Options,
-    OutputLayout, Packing, Placement, Region, Result, Rounding, Scaling, Side, Tensor, Written,
+    OutputLayout, Packing, Placement, Region, Result, Rounding, Scaling, Shape, Side, Tensor, Window,
+    Written,
 };
 use std::collections::BTreeMap;
 
@@ -43,11 +44,37 @@ pub(super) fn values(input: &Input, contents: &Contents) -> Result<Vec<Vec<u8>>>
 fn value(input: &Input, contents: &Contents, tensor: &Tensor, placement: &Placement) -> Result<Vec<u8>> {
     let Some(window) = &placement.window else { return stored_value(input, contents, tensor, placement) };
     let whole = Tensor { shape: window.whole.clone(), ..tensor.clone() };
-    let value = stored_value(input, contents, &whole, placement)?;
+    let value = match window.strides[..] {
+        [] => stored_value(input, contents, &whole, placement)?,
+        _ => strided_value(input, contents, &whole, (placement, window))?,
+    };
     let size = to_usize(tensor.dtype.bytes().unwrap_or(1))?;
     let region = Region { start: window.start.clone(), shape: tensor.shape.clone() };
     let order = Encoding::row_major(tensor);
     Ok(logical_indices(&whole, &region, &order).flat_map(|at| &value[at * size..][..size]).copied().collect())
+}
+
+/// The value of a whole whose elements lie at stated distances in its extent.
+fn strided_value(
+    input: &Input,
+    contents: &Contents,
+    whole: &Tensor,
+    (placement, window): (&Placement, &Window),
+) -> Result<Vec<u8>> {
+    let stored = Tensor { shape: Shape::new([window.reach().unwrap_or(0)])?, ..whole.clone() };
+    let dense = placement.clone().with_encoding(placement.encoding.clone().with_order(vec![0]));
+    let value = stored_value(input, contents, &stored, &dense)?;
+    let size = whole.dtype.bytes().unwrap_or(1);
+    let mut out = Vec::new();
+    for mut rest in 0..whole.shape.elements() {
+        let mut element = 0;
+        for (len, stride) in whole.shape.iter().zip(&window.strides).rev() {
+            element += rest % len * stride;
+            rest /= len;
+        }
+        out.extend_from_slice(&value[to_usize(element * size)?..][..to_usize(size)?]);
+    }
+    Ok(out)
 }
 
 /// The value of what the extents hold.

@@ -1,6 +1,6 @@
 //! Reads one file: its tensors, and where their bytes lie.
 
-use super::layout::{Use, place};
+use super::layout::{Use, place, repeated_bytes};
 use super::rebuild::{Made, Quantizer, View, has_attributes, made};
 use super::walk::{Found, branch, walk};
 use super::{notes, roles};
@@ -10,13 +10,14 @@ use crate::pickle::Id;
 use crate::write;
 use ckpt_api::zip::Member;
 use ckpt_api::{
-    Contents, Endian, Error, File, Kind, Limit, Limits, MetadataValue, MissingGraph, Result, Rules, Tensor,
-    TensorId,
+    Contents, Endian, Error, Extent, File, Kind, Limit, Limits, MetadataValue, MissingGraph, Result, Rules,
+    Tensor, TensorId,
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Slices of all tensors together.
-const MOST_SLICES: usize = 1 << 18;
+/// Bytes of all views that repeat elements of their storages, and how many of them each byte of the file allows.
+const FREE_REPEATED: u64 = 1 << 30;
+const REPEATED_PER_BYTE: u64 = 64;
 /// Scales of one tensor.
 const MOST_SCALES: u64 = 1 << 16;
 
@@ -37,7 +38,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         saved: &saved,
         limits,
         contents: Contents::default(),
-        slices: 0,
+        repeated: 0,
         partly: BTreeMap::new(),
         wholly: HashMap::new(),
         meta: Vec::new(),
@@ -75,7 +76,8 @@ struct Reader<'a> {
     saved: &'a Saved,
     limits: &'a Limits,
     contents: Contents,
-    slices: usize,
+    /// Bytes of views that repeat elements of their storages.
+    repeated: u64,
     /// Storages whose checksum no tensor covers, by their first byte.
     partly: BTreeMap<u64, &'a Record>,
     /// Storages whose checksum some tensor covers.
@@ -103,26 +105,32 @@ impl<'a> Reader<'a> {
         let record = self.record(&view)?;
         let id = TensorId(self.contents.checkpoint.tensors.len());
         let (placement, use_) = place((id, &tensor), &view, record, self.saved.endian, self.limits)?;
-        let is_compressed = record.compression.is_some();
-        if is_compressed
-            && placement.extents.iter().any(|extent| extent.len != record.len)
-            && tensor.shape.elements() > 0
-        {
+        let is_part = |extent: &Extent| extent.len != record.len;
+        let is_whole = placement.window.is_none() && !placement.extents.iter().any(is_part);
+        if record.compression.is_some() && !is_whole && tensor.shape.elements() > 0 {
             return Err(Error::unsupported("the tensor is a part of a storage that is compressed")
                 .help("save it again with torch.save, which does not compress"));
         }
-        self.slices += placement.extents.len().saturating_sub(1);
-        if self.slices > MOST_SLICES {
-            return Err(Error::limit("the tensors are views of too many separate pieces of their storages")
-                .expected(format!("at most {MOST_SLICES}"))
-                .help("save tensor.contiguous() or tensor.clone() instead"));
-        }
+        self.repeat(repeated_bytes(&placement, &tensor))?;
         match use_ {
             Use::Whole => drop(self.wholly.insert(record.start, ())),
             Use::Part => drop(self.partly.insert(record.start, record)),
         }
         self.contents.checkpoint.tensors.push(tensor);
         self.contents.placements.push(placement);
+        Ok(())
+    }
+
+    /// Adds the bytes of a view that repeats elements: a few bytes of a file can state any number of them.
+    fn repeat(&mut self, bytes: u64) -> Result<()> {
+        let most = self.file.len().saturating_mul(REPEATED_PER_BYTE).max(FREE_REPEATED);
+        let repeated = self.repeated.checked_add(bytes).filter(|repeated| *repeated <= most || bytes == 0);
+        self.repeated = repeated.ok_or_else(|| {
+            Error::unsupported("the tensors repeat the elements of their storages too often")
+                .found(format!("{} beside those of the tensors before", ckpt_api::count(bytes, "byte")))
+                .expected(format!("at most {most} in all"))
+                .help("save the tensors without the axes along which it is expanded")
+        })?;
         Ok(())
     }
 

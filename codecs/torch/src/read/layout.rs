@@ -3,9 +3,12 @@
 use super::rebuild::View;
 use crate::container::Record;
 use ckpt_api::{
-    Checksum, ChecksumAlgorithm, Encoding, Endian, Error, Extent, FileId, Limit, Limits, Placement, Region,
-    Result, Shape, Tensor, TensorId, Window,
+    Checksum, ChecksumAlgorithm, Encoding, Endian, Error, Extent, FileId, Limit, Limits, Placement, Result,
+    Shape, Tensor, TensorId, Window,
 };
+
+/// Bytes that a view may have however often it repeats its elements.
+const FREE_REPEATED: u64 = 64 << 20;
 
 /// How a placement uses its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +19,11 @@ pub(crate) enum Use {
     Part,
 }
 
-/// Places a tensor whose storage is `record`. `slices` counts those of all tensors of the checkpoint.
+/// Places a tensor whose storage is `record`.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Corrupt`] for elements beyond the storage; [`ckpt_api::Kind::Unsupported`] for a view of too many
-/// pieces.
+/// [`ckpt_api::Kind::Corrupt`] for elements beyond the storage; [`ckpt_api::Kind::Unsupported`] for a view that repeats
+/// its elements too often.
 pub(crate) fn place(
     (id, tensor): (TensorId, &Tensor),
     view: &View<'_>,
@@ -56,15 +59,26 @@ pub(crate) fn place(
         let extents = vec![storage.extent(first, elements)];
         return Ok((build(extents, encoding).with_window(window), Use::Part));
     }
-    let count = tensor.shape.elements() / inner;
-    if count > limits.get(Limit::Slices) {
-        return Err(Error::unsupported("the tensor is a view of too many separate pieces of its storage")
-            .found(ckpt_api::count(count, "piece"))
-            .expected(format!("at most {}", limits.get(Limit::Slices)))
-            .help("save tensor.contiguous() or tensor.clone() instead"));
+    let window = axes.strided(view);
+    let extent = storage.extent(view.offset, window.reach().unwrap_or(0));
+    let times = tensor.value_bytes() / extent.len.max(1);
+    if tensor.value_bytes() > FREE_REPEATED && times > limits.get(Limit::Slices) {
+        return Err(Error::unsupported("the tensor repeats the elements of its storage too often")
+            .found(format!(
+                "{} of {}",
+                ckpt_api::count(tensor.value_bytes(), "byte"),
+                ckpt_api::count(extent.len, "byte")
+            ))
+            .expected(format!("at most {} times as many", limits.get(Limit::Slices)))
+            .help("save the tensor without the axes along which it is expanded"));
     }
-    let extents = axes.regions(view).map(|(first, region)| storage.extent(first, inner).with_region(region));
-    Ok((build(extents.collect(), encoding), Use::Part))
+    Ok((build(vec![extent], encoding).with_window(window), Use::Part))
+}
+
+/// Bytes of a view that repeats elements of its storage; 0 for one that does not.
+pub(crate) fn repeated_bytes(placement: &Placement, tensor: &Tensor) -> u64 {
+    let stored: u64 = placement.extents.iter().map(|extent| extent.len).sum();
+    if tensor.value_bytes() > stored { tensor.value_bytes() } else { 0 }
 }
 
 /// A storage, in elements of the tensor.
@@ -185,10 +199,6 @@ impl Axes {
         self.axes.get(self.rank.saturating_sub(self.dense)..).unwrap_or_default()
     }
 
-    fn outer(&self) -> &[(usize, u64, u64)] {
-        self.axes.get(..self.rank.saturating_sub(self.dense)).unwrap_or_default()
-    }
-
     /// Elements of each dense piece.
     fn inner_elements(&self) -> u64 {
         self.inner().iter().map(|(_, len, _)| *len).product()
@@ -223,26 +233,17 @@ impl Axes {
         }
         let whole = Shape::new(whole).ok()?;
         let elements = whole.elements();
-        (rest == 0).then_some((Window { start, whole }, begin, elements))
+        (rest == 0).then_some((Window::new(start, whole), begin, elements))
     }
 
-    /// Every dense piece: its first element in the storage, and its box of the tensor.
-    fn regions(&self, view: &View<'_>) -> impl Iterator<Item = (u64, Region)> {
-        let outer = self.outer();
-        let count: u64 = outer.iter().map(|(_, len, _)| *len).product();
-        let shape = |axis: usize| match self.inner().iter().find(|(own, ..)| *own == axis) {
-            Some((_, len, _)) => *len,
-            None => 1,
-        };
-        let lens: Vec<u64> = (0..self.rank).map(shape).collect();
-        (0..count).filter_map(move |index| {
-            let (mut rest, mut first, mut start) = (index, view.offset, vec![0; self.rank]);
-            for (axis, len, stride) in outer.iter().rev() {
-                *start.get_mut(*axis)? = rest % len;
-                first = first.saturating_add((rest % len).saturating_mul(*stride));
-                rest /= len;
+    /// The view as a whole whose elements lie at the distances of its strides.
+    fn strided(&self, view: &View<'_>) -> Window {
+        let mut strides = vec![0; self.rank];
+        for (axis, _, stride) in &self.axes {
+            if let Some(place) = strides.get_mut(*axis) {
+                *place = *stride;
             }
-            Some((first, Region { start, shape: Shape::new(&lens).ok()? }))
-        })
+        }
+        Window::new(vec![0; self.rank], view.shape.clone()).with_strides(strides)
     }
 }

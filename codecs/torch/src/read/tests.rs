@@ -69,11 +69,20 @@ fn a_box_of_a_dense_whole_is_a_window() {
 }
 
 #[test]
-fn other_views_are_as_many_boxes_as_pieces() {
-    assert_eq!(extents(&placed(0, &[3, 2], &[0, 1]).unwrap()), [(1000, 8); 3]);
-    assert_eq!(extents(&placed(1, &[2], &[3]).unwrap()), [(1004, 4), (1016, 4)]);
-    let overlapping = placed(0, &[3, 2], &[1, 1]).unwrap();
-    assert_eq!(extents(&overlapping), [(1000, 8), (1004, 8), (1008, 8)]);
+fn other_views_are_the_elements_at_their_strides() {
+    let strided = |offset, shape: &[u8], strides: &[u8]| {
+        let placement = placed(offset, shape, strides).unwrap();
+        let window = placement.window.as_deref().unwrap();
+        assert_eq!(
+            (&window.start[..], &window.whole[..]),
+            (&[0; 8][..shape.len()], &shape.iter().map(|len| u64::from(*len)).collect::<Vec<_>>()[..])
+        );
+        (extents(&placement), window.strides.clone())
+    };
+    assert_eq!(strided(0, &[3, 2], &[0, 1]), (vec![(1000, 8)], vec![0, 1]));
+    assert_eq!(strided(1, &[2], &[3]), (vec![(1004, 16)], vec![3]));
+    assert_eq!(strided(0, &[3, 2], &[1, 1]), (vec![(1000, 16)], vec![1, 1]));
+    assert_eq!(strided(2, &[4, 1, 5], &[2, 99, 12]), (vec![(1008, 220)], vec![2, 0, 12]));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Whatever the slices, the orders and the budget: a stream yields what naive loops yield.
 
 mod split_axes;
+mod strided;
 
 use super::stream::Piece;
 use super::{Checking, Files, TensorStream};
