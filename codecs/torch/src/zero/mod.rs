@@ -12,15 +12,18 @@
 
 mod files;
 mod flat;
+mod slots;
 mod states;
 
+use crate::read::roles::slot_name;
 use ckpt_api::{
-    Contents, DType, Encoding, Error, Extent, FileId, Input, Limits, Placement, Result, Shape, Tensor,
-    TensorId,
+    Contents, DType, Encoding, Error, Extent, FileId, Input, Limits, Placement, Result, Role, Shape, Slot,
+    Tensor, TensorId,
 };
 use files::Files;
 pub(crate) use files::is_zero;
-use flat::Joined;
+use flat::{Flat, Joined};
+use slots::Slots;
 use states::{Shapes, States, lacks};
 use std::collections::HashMap;
 
@@ -32,12 +35,15 @@ const PIECES: [&str; 2] = [OPTIMIZER, "single_partition_of_fp32_groups"];
 const SHARES: [&str; 2] = [OPTIMIZER, "fp32_flat_groups"];
 const PADDINGS: [&str; 2] = [OPTIMIZER, "param_alignment_paddings"];
 const FRAGMENTS: &str = "frozen_param_fragments";
+/// Name of the number of steps, if it is a tensor.
+const STEP: &str = "optimizer.state.step";
 
 /// Reads everything but the tensors' data.
 pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     let files = Files::find(input)?;
     let ranks = files.ranks.len();
-    let mut merge = Merge { limits, contents: Contents::default(), names: HashMap::new() };
+    let mut merge =
+        Merge { limits, owner: Owner::Weight, contents: Contents::default(), names: HashMap::new() };
     let open = |merge: &mut Merge<'_>, name: &String| {
         let id = FileId(merge.contents.files.len());
         merge.contents.files.push(name.clone());
@@ -49,6 +55,7 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     let groups = model.groups("param_shapes").map_err(on_model)?;
     // For each group (stages 1 and 2), or for each rank (stage 3).
     let mut joined: Vec<Joined> = Vec::new();
+    let mut slots = Slots::default();
     let mut stage = 0;
     let mut paddings = Vec::new();
     for (rank, name) in files.ranks.iter().enumerate() {
@@ -59,12 +66,14 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
         let flats = part.flats(if stage < 3 { &PIECES } else { &SHARES }).map_err(on_rank)?;
         let flats = flats.ok_or_else(|| on_rank(lacks("fp32 groups")))?;
         for (group, flat) in flats.into_iter().enumerate() {
-            let row = if stage < 3 { group } else { rank };
-            if joined.len() <= row {
-                joined.push(Joined::default());
-            }
-            let row = joined.get_mut(row).ok_or_else(|| on_rank(lacks("fp32 groups")))?;
-            row.push(flat).map_err(on_rank)?;
+            push(&mut joined, if stage < 3 { group } else { rank }, flat).map_err(on_rank)?;
+        }
+        slots.add(&part, stage, rank).map_err(on_rank)?;
+        if let Some(id) = slots.steps.pop() {
+            let (dtype, shape, placement) = part.tensor(id, STEP).map_err(on_rank)?;
+            merge.owner = Owner::Counter;
+            merge.add(STEP, dtype, shape, placement).map_err(on_rank)?;
+            merge.owner = Owner::Weight;
         }
         if rank == 0 {
             paddings = part.paddings(&PADDINGS);
@@ -79,18 +88,46 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
         }
     }
     merge.frozen(&frozen, &models).map_err(on_model)?;
-    match stage {
-        3 => merge.shares(&groups, &joined)?,
-        _ => merge.pieces(&groups, &joined, &paddings, ranks as u64)?,
-    }
+    let cut = |merge: &mut Merge<'_>, rows: &[Joined]| match stage {
+        3 => merge.shares(&groups, rows),
+        _ => merge.pieces(&groups, rows, &paddings, ranks as u64),
+    };
+    cut(&mut merge, &joined)?;
     if let Some(model) = models.first() {
         merge.aliases(&model.pairs(&["shared_params"])).map_err(on_model)?;
     }
-    merge.contents.notes.push(format!(
-        "the parameters are merged from {}; the optimizer's state is not read",
-        ckpt_api::count(ranks, "rank")
+    let mut left_out = Vec::new();
+    for (name, rows) in slots.rows() {
+        let before = merge.contents.placements.len();
+        merge.owner = Owner::Slot(name.to_owned());
+        // State of another shape than the parameters (factors, scales of blocks) does not follow their order.
+        match rows.map(|rows| cut(&mut merge, rows)) {
+            Some(Ok(())) => {}
+            Some(Err(error)) if error.kind() != ckpt_api::Kind::Corrupt => return Err(error),
+            _ => {
+                merge.forget(before);
+                left_out.push(name.escape_debug().to_string());
+            }
+        }
+    }
+    let ranks = ckpt_api::count(ranks, "rank");
+    let notes = &mut merge.contents.notes;
+    notes.push(format!(
+        "the parameters and the optimizer's tensors are merged from {ranks}; the optimizer's settings are not read"
     ));
+    if !left_out.is_empty() {
+        let left_out = ckpt_api::first_few(&left_out, 5);
+        notes.push(format!("optimizer state that is not cut as the parameters are is left out: {left_out}"));
+    }
     Ok(merge.contents)
+}
+
+/// Appends a flat tensor to the row with this number, which may be the next one.
+fn push(rows: &mut Vec<Joined>, number: usize, flat: Flat) -> Result<()> {
+    if rows.len() == number {
+        rows.push(Joined::default());
+    }
+    rows.get_mut(number).ok_or_else(|| lacks("fp32 groups"))?.push(flat)
 }
 
 fn check_count(part: &States<'_>, ranks: usize) -> Result<()> {
@@ -115,23 +152,49 @@ fn check_stage(part: &States<'_>, before: u64) -> Result<u64> {
     Ok(stage)
 }
 
+/// What the tensors are that are added.
+enum Owner {
+    Weight,
+    /// What the optimizer remembers of each parameter, by its name.
+    Slot(String),
+    Counter,
+}
+
 /// A checkpoint that is put together.
 struct Merge<'a> {
     limits: &'a Limits,
+    owner: Owner,
     contents: Contents,
     names: HashMap<String, TensorId>,
 }
 
 impl Merge<'_> {
     fn add(&mut self, name: &str, dtype: DType, shape: Shape, placement: Placement) -> Result<()> {
+        let tensor = |name: &str| Tensor::new(name, dtype, shape.clone());
+        let tensor = match &self.owner {
+            Owner::Weight => tensor(name),
+            Owner::Slot(slot) => {
+                let own = Slot { variable: name.to_owned(), name: slot_name(slot).to_owned() };
+                tensor(&format!("optimizer.state.{name}.{slot}")).with_role(Role::Optimizer).with_slot(own)
+            }
+            Owner::Counter => tensor(name).with_role(Role::Counter),
+        };
+        let name = tensor.name.clone();
         let id = TensorId(self.contents.placements.len());
         self.limits.check(ckpt_api::Limit::Tensors, id.0 as u64)?;
-        if self.names.insert(name.to_owned(), id).is_some() {
-            return Err(Error::corrupt("two parameters have the same name").tensor(name));
+        if self.names.insert(name.clone(), id).is_some() {
+            return Err(Error::corrupt("two parameters have the same name").tensor(&name));
         }
-        self.contents.checkpoint.tensors.push(Tensor::new(name, dtype, shape));
-        self.contents.placements.push(placement.with_tensor(id).with_name(name));
+        self.contents.checkpoint.tensors.push(tensor);
+        self.contents.placements.push(placement.with_tensor(id).with_name(&name));
         Ok(())
+    }
+
+    /// Removes all tensors but the first ones.
+    fn forget(&mut self, from: usize) {
+        self.contents.checkpoint.tensors.truncate(from);
+        self.contents.placements.truncate(from);
+        self.names.retain(|_, id| id.0 < from);
     }
 
     /// Adds a parameter whose elements lie in these extents.

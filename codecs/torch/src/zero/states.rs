@@ -32,7 +32,7 @@ impl<'a> States<'a> {
         (found != Id::NONE).then_some(found)
     }
 
-    fn tree(&self) -> &Tree {
+    pub(crate) fn tree(&self) -> &Tree {
         &self.saved.tree
     }
 
@@ -111,7 +111,7 @@ impl<'a> States<'a> {
         Ok(Some(flats))
     }
 
-    fn check_crc(&self, id: Id) -> Result<()> {
+    pub(crate) fn check_crc(&self, id: Id) -> Result<()> {
         let Made::Tensor(view) = made(self.tree(), id)? else { return Ok(()) };
         let Some(record) = self.saved.records.get(view.storage.key) else { return Ok(()) };
         let Some(crc) = record.crc else { return Ok(()) };
@@ -159,6 +159,23 @@ impl<'a> States<'a> {
         Ok((dtype, tensor.shape, placement.with_extents(extents)))
     }
 
+    /// The number of elements of a tensor; `None` for other values.
+    pub(crate) fn elements(&self, id: Id) -> Option<u64> {
+        match made(self.tree(), id) {
+            Ok(Made::Tensor(view)) => Some(view.shape.elements()),
+            _ => None,
+        }
+    }
+
+    /// The values of a list, or of a dict in the order of its keys, which are numbers.
+    pub(crate) fn numbered(&self, id: Id) -> Vec<Id> {
+        let Value::Dict(list) = self.tree().value(id) else { return self.items(id) };
+        let number = |(key, value)| Some((self.tree().int(key)?, value));
+        let mut all: Vec<(i64, Id)> = self.tree().entries(list).filter_map(number).collect();
+        all.sort_unstable_by_key(|(number, _)| *number);
+        all.into_iter().map(|(_, value)| value).collect()
+    }
+
     fn items(&self, id: Id) -> Vec<Id> {
         match self.tree().value(id) {
             Value::List(list) | Value::Tuple(list) => self.tree().items(list).collect(),
@@ -167,7 +184,7 @@ impl<'a> States<'a> {
     }
 
     /// Entries of a dict whose keys are texts.
-    fn entries(&self, id: Id) -> Vec<(String, Id)> {
+    pub(crate) fn entries(&self, id: Id) -> Vec<(String, Id)> {
         let list = match self.tree().value(id) {
             Value::Dict(list) => list,
             Value::Object(object) => object.entries,

@@ -1,7 +1,7 @@
 //! Checkpoints of DeepSpeed's ZeRO, made by the rules of its `zero_to_fp32`.
 
 use crate::build::{Py, dict, saved};
-use ckpt_api::{Error, Input, conformance};
+use ckpt_api::{Error, Input, Role, Slot, conformance};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -32,13 +32,34 @@ fn model(frozen: Py, storages: &[Vec<f32>]) -> Vec<u8> {
 }
 
 fn part(stage: u32, key: &'static str, groups: [Vec<f32>; 2]) -> Vec<u8> {
+    part_with(stage, key, groups, &[])
+}
+
+/// The part of a rank with what the optimizer remembers: its names, each with flat tensors for both groups.
+fn part_with(
+    stage: u32,
+    key: &'static str,
+    groups: [Vec<f32>; 2],
+    slots: &[(&'static str, [Vec<f32>; 2])],
+) -> Vec<u8> {
+    let mut storages = groups.to_vec();
+    let mut states = [Vec::new(), Vec::new()];
+    for (name, flats) in slots {
+        for (state, flat) in states.iter_mut().zip(flats) {
+            state.push((*name, Py::Floats(storages.len(), vec![flat.len() as u32])));
+            storages.push(flat.clone());
+        }
+    }
+    let numbered = states.into_iter().enumerate().map(|(group, state)| (Py::Int(group as u32), dict(state)));
+    let optimizer = dict(vec![("state", Py::Dict(numbered.collect()))]);
     let flats = groups.iter().enumerate().map(|(number, flat)| Py::Floats(number, vec![flat.len() as u32]));
     let state = vec![
         ("zero_stage", Py::Int(stage)),
         ("partition_count", Py::List(vec![Py::Int(RANKS)])),
         (key, Py::List(flats.collect())),
+        (if stage < 3 { "base_optimizer_state" } else { "optimizer_state_dict" }, optimizer),
     ];
-    saved(&dict(vec![("optimizer_state_dict", dict(state))]), &groups)
+    saved(&dict(vec![("optimizer_state_dict", dict(state))]), &storages)
 }
 
 fn rank(number: u32, states: &str) -> String {
@@ -142,4 +163,51 @@ fn a_changed_number_of_a_part_is_noticed() {
     let at = part.windows(8).position(|bytes| bytes == [4f32, 5.0].map(f32::to_le_bytes).concat()).unwrap();
     part[at] ^= 1;
     assert!(error(files).to_string().contains("checksum"));
+}
+
+#[test]
+fn what_the_optimizer_remembers_is_cut_as_the_parameters_are() {
+    const PIECES: &str = "single_partition_of_fp32_groups";
+    const SHARES: &str = "fp32_flat_groups";
+    let ten = |part: &[f32]| part.iter().map(|number| number + 10.0).collect::<Vec<f32>>();
+    let cases = [
+        (cut_rows(), 2, PIECES, [[numbers(0..6), vec![20.0, 0.0]], [numbers(6..9), vec![0.0, 0.0]]]),
+        (
+            cut_parameters(),
+            3,
+            SHARES,
+            [[vec![0.0, 1.0, 2.0, 6.0, 7.0], vec![20.0]], [vec![3.0, 4.0, 5.0, 8.0, 0.0], vec![0.0]]],
+        ),
+    ];
+    for (mut files, stage, key, parts) in cases {
+        for (number, groups) in (0u32..).zip(parts) {
+            let moment = groups.each_ref().map(|group| ten(group));
+            let factors = [vec![1.0; 2], vec![1.0; 2]];
+            let slots = [("exp_avg", moment), ("factors", factors), ("step", [vec![4.0], vec![4.0]])];
+            files.insert(rank(number, "optim"), part_with(stage, key, groups, &slots));
+        }
+        let (contents, values) = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
+        let value = |name: &str| {
+            let id = contents.checkpoint.by_name()[name].0;
+            let tensor = &contents.checkpoint.tensors[id];
+            let numbers = values[id].as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+            (tensor.shape.to_vec(), numbers.collect::<Vec<f32>>(), tensor.role, tensor.slot.clone())
+        };
+        for (name, shape, expected) in [
+            ("a", vec![2, 3], ten(&numbers(0..6))),
+            ("b", vec![3], ten(&numbers(6..9))),
+            ("s", vec![], vec![30.0]),
+        ] {
+            let slot = Slot { variable: name.to_owned(), name: "m".to_owned() };
+            let found = value(&format!("optimizer.state.{name}.exp_avg"));
+            assert_eq!(found, (shape, expected, Role::Optimizer, Some(Box::new(slot))), "stage {stage}");
+        }
+        assert_eq!(value("optimizer.state.step").2, Role::Counter);
+        assert!(
+            contents.notes.iter().any(|note| note.ends_with("left out: factors")),
+            "{:?}",
+            contents.notes
+        );
+        assert_eq!(contents.checkpoint.tensors.len(), 10);
+    }
 }
