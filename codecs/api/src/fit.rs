@@ -1,6 +1,7 @@
 //! Whether a placement fits its tensor: the same question when reading and when writing.
 
 use crate::blocks::check_blocks;
+use crate::cover::{check_cover, is_inside};
 use crate::{Encoding, Error, Extent, Packing, Placement, Region, Result, Shape, Tensor, Window};
 
 /// Checks the axis order, the stored sizes, and that regions cover the tensor exactly.
@@ -26,7 +27,7 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             .expected(format!("as many elements as {}", tensor.shape)));
     }
     if placement.extents.iter().any(|extent| extent.region.is_some()) {
-        return check_cover(shape, placement);
+        return check_regions(shape, placement);
     }
     let stored = placement.extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.len));
     let expected = match tensor.dtype.bytes() {
@@ -92,10 +93,9 @@ fn is_permutation(encoding: &Encoding, rank: usize) -> bool {
             .all(|axis| seen.get_mut(*axis).is_some_and(|seen| !std::mem::replace(seen, true)))
 }
 
-/// Every element lies in exactly one region: the sizes add up, and no two overlap.
-fn check_cover(shape: &Shape, placement: &Placement) -> Result<()> {
+/// Every element lies in exactly one region, and every region has its bytes.
+fn check_regions(shape: &Shape, placement: &Placement) -> Result<()> {
     let mut boxes = Vec::with_capacity(placement.extents.len());
-    let mut covered = 0u64;
     for extent in &placement.extents {
         let region = region_of(shape, extent)?;
         if placement.encoding.stored_len(region.shape.elements()) != Some(extent.len) {
@@ -104,29 +104,9 @@ fn check_cover(shape: &Shape, placement: &Placement) -> Result<()> {
                 .found(crate::count(extent.len, "byte"))
                 .expected(format!("{} of {}", region.shape, placement.encoding.dtype)));
         }
-        covered = covered.saturating_add(region.shape.elements());
-        if region.shape.elements() > 0 {
-            boxes.push(region);
-        }
+        boxes.push(region);
     }
-    if covered != shape.elements() {
-        return Err(Error::corrupt("the slices do not cover the tensor exactly")
-            .found(format!("{covered} elements in {} slices", placement.extents.len()))
-            .expected(crate::count(shape.elements(), "element")));
-    }
-    boxes.sort_by(|a, b| a.start.cmp(&b.start));
-    for (i, a) in boxes.iter().enumerate() {
-        let reach = |region: &Region| region.start.first().map_or(1, |s| s + region.shape[0]);
-        for b in boxes[i + 1..].iter().take_while(|b| b.start.first().is_none_or(|start| *start < reach(a))) {
-            let overlap = (0..a.start.len())
-                .all(|k| a.start[k] < b.start[k] + b.shape[k] && b.start[k] < a.start[k] + a.shape[k]);
-            if overlap {
-                return Err(Error::corrupt("two slices overlap")
-                    .found(format!("{:?}+{} and {:?}+{}", a.start, a.shape, b.start, b.shape)));
-            }
-        }
-    }
-    Ok(())
+    check_cover(shape, &boxes)
 }
 
 fn region_of<'a>(shape: &Shape, extent: &'a Extent) -> Result<&'a Region> {
@@ -150,10 +130,4 @@ fn stored_shape<'a>(tensor: &'a Tensor, placement: &'a Placement) -> Result<&'a 
     Err(Error::corrupt("the tensor is not a part of the whole that it refers to")
         .found(format!("{:?}+{}", window.start, tensor.shape))
         .expected(format!("a box inside {}, of elements of one size", window.whole)))
-}
-
-fn is_inside(start: &[u64], shape: &Shape, whole: &Shape) -> bool {
-    start.len() == whole.rank()
-        && shape.rank() == whole.rank()
-        && (0..whole.rank()).all(|k| start[k].checked_add(shape[k]).is_some_and(|end| end <= whole[k]))
 }

@@ -29,6 +29,7 @@ mod compression;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contents;
+mod cover;
 mod cursor;
 mod decompress;
 mod dtype;
@@ -71,6 +72,7 @@ pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
 pub use compression::{Compression, Method, ProtobufNumbers};
 pub use contents::{Contents, MissingGraph, Repair, Rules};
+pub use cover::check_cover;
 pub use cursor::Cursor;
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};
