@@ -16,6 +16,7 @@ import safetensors
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
+import torch.distributed.checkpoint.format_utils
 from harness import check, convert, main
 
 Dict = collections.OrderedDict
@@ -196,6 +197,56 @@ def tensors_that_two_ranks_share_are_put_together(folder):
     found = safetensors.torch.load_file(folder / "out.safetensors")
     expected = torch.arange(35.0).reshape(7, 5)
     assert sorted(found) == ["cut.0", "cut.1"] and all(same(value, expected) for value in found.values())
+
+
+def loaded(folder: pathlib.Path) -> dict:
+    """What PyTorch makes of a directory, without being told what is in it."""
+    torch.distributed.checkpoint.format_utils.dcp_to_torch_save(folder, folder.with_suffix(".joined"))
+    return torch.load(folder.with_suffix(".joined"), weights_only=True)
+
+
+@check("nothing", "module", "scalars", "every_dtype", "tied", "many")
+def pytorch_loads_a_distributed_checkpoint(folder, source):
+    expected = CHECKPOINTS[source]()
+    torch.save(expected, folder / "in.pt")
+    for number, options in enumerate([[], ["--set", "ranks=3"], ["--shard-size", "100"]]):
+        out = folder / str(number)
+        convert(folder / "in.pt", out, "--to", "torch", "--set", "form=dcp", *options)
+        files = sorted(path.name for path in out.iterdir())
+        assert ".metadata" in files and "__0_0.distcp" in files, files
+        found = {name: torch.zeros_like(value) for name, value in expected.items()}
+        if found:
+            dcp.load(found, checkpoint_id=out, no_dist=True)
+        assert_same(found, expected)
+        assert loaded(out).keys() == expected.keys()
+
+
+@check()
+def values_beside_the_tensors_are_in_a_distributed_checkpoint(folder):
+    values = {"epoch": 3, "loss": 0.25, "best": None, "names": ["a", "b"], "steps": -10**12, "on": True, "some": [1.5] * 2500,
+              "nested": {"a": [], "b": [{}, [1]], "c": "\u00e4"}, "one": [7], "bytes": bytes(range(256)), "map": {"x": 1}}
+    torch.save({"w": torch.ones(3), **values}, folder / "in.pt")
+    convert(folder / "in.pt", folder / "out", "--to", "torch", "--set", "ranks=2")
+    found = loaded(folder / "out")
+    assert found.pop("w").equal(torch.ones(3)) and found == values, found
+
+
+@check()
+def a_distributed_checkpoint_comes_back_byte_for_byte(folder):
+    state = training() | {"list": [torch.ones(2), {"x": torch.zeros(())}], "dot.key": torch.empty(0, 3)}
+    dcp.save(state, checkpoint_id=folder / "in", no_dist=True)
+    convert(folder / "in", folder / "out", "--to", "torch", "--verify")
+    convert(folder / "in", folder / "mid.safetensors", "--include", "**")
+    convert(folder / "mid.safetensors", folder / "again", "--to", "torch", "--include", "**")
+    for out in ("out", "again"):
+        for path in (folder / "in").iterdir():
+            assert path.read_bytes() == (folder / out / path.name).read_bytes(), (out, path.name)
+    convert(folder / "in", folder / "cut", "--to", "torch", "--set", "ranks=2", "--verify")
+    found, expected = loaded(folder / "cut"), loaded(folder / "in")
+    assert found.keys() == expected.keys() == state.keys() and found["optimizer"]["param_groups"] == (
+        expected["optimizer"]["param_groups"])
+    assert all(same(found["model"][name], value) for name, value in state["model"].items())
+    assert same(found["list"][1]["x"], state["list"][1]["x"]) and same(found["dot.key"], state["dot.key"])
 
 
 if __name__ == "__main__":

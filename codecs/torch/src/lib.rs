@@ -9,12 +9,14 @@
 //!
 //! **Directories** of `torch.distributed.checkpoint`: the chunks that the ranks stored are put together as regions; values
 //! that are no tensors are metadata. A directory without `.metadata`, or without some rank's file, is an error that names
-//! what is missing. Directories of DeepSpeed's ZeRO (stages 1, 2 and 3): the parameters that the ranks cut and flattened.
+//! what is missing. Directories of DeepSpeed's ZeRO (stages 1, 2 and 3): the parameters that the ranks cut and flattened,
+//! and what the optimizer remembers of them.
 //!
 //! **Written** is what `torch.save` of PyTorch 2.8 and later writes, byte for byte: a plain state dict of all tensors, or
-//! a set with an index. The pickle of a file that was read is kept in the metadata (namespace `torch.zip`) if it makes
-//! nothing but tensors and plain values and does not follow from the tensors, and is written again as it was while the
-//! tensors have their names, dtypes and shapes.
+//! a set with an index; or, with the option `form`, a directory of `torch.distributed.checkpoint`. The pickle of a file
+//! that was read is kept in the metadata (namespace `torch.zip`) if it makes nothing but tensors and plain values and does
+//! not follow from the tensors, and is written again as it was while the tensors have their names, dtypes and shapes.
+//! The file `.metadata` of a directory is kept likewise (namespace `torch.dcp`).
 //!
 //! **Names** are the keys of dicts and the indexes of lists, joined with dots: `optimizer.state.0.exp_avg`. A pickled
 //! module has the names of its state dict. The option `root` reads one branch.
@@ -69,10 +71,23 @@ const OPTIONS: &[OptionSpec] = &[
         "read one branch: keys and indexes joined with dots, such as model or state_dict (default: everything)",
     ),
     OptionSpec::new(
+        "form",
+        OptionKind::Choice(&["file", "dcp"]),
+        Side::Write,
+        "write a file, or a directory of torch.distributed.checkpoint (default: dcp from such a directory to a name \
+         without an ending, else file)",
+    ),
+    OptionSpec::new(
+        "ranks",
+        OptionKind::Count,
+        Side::Write,
+        "write a directory of torch.distributed.checkpoint with a file for each of so many ranks, which cut the tensors",
+    ),
+    OptionSpec::new(
         "shard_size",
         OptionKind::Size,
         Side::Write,
-        "write a sharded set if the tensors have more bytes than this (default: one file)",
+        "write a sharded set, or a directory of several files, if the tensors have more bytes than this (default: one file)",
     ),
 ];
 

@@ -2,20 +2,21 @@
 //! rank, in which every chunk of a tensor is a file of its own, as `torch.save` writes it.
 
 mod join;
-mod metadata;
-mod roles;
+pub(crate) mod metadata;
+pub(crate) mod roles;
 pub(crate) mod section;
 
-use crate::container;
+use crate::container::{self, Saved};
 use crate::format::ID;
-use crate::pickle::{Feed, parse};
-use crate::read::layout;
+use crate::pickle::{Feed, Names, Tree, parse};
 use crate::read::rebuild::{Made, made};
 use crate::read::values::{Budget, convert};
+use crate::read::{layout, notes};
+use crate::write::distributed as write;
 use ckpt_api::zip::Member;
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, FileId, Input, Limits, Placement, Region, Result, Tensor,
-    TensorId, first_few,
+    Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, Placement, Region, Result,
+    Rules, Tensor, TensorId, first_few,
 };
 use metadata::{Chunk, Location, Metadata, Sharded};
 use section::section;
@@ -56,22 +57,22 @@ fn is_metadata(file: &File) -> Result<bool> {
 }
 
 /// Reads everything but the tensors' data.
-pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
+pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<Contents> {
     if !input.has_file(METADATA) {
-        let shards: Vec<String> = input.list("")?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
-        return Err(Error::corrupt("the distributed checkpoint has no file '.metadata'")
-            .file(input.display(""))
-            .found(first_few(&shards, SHOWN))
-            .help("the file says which tensors the shards hold: copy it, too; it is hidden, so that '*' omits it"));
+        return Err(no_metadata(input)?);
     }
     let file = input.file(METADATA)?;
     let on_metadata = |error: Error| error.file(file.name());
     let tree = parse(Feed::new(&file, 0, file.len(), limits)).map_err(on_metadata)?;
+    let names = Names::of(&tree);
+    check_danger(&names, rules).map_err(on_metadata)?;
     let metadata = metadata::parse(&tree, limits).map_err(on_metadata)?;
+    let mut contents = Contents::default();
+    write::keep(&tree, file.len(), &mut contents.checkpoint.metadata);
     drop(tree);
     check_files(input, &metadata)?;
-    let mut reader = Reader { input, limits, files: Vec::new(), opened: HashMap::new() };
-    let mut contents = Contents::default();
+    let names = names.without(write::is_described);
+    let mut reader = Reader { input, limits, rules, names, files: Vec::new(), opened: HashMap::new() };
     for sharded in &metadata.tensors {
         let id = TensorId(contents.placements.len());
         let (tensor, placement) = reader.tensor(id, sharded).map_err(|error| error.tensor(&sharded.name))?;
@@ -79,17 +80,40 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
         contents.placements.push(placement);
     }
     reader.values(&metadata.values, &mut contents)?;
+    contents.notes.extend(notes::scanned(&reader.names));
     contents.files = reader.files;
     let values: Vec<String> = metadata.values.into_iter().map(|(name, _)| name).collect();
     roles::assign(&mut contents.checkpoint.tensors, &values);
     Ok(contents)
 }
 
+/// The error of a directory that has shards alone.
+fn no_metadata(input: &Input) -> Result<Error> {
+    let shards: Vec<String> = input.list("")?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
+    Ok(Error::corrupt("the distributed checkpoint has no file '.metadata'")
+        .file(input.display(""))
+        .found(first_few(&shards, SHOWN))
+        .help(
+            "the file says which tensors the shards hold: copy it, too; it is hidden, so that '*' omits it",
+        ))
+}
+
+/// Checks that a pickle calls nothing with which it can run any program: PyTorch loads `.metadata` and the values that
+/// are no tensors without `weights_only`.
+fn check_danger(names: &Names, rules: &mut Rules) -> Result<()> {
+    match names.danger() {
+        Some(danger) => {
+            rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Checks that no file is missing, and names all that are.
 fn check_files(input: &Input, metadata: &Metadata) -> Result<()> {
     let chunks = metadata.tensors.iter().flat_map(|tensor| &tensor.chunks).map(|chunk| &chunk.at);
     let all = chunks.chain(metadata.values.iter().map(|(_, at)| at));
-    let named: BTreeSet<&str> = all.map(|at| at.path.as_str()).collect();
+    let named: BTreeSet<&str> = all.map(|at| &*at.path).collect();
     let mut missing = Vec::new();
     for name in &named {
         if !input.has_file(name) {
@@ -114,22 +138,19 @@ fn check_files(input: &Input, metadata: &Metadata) -> Result<()> {
 struct Reader<'a> {
     input: &'a Input,
     limits: &'a Limits,
+    rules: &'a mut Rules,
+    /// Classes and functions that the pickles name.
+    names: Names,
     files: Vec<String>,
     opened: HashMap<String, (FileId, File)>,
 }
 
 impl Reader<'_> {
     fn tensor(&mut self, id: TensorId, sharded: &Sharded) -> Result<(Tensor, Placement)> {
-        let mut parts = Vec::new();
-        for chunk in &sharded.chunks {
-            // A rank without elements stores an empty chunk.
-            if chunk.region.shape.elements() > 0 || sharded.shape.elements() == 0 {
-                parts.push(self.part(sharded, chunk)?);
-            }
-        }
+        let parts =
+            sharded.chunks.iter().map(|chunk| self.part(sharded, chunk)).collect::<Result<Vec<_>>>()?;
         let Some((tensor, first)) = parts.first() else {
-            return Err(Error::corrupt("the tensor has no chunk")
-                .expected(format!("chunks that cover {}", sharded.shape)));
+            return Err(Error::defect("a tensor has no chunk on second sight"));
         };
         let tensor = Tensor::new(&sharded.name, tensor.dtype, sharded.shape.clone());
         let encoding = first.encoding.clone();
@@ -155,7 +176,18 @@ impl Reader<'_> {
             let at = error.context().offset.unwrap_or(0).saturating_add(chunk.at.offset);
             error.file(file.name()).offset(at)
         };
-        let (tensor, placement) = saved_tensor(&own, &sharded.name, self.limits).map_err(on_chunk)?;
+        let saved = container::open(&own, self.limits).map_err(on_chunk)?;
+        self.scan(&saved.tree).map_err(on_chunk)?;
+        let (tensor, placement) = saved_tensor(&saved, &own, &sharded.name, self.limits).map_err(on_chunk)?;
+        if let Some(stated) =
+            sharded.element.and_then(|element| element.dtype).filter(|own| *own != tensor.dtype)
+        {
+            return Err(on_chunk(
+                Error::corrupt("the chunk has another dtype than the metadata states")
+                    .found(tensor.dtype.to_string())
+                    .expected(stated.to_string()),
+            ));
+        }
         if tensor.shape != chunk.region.shape {
             return Err(on_chunk(
                 Error::corrupt("the chunk has another shape than the metadata states")
@@ -181,19 +213,34 @@ impl Reader<'_> {
     fn values(&mut self, values: &[(String, Location)], contents: &mut Contents) -> Result<()> {
         let mut budget = Budget::default();
         let mut left_out = Vec::new();
+        let mut objects = MetadataMap::new();
         for (name, at) in values {
             let (_, file) = self.open(&at.path)?;
-            let saved = container::open(&section(&file, at.offset, at.len)?, self.limits);
-            let saved = saved.map_err(|error| error.field(name.escape_debug().to_string()))?;
+            let on_value = |error: Error| error.file(file.name()).field(name.escape_debug().to_string());
+            let section = section(&file, at.offset, at.len).map_err(on_value)?;
+            let saved = container::open(&section, self.limits).map_err(on_value)?;
+            self.scan(&saved.tree).map_err(on_value)?;
             match convert(&saved.tree, saved.tree.root(), &mut budget) {
-                Ok(value) => contents.checkpoint.metadata.insert(ID, name, value),
+                Ok(value) => {
+                    write::keep_object(&saved.tree, name, &value, &mut objects);
+                    contents.checkpoint.metadata.insert(ID, name, value);
+                }
                 Err(_) => left_out.push(name.as_str()),
             }
         }
+        write::keep_objects(objects, &mut contents.checkpoint.metadata);
         if !left_out.is_empty() {
             let count = ckpt_api::count(left_out.len(), "value that is no tensor");
             contents.notes.push(format!("{count} left out: {}", first_few(&left_out, SHOWN)));
         }
+        Ok(())
+    }
+
+    /// Remembers what a pickle names.
+    fn scan(&mut self, tree: &Tree) -> Result<()> {
+        let names = Names::of(tree);
+        check_danger(&names, self.rules)?;
+        self.names.merge(names);
         Ok(())
     }
 
@@ -208,9 +255,8 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a file that holds one tensor.
-fn saved_tensor(file: &File, name: &str, limits: &Limits) -> Result<(Tensor, Placement)> {
-    let saved = container::open(file, limits)?;
+/// The tensor of a file that holds one.
+fn saved_tensor(saved: &Saved, file: &File, name: &str, limits: &Limits) -> Result<(Tensor, Placement)> {
     let view = match made(&saved.tree, saved.tree.root())? {
         Made::Tensor(view) => view,
         Made::Unsupported(error) => return Err(error),

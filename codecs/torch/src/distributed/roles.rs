@@ -9,7 +9,7 @@ const GROUPS: &str = "param_groups.";
 
 /// Sets the roles of tensors. An optimizer's names have `state.` and `param_groups.` behind a common beginning; `values`
 /// has the names of values that are no tensors.
-pub(super) fn assign(tensors: &mut [Tensor], values: &[String]) {
+pub(crate) fn assign(tensors: &mut [Tensor], values: &[String]) {
     let names = tensors.iter().map(|tensor| &tensor.name).chain(values);
     let prefixes: BTreeSet<String> = names.filter_map(|name| prefix(name, GROUPS)).collect();
     if prefixes.is_empty() {

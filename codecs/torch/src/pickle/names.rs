@@ -54,6 +54,21 @@ impl Names {
         names
     }
 
+    /// The names that are none of these.
+    pub(crate) fn without(mut self, is_one: impl Fn(&str, &str) -> bool) -> Names {
+        self.uses.retain(|(module, name), _| !is_one(module, name));
+        self
+    }
+
+    /// Adds the names of another pickle.
+    pub(crate) fn merge(&mut self, other: Names) {
+        for ((module, name), use_) in other.uses {
+            let entry = self.uses.entry((module, name)).or_insert(use_);
+            *entry = (*entry).max(use_);
+        }
+        self.danger = self.danger.take().or(other.danger);
+    }
+
     fn add(&mut self, module: &str, name: &str, use_: Use) {
         let entry = self.uses.entry((module.to_owned(), name.to_owned())).or_insert(use_);
         *entry = (*entry).max(use_);

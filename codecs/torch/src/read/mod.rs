@@ -4,7 +4,7 @@ mod children;
 mod counts;
 mod file;
 pub(crate) mod layout;
-mod notes;
+pub(crate) mod notes;
 pub(crate) mod rebuild;
 pub(crate) mod roles;
 mod set;
@@ -77,7 +77,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
                 .field("root")
                 .help("name one of its files"));
         }
-        Located::Distributed => distributed::read(input, limits)?,
+        Located::Distributed => distributed::read(input, &mut rules, limits)?,
         Located::Zero => zero::read(input, limits)?,
         Located::Index(name) => set::read(input, &name, &mut rules, limits)?,
         Located::Nothing | Located::File => {

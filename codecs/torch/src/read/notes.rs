@@ -44,7 +44,7 @@ pub(crate) fn of(saved: &Saved, found: &Found, meta: &[String], root: Option<&st
 }
 
 /// The report of a scanner of pickles.
-fn scanned(names: &Names) -> Option<String> {
+pub(crate) fn scanned(names: &Names) -> Option<String> {
     let all = |use_: Use| {
         let mut all: Vec<String> =
             names.iter().filter(|(_, own)| *own == use_).map(|(name, _)| name).collect();

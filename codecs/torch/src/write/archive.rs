@@ -65,22 +65,29 @@ pub(crate) struct Sums {
 /// The checksum of a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct StorageSum {
-    /// Number of the placement that has the checksum.
+    /// Number of the placement that has the checksum, and of the extent in it.
     placement: usize,
+    extent: usize,
     /// Its offsets in descriptor and directory.
     offsets: [u64; 2],
 }
 
 impl Archive {
-    /// An archive whose records lie in the folder `prefix`.
-    pub(crate) fn new(file: FileId, prefix: impl Into<String>) -> Self {
+    /// An archive of an object with this pickle, whose records lie in the folder `prefix`.
+    pub(crate) fn new(file: FileId, prefix: impl Into<String>, pickle: &[u8]) -> Result<Self> {
         let sums = Sums { file: file.0, ..Sums::default() };
         let sketch = Sketch { file, at: 0, bytes: Writer::new(), literals: Vec::new() };
-        Archive { prefix: prefix.into(), sketch, records: Vec::new(), sums, has_storages: false }
+        let mut archive =
+            Archive { prefix: prefix.into(), sketch, records: Vec::new(), sums, has_storages: false };
+        archive.add("data.pkl", pickle)?;
+        archive.add(".format_version", b"1")?;
+        archive.add(".storage_alignment", b"64")?;
+        archive.add("byteorder", b"little")?;
+        Ok(archive)
     }
 
     /// Adds a record with these bytes.
-    pub(crate) fn add(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn add(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let crc = ChecksumAlgorithm::Crc32.append(0, bytes);
         match self.has_storages {
             false => self.sums.before.push(crc),
@@ -92,13 +99,19 @@ impl Archive {
         Ok(())
     }
 
-    /// Adds a storage of `len` bytes, which a placement has the checksum of; returns the offset of its bytes.
-    pub(crate) fn add_storage(&mut self, key: &str, len: u64, placement: usize) -> Result<u64> {
+    /// Adds a storage of `len` bytes, whose checksum is that of an extent of a placement, by their numbers; returns the
+    /// offset of its bytes.
+    pub(crate) fn add_storage(
+        &mut self,
+        key: &str,
+        len: u64,
+        (placement, extent): (usize, usize),
+    ) -> Result<u64> {
         self.has_storages = true;
         let crc = match len {
             0 => Crc::Known(0),
             _ => {
-                self.sums.storages.push(StorageSum { placement, offsets: [0; 2] });
+                self.sums.storages.push(StorageSum { placement, extent, offsets: [0; 2] });
                 Crc::Storage(self.sums.storages.len() - 1)
             }
         };
@@ -111,6 +124,7 @@ impl Archive {
     /// Adds the last record, which identifies the archive, and the directory. Returns the length of the file, its
     /// known bytes, and where checksums are still missing.
     pub(crate) fn finish(mut self) -> Result<(u64, Vec<Literal>, Sums)> {
+        self.add("version", b"3\n")?;
         let folder = self.prefix.len() + 1;
         let names = self.records.iter().map(|record| record.name.get(folder..).unwrap_or_default());
         self.sums.names = identity::of_names(names);
@@ -238,8 +252,15 @@ impl Record {
 }
 
 impl Sums {
-    /// Returns the checksums, and the id that is made of them. `crc` gives the checksum of a placement's bytes.
-    pub(crate) fn literals(&self, crc: impl Fn(usize) -> Option<u32>) -> Result<Vec<Literal>> {
+    /// The same for an archive that begins at this offset of its file.
+    pub(crate) fn moved(mut self, start: u64) -> Self {
+        let offsets = self.storages.iter_mut().flat_map(|sum| &mut sum.offsets).chain(&mut self.id);
+        offsets.for_each(|offset| *offset = offset.saturating_add(start));
+        self
+    }
+
+    /// Returns the checksums, and the id that is made of them. `crc` gives the checksum of a placement's extent.
+    pub(crate) fn literals(&self, crc: impl Fn(usize, usize) -> Option<u32>) -> Result<Vec<Literal>> {
         let missing = || Error::defect("a storage was written without its checksum");
         let file = FileId(self.file);
         let mut literals = Vec::with_capacity(2 * self.storages.len() + 3);
@@ -248,7 +269,7 @@ impl Sums {
         };
         let mut crcs = self.before.clone();
         for storage in &self.storages {
-            let crc = crc(storage.placement).ok_or_else(missing)?;
+            let crc = crc(storage.placement, storage.extent).ok_or_else(missing)?;
             storage.offsets.iter().for_each(|offset| add(*offset, &crc.to_le_bytes()));
             crcs.push(crc);
         }

@@ -23,13 +23,9 @@ pub(super) fn add(
     storages: &[Storage],
 ) -> Result<Sums> {
     let file = FileId(placed.files.len());
-    let mut archive = Archive::new(file, folder);
-    archive.add("data.pkl", pickle)?;
-    archive.add(".format_version", b"1")?;
-    archive.add(".storage_alignment", b"64")?;
-    archive.add("byteorder", b"little")?;
+    let mut archive = Archive::new(file, folder, pickle)?;
     for storage in storages {
-        let offset = archive.add_storage(&storage.key, storage.len, placed.placements.len())?;
+        let offset = archive.add_storage(&storage.key, storage.len, (placed.placements.len(), 0))?;
         let checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32, seed: 0, value: None };
         let checksum = (storage.len > 0).then_some(checksum);
         let extent = Extent::new(file, offset, storage.len).with_checksum(checksum);
@@ -38,7 +34,6 @@ pub(super) fn add(
             placed.placements.push(Placement::new(*id, name, vec![extent.clone()], encoding.clone()));
         }
     }
-    archive.add("version", b"3\n")?;
     let (len, literals, sums) = archive.finish()?;
     placed.literals.extend(literals);
     placed.files.push(OutputFile::new(name, len));

@@ -4,17 +4,39 @@ use super::file::Storage;
 use super::state_dict::{self, Item};
 use super::{KEY_MODULES, kind};
 use crate::format::{Element, ID};
-use ckpt_api::{Checkpoint, DType, Encoding, Error, MetadataValue, Result, Shape, Tensor, TensorId};
+use ckpt_api::{
+    Checkpoint, DType, Encoding, Error, Extent, MetadataValue, Placement, Result, Shape, Tensor, TensorId,
+};
 use std::collections::HashMap;
 
 /// A tensor with the dtype that it is stored with.
 pub(super) struct Stored<'a> {
     pub(super) id: TensorId,
     pub(super) tensor: &'a Tensor,
-    element: Element,
+    pub(super) element: Element,
     encoding: Encoding,
     /// Number of its storage among all.
     pub(super) storage: usize,
+}
+
+impl<'a> Stored<'a> {
+    /// How a box of it is pickled: its shape, the number of its storage, and the bytes of that.
+    pub(super) fn item<'b>(&self, shape: &'b Shape, storage: usize, len: u64) -> Item<'b>
+    where
+        'a: 'b,
+    {
+        Item { name: &self.tensor.name, element: self.element, shape, storage, len }
+    }
+
+    /// The bytes of so many elements.
+    pub(super) fn stored_len(&self, elements: u64) -> Option<u64> {
+        self.encoding.stored_len(elements)
+    }
+
+    /// The tensor in these extents.
+    pub(super) fn placement(&self, extents: Vec<Extent>) -> Placement {
+        Placement::new(self.id, &self.tensor.name, extents, self.encoding.clone())
+    }
 }
 
 /// Returns the tensors that PyTorch has a dtype for, in the checkpoint's order, and the bytes of each storage. Ties
@@ -63,14 +85,7 @@ pub(super) fn pickle(
         if let Some(storage) = storages.get_mut(number) {
             storage.tensors.push((stored.id, stored.encoding.clone()));
         }
-        let Stored { tensor, element, .. } = stored;
-        items.push(Item {
-            name: &tensor.name,
-            element: *element,
-            shape: &tensor.shape,
-            storage: number,
-            len,
-        });
+        items.push(stored.item(&stored.tensor.shape, number, len));
     }
     let modules = checkpoint.metadata.value(ID, KEY_MODULES).and_then(MetadataValue::as_map);
     (state_dict::pickle(&items, modules), storages)

@@ -159,7 +159,7 @@ fn filling(
 }
 
 /// Whether the pickle makes nothing but tensors and plain values: what `torch.load` accepts with `weights_only=True`.
-fn is_harmless(tree: &Tree) -> bool {
+pub(super) fn is_harmless(tree: &Tree) -> bool {
     tree.ids().all(|id| match tree.value(id) {
         Value::Global(module, name) => is_allowed(module, name),
         Value::Buffer => false,

@@ -1,6 +1,8 @@
-//! Writes what `torch.save` writes: a file, or a set with Hugging Face's names.
+//! Writes what `torch.save` writes: a file, or a set with Hugging Face's names; or a directory of
+//! `torch.distributed.checkpoint`.
 
 mod archive;
+pub(crate) mod distributed;
 mod file;
 mod fresh;
 mod identity;
@@ -36,9 +38,16 @@ const KEY_PICKLE: &str = "pickle";
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
+    if distributed::is_chosen(checkpoint, name, options)? {
+        return distributed::place(checkpoint, name, options);
+    }
     let (stored, lens) = fresh::store(checkpoint)?;
     let target = Target::new(name, options, &lens)?;
     let mut placed = OutputLayout::default();
+    if checkpoint.metadata.namespace(distributed::DCP).is_some() {
+        let why = "a file does not record how a directory was distributed";
+        placed.losses.push(Loss::new(LossKind::MetadataDropped, distributed::DCP, why));
+    }
     let mut sums = Vec::new();
     if let Some(kept) = Kept::of(checkpoint).filter(|_| !target.set) {
         let named = (name.to_owned(), file::folder(checkpoint));
@@ -69,7 +78,8 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
 /// See [`ckpt_api::Codec::finish`].
 pub(crate) fn finish(placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
     let sums = placed.finish.get::<Vec<Sums>>()?;
-    let crc = |placement: usize| written.get(placement)?.checksums.first().copied().flatten();
+    let crc =
+        |placement: usize, extent: usize| written.get(placement)?.checksums.get(extent).copied().flatten();
     let mut literals = Vec::new();
     for sums in sums.iter() {
         literals.extend(sums.literals(crc)?);
@@ -84,6 +94,10 @@ fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
     let own = checkpoint.metadata.namespace(ID).into_iter().flat_map(|own| own.iter());
     let lost = own.filter(|(key, _)| ![KEY_MODULES, KEY_INDEX].contains(key));
     placed.losses.extend(lost.map(|(key, _)| Loss::new(LossKind::MetadataDropped, key, why)));
+    leave_out_scales(placed, checkpoint);
+}
+
+fn leave_out_scales(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
     for tensor in &checkpoint.tensors {
         if tensor.metadata.value(ID, "scale").is_some() {
             let detail = "the integers are stored without their scale and zero point";

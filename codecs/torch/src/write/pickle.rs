@@ -1,4 +1,4 @@
-//! Writes pickles of protocol 2, byte for byte as Python's pickler does.
+//! Writes pickles of protocol 2, byte for byte as Python's pickler does, and of protocol 4, as it may.
 //!
 //! A pickle is a program for a stack machine. The machine's memo numbers every object, in the order in which the
 //! objects are complete; an object that occurs again is fetched from the memo. Python decides by identity, not by
@@ -17,6 +17,8 @@ pub(crate) struct Memo(u32);
 
 /// A pickle being written.
 pub(crate) struct Pickle {
+    protocol: Protocol,
+    /// What follows the protocol's number.
     bytes: Writer,
     next: u32,
     /// Few, by module and name.
@@ -24,18 +26,30 @@ pub(crate) struct Pickle {
     texts: HashMap<String, Memo>,
 }
 
+/// The version of a pickle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Two = 2,
+    Four = 4,
+}
+
 impl Pickle {
     /// Begins a pickle.
-    pub(crate) fn new() -> Self {
-        let mut bytes = Writer::new();
-        bytes.bytes(&[op::PROTO, 2]);
-        Pickle { bytes, next: 0, globals: Vec::new(), texts: HashMap::new() }
+    pub(crate) fn new(protocol: Protocol) -> Self {
+        Pickle { protocol, bytes: Writer::new(), next: 0, globals: Vec::new(), texts: HashMap::new() }
     }
 
     /// Ends the pickle and returns its bytes.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.op(op::STOP);
-        self.bytes.into_bytes()
+        let mut all = Writer::new();
+        all.bytes(&[op::PROTO, self.protocol as u8]);
+        if self.protocol == Protocol::Four {
+            // Python begins a new frame every 64 KiB; readers take one of any size.
+            all.bytes(&[op::FRAME]).number(self.bytes.len());
+        }
+        all.bytes(&self.bytes.into_bytes());
+        all.into_bytes()
     }
 
     /// Writes an object that was written before.
@@ -52,8 +66,17 @@ impl Pickle {
         if let Some((.., memo)) = known {
             return self.again(*memo);
         }
-        self.op(op::GLOBAL);
-        self.bytes.bytes(format!("{module}\n{name}\n").as_bytes());
+        match self.protocol {
+            Protocol::Two => {
+                self.op(op::GLOBAL);
+                self.bytes.bytes(format!("{module}\n{name}\n").as_bytes());
+            }
+            Protocol::Four => {
+                self.text(module);
+                self.text(name);
+                self.op(op::STACK_GLOBAL);
+            }
+        }
         let memo = self.memoize();
         self.globals.push((module, name.to_owned(), memo));
     }
@@ -62,7 +85,11 @@ impl Pickle {
     pub(crate) fn own_text(&mut self, text: &str) -> Memo {
         // A text of 4 GiB or more does not get here: names are limited, and so is the metadata.
         let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        self.bytes.bytes(&[op::BINUNICODE]).number(len).bytes(text.as_bytes());
+        match u8::try_from(len) {
+            Ok(len) if self.protocol == Protocol::Four => self.bytes.bytes(&[op::SHORT_BINUNICODE, len]),
+            _ => self.bytes.bytes(&[op::BINUNICODE]).number(len),
+        };
+        self.bytes.bytes(text.as_bytes());
         self.memoize()
     }
 
@@ -75,6 +102,33 @@ impl Pickle {
                 self.texts.insert(text.to_owned(), memo);
             }
         }
+    }
+
+    /// Writes `None`.
+    pub(crate) fn none(&mut self) {
+        self.op(op::NONE);
+    }
+
+    /// Writes a float.
+    pub(crate) fn float(&mut self, number: f64) {
+        self.bytes.bytes(&[op::BINFLOAT]).bytes(&number.to_be_bytes());
+    }
+
+    /// Writes bytes, as text and the name of its encoding: protocol 2 has no others.
+    pub(crate) fn binary(&mut self, bytes: &[u8]) {
+        self.global("_codecs", "encode");
+        self.own_text(&bytes.iter().map(|byte| char::from(*byte)).collect::<String>());
+        self.text("latin1");
+        self.end_tuple(2);
+        self.reduce();
+    }
+
+    /// Writes an object of a class, whose attributes [`Pickle::build`] sets.
+    pub(crate) fn object(&mut self, module: &'static str, class: &str) {
+        self.global(module, class);
+        self.op(op::EMPTY_TUPLE);
+        self.op(op::NEWOBJ);
+        self.memoize();
     }
 
     /// Writes a truth value.
@@ -154,8 +208,8 @@ impl Pickle {
         self.reduce()
     }
 
-    /// Begins a dict of `len` items. The caller calls [`Pickle::before_item`] and then writes key and value, for each;
-    /// then [`Pickle::end_items`].
+    /// Begins a dict or list of `len` items. The caller calls [`Pickle::before_item`] and then writes key and value, or
+    /// the value, for each; then [`Pickle::end_items`].
     pub(crate) fn begin_items(&mut self, kind: Items, len: usize) -> Batches {
         match kind {
             Items::OrderedDict => {
@@ -163,6 +217,10 @@ impl Pickle {
             }
             Items::Dict => {
                 self.op(op::EMPTY_DICT);
+                self.memoize();
+            }
+            Items::List => {
+                self.op(op::EMPTY_LIST);
                 self.memoize();
             }
         }
@@ -177,7 +235,7 @@ impl Pickle {
             let alone = match batches.kind {
                 // Python sees this one as a mere iterator: it looks one item ahead in each batch.
                 Items::OrderedDict => left == 1,
-                Items::Dict => batches.len == 1,
+                Items::Dict | Items::List => batches.len == 1,
             };
             if !alone {
                 self.op(op::MARK);
@@ -200,7 +258,12 @@ impl Pickle {
         if batches.done == 0 {
             return;
         }
-        self.op(if batches.marked { op::SETITEMS } else { op::SETITEM });
+        self.op(match (batches.kind, batches.marked) {
+            (Items::List, true) => op::APPENDS,
+            (Items::List, false) => op::APPEND,
+            (_, true) => op::SETITEMS,
+            (_, false) => op::SETITEM,
+        });
     }
 
     fn op(&mut self, op: u8) {
@@ -211,6 +274,10 @@ impl Pickle {
     fn memoize(&mut self) -> Memo {
         let memo = Memo(self.next);
         self.next = self.next.saturating_add(1);
+        if self.protocol == Protocol::Four {
+            self.op(op::MEMOIZE);
+            return memo;
+        }
         match u8::try_from(memo.0) {
             Ok(number) => self.bytes.bytes(&[op::BINPUT, number]),
             Err(_) => self.bytes.bytes(&[op::LONG_BINPUT]).number(memo.0),
@@ -224,6 +291,7 @@ impl Pickle {
 pub(crate) enum Items {
     OrderedDict,
     Dict,
+    List,
 }
 
 /// How far a dict is written.
@@ -239,7 +307,7 @@ mod tests {
     use super::*;
 
     fn integer(number: i128) -> Vec<u8> {
-        let mut pickle = Pickle::new();
+        let mut pickle = Pickle::new(Protocol::Two);
         pickle.integer(number);
         pickle.finish()[2..].to_vec()
     }
@@ -267,7 +335,7 @@ mod tests {
 
     /// Returns the opcodes of a dict of so many `None`, without those of the items.
     fn batches(kind: Items, len: usize) -> String {
-        let mut pickle = Pickle::new();
+        let mut pickle = Pickle::new(Protocol::Two);
         let mut batches = pickle.begin_items(kind, len);
         for _ in 0..len {
             pickle.before_item(&mut batches);
@@ -287,6 +355,10 @@ mod tests {
             (Items::Dict, 1000, "(u(u."),
             (Items::Dict, 1001, "(u(u."),
             (Items::Dict, 2000, "(u(u(u."),
+            (Items::List, 0, "."),
+            (Items::List, 1, "a."),
+            (Items::List, 1000, "(e."),
+            (Items::List, 1001, "(e(e."),
             (Items::OrderedDict, 0, "."),
             (Items::OrderedDict, 1, "s."),
             (Items::OrderedDict, 1000, "(u."),

@@ -23,10 +23,7 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(name: &str, options: &Options, storages: &[u64]) -> Result<Self> {
-        let shard_size = options.size("shard_size").unwrap_or(u64::MAX);
-        if shard_size == 0 {
-            return Err(Error::usage("a shard must hold at least one byte").field("shard_size").found("0"));
-        }
+        let shard_size = shard_size(options)?;
         let total = storages.iter().try_fold(0u64, |sum, len| sum.checked_add(*len));
         let total =
             total.ok_or_else(|| Error::unsupported("the tensors have more bytes than a file can hold"))?;
@@ -37,28 +34,11 @@ impl Target {
         Ok(Target { name: name.to_owned(), set, shard_size })
     }
 
-    /// Returns the name of a file: in a set, `pytorch_model-00001-of-00002.bin`.
-    pub(super) fn file(&self, number: usize, count: usize) -> String {
-        if !self.set {
-            return self.name.clone();
-        }
-        let (stem, extension) = self.name.rsplit_once('.').unwrap_or((&self.name, "bin"));
-        format!("{stem}-{:05}-of-{count:05}.{extension}", number.saturating_add(1))
-    }
-
-    /// Distributes storages over shards greedily, and tensors with them.
+    /// Distributes storages over the files, and tensors with them.
     pub(super) fn split<'a>(&self, stored: Vec<Stored<'a>>, storages: &[u64]) -> Vec<Vec<Stored<'a>>> {
-        let room = if self.set { self.shard_size } else { u64::MAX };
-        let (mut shard, mut left, mut is_empty) = (0usize, room, true);
-        let mut of_storage = Vec::with_capacity(storages.len());
-        for len in storages {
-            if *len > left && !is_empty {
-                (shard, left) = (shard.saturating_add(1), room);
-            }
-            (left, is_empty) = (left.saturating_sub(*len), false);
-            of_storage.push(shard);
-        }
-        let mut shards: Vec<Vec<Stored<'a>>> = (0..=shard).map(|_| Vec::new()).collect();
+        let of_storage = distribute(if self.set { self.shard_size } else { u64::MAX }, storages);
+        let last = of_storage.last().copied().unwrap_or(0);
+        let mut shards: Vec<Vec<Stored<'a>>> = (0..=last).map(|_| Vec::new()).collect();
         for tensor in stored {
             let shard = of_storage.get(tensor.storage).and_then(|shard| shards.get_mut(*shard));
             if let Some(shard) = shard {
@@ -67,6 +47,37 @@ impl Target {
         }
         shards
     }
+
+    /// Returns the name of a file: in a set, `pytorch_model-00001-of-00002.bin`.
+    pub(super) fn file(&self, number: usize, count: usize) -> String {
+        if !self.set {
+            return self.name.clone();
+        }
+        let (stem, extension) = self.name.rsplit_once('.').unwrap_or((&self.name, "bin"));
+        format!("{stem}-{:05}-of-{count:05}.{extension}", number.saturating_add(1))
+    }
+}
+
+/// The bytes of tensors that a file has at most, unless it has one tensor.
+pub(super) fn shard_size(options: &Options) -> Result<u64> {
+    match options.size("shard_size") {
+        Some(0) => Err(Error::usage("a shard must hold at least one byte").field("shard_size").found("0")),
+        size => Ok(size.unwrap_or(u64::MAX)),
+    }
+}
+
+/// Distributes storages with these bytes over shards of this size greedily: returns the number of each one's shard.
+pub(super) fn distribute(room: u64, storages: &[u64]) -> Vec<usize> {
+    let (mut shard, mut left, mut is_empty) = (0usize, room, true);
+    let mut of_storage = Vec::with_capacity(storages.len());
+    for len in storages {
+        if *len > left && !is_empty {
+            (shard, left) = (shard.saturating_add(1), room);
+        }
+        (left, is_empty) = (left.saturating_sub(*len), false);
+        of_storage.push(shard);
+    }
+    of_storage
 }
 
 /// Adds the index of a set of these shards, of so many bytes together.

@@ -1,6 +1,6 @@
 //! The pickle of a plain state dict: an `OrderedDict` from names to tensors, as `module.state_dict()` returns.
 
-use super::pickle::{Items, Memo, Pickle};
+use super::pickle::{Items, Memo, Pickle, Protocol};
 use crate::format::{BYTE, Element};
 use ckpt_api::{MetadataMap, Shape};
 
@@ -17,7 +17,7 @@ pub(crate) struct Item<'a> {
 
 /// Returns the pickle of a state dict of these tensors. `modules` has what PyTorch records of each module, by its path.
 pub(crate) fn pickle(items: &[Item<'_>], modules: Option<&MetadataMap>) -> Vec<u8> {
-    let mut pickle = Pickle::new();
+    let mut pickle = Pickle::new(Protocol::Two);
     let mut keys = Vec::new();
     let mut batches = pickle.begin_items(Items::OrderedDict, items.len());
     for item in items {
@@ -33,6 +33,13 @@ pub(crate) fn pickle(items: &[Item<'_>], modules: Option<&MetadataMap>) -> Vec<u
     if let Some(modules) = modules {
         attributes(&mut pickle, modules);
     }
+    pickle.finish()
+}
+
+/// Returns the pickle of one tensor.
+pub(crate) fn alone(item: &Item<'_>) -> Vec<u8> {
+    let mut pickle = Pickle::new(Protocol::Two);
+    tensor(&mut pickle, item, &mut Vec::new());
     pickle.finish()
 }
 

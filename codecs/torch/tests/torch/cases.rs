@@ -144,9 +144,31 @@ fn a_distributed_checkpoint_has_its_roles_and_its_other_values() {
     let Some(contents) = case("dcp_train", &[]) else { return };
     let metadata = &contents.checkpoint.metadata;
     assert_eq!(metadata.value("torch", "epoch").and_then(|value| value.as_u64()), Some(3));
-    assert!(contents.notes.is_empty(), "{:?}", contents.notes);
+    let scanned = "the pickle calls collections.OrderedDict, torch._utils._rebuild_tensor_v2, and names";
+    assert!(contents.notes.len() == 1 && contents.notes[0].starts_with(scanned), "{:?}", contents.notes);
     let (_, slot) = contents.checkpoint.tensor("optimizer.state.w.exp_avg").unwrap();
     assert_eq!(slot.role, ckpt_api::Role::Optimizer);
+}
+
+#[test]
+fn distributed_checkpoints_that_pytorch_wrote_come_back_byte_for_byte() {
+    let Some(cases) = cases() else { return };
+    let mut seen = Vec::new();
+    for (path, _) in cases.iter().filter(|(path, expected)| {
+        name(path).starts_with("dcp_") && expected["expect"] == "ok" && path.join("dcp").is_dir()
+    }) {
+        let input = Input::open(path.join("dcp")).unwrap();
+        let (contents, values) = conformance::read(&Torch, &input, &[]).unwrap();
+        let written = conformance::write(&Torch, &contents.checkpoint, &values, "out", &[]).unwrap();
+        let files: BTreeMap<String, Vec<u8>> = fs::read_dir(path.join("dcp"))
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (format!("out/{}", entry.file_name().display()), fs::read(entry.path()).unwrap()))
+            .collect();
+        assert_eq!(written, files, "{}", path.display());
+        seen.push(name(path));
+    }
+    assert_eq!(seen, ["dcp_fsdp_2", "dcp_sharded_2", "dcp_single", "dcp_train"]);
 }
 
 #[test]

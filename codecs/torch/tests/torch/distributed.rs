@@ -2,7 +2,7 @@
 
 use crate::build::{Py, dict, pickle, saved};
 use ckpt_api::conformance::{self, Sample, check};
-use ckpt_api::{Error, Input};
+use ckpt_api::{Error, Input, Ties};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -80,10 +80,10 @@ fn chunks_of_any_box_are_put_together() {
 fn the_codec_keeps_the_contract() {
     let numbers: Vec<f32> = (0u8..12).map(f32::from).collect();
     let header = "versions, times and attributes of the archives, and names of classes that are not used, mean nothing";
-    let sample = Sample::new("a distributed checkpoint", "", files_with(&chunks(), None))
+    let files = within(&written(files_with(&chunks(), None), &[("ranks", "2")]));
+    let sample = Sample::new("a distributed checkpoint", "", files)
         .floats("w", &[3, 4], &numbers)
-        .written_as("m.pt")
-        .rewritten("a directory becomes one file")
+        .written_as("")
         .open_ended(".metadata", "a pickle ends at its stop")
         .open_ended("__0_0.distcp", "chunks are located by their offsets")
         .open_ended("__1_0.distcp", "chunks are located by their offsets")
@@ -135,4 +135,75 @@ fn chunks_with_more_elements_than_the_tensor_are_refused_before_any_is_opened() 
     let mut all = files(&more);
     all.values_mut().filter(|file| file.starts_with(b"PK")).for_each(|file| file.fill(0));
     assert!(error(all).to_string().contains("do not cover"));
+}
+
+/// The files that writing a checkpoint with the tensor `w` as the directory `out` gives.
+fn written(source: BTreeMap<String, Vec<u8>>, options: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+    let (mut contents, values) = conformance::read(&Torch, &Input::memory("", source), &[]).unwrap();
+    contents.checkpoint.ties = Ties::of(&contents);
+    let options: Vec<_> =
+        options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    conformance::write(&Torch, &contents.checkpoint, &values, "out", &options).unwrap()
+}
+
+/// A directory's files, without the directory.
+fn within(files: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+    files.iter().map(|(name, bytes)| (name.strip_prefix("out/").unwrap().to_owned(), bytes.clone())).collect()
+}
+
+#[test]
+fn every_way_of_distributing_tensors_is_read_with_the_same_values() {
+    let source = files(&chunks());
+    let (_, values) = conformance::read(&Torch, &Input::memory("", source.clone()), &[]).unwrap();
+    type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
+    let cases: [Case; 4] = [
+        (&[], &["out/.metadata", "out/__0_0.distcp"]),
+        (&[("ranks", "2")], &["out/.metadata", "out/__0_0.distcp", "out/__1_0.distcp"]),
+        (&[("ranks", "9")], &["out/.metadata", "out/__0_0.distcp", "out/__1_0.distcp", "out/__2_0.distcp"]),
+        (&[("form", "dcp"), ("shard_size", "4")], &["out/.metadata", "out/__0_0.distcp"]),
+    ];
+    for (options, names) in cases {
+        let written = written(source.clone(), options);
+        assert_eq!(written.keys().collect::<Vec<_>>(), names);
+        let (contents, found) = conformance::read(&Torch, &Input::memory("", within(&written)), &[]).unwrap();
+        assert_eq!(found, values, "{options:?}");
+        let epoch = contents.checkpoint.metadata.value("torch", "epoch");
+        assert_eq!(epoch.and_then(|epoch| epoch.as_u64()), Some(7));
+    }
+}
+
+#[test]
+fn what_was_written_comes_back_byte_for_byte() {
+    for options in [&[][..], &[("ranks", "2")]] {
+        let once = written(files(&chunks()), options);
+        assert_eq!(written(within(&once), &[]), once);
+    }
+}
+
+#[test]
+fn a_name_with_the_ending_of_a_file_and_the_option_form_choose_a_file() {
+    let (contents, values) = conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
+    let file = |name: &str, options: &[(String, String)]| {
+        let written = conformance::write(&Torch, &contents.checkpoint, &values, name, options).unwrap();
+        assert_eq!(written.keys().collect::<Vec<_>>(), [name]);
+    };
+    file("out.pt", &[]);
+    file("out", &[("form".to_owned(), "file".to_owned())]);
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let (contents, values) = conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
+    for options in [
+        &[("ranks", "0")][..],
+        &[("ranks", "65536")],
+        &[("ranks", "2"), ("shard_size", "1k")],
+        &[("ranks", "2"), ("form", "file")],
+        &[("form", "dcp"), ("shard_size", "0")],
+    ] {
+        let options: Vec<_> =
+            options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let error = conformance::write(&Torch, &contents.checkpoint, &values, "out", &options).unwrap_err();
+        assert_eq!(error.kind(), ckpt_api::Kind::Usage, "{options:?}: {error}");
+    }
 }
