@@ -20,12 +20,13 @@ import make_onnx
 import make_safetensors
 import make_tf2
 import make_torch
+import make_torch_directories
 from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
-    "bullet": make_bullet, "cnn2": make_cnn2, "gguf": make_gguf, "nn": make_nn, "npz": make_npz, "onnx": make_onnx,
-    "safetensors": make_safetensors, "tf2": make_tf2, "torch": make_torch,
+    "bullet": [make_bullet], "cnn2": [make_cnn2], "gguf": [make_gguf], "nn": [make_nn], "npz": [make_npz],
+    "onnx": [make_onnx], "safetensors": [make_safetensors], "tf2": [make_tf2], "torch": [make_torch, make_torch_directories],
 }
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.
@@ -63,8 +64,9 @@ def add(codec: str, case: Case, files: dict[str, bytes]) -> str:
 
 def main() -> None:
     files, parts = {}, [HEAD]
-    for codec, maker in MAKERS.items():
-        accepted, rejected = list(maker.accepted()), list(maker.rejected())
+    for codec, makers in MAKERS.items():
+        accepted = [case for maker in makers for case in maker.accepted()]
+        rejected = [case for maker in makers for case in maker.rejected()]
         parts += [add(codec, case, files) for case in accepted + rejected]
         print(f"{codec}: {len(accepted)} accepted, {len(rejected)} refused")
     files["manifest.toml"] = "\n".join(parts).encode()

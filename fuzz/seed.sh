@@ -23,6 +23,13 @@ for codec in ("bullet", "cnn2", "gguf", "nn", "npz", "onnx", "safetensors", "tf2
             shutil.copyfile(file, out / "safetensors_peer" / name)
             # It gives a header its length itself, too.
             (out / "safetensors_peer" / f"{name}-header").write_bytes(file.read_bytes()[8:])
+# torch_directories takes all files of a directory in one.
+for folder in sorted(path for path in (corpus / "torch").glob("*/*") if path.is_dir()):
+    if not (folder / "pytorch_model.bin.index.json").exists():
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        parts = [f"\n=== {file.relative_to(folder)}\n".encode() + file.read_bytes() for file in files]
+        seed = b"\n" + b"".join(parts)
+        (out / "torch_directories" / f"{folder.parent.name}-{folder.name}").write_bytes(seed)
 # tf2_read takes index and data in one: the length of the index, the index, the data.
 for folder in sorted(path for path in (corpus / "tf2").glob("*/*") if path.is_dir()):
     index = folder / "m.index"
