@@ -20,6 +20,9 @@ pub(crate) const STORAGE_MODULE: &str = "torch.distributed.checkpoint.filesystem
 /// shared, so that a small file could describe any number.
 const LONGEST: usize = 64;
 
+/// Bytes of a name or path, for the same reason.
+const LONGEST_TEXT: usize = 4096;
+
 /// What the file describes.
 pub(crate) struct Metadata {
     /// In the order of the file.
@@ -78,7 +81,7 @@ pub(crate) fn parse(tree: &Tree, limits: &Limits) -> Result<Metadata> {
     let mut metadata = Metadata { tensors: Vec::new(), values: Vec::new(), others: 0 };
     let mut names = HashSet::new();
     for (name, value) in tree.entries(entries) {
-        let name = tree.text(name).ok_or_else(|| missing("name of a tensor"))?;
+        let name = short(tree, name)?.ok_or_else(|| missing("name of a tensor"))?;
         if !names.insert(name) {
             return Err(Error::corrupt("the metadata describes a value twice").tensor(name));
         }
@@ -131,7 +134,8 @@ fn locations(tree: &Tree, id: Id) -> Result<Locations<'_>> {
     let mut all = HashMap::with_capacity(entries.len() / 2);
     let mut paths = HashMap::new();
     for (key, value) in tree.entries(entries) {
-        let name = field(tree, key, "fqn").and_then(|name| tree.text(name)).ok_or_else(|| missing("fqn"))?;
+        let name = field(tree, key, "fqn").map_or(Ok(None), |name| short(tree, name))?;
+        let name = name.ok_or_else(|| missing("fqn"))?;
         let on_tensor = |error: Error| error.tensor(name);
         let offset = match field(tree, key, "offset") {
             None | Some(Id::NONE) => None,
@@ -156,7 +160,7 @@ fn location<'a>(tree: &'a Tree, id: Id, paths: &mut HashMap<&'a str, Arc<str>>) 
         let number = field(tree, id, name).and_then(|number| tree.int(number));
         number.and_then(|number| u64::try_from(number).ok()).ok_or_else(|| missing(name))
     };
-    let path = field(tree, id, "relative_path").and_then(|path| tree.text(path));
+    let path = field(tree, id, "relative_path").map_or(Ok(None), |path| short(tree, path))?;
     let path = path.ok_or_else(|| missing("relative_path"))?;
     let path = Arc::clone(paths.entry(path).or_insert_with(|| Arc::from(path)));
     Ok(Location { path, offset: number("offset")?, len: number("length")? })
@@ -253,6 +257,18 @@ fn steps(tree: &Tree, path: Id) -> Option<Vec<Step>> {
 /// Module and name of an object's class.
 fn class(tree: &Tree, id: Id) -> Option<(&str, &str)> {
     tree.global(tree.object(id)?.callable)
+}
+
+/// A name or path.
+fn short(tree: &Tree, id: Id) -> Result<Option<&str>> {
+    match tree.text(id) {
+        Some(text) if text.len() > LONGEST_TEXT => {
+            Err(Error::limit("a name or path in the metadata is too long")
+                .found(ckpt_api::count(text.len(), "byte"))
+                .expected(format!("at most {LONGEST_TEXT}")))
+        }
+        text => Ok(text),
+    }
 }
 
 /// An attribute of an object.
