@@ -139,4 +139,3 @@ def rejected():
         yield bad(f"zero_{stage}_short", "too few elements", zero(stage, [part[:1] for part in parts]))
         yield bad(f"zero_{stage}_long", "too many elements", zero(stage, [(*part, *range(8)) for part in parts]))
     yield bad("zero_stage", "an unknown stage", zero(4, SHARES), "unsupported")
-    yield bad("zero_latest", "a step outside of the directory", zero(2) | {"latest": b"../step"}, "unsupported")
