@@ -313,7 +313,10 @@ fn the_schema_of_mappings_accepts_what_the_program_accepts() {
             true,
         ),
         ("[[rule]]\nfrom = ['x', 'y']\nto = 'a'\nmerge = 1\ninverse = false", true),
-        ("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = ['reshape _ -> 32 2 _ on 1', 'reshape 4 4 -> 16']", true),
+        (
+            "[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = ['reshape _ -> 32 2 _ on 1', 'reshape 4 4 -> 16', 'cast f32 -> bf16']",
+            true,
+        ),
         ("[[rule]]\nfrom = ['x{n:int}', 'y{n:int}']\nto = 'a'\nmerge = 1\nstack = 'n'", true),
         ("[[rule]]\nfrom = 'a'\nto = 'x{n}'\nunstack = 'n'\nstack_axis = 2", true),
         ("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = ['reshape 0 -> 0']", false),

@@ -2,10 +2,11 @@
 
 use super::reshape::Reshape;
 use crate::layout::inverse_permutation;
-use ckpt_api::{Error, Result};
+use crate::transform::castable;
+use ckpt_api::{DType, Error, Result};
 use serde::Serialize;
 
-/// A step that reorders the axes of a tensor, or the indices on one axis. The elements stay the same.
+/// A step that reorders the axes of a tensor, or the indices on one axis, or converts its elements to another dtype.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -20,6 +21,13 @@ pub enum AxisStep {
     Unsqueeze(usize),
     /// Divides axes into several, or joins neighbors into one; the elements keep their order.
     Reshape(Reshape),
+    /// Converts every element to another dtype, rounding to nearest even: the only step that may change values.
+    Cast {
+        /// The dtype that the tensor must have.
+        from: DType,
+        /// The dtype after.
+        to: DType,
+    },
     /// Reorders an axis along which images were flattened with their channels last: now the channels come first.
     FlattenOrder(FlattenedImage),
     /// Undoes [`AxisStep::FlattenOrder`]: the channels come last.
@@ -83,7 +91,7 @@ pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
     /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `reshape _ -> 32 2 _`, `flatten_order 4 4 8`
-    /// or `unflatten_order 4 4 8`.
+    /// `unflatten_order 4 4 8` or `cast f32 -> bf16`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for any other text.
@@ -101,6 +109,12 @@ impl AxisStep {
                          or 'reshape _ -> 32 2 _ on 1' from axis 1 on",
                     )
                 },
+                Ok,
+            );
+        }
+        if verb == "cast" {
+            return cast(words).map_or_else(
+                || wrong("two dtypes between which numbers can be converted, such as 'cast f32 -> bf16'"),
                 Ok,
             );
         }
@@ -133,6 +147,7 @@ impl AxisStep {
                     "squeeze",
                     "unsqueeze",
                     "reshape",
+                    "cast",
                     "flatten_order",
                     "unflatten_order",
                 ];
@@ -152,6 +167,7 @@ impl AxisStep {
             AxisStep::Squeeze(axis) => AxisStep::Unsqueeze(*axis),
             AxisStep::Unsqueeze(axis) => AxisStep::Squeeze(*axis),
             AxisStep::Reshape(reshape) => AxisStep::Reshape(reshape.inverse()),
+            AxisStep::Cast { from, to } => AxisStep::Cast { from: *to, to: *from },
             AxisStep::FlattenOrder(image) => AxisStep::UnflattenOrder(image.clone()),
             AxisStep::UnflattenOrder(image) => AxisStep::FlattenOrder(image.clone()),
         }
@@ -171,6 +187,7 @@ impl std::fmt::Display for AxisStep {
             AxisStep::Squeeze(axis) => write!(f, "squeeze {axis}"),
             AxisStep::Unsqueeze(axis) => write!(f, "unsqueeze {axis}"),
             AxisStep::Reshape(reshape) => write!(f, "reshape{reshape}"),
+            AxisStep::Cast { from, to } => write!(f, "cast {from} -> {to}"),
             AxisStep::FlattenOrder(image) => write!(f, "flatten_order{image}"),
             AxisStep::UnflattenOrder(image) => write!(f, "unflatten_order{image}"),
             AxisStep::Permute(order) => {
@@ -179,6 +196,15 @@ impl std::fmt::Display for AxisStep {
             }
         }
     }
+}
+
+/// Parses `f32 -> bf16`, after the name of the step.
+fn cast<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<AxisStep> {
+    let from: DType = words.next()?.parse().ok()?;
+    let arrow = words.next()?;
+    let to: DType = words.next()?.parse().ok()?;
+    let fits = arrow == "->" && words.next().is_none() && from != to;
+    (fits && castable(from, to) && castable(to, from)).then_some(AxisStep::Cast { from, to })
 }
 
 fn permutation(numbers: &[Option<usize>]) -> Option<Vec<usize>> {
@@ -201,6 +227,7 @@ mod tests {
             "squeeze 0",
             "unsqueeze 3",
             "reshape 4096 -> 32 2 64",
+            "cast f32 -> bf16",
             "reshape 32 2 _ 7 -> _ 7 on 1",
             "reshape _ -> {heads} 2 _",
             "flatten_order 4 4 8",
@@ -234,6 +261,13 @@ mod tests {
             "permute 0 0",
             "permute 0 2",
             "flip 0",
+            "cast",
+            "cast f32",
+            "cast f32 bf16",
+            "cast f32 -> f32",
+            "cast f32 -> string",
+            "cast f32 -> bf16 -> f16",
+            "cast float7 -> f32",
             "reshape",
             "reshape 6",
             "reshape 6 ->",

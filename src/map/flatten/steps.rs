@@ -82,7 +82,7 @@ pub(super) fn step_on_inputs<'t>(target: &'t Target, source: &Tensor) -> Option<
             }
             AxisStep::Squeeze(axis) if *axis < axes.len() => drop(axes.remove(*axis)),
             AxisStep::Unsqueeze(axis) if *axis <= axes.len() => axes.insert(*axis, None),
-            AxisStep::Squeeze(_) | AxisStep::Unsqueeze(_) => {}
+            AxisStep::Squeeze(_) | AxisStep::Unsqueeze(_) | AxisStep::Cast { .. } => {}
             AxisStep::Reshape(reshape) => {
                 let first = reshape.axis.min(axes.len());
                 let end = first.saturating_add(reshape.from.len()).min(axes.len());

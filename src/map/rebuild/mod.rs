@@ -10,8 +10,9 @@ mod stack;
 mod tests;
 
 use super::flatten::reorder_images;
-use crate::recipe::{Join, PartOf, Parts, Recipe, Target};
-use ckpt_api::{Contents, Error, Loss, Result, Role, TensorId};
+use crate::recipe::{AxisStep, Join, PartOf, Parts, Recipe, Target};
+use crate::transform::exact;
+use ckpt_api::{Contents, Error, Loss, LossKind, Result, Role, TensorId};
 use placed::{PlacedTensor, merge, reorder, split};
 use references::{reassign_slots, rename_in_graph};
 use stack::{element, stack};
@@ -59,7 +60,17 @@ pub(super) fn rebuild_as(
     }
     let mut losses = rename_in_graph(contents, targets);
     losses.extend(reordered);
+    losses.extend(targets.iter().flat_map(casts));
     Ok(losses)
+}
+
+/// Returns what the casts of a target lose.
+fn casts(target: &Target) -> impl Iterator<Item = Loss> {
+    target.recipe.steps.iter().filter_map(|step| {
+        let AxisStep::Cast { from, to } = step else { return None };
+        let kind = if exact(*from, *to) { LossKind::Retyped } else { LossKind::Narrowed };
+        Some(Loss::new(kind, &target.name, format!("{from} becomes {to}, as a step states")))
+    })
 }
 
 fn take_tensors(contents: &mut Contents) -> Vec<PlacedTensor> {

@@ -4,7 +4,9 @@ use super::image::reorder_image;
 use super::reshape::reshape;
 use crate::layout::inverse_permutation;
 use crate::recipe::AxisStep;
-use ckpt_api::{Axis, AxisPart, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window};
+use ckpt_api::{
+    Axis, AxisPart, DType, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window,
+};
 
 /// A tensor and the placement of its bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,11 +47,25 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
                 return Err(misfit(step, &placed, &format!("a tensor of at least {axis} axes")));
             }
             AxisStep::Reshape(lengths) => reshape(placed, lengths, step)?,
+            AxisStep::Cast { from, to } => cast(placed, *from, *to, step)?,
             AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
                 reorder_image(placed, image, step, earlier.replace(step))?
             }
         };
     }
+    Ok(placed)
+}
+
+/// Gives a tensor another dtype. Its bytes keep theirs: the planner converts from one to the other.
+fn cast(mut placed: PlacedTensor, from: DType, to: DType, step: &AxisStep) -> Result<PlacedTensor> {
+    let tensor = &mut placed.tensor;
+    if tensor.dtype != from || tensor.quantization.is_some() {
+        let units = if tensor.quantization.is_some() { ", of quantized units" } else { "" };
+        return Err(Error::mapping("a step does not fit the tensor")
+            .found(format!("'{step}' for a tensor of {}{units}", tensor.dtype))
+            .expected(format!("a tensor of {from}")));
+    }
+    tensor.dtype = to;
     Ok(placed)
 }
 

@@ -31,7 +31,10 @@ fn a_parameter_is_a_length_of_a_reshape() {
     let given = mapping(HEADS).with_parameter("heads", 8).unwrap().with_parameter("kv_heads", 2).unwrap();
     assert_eq!(steps(&given), ["reshape _ -> 2 2 _ on 1", "reshape _ -> 8 2 _"]);
     let inverse = apply(&given, &["k", "q"]).inverse.unwrap();
-    assert_eq!(apply(&mapping(&inverse.to_toml()), &["K", "Q"]).targets[1].recipe.describe(), "reshape 8 2 _ -> _");
+    assert_eq!(
+        apply(&mapping(&inverse.to_toml()), &["K", "Q"]).targets[1].recipe.describe(),
+        "reshape 8 2 _ -> _"
+    );
 }
 
 #[test]

@@ -219,3 +219,32 @@ fn tensors_that_make_no_stack_are_refused_by_name() {
     let beyond = error(memory(&[2, 3]), element(0, 2, None));
     assert!(beyond.to_string().contains("element 2 of axis 0 of [2, 3]"), "{beyond}");
 }
+
+#[test]
+fn a_cast_changes_the_dtype_and_is_a_loss() {
+    let memory = || {
+        let mut memory = Memory::default().add("a", &Array::counted(&[2, 3], 1), &[0, 1], false);
+        memory.contents.checkpoint.tensors[0].dtype = DType::F16;
+        memory.contents.placements[0].encoding.dtype = DType::F16;
+        memory
+    };
+    let step = |text| [target("b", &["a"], Join::One, &[AxisStep::parse(text).unwrap()])];
+    let mut wider = memory();
+    let losses = rebuild(&mut wider.contents, &step("cast f16 -> f32")).unwrap();
+    assert_eq!(
+        losses.iter().map(|loss| (loss.kind, loss.subject.as_str())).collect::<Vec<_>>(),
+        [(LossKind::Retyped, "b")]
+    );
+    let tensor = &wider.contents.checkpoint.tensors[0];
+    let placement = &wider.contents.placements[0];
+    assert_eq!((tensor.dtype, placement.encoding.dtype), (DType::F32, DType::F16));
+    let error = memory().rebuilt(&step("cast f32 -> bf16")).err().unwrap();
+    assert_eq!(error.kind(), Kind::Mapping);
+    assert!(
+        error.to_string().contains("a tensor of f16")
+            && error.to_string().contains("expected a tensor of f32"),
+        "{error}"
+    );
+    let losses = rebuild(&mut memory().contents, &step("cast f16 -> bf16"));
+    assert!(losses.is_ok_and(|losses| losses[0].kind == LossKind::Narrowed));
+}
