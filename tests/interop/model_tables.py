@@ -86,7 +86,10 @@ def transformers_loads_a_model_that_went_to_gguf(folder, name):
     found = there_and_back(folder, table, state)
     names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, architecture.upper()), SIZES["num_hidden_layers"])
     assert found.keys() == {names.get_name(name, try_suffixes=(".weight", ".bias")) for name in state}
-    path = write_gguf(folder / "model.gguf", architecture, found, model.config)
+    (folder / "gguf").mkdir()  # beside no config.json: the heads are read from the file's keys
+    path = write_gguf(folder / "gguf" / "model.gguf", architecture, found, model.config)
+    convert(path, folder / "from_gguf.safetensors", "--map", table, "--inverse")
+    assert_equal(load(folder / "from_gguf.safetensors"), state)
     # GGUF has no architecture of its own for Mistral.
     model = TO_GGUF["llama"][2]() if architecture == "llama" else model
     loaded = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
