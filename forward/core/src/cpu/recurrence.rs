@@ -230,7 +230,7 @@ impl<T: Copy + Default> Examples<'_, T> {
             Cell::Lstm { gate, input, output } => {
                 let [i, o, f] = [argument(0), argument(1), argument(2)].map(|a| self.apply(gate, a));
                 let c = f?.mul(c).add(i?.mul(self.apply(input, argument(3))?));
-                [o?.mul(self.apply(output, c)?), c]
+                [o?.mul(real(output, c)?), c]
             }
             Cell::Gru { gate, input, linear_before_reset } => {
                 let z = self.apply(gate, argument(0))?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// `y` is `[batch, states, steps, hidden]`: the hidden state after each step, and for an LSTM the cell state as a
 /// second one, each at the place of its step. Both are rounded to `T`. For each step, from the first one on, or from
 /// the last with `reverse`, gate `q` of unit `j` has `s = Σ h[k]·weight[…]` for ascending `k`, plus `bias[…]` if there
-/// is one, and `a = x[…] + s`. With `clip`, each argument of a function is brought to `−clip..clip` first.
+/// is one, and `a = x[…] + s`. With `clip`, each `a` is brought to `−clip..clip` first; `c'` is not, as in onnxruntime.
 /// - LSTM, gates i, o, f, c: `c' = gate(a_f)·c + gate(a_i)·input(a_c)`, `h' = gate(a_o)·output(c')`.
 /// - GRU, gates z, r, h: `h' = (1 − z)·input(a_h) + z·h` with `z = gate(a_z)`, `r = gate(a_r)`. For gate h, `s` is a
 ///   sum over `(r[k]·h[k])·weight[…]`, or with `linear_before_reset`, `a_h = x[…] + r·s`.
@@ -33,7 +33,7 @@ pub struct Recurrence {
     pub gates: Vec<usize>,
     /// Whether the last step comes first.
     pub reverse: bool,
-    /// The greatest size of a function's argument.
+    /// The greatest size of a gate's argument.
     pub clip: Option<f64>,
     /// Whether there is a bias.
     pub bias: bool,

@@ -101,7 +101,7 @@ impl Step<'_> {
                 let [i, o, f] = [0, 1, 2].map(|place| self.apply(gate, argument(place, h)));
                 let added = each(i?, &self.apply(input, argument(3, h))?, Number::times);
                 let c = each(each(f?, c, Number::times), &added, Number::plus);
-                [each(self.apply(output, c.clone())?, &o?, Number::times), c]
+                [each(function_of(output, &c)?, &o?, Number::times), c]
             }
             Cell::Gru { gate, input, linear_before_reset } => {
                 let z = self.apply(gate, argument(0, h))?;
@@ -150,18 +150,24 @@ impl Step<'_> {
     }
 
     /// A function of each number, after the clip.
-    #[expect(clippy::cast_precision_loss, reason = "numbers of summands are small")]
-    fn apply(&self, function: Function, x: Vec<Number>) -> Result<Vec<Number>> {
-        let clip = self.kernel.clip.unwrap_or(f64::INFINITY);
-        let values: Vec<f64> = x.iter().map(|x| x.value.clamp(-clip, clip)).collect();
-        let kernel = Kernel::Unary(Unary { len: x.len(), function });
-        let made = compute(&kernel, &[&Array::F64(values.clone())], &Array::zeros(Element::F64, x.len()))?;
-        let factor = 2.0 * (of_one(function) as f64).sqrt();
-        let bounded = x.iter().zip(values).zip(made.as_f64().iter().copied().collect::<Vec<_>>());
-        let number = |((x, value), y): ((&Number, f64), f64)| {
-            let own = factor * (y.abs() + of_intermediates(function, value.abs(), y.abs())) + 2.0 * y.abs();
-            Number { value: y, error: slope(function, value, y) * x.error + own }
-        };
-        Ok(bounded.map(number).collect())
+    fn apply(&self, function: Function, mut x: Vec<Number>) -> Result<Vec<Number>> {
+        if let Some(clip) = self.kernel.clip {
+            x.iter_mut().for_each(|x| x.value = x.value.clamp(-clip, clip));
+        }
+        function_of(function, &x)
     }
+}
+
+/// A function of each number.
+#[expect(clippy::cast_precision_loss, reason = "numbers of summands are small")]
+fn function_of(function: Function, x: &[Number]) -> Result<Vec<Number>> {
+    let values: Vec<f64> = x.iter().map(|x| x.value).collect();
+    let kernel = Kernel::Unary(Unary { len: x.len(), function });
+    let made = compute(&kernel, &[&Array::F64(values)], &Array::zeros(Element::F64, x.len()))?;
+    let factor = 2.0 * (of_one(function) as f64).sqrt();
+    let number = |(x, y): (&Number, f64)| {
+        let own = factor * (y.abs() + of_intermediates(function, x.value.abs(), y.abs())) + 2.0 * y.abs();
+        Number { value: y, error: slope(function, x.value, y) * x.error + own }
+    };
+    Ok(x.iter().zip(made.as_f64().iter().copied()).map(number).collect())
 }

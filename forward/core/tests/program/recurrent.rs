@@ -339,6 +339,21 @@ fn activations_and_a_clip_are_those_of_the_node() {
 }
 
 #[test]
+fn a_clip_bounds_the_arguments_of_gates_and_not_the_cell() {
+    let axes = [Axis::Out, Axis::In];
+    let zeros = real(&[4, 1], &[0.0; 4]);
+    let tensors = Tensors::default().with("w", &axes, &zeros).with("r", &axes, &zeros);
+    let node = Node::new("l", Op::LSTM)
+        .parameter("weight", "w")
+        .parameter("recurrent_weight", "r")
+        .attribute("clip", Attribute::Float(0.5));
+    let inputs = [real(&[1, 1, 1], &[1.0]), real(&[1, 1, 1], &[0.0]), real(&[1, 1, 1], &[8.0])];
+    // All gates are sigmoid(0) = 0.5, and the cell is 0.5·8 + 0.5·tanh(0) = 4.
+    let found = run(node, &inputs, &tensors).unwrap();
+    assert_close(&found, &[1, 1, 1, 1], &[0.5 * 4f64.tanh()]);
+}
+
+#[test]
 fn outputs_that_are_left_out_have_no_names() {
     let zeros = |shape: &[usize]| real(shape, &vec![0.0; shape.iter().product()]);
     let axes = [Axis::Out, Axis::In];
