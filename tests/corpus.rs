@@ -32,7 +32,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 9] = [
     ("onnx", &ckpt_onnx::Onnx, 7, 29),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),
     ("tf2", &ckpt_tf2::Tf2, 33, 66),
-    ("torch", &ckpt_torch::Torch, 17, 57),
+    ("torch", &ckpt_torch::Torch, 18, 62),
 ];
 
 #[test]
