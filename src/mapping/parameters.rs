@@ -49,7 +49,8 @@ impl Mapping {
     /// [`ckpt_api::Kind::Usage`] for a parameter that the mapping does not have, and for the value 0.
     pub fn with_parameter(mut self, name: &str, value: u64) -> Result<Self> {
         if self.parameters.remove(name).is_none() {
-            let error = Error::usage("the mapping has no such parameter").found(quote(name));
+            let error = Error::usage("the mapping has no parameter of this name that lacks a value")
+                .found(quote(name));
             return Err(self.located(error.help(nearest(name, self.parameters()))));
         }
         if value == 0 {

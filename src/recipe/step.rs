@@ -113,10 +113,11 @@ impl AxisStep {
             );
         }
         if verb == "cast" {
-            return cast(words).map_or_else(
-                || wrong("two dtypes between which numbers can be converted, such as 'cast f32 -> bf16'"),
-                Ok,
-            );
+            return cast(words).ok_or_else(|| {
+                Error::mapping("the dtypes of a step are wrong")
+                    .found(format!("'{text}'"))
+                    .expected("two dtypes between which numbers can be converted, such as 'cast f32 -> bf16'")
+            });
         }
         if let "flatten_order" | "unflatten_order" = verb {
             return match FlattenedImage::parse(words) {

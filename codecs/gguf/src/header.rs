@@ -110,7 +110,7 @@ pub(crate) fn alignment(pairs: &MetadataMap, error: impl Fn(&'static str) -> Err
     let Some(value) = pairs.get(ALIGNMENT) else { return Ok(DEFAULT_ALIGNMENT.into()) };
     match value {
         MetadataValue::U32(alignment) if alignment.is_power_of_two() => Ok((*alignment).into()),
-        other => Err(error("the alignment is no power of two")
+        other => Err(error("the alignment is no power of two of the type u32")
             .field(ALIGNMENT)
             .found(other.to_string().chars().take(80).collect::<String>())
             .expected("a power of two, stored as u32")),

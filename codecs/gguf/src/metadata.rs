@@ -1,8 +1,9 @@
 //! The keys and values to write: those of the checkpoint, of another GGUF file, of a JSON file.
 
 use crate::format::{FILE_NAMESPACE, ID};
-use crate::read;
+use crate::{read, split};
 use ckpt_api::{Checkpoint, Error, Input, Limit, Limits, MetadataMap, MetadataValue, Options, Result};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 /// Options that name files.
 pub(crate) const LIKE: &str = "like";
@@ -17,7 +18,12 @@ pub(crate) fn pairs(checkpoint: &Checkpoint, options: &Options) -> Result<Metada
     if let Some(path) = options.text(METADATA) {
         for (key, value) in from_json(path).map_err(|error| error.field(METADATA))? {
             match value {
-                MetadataValue::Null => drop(pairs.remove(&key)),
+                MetadataValue::Null if pairs.remove(&key).is_none() => {
+                    return Err(Error::usage("the metadata removes a key that is not there")
+                        .field(METADATA)
+                        .found(format!("'{}': null", key.escape_debug())));
+                }
+                MetadataValue::Null => {}
                 value => drop(pairs.insert(key, value)),
             }
         }
@@ -41,19 +47,52 @@ fn from_json(path: &str) -> Result<MetadataMap> {
 
 /// Parses a JSON object of keys and values.
 fn parse(json: &[u8]) -> Result<MetadataMap> {
-    let value: MetadataValue = serde_json::from_slice(json).map_err(|error| {
-        Error::usage("the metadata is not valid JSON").found(error.to_string()).expected(SHAPE)
+    let Pairs(stated) = serde_json::from_slice(json).map_err(|error| {
+        Error::usage("the metadata is not a valid JSON object").found(error.to_string()).expected(SHAPE)
     })?;
-    let MetadataValue::Map(pairs) = value else {
-        return Err(Error::usage("the metadata is no JSON object").expected(SHAPE));
-    };
-    pairs
-        .into_iter()
-        .map(|(key, value)| match key.as_str() {
-            "" => Err(Error::usage("a key of the metadata is empty")),
-            _ => typed(value).map(|value| (key.clone(), value)).map_err(|error| error.field(key)),
-        })
-        .collect()
+    let mut pairs = MetadataMap::default();
+    for (key, value) in stated {
+        let wrong =
+            |message: &'static str| Err(Error::usage(message).found(format!("'{}'", key.escape_debug())));
+        if key.is_empty() {
+            return wrong("a key of the metadata is empty");
+        }
+        if split::is_key(&key) {
+            return wrong(
+                "a key of the metadata states how the file is split, which follows from the size of its shards",
+            );
+        }
+        let value = typed(value).map_err(|error| error.field(&key))?;
+        if pairs.insert(key.clone(), value).is_some() {
+            return wrong("a key of the metadata is stated twice");
+        }
+    }
+    Ok(pairs)
+}
+
+/// The entries of a JSON object, as they are stated.
+struct Pairs(Vec<(String, MetadataValue)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Pairs;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Pairs, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Pairs(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
 }
 
 const SHAPE: &str = "an object of keys and values, such as {\"general.architecture\": \"llama\"}";
@@ -61,9 +100,9 @@ const SHAPE: &str = "an object of keys and values, such as {\"general.architectu
 /// Gives numbers without a width the one that llama.cpp's tools write: u32 or i32 and f32; integers of a list, i32.
 fn typed(value: MetadataValue) -> Result<MetadataValue> {
     Ok(match value {
-        MetadataValue::Map(map) if map.len() == 1 => wide(map),
-        MetadataValue::List(values) => list(values),
-        MetadataValue::F64(number) => MetadataValue::F32(number as f32),
+        MetadataValue::Map(map) if map.len() == 1 => wide(map)?,
+        MetadataValue::List(values) => list(values)?,
+        MetadataValue::F64(number) => narrow(number)?,
         MetadataValue::I64(number) => match (u32::try_from(number), i32::try_from(number)) {
             (Ok(number), _) => number.into(),
             (_, Ok(number)) => number.into(),
@@ -73,8 +112,22 @@ fn typed(value: MetadataValue) -> Result<MetadataValue> {
     })
 }
 
-/// A number whose width JSON's own form leaves open: `{"$i64": 5}`, `{"$u64": 5}`, `{"$f64": 0.5}`.
-fn wide(map: MetadataMap) -> MetadataValue {
+/// The nearest f32, unless it is infinite or 0 where the number is neither.
+fn narrow(number: f64) -> Result<MetadataValue> {
+    let nearest = number as f32;
+    if nearest.is_infinite() && number.is_finite() || nearest == 0.0 && number != 0.0 {
+        return Err(Error::usage("a number of the metadata is beyond the range of f32")
+            .found(number.to_string())
+            .help(format!("state {{\"$f64\": {number:e}}} to write it as f64")));
+    }
+    Ok(MetadataValue::F32(nearest))
+}
+
+/// A number whose width JSON's own form leaves open: `{"$i64": 5}`, `{"$u64": 5}`, `{"$f32": 0.1}`, `{"$f64": 0.5}`.
+fn wide(map: MetadataMap) -> Result<MetadataValue> {
+    if let Some(MetadataValue::F64(number)) = map.get("$f32") {
+        return narrow(*number);
+    }
     let number = |key: &str| map.get(key);
     let signed = number("$i64").and_then(MetadataValue::as_i64).map(MetadataValue::I64);
     let unsigned = || number("$u64").and_then(MetadataValue::as_u64).map(MetadataValue::U64);
@@ -82,41 +135,37 @@ fn wide(map: MetadataMap) -> MetadataValue {
         MetadataValue::F64(number) => Some(MetadataValue::F64(*number)),
         integer => integer.as_i64().map(|number| MetadataValue::F64(number as f64)),
     };
-    signed.or_else(unsigned).or_else(float).unwrap_or(MetadataValue::Map(map))
+    Ok(signed.or_else(unsigned).or_else(float).unwrap_or(MetadataValue::Map(map)))
 }
 
 /// A list, whose integers have the smallest of i32, i64 and u64 that holds them all.
-fn list(values: Vec<MetadataValue>) -> MetadataValue {
+fn list(values: Vec<MetadataValue>) -> Result<MetadataValue> {
     let all = |fits: fn(&MetadataValue) -> bool| values.iter().all(fits);
     let is_plain = |value: &MetadataValue| matches!(value, MetadataValue::I64(_) | MetadataValue::U64(_));
     if values.iter().all(is_plain) {
         if all(|value| value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())) {
-            let narrow = |value: &MetadataValue| Some(i32::try_from(value.as_i64()?).ok()?.into());
-            return MetadataValue::List(values.iter().filter_map(narrow).collect());
+            let short = |value: &MetadataValue| Some(i32::try_from(value.as_i64()?).ok()?.into());
+            return Ok(MetadataValue::List(values.iter().filter_map(short).collect()));
         }
         if all(|value| value.as_u64().is_some()) && !all(|value| value.as_i64().is_some()) {
-            return MetadataValue::List(
+            return Ok(MetadataValue::List(
                 values.iter().filter_map(|value| value.as_u64().map(MetadataValue::U64)).collect(),
-            );
+            ));
         }
-        return MetadataValue::List(values);
+        return Ok(MetadataValue::List(values));
     }
     if all(|value| matches!(value, MetadataValue::F64(_) | MetadataValue::I64(_))) {
         let float = |value: &MetadataValue| {
             let number = value.as_f64().or_else(|| value.as_i64().map(|number| number as f64));
-            MetadataValue::F32(number.unwrap_or_default() as f32)
+            narrow(number.unwrap_or_default())
         };
-        return MetadataValue::List(values.iter().map(float).collect());
+        return Ok(MetadataValue::List(values.iter().map(float).collect::<Result<_>>()?));
     }
-    MetadataValue::List(
-        values
-            .into_iter()
-            .map(|value| match value {
-                MetadataValue::Map(map) if map.len() == 1 => wide(map),
-                other => other,
-            })
-            .collect(),
-    )
+    let stated = values.into_iter().map(|value| match value {
+        MetadataValue::Map(map) if map.len() == 1 => wide(map),
+        other => Ok(other),
+    });
+    Ok(MetadataValue::List(stated.collect::<Result<_>>()?))
 }
 
 #[cfg(test)]
@@ -149,8 +198,22 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_the_nearest_f32_but_not_infinity_or_0() {
+        let value = |json: &str| parse(json.as_bytes()).map(|pairs| pairs.get("a").cloned().unwrap());
+        for json in [r#"{"a": 0.1}"#, r#"{"a": {"$f32": 0.1}}"#] {
+            assert_eq!(value(json).unwrap(), MetadataValue::F32(0.1), "{json}");
+        }
+        assert_eq!(value(r#"{"a": {"$f64": 1e39}}"#).unwrap(), MetadataValue::F64(1e39));
+        for json in [r#"{"a": 1e39}"#, r#"{"a": [1e39, 1]}"#, r#"{"a": -1e-60}"#, r#"{"a": {"$f32": 1e39}}"#]
+        {
+            let error = value(json).unwrap_err().to_string();
+            assert!(error.contains("beyond the range of f32") && error.contains("$f64"), "{json}: {error}");
+        }
+    }
+
+    #[test]
     fn what_is_no_object_of_keys_is_refused() {
-        for json in ["", "[]", "5", "{", r#"{"": 1}"#] {
+        for json in ["", "[]", "5", "{", r#"{"": 1}"#, r#"{"a": 1, "a": 2}"#, r#"{"split.no": 0}"#] {
             assert_eq!(parse(json.as_bytes()).unwrap_err().kind(), ckpt_api::Kind::Usage, "{json}");
         }
     }

@@ -14,6 +14,9 @@ use ckpt_api::{
     OutputFile, OutputLayout, Placement, Reading, Result, Tensor, TensorId, Writer,
 };
 
+/// The largest alignment that is written.
+const MOST_ALIGNMENT: u64 = 1 << 20;
+
 /// Options.
 pub(crate) const SHARD_SIZE: &str = "shard_size";
 pub(crate) const TYPE: &str = "type";
@@ -85,6 +88,17 @@ fn split_tensors(tensors: Vec<Stored>, shard_size: u64) -> Vec<Vec<Stored>> {
     shards
 }
 
+/// Returns the alignment of what is written, which may add so many zeros to every tensor.
+fn alignment(pairs: &MetadataMap) -> Result<u64> {
+    match header::alignment(pairs, Error::unsupported)? {
+        alignment if alignment <= MOST_ALIGNMENT => Ok(alignment),
+        alignment => Err(Error::limit("the alignment is too large to be written")
+            .field(ALIGNMENT)
+            .found(alignment.to_string())
+            .expected(format!("at most {MOST_ALIGNMENT}"))),
+    }
+}
+
 /// What all files of the output have in common.
 struct Target {
     version: u32,
@@ -103,7 +117,7 @@ impl Target {
             version: if version == Some(2) { 2 } else { VERSION },
             endian: if is_big { Endian::Big } else { Endian::Little },
             is_unpadded: of_file(checkpoint, KEY_UNPADDED).and_then(MetadataValue::as_bool) == Some(true),
-            alignment: header::alignment(&pairs, Error::unsupported)?,
+            alignment: alignment(&pairs)?,
             pairs,
         })
     }

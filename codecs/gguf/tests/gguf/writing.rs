@@ -141,3 +141,15 @@ fn a_value_that_gguf_has_no_type_for_is_refused_by_its_key() {
         assert!(error.kind() == Kind::Unsupported && error.to_string().contains("k.odd"), "{error}");
     }
 }
+
+#[test]
+fn an_alignment_that_makes_a_small_file_huge_is_refused() {
+    let mut checkpoint = checkpoint(vec![named("w", DType::F32, &[2])]);
+    for (alignment, is_written) in [(1u32 << 20, true), (1 << 21, false)] {
+        let mut metadata = Metadata::default();
+        metadata.insert("gguf", "general.alignment", alignment);
+        checkpoint.metadata = metadata;
+        let placed = place(&checkpoint, "m.gguf", &[]);
+        assert_eq!(placed.as_ref().err().map(ckpt_api::Error::kind), (!is_written).then_some(Kind::Limit));
+    }
+}
