@@ -34,6 +34,8 @@ pub(super) struct Strided {
     span: u64,
     /// Bytes that lie together at both sides.
     run: u64,
+    /// Axes that repeat what is stored, fastest first: their first index is read, and copied to the others.
+    repeated: Vec<Axis>,
 }
 
 impl Strided {
@@ -43,18 +45,21 @@ impl Strided {
         let first =
             wanted.start.iter().zip(strides).map(|(start, stride)| start * stride).sum::<u64>() * size;
         let (mut run, mut target) = (size, size);
-        let mut axes = Vec::new();
+        let (mut axes, mut repeated) = (Vec::new(), Vec::new());
         for axis in order.iter().rev() {
             // An axis of one index may state any stride.
             let (count, source) = (wanted.shape[*axis], strides[*axis].saturating_mul(size));
-            if count != 1 && axes.is_empty() && source == run {
-                run *= count;
-            } else if count != 1 {
-                axes.push(Axis { count, source, target });
+            let own = Axis { count, source, target };
+            match (count, source) {
+                (1, _) => {}
+                (_, 0) => repeated.push(own),
+                _ if axes.is_empty() && source == run && target == run => run *= count,
+                _ => axes.push(own),
             }
             target *= count;
         }
-        let mut strided = Strided { first, outer: Vec::new(), inner: Vec::new(), at_once: 1, span: run, run };
+        let (outer, inner) = (Vec::new(), Vec::new());
+        let mut strided = Strided { first, outer, inner, at_once: 1, span: run, run, repeated };
         for axis in axes {
             if strided.outer.is_empty() && strided.joins(axis) {
                 continue;
@@ -96,7 +101,7 @@ impl Strided {
                 Some((axis, rest)) => self.read_span(axis, rest, (file, place), (out, target), spare)?,
             }
         }
-        Ok(())
+        self.repeated.iter().try_for_each(|axis| repeat(axis, out))
     }
 
     fn read_span(
@@ -121,6 +126,16 @@ impl Strided {
         }
         Ok(())
     }
+}
+
+/// Copies the first index of an axis to the others, wherever the axis occurs.
+fn repeat(axis: &Axis, out: &mut [u8]) -> Result<()> {
+    let len = to_usize(axis.target)?;
+    for all in out.chunks_exact_mut(to_usize(axis.count * axis.target)?) {
+        let (first, others) = all.split_at_mut(len);
+        others.chunks_exact_mut(len).for_each(|other| other.copy_from_slice(first));
+    }
+    Ok(())
 }
 
 fn slice(out: &mut [u8], at: u64, len: u64) -> Result<&mut [u8]> {
@@ -154,13 +169,18 @@ fn positions(axes: &[Axis]) -> impl Iterator<Item = (u64, u64)> + '_ {
 /// Copies runs of so many bytes from where they lie to where they belong.
 fn pick(axes: &[Axis], run: u64, source: &[u8], out: &mut [u8]) -> Result<()> {
     let Some((last, outer)) = axes.split_last() else { return Ok(()) };
-    let (run, step) = (to_usize(run)?, to_usize(last.source)?);
-    let len = to_usize(last.count)? * run;
+    let (run, step, apart) = (to_usize(run)?, to_usize(last.source)?, to_usize(last.target)?);
+    let len = (to_usize(last.count)? - 1) * apart + run;
     for (from, to) in positions(outer) {
         let (from, to) = (&source[to_usize(from)?..], to_usize(to)?);
-        // The fastest axis is dense in what is picked.
         let row = &mut out[to..to + len];
         match run {
+            // Faster axes repeat what is stored.
+            _ if apart != run => {
+                for (index, to) in row.chunks_mut(apart).enumerate() {
+                    to[..run].copy_from_slice(&from[index * step..index * step + run]);
+                }
+            }
             1 => pick_elements::<1>(from, step, row),
             2 => pick_elements::<2>(from, step, row),
             4 => pick_elements::<4>(from, step, row),
