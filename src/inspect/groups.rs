@@ -71,6 +71,7 @@ mod tests {
             key: None,
             dtype: DType::F32,
             logical_dtype: None,
+            blocks: None,
             scale: None,
             shape: Shape::new([2, 3]).unwrap(),
             axes: None,
@@ -103,5 +104,13 @@ mod tests {
     fn a_group_counts_elements_and_bytes() {
         let found = groups([tensor("a.b"), tensor("a.c")], 1);
         assert_eq!((found[0].elements, found[0].bytes, &found[0].dtypes[..]), (12, 48, &[DType::F32][..]));
+    }
+
+    #[test]
+    fn a_tensor_in_blocks_is_shown_with_their_encoding() {
+        let mut tensor = tensor("w");
+        assert_eq!(tensor.shown_dtype(), "f32");
+        tensor.blocks = Some("gguf.Q4_K".to_owned());
+        assert_eq!(tensor.shown_dtype(), "f32 as Q4_K");
     }
 }

@@ -66,6 +66,9 @@ pub struct TensorSummary {
     /// The dtype of the values, where the format stores them as another one, exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logical_dtype: Option<DType>,
+    /// The encoding of the blocks in which the numbers are stored, such as `gguf.Q4_K`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<String>,
     /// The stored integer that stands for 1.0, where the checkpoint states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<NonZeroU32>,
@@ -93,8 +96,12 @@ pub struct TensorSummary {
 
 impl TensorSummary {
     /// The dtype for people: `f32`, `i16 at 255` with a scale, `u4 as u8` where the values have another one than is
-    /// stored.
+    /// stored, `f32 as Q4_K` in blocks.
     pub(crate) fn shown_dtype(&self) -> String {
+        if let Some(blocks) = &self.blocks {
+            let (_, name) = blocks.split_once('.').unwrap_or(("", blocks));
+            return format!("{} as {name}", self.dtype);
+        }
         match (self.scale, self.logical_dtype) {
             (Some(_), _) => words::dtype(self.dtype, self.scale),
             (None, Some(logical)) => format!("{logical} as {}", self.dtype),
@@ -192,6 +199,7 @@ fn summary(source: &Source, id: TensorId, values: Option<values::Values>) -> Ten
         key: (placement.name != tensor.name).then(|| placement.name.clone()),
         dtype: placement.encoding.dtype,
         logical_dtype: exactly_stored(tensor.dtype, &placement.encoding),
+        blocks: placement.encoding.blocks.as_ref().map(|blocks| blocks.name().to_owned()),
         scale: placement.encoding.scaling.map(|scaling| scaling.scale).or_else(|| tensor.scale()),
         shape: tensor.shape.clone(),
         axes: tensor.axes.clone(),

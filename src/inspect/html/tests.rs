@@ -62,6 +62,7 @@ fn tensor(name: String, number: usize) -> TensorSummary {
         key: None,
         dtype: DType::F32,
         logical_dtype: None,
+        blocks: None,
         scale: None,
         shape: Shape::new([300, 64]).unwrap(),
         axes: None,
