@@ -10,13 +10,13 @@ use crate::container::{self, Saved};
 use crate::format::ID;
 use crate::pickle::{Feed, Names, Tree, parse};
 use crate::read::rebuild::{Made, made};
+use crate::read::stored::{Source, Stored};
 use crate::read::values::{Budget, convert};
 use crate::read::{layout, notes};
 use crate::write::distributed as write;
-use ckpt_api::zip::Member;
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, Placement, Region, Result,
-    Rules, Tensor, TensorId, first_few,
+    Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, MetadataValue, Placement,
+    Region, Result, Rules, Shape, Tensor, TensorId, first_few,
 };
 use metadata::{Chunk, Location, Metadata, Sharded};
 use section::section;
@@ -152,7 +152,9 @@ impl Reader<'_> {
         let Some((tensor, first)) = parts.first() else {
             return Err(Error::defect("a tensor has no chunk on second sight"));
         };
-        let tensor = Tensor::new(&sharded.name, tensor.dtype, sharded.shape.clone());
+        check_quantizers(sharded, &parts)?;
+        let mut whole = Tensor::new(&sharded.name, tensor.dtype, sharded.shape.clone());
+        whole.metadata = tensor.metadata.clone();
         let encoding = first.encoding.clone();
         let is_whole = parts.len() == 1 && first.extents.iter().all(|extent| covers(extent, sharded));
         let mut extents = Vec::with_capacity(parts.len());
@@ -165,7 +167,7 @@ impl Reader<'_> {
             extents.iter_mut().for_each(|extent| extent.region = None);
         }
         join::join(&mut extents, &sharded.shape, &encoding.order);
-        Ok((tensor, Placement::new(id, &sharded.name, extents, encoding)))
+        Ok((whole, Placement::new(id, &sharded.name, extents, encoding)))
     }
 
     /// A chunk, and where its bytes lie: regions of the whole tensor.
@@ -262,15 +264,10 @@ fn saved_tensor(saved: &Saved, file: &File, name: &str, limits: &Limits) -> Resu
         Made::Unsupported(error) => return Err(error),
         Made::Meta | Made::Other => return Err(Error::corrupt("the chunk is not a tensor with data")),
     };
-    let record = saved.records.get(view.storage.key).ok_or_else(|| {
-        Error::corrupt("the chunk lacks its storage").expected(format!("a storage '{}'", view.storage.key))
-    })?;
-    let dtype = view.element.dtype.ok_or_else(|| Error::unsupported("the tensor's type is not supported"))?;
-    let tensor = Tensor::new(name, dtype, view.shape.clone());
-    let (placement, used) = layout::place((TensorId(0), &tensor), &view, record, saved.endian, limits)?;
-    if let Some(crc) = record.crc.filter(|_| used == layout::Use::Part) {
-        let member = Member { start: record.start, len: record.len, compression: record.compression.clone() };
-        member.check_crc(file, crc)?;
+    let source = Source { file, saved, limits };
+    let Stored { tensor, placement, used, record } = source.stored(&view, TensorId(0), name)?;
+    if used == layout::Use::Part {
+        source.check_crc(record)?;
     }
     Ok((tensor, placement))
 }
@@ -285,6 +282,23 @@ fn moved(chunk: &Region, own: Option<&Region>) -> Region {
 fn covers(extent: &Extent, sharded: &Sharded) -> bool {
     let from_start = |region: &Region| region.start.iter().all(|start| *start == 0);
     extent.region.as_ref().is_some_and(|region| from_start(region) && region.shape == sharded.shape)
+}
+
+/// Checks that the integers of all chunks stand for the same numbers: a tensor has one scale, or a list of them along an
+/// axis.
+fn check_quantizers(sharded: &Sharded, parts: &[(Tensor, Placement)]) -> Result<()> {
+    let Some((first, _)) = parts.first() else { return Ok(()) };
+    let is_cut = |tensor: &Tensor| {
+        let axis = tensor.metadata.value(ID, "axis").and_then(MetadataValue::as_u64);
+        let len = |shape: &Shape| axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?).copied());
+        len(&tensor.shape) != len(&sharded.shape)
+    };
+    if parts.iter().all(|(tensor, _)| tensor.metadata == first.metadata && !is_cut(tensor)) {
+        return Ok(());
+    }
+    Err(Error::unsupported("the chunks of the quantized tensor have scales or zero points of their own")
+        .expected("the same for all chunks")
+        .help("dequantize the tensor before it is saved"))
 }
 
 fn check_encoding(first: &Encoding, other: &Encoding) -> Result<()> {

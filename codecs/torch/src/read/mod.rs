@@ -8,6 +8,7 @@ pub(crate) mod notes;
 pub(crate) mod rebuild;
 pub(crate) mod roles;
 mod set;
+pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;

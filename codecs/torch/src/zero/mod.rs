@@ -17,8 +17,8 @@ mod states;
 
 use crate::read::roles::slot_name;
 use ckpt_api::{
-    Contents, DType, Encoding, Error, Extent, FileId, Input, Limits, Placement, Result, Role, Shape, Slot,
-    Tensor, TensorId,
+    Contents, Encoding, Error, Extent, FileId, Input, Limits, Placement, Result, Role, Shape, Slot, Tensor,
+    TensorId,
 };
 use files::Files;
 pub(crate) use files::is_zero;
@@ -70,9 +70,9 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
         }
         slots.add(&part, stage, rank).map_err(on_rank)?;
         if let Some(id) = slots.steps.pop() {
-            let (dtype, shape, placement) = part.tensor(id, STEP).map_err(on_rank)?;
+            let (tensor, placement) = part.tensor(id, STEP).map_err(on_rank)?;
             merge.owner = Owner::Counter;
-            merge.add(STEP, dtype, shape, placement).map_err(on_rank)?;
+            merge.add(tensor, placement).map_err(on_rank)?;
             merge.owner = Owner::Weight;
         }
         if rank == 0 {
@@ -169,16 +169,16 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    fn add(&mut self, name: &str, dtype: DType, shape: Shape, placement: Placement) -> Result<()> {
-        let tensor = |name: &str| Tensor::new(name, dtype, shape.clone());
-        let tensor = match &self.owner {
-            Owner::Weight => tensor(name),
+    fn add(&mut self, mut tensor: Tensor, placement: Placement) -> Result<()> {
+        match &self.owner {
+            Owner::Weight => {}
             Owner::Slot(slot) => {
-                let own = Slot { variable: name.to_owned(), name: slot_name(slot).to_owned() };
-                tensor(&format!("optimizer.state.{name}.{slot}")).with_role(Role::Optimizer).with_slot(own)
+                let own = Slot { variable: tensor.name.clone(), name: slot_name(slot).to_owned() };
+                tensor.name = format!("optimizer.state.{}.{slot}", tensor.name);
+                tensor = tensor.with_role(Role::Optimizer).with_slot(own);
             }
-            Owner::Counter => tensor(name).with_role(Role::Counter),
-        };
+            Owner::Counter => tensor = tensor.with_role(Role::Counter),
+        }
         let name = tensor.name.clone();
         let id = TensorId(self.contents.placements.len());
         self.limits.check(ckpt_api::Limit::Tensors, id.0 as u64)?;
@@ -202,15 +202,16 @@ impl Merge<'_> {
         let (dtype, encoding) = joined.encoding().ok_or_else(|| lacks("fp32 groups"))?;
         let encoding: Encoding = encoding.clone().with_order((0..shape.rank()).collect());
         let extents = if extents.is_empty() { vec![Extent::new(FileId(0), 0, 0)] } else { extents };
-        self.add(name, dtype, shape.clone(), Placement::new(TensorId(0), name, extents, encoding))
+        let tensor = Tensor::new(name, dtype, shape.clone());
+        self.add(tensor, Placement::new(TensorId(0), name, extents, encoding))
     }
 
     fn buffers(&mut self, model: &States<'_>) -> Result<()> {
         for name in model.texts(&["buffer_names"]) {
             let on_tensor = |error: Error| error.tensor(&name);
             let id = model.value(&["module", &name]).ok_or_else(|| on_tensor(lacks("module")))?;
-            let (dtype, shape, placement) = model.tensor(id, &name).map_err(on_tensor)?;
-            self.add(&name, dtype, shape, placement)?;
+            let (tensor, placement) = model.tensor(id, &name).map_err(on_tensor)?;
+            self.add(tensor, placement)?;
         }
         Ok(())
     }
@@ -295,8 +296,9 @@ impl Merge<'_> {
                 || Error::corrupt("a shared parameter is another name of one that is missing").tensor(alias);
             let id = *self.names.get(name).ok_or_else(|| missing().found(name.as_str()))?;
             let (tensor, placement) = self.contents.tensor_at(id)?;
-            let (dtype, shape, placement) = (tensor.dtype, tensor.shape.clone(), placement.clone());
-            self.add(alias, dtype, shape, placement)?;
+            let (mut tensor, placement) = (tensor.clone(), placement.clone());
+            tensor.name.clone_from(alias);
+            self.add(tensor, placement)?;
         }
         Ok(())
     }

@@ -3,10 +3,10 @@
 use super::flat::Flat;
 use crate::container::{self, Saved};
 use crate::pickle::{Id, Tree, Value};
-use crate::read::layout;
 use crate::read::rebuild::{Made, made};
+use crate::read::stored::{Source, Stored};
 use ckpt_api::zip::Member;
-use ckpt_api::{DType, Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId};
+use ckpt_api::{Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId};
 
 /// Names and shapes of parameters, in the order in which they are stored.
 pub(crate) type Shapes = Vec<(String, Shape)>;
@@ -121,42 +121,38 @@ impl<'a> States<'a> {
 
     /// A tensor whose elements lie one behind the other, row-major.
     pub(crate) fn flat(&self, id: Id) -> Result<Flat> {
-        let (dtype, shape, placement) = self.tensor(id, "")?;
-        let flat = Tensor::new("", dtype, Shape::new([shape.elements()])?);
-        let rows = placement.encoding.order.iter().copied().eq(0..shape.rank());
+        let (tensor, placement) = self.tensor(id, "")?;
+        if !tensor.metadata.is_empty() {
+            return Err(Error::unsupported("a rank stores its parameters as a quantized tensor"));
+        }
+        let rows = placement.encoding.order.iter().copied().eq(0..tensor.shape.rank());
         match (placement.extents.as_slice(), rows, &placement.window) {
             ([extent], true, None) if extent.region.is_none() => Ok(Flat {
-                dtype,
+                dtype: tensor.dtype,
                 encoding: placement.encoding.clone().with_order(vec![0]),
                 extent: extent.clone(),
-                elements: flat.shape.elements(),
+                elements: tensor.shape.elements(),
             }),
             _ => Err(Error::unsupported("a rank stores its parameters as a view that is not contiguous")),
         }
     }
 
     /// A tensor, and where its bytes lie.
-    pub(crate) fn tensor(&self, id: Id, name: &str) -> Result<(DType, Shape, Placement)> {
+    pub(crate) fn tensor(&self, id: Id, name: &str) -> Result<(Tensor, Placement)> {
         let view = match made(self.tree(), id)? {
             Made::Tensor(view) => view,
             Made::Unsupported(error) => return Err(error),
             Made::Meta | Made::Other => return Err(Error::corrupt("a value is not a tensor with data")),
         };
-        let record = self.saved.records.get(view.storage.key);
-        let record =
-            record.ok_or_else(|| Error::corrupt("a tensor lacks its storage").found(view.storage.key))?;
-        let dtype =
-            view.element.dtype.ok_or_else(|| Error::unsupported("the tensor's type is not supported"))?;
-        let tensor = Tensor::new(name, dtype, view.shape.clone());
-        let subject = (TensorId(0), &tensor);
-        let (placement, _) = layout::place(subject, &view, record, self.saved.endian, self.limits)?;
+        let source = Source { file: &self.file, saved: &self.saved, limits: self.limits };
+        let Stored { tensor, placement, .. } = source.stored(&view, TensorId(0), name)?;
         let own = |extent: &Extent| {
             let mut extent = extent.clone();
             extent.file = self.id;
             extent
         };
         let extents = placement.extents.iter().map(own).collect();
-        Ok((dtype, tensor.shape, placement.with_extents(extents)))
+        Ok((tensor, placement.with_extents(extents)))
     }
 
     /// The number of elements of a tensor; `None` for other values.

@@ -14,6 +14,10 @@ pub enum Py {
     Size(Vec<u32>),
     /// Row-major 32-bit floats of this shape, in the storage with this number.
     Floats(usize, Vec<u32>),
+    /// The first floats of a storage with this number of elements.
+    View(usize, u32, Vec<u32>),
+    /// 32-bit integers in place of the floats, with this scale and the zero point 3.
+    Quantized(usize, Vec<u32>, f64),
 }
 
 /// The pickle of a value.
@@ -68,16 +72,32 @@ fn write(value: &Py, bytes: &mut Vec<u8>) {
             bytes.push(b'R');
         }
         Py::Floats(storage, shape) => {
-            bytes.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n");
-            let key: &'static str = storage.to_string().leak();
-            all(&[Py::Text(key), Py::Text("cpu"), Py::Int(shape.iter().product())], bytes);
-            bytes.extend(b"tQK\0");
-            let strides: Vec<u32> = (1..=shape.len()).map(|axis| shape[axis..].iter().product()).collect();
-            all(&[tuple(shape), tuple(&strides)], bytes);
-            bytes.extend(b"\x89Nt");
-            bytes.push(b'R');
+            write(&Py::View(*storage, shape.iter().product(), shape.clone()), bytes)
+        }
+        Py::View(storage, elements, shape) => {
+            bytes.extend(b"ctorch._utils\n_rebuild_tensor_v2\n(");
+            view("FloatStorage", *storage, *elements, shape, bytes);
+            bytes.extend(b"\x89NtR");
+        }
+        Py::Quantized(storage, shape, scale) => {
+            bytes.extend(b"ctorch._utils\n_rebuild_qtensor\n(");
+            view("QInt32Storage", *storage, shape.iter().product(), shape, bytes);
+            bytes.extend(b"(ctorch\nper_tensor_affine\nG");
+            bytes.extend(scale.to_be_bytes());
+            bytes.extend(b"K\x03t\x89NtR");
         }
     }
+}
+
+/// Storage, offset, shape and strides of a tensor.
+fn view(class: &str, storage: usize, elements: u32, shape: &[u32], bytes: &mut Vec<u8>) {
+    bytes.extend(b"(X\x07\0\0\0storagectorch\n");
+    bytes.extend(format!("{class}\n").as_bytes());
+    let key: &'static str = storage.to_string().leak();
+    [Py::Text(key), Py::Text("cpu"), Py::Int(elements)].iter().for_each(|value| write(value, bytes));
+    bytes.extend(b"tQK\0");
+    let strides: Vec<u32> = (1..=shape.len()).map(|axis| shape[axis..].iter().product()).collect();
+    [tuple(shape), tuple(&strides)].iter().for_each(|value| write(value, bytes));
 }
 
 fn tuple(numbers: &[u32]) -> Py {

@@ -27,6 +27,15 @@ fn files(chunks: &[Chunk]) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn files_with(chunks: &[Chunk], epoch: Option<u32>) -> BTreeMap<String, Vec<u8>> {
+    files_of(chunks, epoch, |_, shape| Py::Floats(0, shape.to_vec()))
+}
+
+/// `tensor` gives the tensor of a chunk, by its number and shape.
+fn files_of(
+    chunks: &[Chunk],
+    epoch: Option<u32>,
+    tensor: impl Fn(usize, &[u32]) -> Py,
+) -> BTreeMap<String, Vec<u8>> {
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let (mut listed, mut located) = (Vec::new(), Vec::new());
     let mut put = |name: &'static str, index: Py, bytes: Vec<u8>| {
@@ -42,17 +51,17 @@ fn files_with(chunks: &[Chunk], epoch: Option<u32>) -> BTreeMap<String, Vec<u8>>
     let index = |name, offset| {
         Py::Object(METADATA, "MetadataIndex", vec![("fqn", Py::Text(name)), ("offset", offset)])
     };
-    for (name, start, shape, numbers) in chunks {
+    for (number, (name, start, shape, numbers)) in chunks.iter().enumerate() {
         let sizes = vec![("offsets", Py::Size(start.to_vec())), ("sizes", Py::Size(shape.to_vec()))];
         listed.push(Py::Object(METADATA, "ChunkStorageMetadata", sizes));
-        let stored = saved(&Py::Floats(0, shape.to_vec()), std::slice::from_ref(numbers));
+        let stored = saved(&tensor(number, shape), std::slice::from_ref(numbers));
         put(name, index("w", Py::Size(start.to_vec())), stored);
     }
     if let Some(epoch) = epoch {
         put("__0_0.distcp", index("epoch", Py::None), saved(&Py::Int(epoch), &[]));
     }
-    let tensor = vec![("size", Py::Size(vec![3, 4])), ("chunks", Py::List(listed))];
-    let mut described = vec![("w", Py::Object(METADATA, "TensorStorageMetadata", tensor))];
+    let described_tensor = vec![("size", Py::Size(vec![3, 4])), ("chunks", Py::List(listed))];
+    let mut described = vec![("w", Py::Object(METADATA, "TensorStorageMetadata", described_tensor))];
     described.extend(epoch.map(|_| ("epoch", Py::Object(METADATA, "BytesStorageMetadata", vec![]))));
     let fields = vec![("state_dict_metadata", dict(described)), ("storage_data", Py::Dict(located))];
     files.insert(".metadata".to_owned(), pickle(&Py::Object(METADATA, "Metadata", fields)));
@@ -74,6 +83,21 @@ fn chunks_of_any_box_are_put_together() {
         contents.checkpoint.metadata.value("torch", "epoch").and_then(|epoch| epoch.as_u64()),
         Some(7)
     );
+}
+
+#[test]
+fn the_scale_of_a_quantized_tensor_is_kept_and_must_be_the_same_for_all_chunks() {
+    let all = |scale: fn(usize) -> f64| {
+        files_of(&chunks(), None, move |number, shape| Py::Quantized(0, shape.to_vec(), scale(number)))
+    };
+    let (contents, _) = conformance::read(&Torch, &Input::memory("", all(|_| 0.5)), &[]).unwrap();
+    let metadata = &contents.checkpoint.tensors[0].metadata;
+    assert_eq!(metadata.value("torch", "scale"), Some(&0.5.into()));
+    assert_eq!(metadata.value("torch", "zero_point"), Some(&3i64.into()));
+    let error = error(all(|number| if number == 2 { 0.25 } else { 0.5 }));
+    assert_eq!(error.kind(), ckpt_api::Kind::Unsupported);
+    assert!(error.to_string().contains("scales or zero points of their own"), "{error}");
+    assert_eq!(error.context().tensor, Some("w"));
 }
 
 #[test]

@@ -20,8 +20,12 @@ fn shapes() -> Py {
 }
 
 fn model(frozen: Py, storages: &[Vec<f32>]) -> Vec<u8> {
+    model_with(Py::Floats(0, vec![2]), frozen, storages)
+}
+
+fn model_with(mean: Py, frozen: Py, storages: &[Vec<f32>]) -> Vec<u8> {
     let value = dict(vec![
-        ("module", dict(vec![("mean", Py::Floats(0, vec![2]))])),
+        ("module", dict(vec![("mean", mean)])),
         ("buffer_names", Py::List(vec![Py::Text("mean")])),
         ("param_shapes", shapes()),
         ("frozen_param_shapes", dict(vec![("f", Py::Size(vec![3]))])),
@@ -210,4 +214,22 @@ fn what_the_optimizer_remembers_is_cut_as_the_parameters_are() {
         );
         assert_eq!(contents.checkpoint.tensors.len(), 10);
     }
+}
+
+#[test]
+fn a_quantized_buffer_keeps_its_scale_and_quantized_parameters_are_refused() {
+    const MODEL: &str = "step/mp_rank_00_model_states.pt";
+    let storages = [vec![0.5, 1.5], vec![7.0, 8.0, 9.0]];
+    let mut files = cut_rows();
+    let model = model_with(Py::Quantized(0, vec![2], 0.5), Py::Floats(1, vec![3]), &storages);
+    files.insert(MODEL.to_owned(), model);
+    let (contents, _) = conformance::read(&Torch, &Input::memory("", files.clone()), &[]).unwrap();
+    let mean = &contents.checkpoint.tensors[contents.checkpoint.by_name()["mean"].0];
+    assert_eq!(mean.metadata.value("torch", "scale"), Some(&0.5.into()));
+    assert_eq!(mean.metadata.value("torch", "zero_point"), Some(&3i64.into()));
+    let frozen = model_with(Py::Floats(0, vec![2]), Py::Quantized(1, vec![3], 0.5), &storages);
+    files.insert(MODEL.to_owned(), frozen);
+    let error = error(files);
+    assert_eq!(error.kind(), ckpt_api::Kind::Unsupported);
+    assert!(error.to_string().contains("quantized"), "{error}");
 }
