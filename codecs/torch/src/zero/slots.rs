@@ -41,7 +41,6 @@ impl Slots {
                 match part.elements(id) {
                     Some(_) if name == "step" && rank == 0 && group == 0 => self.steps.push(id),
                     Some(_) if name != "step" => {
-                        part.check_crc(id)?;
                         let flat =
                             part.flat(id).map_err(|error| error.field(name.escape_debug().to_string()))?;
                         let row = if stage < 3 { group } else { rank };

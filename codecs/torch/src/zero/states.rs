@@ -1,12 +1,14 @@
 //! What the files of the ranks state: shapes and order of the parameters, and where the flat tensors lie.
 
 use super::flat::Flat;
-use crate::container::{self, Saved};
+use crate::container::{self, Record, Saved};
 use crate::pickle::{Id, Tree, Value};
+use crate::read::layout::Use;
 use crate::read::rebuild::{Made, made};
 use crate::read::stored::{Source, Stored};
-use ckpt_api::zip::Member;
 use ckpt_api::{Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId};
+use std::cell::RefCell;
+use std::collections::HashSet;
 
 /// Names and shapes of parameters, in the order in which they are stored.
 pub(crate) type Shapes = Vec<(String, Shape)>;
@@ -17,12 +19,14 @@ pub(crate) struct States<'a> {
     file: File,
     id: FileId,
     limits: &'a Limits,
+    /// First bytes of the storages whose checksum was compared.
+    checked: RefCell<HashSet<u64>>,
 }
 
 impl<'a> States<'a> {
     pub(crate) fn open(file: &File, id: FileId, limits: &'a Limits) -> Result<Self> {
         let saved = container::open(file, limits).map_err(|error| error.file(file.name()))?;
-        Ok(States { saved, file: file.clone(), id, limits })
+        Ok(States { saved, file: file.clone(), id, limits, checked: RefCell::default() })
     }
 
     /// The value at a path of keys.
@@ -99,29 +103,22 @@ impl<'a> States<'a> {
         groups.into_iter().map(|group| self.items(group).into_iter().map(natural).collect()).collect()
     }
 
-    /// The flat tensors of a list, one for each group. Their checksums are compared here, because the parameters that
-    /// are cut out of them have none.
+    /// The flat tensors of a list, one for each group.
     pub(crate) fn flats(&self, path: &[&str]) -> Result<Option<Vec<Flat>>> {
         let Some(id) = self.value(path) else { return Ok(None) };
         let mut flats = Vec::new();
         for id in self.items(id) {
-            self.check_crc(id)?;
             flats.push(self.flat(id)?);
         }
         Ok(Some(flats))
     }
 
-    pub(crate) fn check_crc(&self, id: Id) -> Result<()> {
-        let Made::Tensor(view) = made(self.tree(), id)? else { return Ok(()) };
-        let Some(record) = self.saved.records.get(view.storage.key) else { return Ok(()) };
-        let Some(crc) = record.crc else { return Ok(()) };
-        let member = Member { start: record.start, len: record.len, compression: record.compression.clone() };
-        member.check_crc(&self.file, crc)
-    }
-
-    /// A tensor whose elements lie one behind the other, row-major.
+    /// A tensor whose elements lie one behind the other, row-major. Its checksum is compared here, because the
+    /// parameters that are cut out of it have none.
     pub(crate) fn flat(&self, id: Id) -> Result<Flat> {
-        let (tensor, placement) = self.tensor(id, "")?;
+        let (stored, placement) = self.stored(id, "")?;
+        self.check_crc(stored.record)?;
+        let tensor = stored.tensor;
         if !tensor.metadata.is_empty() {
             return Err(Error::unsupported("a rank stores its parameters as a quantized tensor"));
         }
@@ -139,20 +136,41 @@ impl<'a> States<'a> {
 
     /// A tensor, and where its bytes lie.
     pub(crate) fn tensor(&self, id: Id, name: &str) -> Result<(Tensor, Placement)> {
+        let (stored, placement) = self.stored(id, name)?;
+        if stored.used == Use::Part {
+            self.check_crc(stored.record)?;
+        }
+        Ok((stored.tensor, placement))
+    }
+
+    /// Compares the checksum of a storage, once.
+    fn check_crc(&self, record: &Record) -> Result<()> {
+        match self.checked.borrow_mut().insert(record.start) {
+            true => self.source().check_crc(record),
+            false => Ok(()),
+        }
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source { file: &self.file, saved: &self.saved, limits: self.limits }
+    }
+
+    /// What the tensor is, and where its bytes lie in all files.
+    fn stored(&self, id: Id, name: &str) -> Result<(Stored<'_>, Placement)> {
         let view = match made(self.tree(), id)? {
             Made::Tensor(view) => view,
             Made::Unsupported(error) => return Err(error),
             Made::Meta | Made::Other => return Err(Error::corrupt("a value is not a tensor with data")),
         };
-        let source = Source { file: &self.file, saved: &self.saved, limits: self.limits };
-        let Stored { tensor, placement, .. } = source.stored(&view, TensorId(0), name)?;
+        let stored = self.source().stored(&view, TensorId(0), name)?;
         let own = |extent: &Extent| {
             let mut extent = extent.clone();
             extent.file = self.id;
             extent
         };
-        let extents = placement.extents.iter().map(own).collect();
-        Ok((tensor, placement.with_extents(extents)))
+        let extents = stored.placement.extents.iter().map(own).collect();
+        let placement = stored.placement.clone().with_extents(extents);
+        Ok((stored, placement))
     }
 
     /// The number of elements of a tensor; `None` for other values.

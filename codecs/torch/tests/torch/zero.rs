@@ -233,3 +233,21 @@ fn a_quantized_buffer_keeps_its_scale_and_quantized_parameters_are_refused() {
     assert_eq!(error.kind(), ckpt_api::Kind::Unsupported);
     assert!(error.to_string().contains("quantized"), "{error}");
 }
+
+#[test]
+fn a_changed_number_is_noticed_in_buffers_that_are_views_and_in_frozen_parameters() {
+    const MODEL: &str = "step/mp_rank_00_model_states.pt";
+    let storages = [vec![0.5, 1.5, 2.5], vec![7.0, 8.0, 9.0]];
+    let bytes = model_with(Py::View(0, 3, vec![2]), Py::Floats(1, vec![3]), &storages);
+    let mut files = cut_rows();
+    files.insert(MODEL.to_owned(), bytes.clone());
+    conformance::read(&Torch, &Input::memory("", files.clone()), &[]).unwrap();
+    for number in [1.5f32, 2.5, 8.0] {
+        let mut changed = bytes.clone();
+        let at = changed.windows(4).position(|bytes| bytes == number.to_le_bytes()).unwrap();
+        changed[at] ^= 1;
+        files.insert(MODEL.to_owned(), changed);
+        let error = error(files.clone()).to_string();
+        assert!(error.contains("checksum"), "{number}: {error}");
+    }
+}
