@@ -107,8 +107,15 @@ impl Work {
     /// # Errors
     /// [`ckpt_api::Kind::Limit`] if values share others so often that this would take too long.
     pub(crate) fn take(&mut self, tree: &Tree, id: Id) -> Result<()> {
-        let left = self.left.checked_sub(cost(tree, id) as u64);
-        self.left = left.ok_or_else(|| {
+        self.spend(tree, cost(tree, id) as u64)
+    }
+
+    /// Takes a cost.
+    ///
+    /// # Errors
+    /// See [`Work::take`].
+    pub(crate) fn spend(&mut self, tree: &Tree, cost: u64) -> Result<()> {
+        self.left = self.left.checked_sub(cost).ok_or_else(|| {
             Error::limit("containers of the pickle are shared so often that reading them takes too long")
                 .expected(format!("containers with {} values in all", 4 * tree.pickle_bytes() + (1 << 16)))
         })?;

@@ -1,6 +1,6 @@
 //! Reads a file, or a set of files by its index.
 
-mod children;
+pub(crate) mod children;
 mod counts;
 mod file;
 pub(crate) mod layout;

@@ -6,7 +6,8 @@ use ckpt_api::{DType, Encoding, Error, Extent, Result};
 #[derive(Default)]
 pub(crate) struct Joined {
     parts: Vec<Flat>,
-    elements: u64,
+    /// The number of elements up to the end of each part.
+    ends: Vec<u64>,
 }
 
 /// A dense tensor of one axis.
@@ -28,15 +29,15 @@ impl Joined {
                 .found(flat.dtype.to_string())
                 .expected(first.dtype.to_string()));
         }
-        let elements = self.elements.checked_add(flat.elements);
-        self.elements = elements.ok_or_else(|| Error::corrupt("the ranks have too many elements"))?;
+        let end = self.elements().checked_add(flat.elements);
+        self.ends.push(end.ok_or_else(|| Error::corrupt("the ranks have too many elements"))?);
         self.parts.push(flat);
         Ok(())
     }
 
     /// The number of elements.
     pub(crate) fn elements(&self) -> u64 {
-        self.elements
+        self.ends.last().copied().unwrap_or(0)
     }
 
     /// The dtype of the elements, and how they are stored; `None` if there is no tensor.
@@ -46,15 +47,17 @@ impl Joined {
 
     /// Adds the bytes of `len` elements from `start` on; `None` if there are fewer.
     pub(crate) fn slice(&self, start: u64, len: u64, extents: &mut Vec<Extent>) -> Option<()> {
-        let end = start.checked_add(len).filter(|end| *end <= self.elements)?;
-        let mut at = 0u64;
-        for flat in &self.parts {
-            let next = at.checked_add(flat.elements)?;
-            let (first, last) = (start.max(at), end.min(next));
+        let end = start.checked_add(len).filter(|end| *end <= self.elements())?;
+        let before = self.ends.partition_point(|next| *next <= start);
+        for (flat, next) in self.parts.iter().zip(&self.ends).skip(before) {
+            let at = next - flat.elements;
+            if at >= end {
+                break;
+            }
+            let (first, last) = (start.max(at), end.min(*next));
             if first < last {
                 extents.push(flat.slice(first - at, last - first)?);
             }
-            at = next;
         }
         Some(())
     }
@@ -73,5 +76,32 @@ impl Flat {
             Some(compression) => Extent::new(whole.file, whole.offset, len)
                 .with_compression(compression.clone().skipping(skipped)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::{FileId, Shape, Tensor};
+
+    #[test]
+    fn a_slice_has_the_bytes_of_every_part_that_it_meets() {
+        let mut joined = Joined::default();
+        for (file, elements) in [0, 2, 0, 3, 0].into_iter().enumerate() {
+            let tensor = Tensor::new("", DType::F32, Shape::new([elements]).unwrap());
+            let extent = Extent::new(FileId(file), 100, elements * 4);
+            let encoding = Encoding::row_major(&tensor);
+            joined.push(Flat { dtype: DType::F32, encoding, extent, elements }).unwrap();
+        }
+        let slice = |start, len| {
+            let mut extents = Vec::new();
+            joined.slice(start, len, &mut extents)?;
+            Some(extents.iter().map(|one| (one.file.0, one.offset, one.len)).collect::<Vec<_>>())
+        };
+        assert_eq!(slice(0, 5).unwrap(), [(1, 100, 8), (3, 100, 12)]);
+        assert_eq!(slice(1, 2).unwrap(), [(1, 104, 4), (3, 100, 4)]);
+        assert_eq!(slice(2, 1).unwrap(), [(3, 100, 4)]);
+        assert_eq!(slice(5, 0).unwrap(), []);
+        assert_eq!(slice(4, 2), None);
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
             merge.owner = Owner::Weight;
         }
         if rank == 0 {
-            paddings = part.paddings(&PADDINGS);
+            paddings = part.paddings(&PADDINGS).map_err(on_rank)?;
         }
     }
     merge.buffers(&model).map_err(on_model)?;
@@ -94,7 +94,7 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     };
     cut(&mut merge, &joined)?;
     if let Some(model) = models.first() {
-        merge.aliases(&model.pairs(&["shared_params"])).map_err(on_model)?;
+        merge.aliases(model).map_err(on_model)?;
     }
     let mut left_out = Vec::new();
     for (name, rows) in slots.rows() {
@@ -207,9 +207,10 @@ impl Merge<'_> {
     }
 
     fn buffers(&mut self, model: &States<'_>) -> Result<()> {
-        for name in model.texts(&["buffer_names"]) {
+        let module = model.by_key(&["module"]);
+        for name in model.texts(&["buffer_names"])? {
             let on_tensor = |error: Error| error.tensor(&name);
-            let id = model.value(&["module", &name]).ok_or_else(|| on_tensor(lacks("module")))?;
+            let id = *module.get(name.as_str()).ok_or_else(|| on_tensor(lacks("module")))?;
             let (tensor, placement) = model.tensor(id, &name).map_err(on_tensor)?;
             self.add(tensor, placement)?;
         }
@@ -218,11 +219,12 @@ impl Merge<'_> {
 
     /// Adds the parameters that were not trained: each whole (stages 1 and 2), or cut by the ranks (stage 3).
     fn frozen(&mut self, shapes: &Shapes, models: &[States<'_>]) -> Result<()> {
+        let models: Vec<_> = models.iter().map(|model| (model, model.by_key(&[FRAGMENTS]))).collect();
         for (name, shape) in shapes {
             let on_tensor = |error: Error| error.tensor(name);
             let mut row = Joined::default();
-            for model in models {
-                let id = model.value(&[FRAGMENTS, name]).ok_or_else(|| on_tensor(lacks(FRAGMENTS)))?;
+            for (model, fragments) in &models {
+                let id = *fragments.get(name.as_str()).ok_or_else(|| on_tensor(lacks(FRAGMENTS)))?;
                 row.push(model.flat(id).map_err(on_tensor)?).map_err(on_tensor)?;
             }
             let mut extents = Vec::new();
@@ -290,12 +292,13 @@ impl Merge<'_> {
     }
 
     /// Adds other names of parameters, which share their bytes.
-    fn aliases(&mut self, pairs: &[(String, String)]) -> Result<()> {
-        for (alias, name) in pairs {
+    fn aliases(&mut self, model: &States<'_>) -> Result<()> {
+        for (alias, name) in &model.pairs(&["shared_params"])? {
             let missing =
                 || Error::corrupt("a shared parameter is another name of one that is missing").tensor(alias);
             let id = *self.names.get(name).ok_or_else(|| missing().found(name.as_str()))?;
             let (tensor, placement) = self.contents.tensor_at(id)?;
+            model.spend(placement.extents.len())?;
             let (mut tensor, placement) = (tensor.clone(), placement.clone());
             tensor.name.clone_from(alias);
             self.add(tensor, placement)?;

@@ -9,13 +9,16 @@ use super::flat::Joined;
 use super::states::States;
 use super::{OPTIMIZER, push};
 use crate::pickle::Id;
-use ckpt_api::Result;
+use ckpt_api::{Error, Result};
 use std::collections::BTreeMap;
 
 const STATE: &str = "state";
 /// The key of the state, by whether the ranks cut each parameter (stage 3).
 const BASE: &str = "base_optimizer_state";
 const OWN: &str = "optimizer_state_dict";
+
+/// Things that are remembered of each parameter: each one is cut at all of them.
+const MOST: usize = 64;
 
 /// What the optimizer remembers of every parameter, by name: for each group (stages 1 and 2), or for each rank (stage 3).
 #[derive(Default)]
@@ -34,16 +37,22 @@ impl Slots {
         let key = if stage < 3 { BASE } else { OWN };
         let Some(state) = part.value(&[OPTIMIZER, key]) else { return Ok(()) };
         let state = part.tree().entry(state, STATE).unwrap_or(state);
-        let groups = part.numbered(state);
+        let groups = part.numbered(state)?;
         for (group, id) in groups.into_iter().enumerate() {
             self.groups += 1;
-            for (name, id) in part.entries(id) {
+            for (name, id) in part.entries(id)? {
                 match part.elements(id) {
                     Some(_) if name == "step" && rank == 0 && group == 0 => self.steps.push(id),
                     Some(_) if name != "step" => {
                         let flat =
                             part.flat(id).map_err(|error| error.field(name.escape_debug().to_string()))?;
                         let row = if stage < 3 { group } else { rank };
+                        if self.rows.len() == MOST && !self.rows.contains_key(&name) {
+                            return Err(Error::limit(
+                                "the optimizer remembers too many things of each parameter",
+                            )
+                            .expected(format!("at most {MOST}")));
+                        }
                         let rows = self.rows.entry(name.clone()).or_default();
                         if row <= rows.len() {
                             push(rows, row, flat)?;

@@ -3,12 +3,13 @@
 use super::flat::Flat;
 use crate::container::{self, Record, Saved};
 use crate::pickle::{Id, Tree, Value};
+use crate::read::children::Work;
 use crate::read::layout::Use;
 use crate::read::rebuild::{Made, made};
 use crate::read::stored::{Source, Stored};
 use ckpt_api::{Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId};
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Names and shapes of parameters, in the order in which they are stored.
 pub(crate) type Shapes = Vec<(String, Shape)>;
@@ -21,12 +22,15 @@ pub(crate) struct States<'a> {
     limits: &'a Limits,
     /// First bytes of the storages whose checksum was compared.
     checked: RefCell<HashSet<u64>>,
+    /// What may still be looked at: values may be shared.
+    work: RefCell<Work>,
 }
 
 impl<'a> States<'a> {
     pub(crate) fn open(file: &File, id: FileId, limits: &'a Limits) -> Result<Self> {
         let saved = container::open(file, limits).map_err(|error| error.file(file.name()))?;
-        Ok(States { saved, file: file.clone(), id, limits, checked: RefCell::default() })
+        let work = RefCell::new(Work::new(&saved.tree));
+        Ok(States { saved, file: file.clone(), id, limits, checked: RefCell::default(), work })
     }
 
     /// The value at a path of keys.
@@ -55,59 +59,63 @@ impl<'a> States<'a> {
     }
 
     /// Texts of a list; none if there is no such list.
-    pub(crate) fn texts(&self, path: &[&str]) -> Vec<String> {
-        let items = self.value(path).map(|id| self.items(id)).unwrap_or_default();
-        items.into_iter().filter_map(|id| self.tree().text(id)).map(str::to_owned).collect()
+    pub(crate) fn texts(&self, path: &[&str]) -> Result<Vec<String>> {
+        let items = self.value(path).map_or(Ok(Vec::new()), |id| self.items(id))?;
+        let texts = items.into_iter().filter_map(|id| self.tree().text(id));
+        texts.map(|text| self.owned(text)).collect()
     }
 
     /// Pairs of texts of a dict; none if there is no such dict.
-    pub(crate) fn pairs(&self, path: &[&str]) -> Vec<(String, String)> {
-        let entries = self.value(path).map(|id| self.entries(id)).unwrap_or_default();
-        let pair = |(key, value): (String, Id)| Some((key, self.tree().text(value)?.to_owned()));
-        entries.into_iter().filter_map(pair).collect()
+    pub(crate) fn pairs(&self, path: &[&str]) -> Result<Vec<(String, String)>> {
+        let entries = self.value(path).map_or(Ok(Vec::new()), |id| self.entries(id))?;
+        let texts = entries.into_iter().filter_map(|(key, value)| Some((key, self.tree().text(value)?)));
+        texts.map(|(key, text)| Ok((key, self.owned(text)?))).collect()
     }
 
     /// Names and shapes, for each group.
     pub(crate) fn groups(&self, key: &'static str) -> Result<Vec<Shapes>> {
         let id = self.value(&[key]).ok_or_else(|| lacks(key))?;
         let groups = match self.tree().value(id) {
-            Value::List(_) | Value::Tuple(_) => self.items(id),
+            Value::List(_) | Value::Tuple(_) => self.items(id)?,
             _ => vec![id],
         };
-        groups.into_iter().map(|group| self.shapes(group).ok_or_else(|| lacks(key))).collect()
+        groups.into_iter().map(|group| self.shapes(group, key)).collect()
     }
 
     /// Names and shapes of a dict; none if there is no such dict.
     pub(crate) fn frozen(&self) -> Result<Shapes> {
         const KEY: &str = "frozen_param_shapes";
-        self.value(&[KEY]).map_or(Ok(Shapes::new()), |id| self.shapes(id).ok_or_else(|| lacks(KEY)))
+        self.value(&[KEY]).map_or(Ok(Shapes::new()), |id| self.shapes(id, KEY))
     }
 
-    fn shapes(&self, id: Id) -> Option<Shapes> {
-        let size = |id| self.tree().int(id).and_then(|size| u64::try_from(size).ok());
-        let shape = |id| {
-            let sizes = match self.tree().object(id) {
-                Some(object) => self.tree().tuple::<1>(object.arguments)?.first().copied()?,
-                None => id,
-            };
-            let dims = self.items(sizes).into_iter().map(size).collect::<Option<Vec<u64>>>()?;
-            Shape::new(dims).ok()
+    fn shapes(&self, id: Id, key: &'static str) -> Result<Shapes> {
+        let entries = self.entries(id)?;
+        entries.into_iter().map(|(name, id)| Ok((name, self.shape(id, key)?))).collect()
+    }
+
+    fn shape(&self, id: Id, key: &'static str) -> Result<Shape> {
+        let sizes = match self.tree().object(id) {
+            Some(object) => self.tree().tuple::<1>(object.arguments).map(|[sizes]| sizes),
+            None => Some(id),
         };
-        self.entries(id).into_iter().map(|(name, id)| Some((name, shape(id)?))).collect()
+        let size = |id| self.tree().int(id).and_then(|size| u64::try_from(size).ok());
+        let dims = self.items(sizes.ok_or_else(|| lacks(key))?)?.into_iter().map(size);
+        let shape = dims.collect::<Option<Vec<u64>>>().and_then(|dims| Shape::new(dims).ok());
+        shape.ok_or_else(|| lacks(key))
     }
 
     /// Numbers of a list of lists; none if there is no such list.
-    pub(crate) fn paddings(&self, path: &[&str]) -> Vec<Vec<u64>> {
+    pub(crate) fn paddings(&self, path: &[&str]) -> Result<Vec<Vec<u64>>> {
         let natural = |id| self.tree().int(id).and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
-        let groups = self.value(path).map(|id| self.items(id)).unwrap_or_default();
-        groups.into_iter().map(|group| self.items(group).into_iter().map(natural).collect()).collect()
+        let groups = self.value(path).map_or(Ok(Vec::new()), |id| self.items(id))?;
+        groups.into_iter().map(|group| Ok(self.items(group)?.into_iter().map(natural).collect())).collect()
     }
 
     /// The flat tensors of a list, one for each group.
     pub(crate) fn flats(&self, path: &[&str]) -> Result<Option<Vec<Flat>>> {
         let Some(id) = self.value(path) else { return Ok(None) };
         let mut flats = Vec::new();
-        for id in self.items(id) {
+        for id in self.items(id)? {
             flats.push(self.flat(id)?);
         }
         Ok(Some(flats))
@@ -182,30 +190,57 @@ impl<'a> States<'a> {
     }
 
     /// The values of a list, or of a dict in the order of its keys, which are numbers.
-    pub(crate) fn numbered(&self, id: Id) -> Vec<Id> {
+    pub(crate) fn numbered(&self, id: Id) -> Result<Vec<Id>> {
         let Value::Dict(list) = self.tree().value(id) else { return self.items(id) };
+        self.work.borrow_mut().take(self.tree(), id)?;
         let number = |(key, value)| Some((self.tree().int(key)?, value));
         let mut all: Vec<(i64, Id)> = self.tree().entries(list).filter_map(number).collect();
         all.sort_unstable_by_key(|(number, _)| *number);
-        all.into_iter().map(|(_, value)| value).collect()
+        Ok(all.into_iter().map(|(_, value)| value).collect())
     }
 
-    fn items(&self, id: Id) -> Vec<Id> {
-        match self.tree().value(id) {
+    /// Takes a cost for each of some things.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`] if values share others so often that looking at them takes too long.
+    pub(crate) fn spend(&self, cost: usize) -> Result<()> {
+        self.work.borrow_mut().spend(self.tree(), cost as u64)
+    }
+
+    fn owned(&self, text: &str) -> Result<String> {
+        self.spend(text.len())?;
+        Ok(text.to_owned())
+    }
+
+    fn items(&self, id: Id) -> Result<Vec<Id>> {
+        self.work.borrow_mut().take(self.tree(), id)?;
+        Ok(match self.tree().value(id) {
             Value::List(list) | Value::Tuple(list) => self.tree().items(list).collect(),
             _ => Vec::new(),
-        }
+        })
     }
 
     /// Entries of a dict whose keys are texts.
-    pub(crate) fn entries(&self, id: Id) -> Vec<(String, Id)> {
+    pub(crate) fn entries(&self, id: Id) -> Result<Vec<(String, Id)>> {
+        self.work.borrow_mut().take(self.tree(), id)?;
         let list = match self.tree().value(id) {
             Value::Dict(list) => list,
             Value::Object(object) => object.entries,
-            _ => return Vec::new(),
+            _ => return Ok(Vec::new()),
         };
-        let named = |(key, value)| Some((self.tree().text(key)?.to_owned(), value));
-        self.tree().entries(list).filter_map(named).collect()
+        let named = |(key, value)| Some((self.tree().text(key)?, value));
+        let entries = self.tree().entries(list).filter_map(named);
+        entries.map(|(key, value)| Ok((self.owned(key)?, value))).collect()
+    }
+
+    /// The values of the dict at a path, by key.
+    pub(crate) fn by_key(&self, path: &[&str]) -> HashMap<&str, Id> {
+        let list = match self.value(path).map(|id| self.tree().value(id)) {
+            Some(Value::Dict(list)) => list,
+            Some(Value::Object(object)) => object.entries,
+            _ => return HashMap::new(),
+        };
+        self.tree().entries(list).filter_map(|(key, value)| Some((self.tree().text(key)?, value))).collect()
     }
 }
 

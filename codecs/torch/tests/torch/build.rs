@@ -8,6 +8,8 @@ pub enum Py {
     Text(&'static str),
     Tuple(Vec<Py>),
     List(Vec<Py>),
+    /// A list that has one value this many times, and once more.
+    Shared(Box<Py>, usize),
     Dict(Vec<(Py, Py)>),
     /// An object of a class, with its fields.
     Object(&'static str, &'static str, Vec<(&'static str, Py)>),
@@ -49,6 +51,13 @@ fn write(value: &Py, bytes: &mut Vec<u8>) {
         Py::List(values) => {
             bytes.extend(b"](");
             all(values, bytes);
+            bytes.push(b'e');
+        }
+        Py::Shared(value, times) => {
+            bytes.extend(b"](");
+            write(value, bytes);
+            bytes.extend(b"q\xff");
+            bytes.extend(b"h\xff".repeat(*times));
             bytes.push(b'e');
         }
         Py::Dict(pairs) => {

@@ -251,3 +251,28 @@ fn a_changed_number_is_noticed_in_buffers_that_are_views_and_in_frozen_parameter
         assert!(error.contains("checksum"), "{number}: {error}");
     }
 }
+
+#[test]
+fn an_optimizer_that_remembers_more_than_any_does_is_refused() {
+    const KEY: &str = "single_partition_of_fp32_groups";
+    let names: Vec<&'static str> = (0..65).map(|number| &*format!("slot{number}").leak()).collect();
+    let slots: Vec<_> = names.iter().map(|name| (*name, [vec![0.0], vec![0.0]])).collect();
+    let mut files = cut_rows();
+    files.insert(rank(0, "optim"), part_with(2, KEY, [numbers(0..6), vec![20.0, 0.0]], &slots));
+    let error = error(files);
+    assert_eq!(error.kind(), ckpt_api::Kind::Limit, "{error}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "2,000 references to 1,000 names")]
+fn groups_that_share_their_names_too_often_are_refused() {
+    let names = (0..1000).map(|name| (&*name.to_string().leak(), Py::Size(vec![1]))).collect();
+    let groups = Py::Shared(Box::new(dict(names)), 2000);
+    let mut files = cut_rows();
+    files.insert(
+        "step/mp_rank_00_model_states.pt".to_owned(),
+        saved(&dict(vec![("param_shapes", groups)]), &[]),
+    );
+    let error = error(files);
+    assert_eq!(error.kind(), ckpt_api::Kind::Limit, "{error}");
+}
