@@ -71,6 +71,7 @@ pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<
     write::keep(&tree, file.len(), &mut contents.checkpoint.metadata);
     drop(tree);
     check_files(input, &metadata)?;
+    check_apart(input, &metadata)?;
     let names = names.without(write::is_described);
     let mut reader = Reader { input, limits, rules, names, files: Vec::new(), opened: HashMap::new() };
     for sharded in &metadata.tensors {
@@ -132,6 +133,31 @@ fn check_files(input: &Input, metadata: &Metadata) -> Result<()> {
         .found(format!("no {}", first_few(&missing, SHOWN)))
         .expected(ckpt_api::count(named.len(), "file"))
         .help("copy the files of all ranks into one directory"))
+}
+
+/// Checks that no bytes belong to two chunks or values: PyTorch writes each one, tied tensors too, and many that share one
+/// would take far longer to read than the files are long.
+fn check_apart(input: &Input, metadata: &Metadata) -> Result<()> {
+    let chunks = metadata
+        .tensors
+        .iter()
+        .flat_map(|tensor| tensor.chunks.iter().map(|chunk| (tensor.name.as_str(), &chunk.at)));
+    let mut all: Vec<(&str, &Location)> =
+        chunks.chain(metadata.values.iter().map(|(name, at)| (name.as_str(), at))).collect();
+    all.sort_by(|(_, a), (_, b)| (&a.path, a.offset).cmp(&(&b.path, b.offset)));
+    for pair in all.windows(2) {
+        let [(first, before), (second, at)] = pair else { continue };
+        if before.path == at.path && before.offset.saturating_add(before.len) > at.offset {
+            return Err(Error::corrupt("two chunks of the distributed checkpoint share bytes")
+                .file(input.display(&at.path))
+                .offset(at.offset)
+                .tensor(*second)
+                .found(format!("a chunk of '{}' from byte {} on", first.escape_debug(), before.offset))
+                .expected("bytes of its own for each chunk")
+                .help("the file '.metadata' was changed or is of another checkpoint: get it again"));
+        }
+    }
+    Ok(())
 }
 
 /// The files of a checkpoint.

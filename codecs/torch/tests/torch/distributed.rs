@@ -231,3 +231,20 @@ fn options_that_contradict_each_other_are_refused() {
         assert_eq!(error.kind(), ckpt_api::Kind::Usage, "{options:?}: {error}");
     }
 }
+
+#[test]
+fn chunks_that_share_bytes_are_refused_before_any_is_opened() {
+    let mut all = files(&chunks());
+    // The value lies behind all chunks of its file: its offset becomes that of the chunk before it.
+    let metadata = all.get_mut(".metadata").unwrap();
+    let offsets: Vec<usize> = (0..metadata.len() - 12)
+        .filter(|at| metadata[*at..].starts_with(b"offsetJ"))
+        .map(|at| at + 7)
+        .collect();
+    assert_eq!(offsets.len(), 5);
+    let before = metadata[offsets[2]..offsets[2] + 4].to_vec();
+    metadata[offsets[4]..offsets[4] + 4].copy_from_slice(&before);
+    all.values_mut().filter(|file| file.starts_with(b"PK")).for_each(|file| file.fill(0));
+    let error = error(all).to_string();
+    assert!(error.contains("share bytes"), "{error}");
+}
