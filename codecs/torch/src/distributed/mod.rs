@@ -181,12 +181,14 @@ impl Reader<'_> {
         check_quantizers(sharded, &parts)?;
         let mut whole = Tensor::new(&sharded.name, tensor.dtype, sharded.shape.clone());
         whole.metadata = tensor.metadata.clone();
-        let encoding = first.encoding.clone();
+        // Axes of one element have no place in the order: the chunk with the fewest of them tells most.
+        let longest = parts.iter().max_by_key(|(part, _)| part.shape.iter().filter(|len| **len > 1).count());
+        let encoding = longest.map_or(first, |(_, longest)| longest).encoding.clone();
         let is_whole = parts.len() == 1 && first.extents.iter().all(|extent| covers(extent, sharded));
         let mut extents = Vec::with_capacity(parts.len());
-        for (_, part) in parts {
-            check_encoding(&encoding, &part.encoding)?;
-            extents.extend(part.extents);
+        for (part, placement) in parts {
+            check_encoding(&encoding, &part.shape, &placement.encoding)?;
+            extents.extend(placement.extents);
         }
         if is_whole || sharded.shape.elements() == 0 {
             extents.truncate(1);
@@ -327,13 +329,17 @@ fn check_quantizers(sharded: &Sharded, parts: &[(Tensor, Placement)]) -> Result<
         .help("dequantize the tensor before it is saved"))
 }
 
-fn check_encoding(first: &Encoding, other: &Encoding) -> Result<()> {
-    if first == other {
+/// Checks that a chunk of this shape is stored as the whole tensor is, but for axes of one element.
+fn check_encoding(whole: &Encoding, shape: &Shape, own: &Encoding) -> Result<()> {
+    let is_long = |axis: &usize| shape.elements() > 0 && shape.get(*axis).is_none_or(|len| *len != 1);
+    let order =
+        |encoding: &Encoding| -> Vec<usize> { encoding.order.iter().copied().filter(is_long).collect() };
+    if order(whole) == order(own) && own.clone().with_order(whole.order.clone()) == *whole {
         return Ok(());
     }
     let what =
         |encoding: &Encoding| format!("{} with axes in the order {:?}", encoding.dtype, encoding.order);
     Err(Error::unsupported("the chunks of the tensor are stored differently")
-        .found(what(other))
-        .expected(what(first)))
+        .found(what(own))
+        .expected(what(whole)))
 }

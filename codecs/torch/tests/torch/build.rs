@@ -18,6 +18,8 @@ pub enum Py {
     Floats(usize, Vec<u32>),
     /// The first floats of a storage with this number of elements.
     View(usize, u32, Vec<u32>),
+    /// Floats of two axes, stored column-major.
+    Columns(usize, [u32; 2]),
     /// 32-bit integers in place of the floats, with this scale and the zero point 3.
     Quantized(usize, Vec<u32>, f64),
 }
@@ -85,12 +87,17 @@ fn write(value: &Py, bytes: &mut Vec<u8>) {
         }
         Py::View(storage, elements, shape) => {
             bytes.extend(b"ctorch._utils\n_rebuild_tensor_v2\n(");
-            view("FloatStorage", *storage, *elements, shape, bytes);
+            view("FloatStorage", *storage, *elements, shape, &dense(shape), bytes);
+            bytes.extend(b"\x89NtR");
+        }
+        Py::Columns(storage, shape) => {
+            bytes.extend(b"ctorch._utils\n_rebuild_tensor_v2\n(");
+            view("FloatStorage", *storage, shape.iter().product(), shape, &[1, shape[0]], bytes);
             bytes.extend(b"\x89NtR");
         }
         Py::Quantized(storage, shape, scale) => {
             bytes.extend(b"ctorch._utils\n_rebuild_qtensor\n(");
-            view("QInt32Storage", *storage, shape.iter().product(), shape, bytes);
+            view("QInt32Storage", *storage, shape.iter().product(), shape, &dense(shape), bytes);
             bytes.extend(b"(ctorch\nper_tensor_affine\nG");
             bytes.extend(scale.to_be_bytes());
             bytes.extend(b"K\x03t\x89NtR");
@@ -98,15 +105,19 @@ fn write(value: &Py, bytes: &mut Vec<u8>) {
     }
 }
 
+/// The strides of a row-major tensor.
+fn dense(shape: &[u32]) -> Vec<u32> {
+    (1..=shape.len()).map(|axis| shape[axis..].iter().product()).collect()
+}
+
 /// Storage, offset, shape and strides of a tensor.
-fn view(class: &str, storage: usize, elements: u32, shape: &[u32], bytes: &mut Vec<u8>) {
+fn view(class: &str, storage: usize, elements: u32, shape: &[u32], strides: &[u32], bytes: &mut Vec<u8>) {
     bytes.extend(b"(X\x07\0\0\0storagectorch\n");
     bytes.extend(format!("{class}\n").as_bytes());
     let key: &'static str = storage.to_string().leak();
     [Py::Text(key), Py::Text("cpu"), Py::Int(elements)].iter().for_each(|value| write(value, bytes));
     bytes.extend(b"tQK\0");
-    let strides: Vec<u32> = (1..=shape.len()).map(|axis| shape[axis..].iter().product()).collect();
-    [tuple(shape), tuple(&strides)].iter().for_each(|value| write(value, bytes));
+    [tuple(shape), tuple(strides)].iter().for_each(|value| write(value, bytes));
 }
 
 fn tuple(numbers: &[u32]) -> Py {

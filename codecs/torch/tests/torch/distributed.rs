@@ -248,3 +248,23 @@ fn chunks_that_share_bytes_are_refused_before_any_is_opened() {
     let error = error(all).to_string();
     assert!(error.contains("share bytes"), "{error}");
 }
+
+#[test]
+fn axes_of_one_element_do_not_matter_for_the_order_in_which_chunks_are_stored() {
+    let chunks: Vec<Chunk> = vec![
+        ("__0_0.distcp", [0, 0], [1, 4], vec![0.0, 1.0, 2.0, 3.0]),
+        ("__0_0.distcp", [1, 0], [2, 4], vec![4.0, 8.0, 5.0, 9.0, 6.0, 10.0, 7.0, 11.0]),
+    ];
+    let columns = |number, shape: &[u32]| match number {
+        0 => Py::Floats(0, shape.to_vec()),
+        _ => Py::Columns(0, [shape[0], shape[1]]),
+    };
+    let all = files_of(&chunks, None, columns);
+    let (_, values) = conformance::read(&Torch, &Input::memory("", all), &[]).unwrap();
+    let numbers = (0u8..12).map(f32::from);
+    assert_eq!(values, [numbers.flat_map(f32::to_le_bytes).collect::<Vec<u8>>()]);
+    let two_rows: Vec<Chunk> =
+        vec![("__0_0.distcp", [0, 0], [3, 2], vec![0.0; 6]), ("__0_0.distcp", [0, 2], [3, 2], vec![0.0; 6])];
+    let error = error(files_of(&two_rows, None, columns)).to_string();
+    assert!(error.contains("stored differently"), "{error}");
+}
