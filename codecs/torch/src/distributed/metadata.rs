@@ -161,9 +161,15 @@ fn location<'a>(tree: &'a Tree, id: Id, paths: &mut HashMap<&'a str, Arc<str>>) 
         number.and_then(|number| u64::try_from(number).ok()).ok_or_else(|| missing(name))
     };
     let path = field(tree, id, "relative_path").map_or(Ok(None), |path| short(tree, path))?;
-    let path = path.ok_or_else(|| missing("relative_path"))?;
-    let path = Arc::clone(paths.entry(path).or_insert_with(|| Arc::from(path)));
+    let path = path.filter(|path| path.split('/').any(|part| !matches!(part, "" | ".")));
+    let path = path.ok_or_else(|| missing("relative_path").expected("the name of a file"))?;
+    let path = Arc::clone(paths.entry(path).or_insert_with(|| Arc::from(plain(path))));
     Ok(Location { path, offset: number("offset")?, len: number("length")? })
+}
+
+/// A path without the parts that stay in their directory: `./__0_0.distcp` is `__0_0.distcp`.
+fn plain(path: &str) -> String {
+    path.split('/').filter(|part| *part != ".").collect::<Vec<&str>>().join("/")
 }
 
 fn sharded<'a>(tree: &'a Tree, name: &'a str, id: Id, stored: &mut Locations<'a>) -> Result<Sharded> {

@@ -212,9 +212,10 @@ impl Reader<'_> {
         if let Some(stated) =
             sharded.element.and_then(|element| element.dtype).filter(|own| *own != tensor.dtype)
         {
+            let quantized = if tensor.metadata.is_empty() { "" } else { ", quantized with a scale" };
             return Err(on_chunk(
                 Error::corrupt("the chunk has another dtype than the metadata states")
-                    .found(tensor.dtype.to_string())
+                    .found(format!("{}{quantized}", tensor.dtype))
                     .expected(stated.to_string()),
             ));
         }

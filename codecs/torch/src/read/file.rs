@@ -3,14 +3,14 @@
 use super::layout::{Use, repeated_bytes};
 use super::rebuild::{Made, has_attributes, made};
 use super::stored::{Source, Stored};
-use super::walk::{Found, branch, walk};
+use super::walk::{Found, branch, keys, walk};
 use super::{notes, roles};
 use crate::container::{self, Record, Saved};
 use crate::format::ID;
-use crate::pickle::Id;
+use crate::pickle::{Id, Tree};
 use crate::write;
 use ckpt_api::{Contents, Error, Extent, File, Kind, Limit, Limits, MissingGraph, Result, Rules, TensorId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Bytes of all views that repeat elements of their storages, and how many of them each byte of the file allows.
 const FREE_REPEATED: u64 = 1 << 30;
@@ -28,6 +28,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         found.dropped.add(name, || "attributes of the tensor".to_owned());
     }
     limits.check(Limit::Tensors, found.tensors.len() as u64)?;
+    check_names(&saved.tree, start, &found)?;
     let mut reader = Reader {
         source: Source { file, saved: &saved, limits },
         contents: Contents::default(),
@@ -53,6 +54,18 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         write::keep(&saved, &mut contents, limits)?;
     }
     Ok(contents)
+}
+
+/// Checks that no two tensors have one name, which keys with dots make possible.
+fn check_names(tree: &Tree, start: Id, found: &Found) -> Result<()> {
+    let mut names = HashSet::with_capacity(found.tensors.len());
+    match found.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::unsupported("two tensors have the same name, because a key has a dot")
+            .tensor(name)
+            .found(keys(tree, start, name).join(" and "))
+            .help("read one branch alone (--set root=BRANCH), or save the tensors under other keys")),
+    }
 }
 
 fn missing_graph(saved: &Saved, found: &Found) -> Option<MissingGraph> {

@@ -231,3 +231,34 @@ pub(crate) fn branch(tree: &Tree, path: &str) -> Result<Id> {
     }
     Ok(id)
 }
+
+/// The keys that lead to tensors of this name, as `['a']['b']`: of the first ones.
+pub(crate) fn keys(tree: &Tree, root: Id, name: &str) -> Vec<String> {
+    const MOST: usize = 2;
+    let mut work = Work::new(tree);
+    let mut found = Vec::new();
+    let mut open = vec![(root, name, String::new())];
+    while let Some((id, rest, keys)) = open.pop().filter(|_| found.len() < MOST) {
+        if work.take(tree, id).is_err() {
+            break;
+        }
+        for (part, id) in children(tree, id) {
+            let Some((text, shown)) = (match part {
+                Part::Index(index) => Some((index.to_string(), format!("[{index}]"))),
+                Part::Key(key) => {
+                    key_text(tree, key).map(|text| (text.clone(), format!("['{}']", text.escape_debug())))
+                }
+            }) else {
+                continue;
+            };
+            let Some(after) = rest.strip_prefix(text.as_str()) else { continue };
+            let is_tensor = tree.object(id).is_some_and(|object| is_tensor(tree, object));
+            match after.strip_prefix('.') {
+                Some(after) => open.push((id, after, format!("{keys}{shown}"))),
+                None if after.is_empty() && is_tensor => found.push(format!("{keys}{shown}")),
+                None => {}
+            }
+        }
+    }
+    found
+}

@@ -268,3 +268,27 @@ fn axes_of_one_element_do_not_matter_for_the_order_in_which_chunks_are_stored() 
     let error = error(files_of(&two_rows, None, columns)).to_string();
     assert!(error.contains("stored differently"), "{error}");
 }
+
+#[test]
+fn paths_stay_in_their_directory_and_name_a_file() {
+    let renamed = |name: &'static str| {
+        let mut all = files(&[(name, [0, 0], [3, 4], vec![1.0; 12])]);
+        let shard = all.remove(name).unwrap();
+        let rest = all.remove("__0_0.distcp").unwrap();
+        BTreeMap::from([
+            (".metadata".to_owned(), all.remove(".metadata").unwrap()),
+            ("x.distcp".to_owned(), shard),
+            ("__0_0.distcp".to_owned(), rest),
+        ])
+    };
+    for name in ["./x.distcp", "././x.distcp"] {
+        let read = conformance::read(&Torch, &Input::memory("", renamed(name)), &[]);
+        assert_eq!(read.unwrap().1[0].len(), 48, "{name}");
+    }
+    for name in ["", ".", "./"] {
+        let error = error(renamed(name));
+        assert_eq!(error.kind(), ckpt_api::Kind::Corrupt, "'{name}': {error}");
+        assert_eq!(error.context().field, Some("relative_path"));
+        assert!(error.to_string().contains(".metadata"), "'{name}': {error}");
+    }
+}

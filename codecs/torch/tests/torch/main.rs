@@ -5,4 +5,5 @@ mod cases;
 mod conformance;
 mod distributed;
 mod kit;
+mod names;
 mod zero;
