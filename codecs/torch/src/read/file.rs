@@ -61,10 +61,12 @@ fn check_names(tree: &Tree, start: Id, found: &Found) -> Result<()> {
     let mut names = HashSet::with_capacity(found.tensors.len());
     match found.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
         None => Ok(()),
-        Some((name, _)) => Err(Error::unsupported("two tensors have the same name, because a key has a dot")
-            .tensor(name)
-            .found(keys(tree, start, name).join(" and "))
-            .help("read one branch alone (--set root=BRANCH), or save the tensors under other keys")),
+        Some((name, _)) => {
+            Err(Error::unsupported("two tensors have the same name: their keys, joined with dots, are equal")
+                .tensor(name)
+                .found(keys(tree, start, name).join(" and "))
+                .help("read one branch alone (--set root=BRANCH), or save the tensors under other keys"))
+        }
     }
 }
 

@@ -245,9 +245,11 @@ pub(crate) fn keys(tree: &Tree, root: Id, name: &str) -> Vec<String> {
         for (part, id) in children(tree, id) {
             let Some((text, shown)) = (match part {
                 Part::Index(index) => Some((index.to_string(), format!("[{index}]"))),
-                Part::Key(key) => {
-                    key_text(tree, key).map(|text| (text.clone(), format!("['{}']", text.escape_debug())))
-                }
+                Part::Key(key) => key_text(tree, key).map(|text| {
+                    let quote = if tree.text(key).is_some() { "'" } else { "" };
+                    let shown = format!("[{quote}{}{quote}]", text.escape_debug());
+                    (text, shown)
+                }),
             }) else {
                 continue;
             };
