@@ -49,7 +49,7 @@ pub fn iq3_xxs(block: &[u8; 98], out: &mut [f32; 256]) {
             let rows = [0, 1].map(|half| IQ3_XXS[usize::from(block[2 + 8 * k + 2 * l + half])]);
             signed(four_and_four(rows, IQ3_XXS_VALUES), even_signs(packed >> (7 * l)))
         });
-        let scale = product(product(d, 0.5 + (packed >> 28) as f32), 0.5);
+        let scale = product(product(d, 0.5 + (packed >> 28) as f32), 0.5_f32);
         scaled(out, scale, integers.as_flattened());
     }
 }
@@ -137,7 +137,7 @@ fn nibble(block: &[u8], at: usize, k: usize) -> u8 {
 }
 
 fn quarter(d: f32, scale: u8) -> f32 {
-    product(product(d, 0.5 + f32::from(scale)), 0.25)
+    product(product(d, 0.5 + f32::from(scale)), 0.25_f32)
 }
 
 /// Returns the odd number that three bits stand for.
