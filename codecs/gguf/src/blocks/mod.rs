@@ -22,7 +22,7 @@ macro_rules! block_types {
     ($($name:ident $id:literal $elements:literal $bytes:literal $decoder:expr, $wide:expr;)*) => {
         /// A type that stores neighboring elements of a row in blocks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, reason = "the names are those of GGUF")]
         pub enum BlockType {
             $(
                 #[doc = concat!("`", stringify!($name), "`: ", $elements, " elements in ", $bytes, " bytes.")]

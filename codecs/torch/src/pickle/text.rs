@@ -104,8 +104,8 @@ pub(crate) fn quoted(line: &[u8]) -> Option<Decoded> {
     })
 }
 
-/// Decodes a text in which `\uXXXX` and `\UXXXXXXXX` stand for characters and every other byte for the one of its
-/// number.
+/// Decodes a text as Python's codec `raw_unicode_escape` does: `\u` with four hexadecimal digits and `\U` with eight
+/// are the character of that number, and every other byte is the character of its own.
 pub(crate) fn raw_unicode(line: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(line.len());
     let mut high = None;
