@@ -43,6 +43,8 @@ pub enum Method {
     Zlib,
     /// One frame of Zstandard (RFC 8878) with a window of at most 8 MiB.
     Zstd,
+    /// UTF-8 text with a character for each byte, U+0000 to U+00FF, as pickles of protocol 2 store bytes.
+    Latin1,
     /// Numbers of a repeated field of a protocol buffer, which become little-endian elements.
     Protobuf(ProtobufNumbers),
 }
@@ -67,6 +69,7 @@ impl Method {
             Method::Deflate => "deflate",
             Method::Zlib => "zlib",
             Method::Zstd => "zstd",
+            Method::Latin1 => "latin-1",
             Method::Protobuf(_) => "protobuf",
         }
     }
@@ -74,7 +77,7 @@ impl Method {
     /// The most bytes that one byte can decompress to.
     fn largest_ratio(self) -> u64 {
         match self {
-            Method::Stored => 1,
+            Method::Stored | Method::Latin1 => 1,
             // 258 bytes for a length and a distance of one bit each.
             Method::Deflate | Method::Zlib => 1032,
             // A block of 128 KiB for four bytes.

@@ -1,6 +1,7 @@
 //! Compressed extents, read as if they lay decompressed in a file.
 
 use crate::input::ends_before;
+use crate::latin1::Latin1Decoder;
 use crate::protobuf_numbers::NumberDecoder;
 use crate::{Compression, Error, Extent, File, Method, ReadAt, Result};
 use flate2::read::{DeflateDecoder, ZlibDecoder};
@@ -28,7 +29,7 @@ impl Extent {
         match compression.method {
             _ if compression.shuffled.is_some() => total.saturating_mul(2).saturating_add(WORKING),
             _ if total <= KEPT => total + WORKING,
-            Method::Stored | Method::Deflate | Method::Zlib | Method::Protobuf(_) => WORKING,
+            Method::Stored | Method::Deflate | Method::Zlib | Method::Latin1 | Method::Protobuf(_) => WORKING,
             Method::Zstd => 2 * LARGEST_WINDOW + WORKING,
         }
     }
@@ -299,6 +300,7 @@ enum Bytes {
     Deflate(DeflateDecoder<Stored>),
     Zlib(ZlibDecoder<Stored>),
     Zstd(Box<StreamingDecoder<Stored, FrameDecoder>>),
+    Latin1(Latin1Decoder<Stored>),
     Protobuf(NumberDecoder<Stored>),
 }
 
@@ -310,6 +312,7 @@ impl Decoder {
             Method::Stored => Bytes::Stored(stored),
             Method::Deflate => Bytes::Deflate(DeflateDecoder::new(stored)),
             Method::Zlib => Bytes::Zlib(ZlibDecoder::new(stored)),
+            Method::Latin1 => Bytes::Latin1(Latin1Decoder::new(stored)),
             Method::Protobuf(numbers) => Bytes::Protobuf(NumberDecoder::new(stored, numbers)),
             Method::Zstd => match StreamingDecoder::new_with_max_window_size(stored, LARGEST_WINDOW) {
                 Ok(decoder) => Bytes::Zstd(Box::new(decoder)),
@@ -333,6 +336,7 @@ impl Decoder {
                 Bytes::Deflate(decoder) => decoder.read(out),
                 Bytes::Zlib(decoder) => decoder.read(out),
                 Bytes::Zstd(decoder) => decoder.read(out),
+                Bytes::Latin1(decoder) => decoder.read(out),
                 Bytes::Protobuf(decoder) => decoder.read(out),
             };
             match read {
@@ -356,6 +360,7 @@ impl Decoder {
             Bytes::Stored(stored) => Ok(stored.at),
             Bytes::Deflate(decoder) => Ok(decoder.total_in()),
             Bytes::Zlib(decoder) => Ok(decoder.total_in()),
+            Bytes::Latin1(decoder) => Ok(decoder.used()),
             Bytes::Protobuf(decoder) => Ok(decoder.used()),
             Bytes::Zstd(stream) => {
                 let stated = stream.decoder.get_checksum_from_data();

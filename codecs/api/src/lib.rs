@@ -38,6 +38,7 @@ mod finish;
 mod fit;
 mod graph;
 mod input;
+mod latin1;
 mod limits;
 mod loss;
 mod metadata;

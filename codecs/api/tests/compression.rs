@@ -11,7 +11,7 @@ use std::num::{NonZeroU8, NonZeroU32};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const METHODS: [Method; 4] = [Method::Stored, Method::Deflate, Method::Zlib, Method::Zstd];
+const METHODS: [Method; 5] = [Method::Stored, Method::Deflate, Method::Zlib, Method::Zstd, Method::Latin1];
 
 fn compressed(method: Method, bytes: &[u8]) -> Vec<u8> {
     let level = flate2::Compression::default();
@@ -27,6 +27,7 @@ fn compressed(method: Method, bytes: &[u8]) -> Vec<u8> {
             encoder.finish().unwrap()
         }
         Method::Zstd => ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest),
+        Method::Latin1 => bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into_bytes(),
         _ => bytes.to_vec(),
     }
 }
@@ -289,5 +290,27 @@ fn numbers_of_a_protocol_buffer_that_are_too_few_too_many_or_cut_are_refused() {
     for (stored, len) in [(&[1, 2][..], 3), (&[1, 2], 1), (&[1, 0x80], 2), (&[0x80; 12], 2), (&[1], 9)] {
         let error = field(stored, 0, 1, true, len).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "{stored:?}: {error}");
+    }
+}
+
+#[test]
+fn a_text_with_other_characters_than_bytes_is_refused() {
+    let decode = |text: &[u8], len: u64| {
+        let compression = Compression::new(Method::Latin1, text.len() as u64);
+        Extent::new(FileId(0), 0, len).with_compression(compression).open(&file(text.to_vec()))?.bytes(0, len)
+    };
+    assert_eq!(decode("a\u{80}\u{ff}\0".as_bytes(), 4).unwrap(), [b'a', 0x80, 0xff, 0]);
+    for (text, len) in [
+        (&"\u{100}"[..].as_bytes(), 1),
+        (&"\u{20ac}"[..].as_bytes(), 1),
+        (&&b"\xc3"[..], 1),
+        (&&b"\xc3a"[..], 1),
+        (&&b"\xc1\xbf"[..], 1),
+        (&&b"\x80"[..], 1),
+        (&&b"abc"[..], 2),
+        (&&b"\xc3\xbfa"[..], 3),
+    ] {
+        let error = decode(text, len).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{text:?}: {error}");
     }
 }

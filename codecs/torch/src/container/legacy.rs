@@ -23,7 +23,15 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     check_ids(&tree)?;
     let records = records(file, &tree, &keys, limits)?;
     let names = Names::of(&tree);
-    Ok(Saved { tree, names, records, endian, is_script: false, folder: None })
+    Ok(Saved {
+        pickle_start: Some(tree.start()),
+        tree,
+        names,
+        records,
+        endian,
+        is_script: false,
+        folder: None,
+    })
 }
 
 fn check_version(tree: &Tree) -> Result<()> {

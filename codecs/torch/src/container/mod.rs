@@ -16,6 +16,8 @@ pub(crate) const LEGACY_MAGIC: &[u8; 15] = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf
 #[derive(Debug)]
 pub(crate) struct Saved {
     pub(crate) tree: Tree,
+    /// Offset in the file of the pickle, which holds the bytes of arrays; `None` if it is compressed.
+    pub(crate) pickle_start: Option<u64>,
     /// What the pickle names.
     pub(crate) names: Names,
     pub(crate) records: HashMap<String, Record>,

@@ -57,6 +57,7 @@ pub(super) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     let tree = resolve(tree, &storages, &tensors).map_err(|error| error.field("pickle"))?;
     let records = storages.into_iter().filter_map(|(key, storage)| Some((key.to_string(), storage.record?)));
     Ok(Saved {
+        pickle_start: Some(start),
         tree,
         names,
         records: records.collect(),

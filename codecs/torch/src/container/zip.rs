@@ -72,6 +72,7 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     Ok(Saved {
         names: Names::of(&tree),
         tree,
+        pickle_start: pickle.compression.is_none().then_some(start),
         records: archive.records(),
         endian,
         is_script,

@@ -291,7 +291,9 @@ fn saved_tensor(saved: &Saved, file: &File, name: &str, limits: &Limits) -> Resu
     let view = match made(&saved.tree, saved.tree.root())? {
         Made::Tensor(view) => view,
         Made::Unsupported(error) => return Err(error),
-        Made::Meta | Made::Other => return Err(Error::corrupt("the chunk is not a tensor with data")),
+        Made::Meta | Made::Array(_) | Made::Other => {
+            return Err(Error::corrupt("the chunk is not a tensor with data"));
+        }
     };
     let source = Source { file, saved, limits };
     let Stored { tensor, placement, used, record } = source.stored(&view, TensorId(0), name)?;

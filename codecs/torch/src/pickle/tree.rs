@@ -2,6 +2,7 @@
 
 use super::arena::Arena;
 use super::list::{List, Lists};
+use super::opcode as op;
 use ckpt_api::{Error, Result};
 use std::fmt;
 
@@ -154,6 +155,33 @@ impl Tree {
     /// Offset in the file of the first byte after the pickle.
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Offset in the file of the pickle's first byte.
+    pub(crate) fn start(&self) -> u64 {
+        self.end.saturating_sub(self.pickle_bytes())
+    }
+
+    /// Where a text or bytes stand in the pickle: the first byte, and how many. `None` where they are written with
+    /// escapes.
+    pub(crate) fn range_of(&self, id: Id) -> Option<(u32, u32)> {
+        match self.nodes.get(id.0).filter(|_| id.inline().is_none())? {
+            Node::Text(at, len) | Node::Bytes(at, len) => Some((*at, *len)),
+            _ => None,
+        }
+    }
+
+    /// Whether such a range is a string of Python 2, which is bytes.
+    pub(crate) fn is_string(&self, (at, len): (u32, u32)) -> bool {
+        let before =
+            |count: u32| at.checked_sub(count).map(|start| self.range(start, count)).unwrap_or_default();
+        let short = u8::try_from(len).is_ok_and(|len| before(2) == [op::SHORT_BINSTRING, len]);
+        short || before(5).split_first() == Some((&op::BINSTRING, &len.to_le_bytes()[..]))
+    }
+
+    /// The bytes of such a range.
+    pub(crate) fn raw(&self, (at, len): (u32, u32)) -> &[u8] {
+        self.range(at, len)
     }
 
     /// The pickle itself.

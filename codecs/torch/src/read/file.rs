@@ -1,6 +1,8 @@
 //! Reads one file: its tensors, and where their bytes lie.
 
+use super::children::Work;
 use super::layout::{Use, repeated_bytes};
+use super::numpy::Array;
 use super::rebuild::{Made, has_attributes, made};
 use super::stored::{Source, Stored};
 use super::walk::{Found, branch, keys, walk};
@@ -36,6 +38,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         partly: BTreeMap::new(),
         wholly: HashMap::new(),
         meta: Vec::new(),
+        work: Work::new(&saved.tree),
     };
     for (name, id) in &found.tensors {
         let done = reader.add(name, *id).map_err(|error| error.tensor(name));
@@ -90,12 +93,15 @@ struct Reader<'a> {
     wholly: HashMap<u64, ()>,
     /// Names of tensors without data.
     meta: Vec<String>,
+    /// Texts of arrays that may still be looked at: arrays may share them.
+    work: Work,
 }
 
 impl<'a> Reader<'a> {
     fn add(&mut self, name: &str, id: Id) -> Result<()> {
         let view = match made(&self.source.saved.tree, id)? {
             Made::Tensor(view) => view,
+            Made::Array(array) => return self.add_array(name, &array),
             Made::Meta => {
                 self.meta.push(name.to_owned());
                 return Ok(());
@@ -116,6 +122,15 @@ impl<'a> Reader<'a> {
             Use::Whole => drop(self.wholly.insert(record.start, ())),
             Use::Part => drop(self.partly.insert(record.start, record)),
         }
+        self.contents.checkpoint.tensors.push(tensor);
+        self.contents.placements.push(placement);
+        Ok(())
+    }
+
+    fn add_array(&mut self, name: &str, array: &Array) -> Result<()> {
+        self.work.spend(&self.source.saved.tree, array.cost())?;
+        let id = TensorId(self.contents.checkpoint.tensors.len());
+        let (tensor, placement) = self.source.array(array, id, name)?;
         self.contents.checkpoint.tensors.push(tensor);
         self.contents.placements.push(placement);
         Ok(())

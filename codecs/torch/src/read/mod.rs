@@ -5,6 +5,7 @@ mod counts;
 mod file;
 pub(crate) mod layout;
 pub(crate) mod notes;
+pub(crate) mod numpy;
 pub(crate) mod rebuild;
 pub(crate) mod roles;
 mod set;

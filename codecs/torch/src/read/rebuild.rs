@@ -1,5 +1,6 @@
 //! Recognizes the calls that make a tensor, and parses their arguments.
 
+use super::numpy::{self, Array};
 use crate::container::StorageId;
 use crate::format::{Element, StorageClass, element_named};
 use crate::pickle::{Id, Object, Tree, Value, shown};
@@ -42,15 +43,18 @@ pub(crate) enum Made<'a> {
     /// No tensor.
     Other,
     Tensor(Box<View<'a>>),
+    /// An array of NumPy.
+    Array(Box<Array>),
     /// A tensor without data, on the device `meta`.
     Meta,
     /// A tensor that cannot be represented.
     Unsupported(Error),
 }
 
-/// Whether a call makes a tensor, as far as its name tells.
+/// Whether a call makes a tensor or an array of numbers, as far as its name tells.
 pub(crate) fn is_tensor(tree: &Tree, object: Object) -> bool {
     tree.global(object.callable).is_some_and(|(module, name)| rebuilder(module, name).is_some())
+        || numpy::is_array(tree, object)
 }
 
 /// Whether the pickle gives a tensor attributes of its own.
@@ -71,7 +75,7 @@ pub(crate) fn has_attributes(tree: &Tree, id: Id) -> bool {
         }
         _ => None,
     };
-    given.is_some_and(is_given) || object.state.is_some_and(is_given)
+    given.is_some_and(is_given) || (object.state.is_some_and(is_given) && !numpy::is_array(tree, object))
 }
 
 #[derive(Clone, Copy)]
@@ -125,7 +129,11 @@ pub(crate) fn made<'a>(tree: &'a Tree, id: Id) -> Result<Made<'a>> {
     for layer in 0..MOST_LAYERS {
         let found = tree.global(callable).and_then(|(module, name)| rebuilder(module, name));
         let Some(rebuilder) = found else {
-            return if layer == 0 { Ok(Made::Other) } else { Err(not_a_tensor(tree, callable)) };
+            if layer > 0 {
+                return Err(not_a_tensor(tree, callable));
+            }
+            let array = numpy::array(tree, object)?;
+            return Ok(array.map_or(Made::Other, |array| Made::Array(Box::new(array))));
         };
         let items = arguments_of(tree, arguments)?;
         match rebuilder {
@@ -266,9 +274,10 @@ fn not_a_tensor(tree: &Tree, callable: Id) -> Error {
 pub(crate) fn described(tree: &Tree, id: Id) -> String {
     match tree.value(id) {
         Value::Global(module, name) => shown(module, name),
-        Value::Object(object) => match tree.callable(object) {
-            Some((module, name)) => format!("a call of {}", shown(module, name)),
-            None => "a call".to_owned(),
+        Value::Object(object) => match (numpy::described(tree, object), tree.callable(object)) {
+            (Some(array), _) => array,
+            (None, Some((module, name))) => format!("a call of {}", shown(module, name)),
+            (None, None) => "a call".to_owned(),
         },
         Value::None => "None".to_owned(),
         Value::Bool(_) => "a bool".to_owned(),

@@ -1,6 +1,7 @@
 //! Values that are no tensors, as metadata.
 
 use super::children::{Part, children, cost, elements, is_dict};
+use super::numpy;
 use crate::format::element_named;
 use crate::pickle::{Id, Object, Tree, Value};
 use ckpt_api::{MetadataMap, MetadataValue};
@@ -188,7 +189,7 @@ fn called(
             bytes(tree, id).map(MetadataValue::Bytes)
         }
         (("numpy._core.multiarray" | "numpy.core.multiarray", "scalar"), [dtype, value]) => {
-            number(tree, *dtype, *value)
+            numpy::number(tree, *dtype, *value)
         }
         _ => None,
     };
@@ -242,42 +243,6 @@ pub(crate) fn bytes(tree: &Tree, id: Id) -> Option<Vec<u8>> {
         };
     }
     None
-}
-
-/// A number of NumPy, by its dtype and its bytes.
-fn number(tree: &Tree, dtype: Id, value: Id) -> Option<MetadataValue> {
-    let dtype = tree.object(dtype)?;
-    tree.global(dtype.callable).filter(|class| *class == ("numpy", "dtype"))?;
-    let Value::Tuple(list) = tree.value(dtype.arguments) else { return None };
-    let code = tree.items(list).next().and_then(|id| tree.text(id))?;
-    // The state is (version, byte order, …).
-    if let Some(Value::Tuple(state)) = dtype.state.map(|state| tree.value(state)) {
-        let order = tree.items(state).nth(1).and_then(|id| tree.text(id));
-        order.filter(|order| *order != ">")?;
-    }
-    let bytes = bytes(tree, value)?;
-    macro_rules! of {
-        ($type:ty) => {
-            bytes.try_into().ok().map(|bytes| <$type>::from_le_bytes(bytes).into())
-        };
-    }
-    match code {
-        "f8" => of!(f64),
-        "f4" => of!(f32),
-        "i8" => of!(i64),
-        "i4" => of!(i32),
-        "i2" => of!(i16),
-        "i1" => of!(i8),
-        "u8" => of!(u64),
-        "u4" => of!(u32),
-        "u2" => of!(u16),
-        "u1" => of!(u8),
-        "b1" => match bytes[..] {
-            [flag @ (0 | 1)] => Some(MetadataValue::Bool(flag == 1)),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 /// Types, layouts and formats of PyTorch.

@@ -168,7 +168,9 @@ impl<'a> States<'a> {
         let view = match made(self.tree(), id)? {
             Made::Tensor(view) => view,
             Made::Unsupported(error) => return Err(error),
-            Made::Meta | Made::Other => return Err(Error::corrupt("a value is not a tensor with data")),
+            Made::Meta | Made::Array(_) | Made::Other => {
+                return Err(Error::corrupt("a value is not a tensor with data"));
+            }
         };
         let stored = self.source().stored(&view, TensorId(0), name)?;
         let own = |extent: &Extent| {

@@ -131,7 +131,12 @@ pub fn dict(pairs: Vec<(&'static str, Py)>) -> Py {
 
 /// A file of `torch.save`: a value, and the numbers of its storages.
 pub fn saved(value: &Py, storages: &[Vec<f32>]) -> Vec<u8> {
-    let mut records = vec![("archive/data.pkl".to_owned(), pickle(value))];
+    saved_pickle(&pickle(value), storages)
+}
+
+/// A file of `torch.save` with this pickle.
+pub fn saved_pickle(pickle: &[u8], storages: &[Vec<f32>]) -> Vec<u8> {
+    let mut records = vec![("archive/data.pkl".to_owned(), pickle.to_vec())];
     for (number, storage) in storages.iter().enumerate() {
         let bytes = storage.iter().flat_map(|number| number.to_le_bytes()).collect();
         records.push((format!("archive/data/{number}"), bytes));

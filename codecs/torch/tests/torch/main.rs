@@ -6,4 +6,5 @@ mod conformance;
 mod distributed;
 mod kit;
 mod names;
+mod numpy;
 mod zero;
