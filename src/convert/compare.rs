@@ -53,6 +53,7 @@ impl<'a> Pair<'a> {
                     | Step::Quantize { .. }
                     | Step::Dequantize { .. }
                     | Step::DecodeBlocks { .. }
+                    | Step::EncodeBlocks { .. }
                     | Step::Add { .. }
             )
         };
@@ -60,17 +61,22 @@ impl<'a> Pair<'a> {
     }
 
     /// Compares every element: what was written, led back to the order in which the source stores it, with the
-    /// source's, converted where the target holds other numbers.
+    /// source's, converted where the target holds other numbers. Numbers that were stored in blocks are stored in
+    /// them again, and compared in the target's order.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mismatch`] for the first element that differs.
     pub(super) fn compare(&self) -> Result<()> {
         let from = &self.entry.from.encoding;
         let Encoding { dtype, scaling, ref blocks, .. } = self.entry.to.encoding;
-        let common = Encoding::new(dtype, from.order.clone())
-            .with_tiles(from.tiles.clone())
-            .with_scaling(scaling)
-            .in_blocks(blocks.as_deref().cloned());
+        let encodes = |step: &Step| matches!(step, Step::EncodeBlocks { .. });
+        let common = match self.entry.steps.iter().any(encodes) {
+            true => self.entry.to.encoding.clone(),
+            false => Encoding::new(dtype, from.order.clone())
+                .with_tiles(from.tiles.clone())
+                .with_scaling(scaling)
+                .in_blocks(blocks.as_deref().cloned()),
+        };
         let together = self.each(&common, &common, |first, own, back| {
             match own.iter().zip(back).position(|(own, back)| own != back) {
                 Some(at) => Err(self.differs(&common, first, at, own, back)),

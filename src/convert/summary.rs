@@ -18,7 +18,7 @@ pub struct Summary {
     /// Bytes in all files.
     pub bytes: u64,
     /// How far off the values are that were rounded, in the order of the plan's tensors; empty where none was cast to a
-    /// dtype that does not hold all values.
+    /// dtype that does not hold all values, or stored in blocks.
     pub rounding: Vec<Rounded>,
     /// What comparing the output with the source found, where that was asked for.
     pub verification: Option<Verification>,
@@ -79,7 +79,7 @@ impl Resumed {
     }
 }
 
-/// A tensor whose values were cast to a dtype that does not hold all of them.
+/// A tensor whose values were cast to a dtype that does not hold all of them, or stored in blocks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Rounded {
@@ -96,8 +96,9 @@ impl Rounded {
 
     /// The tensors that a plan rounds.
     pub(super) fn all(plan: &Plan, finished: &Finished) -> Vec<Rounded> {
-        let rounds =
-            |steps: &[Step]| steps.iter().any(|step| matches!(step, Step::Cast { exact: false, .. }));
+        let rounds = |steps: &[Step]| {
+            steps.iter().any(|step| matches!(step, Step::Cast { exact: false, .. } | Step::EncodeBlocks { .. }))
+        };
         let pairs = plan.tensors().zip(&finished.rounding).filter(|(entry, _)| rounds(entry.steps));
         pairs
             .map(|(entry, error)| Rounded { tensor: entry.tensor.to_owned(), largest_error: *error })

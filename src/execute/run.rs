@@ -152,7 +152,7 @@ fn checking(transfer: &Transfer<'_>) -> Checking {
 fn first_element(transfer: &Transfer<'_>, extents: &[Extent], piece: &Piece) -> u64 {
     let before = extents.iter().take(piece.extent as usize).filter(|extent| extent.region.is_none());
     let bytes = before.map(|extent| extent.len).sum::<u64>() + piece.at;
-    bytes / transfer.sizes.target.max(1)
+    bytes / transfer.sizes.target.max(1) * transfer.sizes.elements
 }
 
 fn no_tensor(piece: &Piece) -> Error {

@@ -164,13 +164,13 @@ impl Pieces<'_, '_> {
     /// An extent that holds a box, from a byte of it on.
     fn boxes(&mut self, number: usize, region: Region, start: u64) -> Result<()> {
         let Transfer { sizes, order, .. } = &self.cut.transfer;
+        let units = self.cut.transfer.units();
         let len = self.cut.target.extents.get(number).map_or(0, |extent| extent.len);
-        if !len.is_multiple_of(sizes.target) {
-            return Err(misplaced());
-        }
         if region.shape.elements() == 0 {
             return self.push(number, 0, 0, Part::Box(Box::new(region)));
         }
+        let whole = len.is_multiple_of(sizes.target) && start.is_multiple_of(sizes.target);
+        let region = units.of_elements(&region).filter(|_| whole).ok_or_else(misplaced)?;
         let elements = start / sizes.target..(start + len) / sizes.target;
         let regions = match elements == (0..region.shape.elements()) {
             true => vec![region],
@@ -180,7 +180,7 @@ impl Pieces<'_, '_> {
         let mut at = 0;
         for part in regions.into_iter().flat_map(|region| Tiles::in_order(region, order, limit)) {
             let len = part.shape.elements() * sizes.target;
-            self.push(number, at, len, Part::Box(Box::new(part)))?;
+            self.push(number, at, len, Part::Box(Box::new(units.to_elements(part))))?;
             at += len;
         }
         Ok(())

@@ -6,6 +6,7 @@
 //! written independently.
 
 mod axes;
+mod block_units;
 mod boxes;
 mod file_ranges;
 mod locate;

@@ -96,6 +96,10 @@ impl<'c> Origins<'c> {
     /// Whether `part` is the `len` bytes from `at` of `region` in the target's order.
     fn is_run(&self, region: &Region, part: &Region, at: u64, len: u64) -> bool {
         let Transfer { sizes, order, .. } = &self.cut.transfer;
+        let units = self.cut.transfer.units();
+        let (Some(region), Some(part)) = (units.of_elements(region), units.of_elements(part)) else {
+            return false;
+        };
         let within = |axis: usize| {
             let ends = part.start[axis].checked_add(part.shape[axis]);
             let all = region.start[axis].checked_add(region.shape[axis]);
@@ -110,7 +114,7 @@ impl<'c> Origins<'c> {
         if !inside || len == 0 {
             return inside;
         }
-        let runs = Runs::of_tile(region, part, order, sizes.target);
+        let runs = Runs::of_tile(&region, &part, order, sizes.target);
         runs.bytes() == runs.len && runs.source == at
     }
 }

@@ -1,5 +1,6 @@
 //! One tensor's route from where it is stored to where it goes: compiled once, carried out as it is.
 
+use super::block_units::BlockUnits;
 use super::boxes::whole_box;
 use super::piece::Part;
 use super::sizes::Sizes;
@@ -111,8 +112,9 @@ pub(crate) fn compile(
         Some(whole) => (&whole.source.encoding, &whole.target),
         None => (&source.encoding, target.encoding),
     };
-    let mut all = steps(from, to, slices, &names).map_err(|error| error.tensor(&tensor.name))?;
     let window = whole_axes.as_ref().map_or(&source.window, |whole| &whole.source.window);
+    let all = steps(from, to, slices, window.is_some(), &names);
+    let mut all = all.map_err(|error| error.tensor(&tensor.name))?;
     if let Some(window) = window {
         let Window { start, whole, strides, .. } = Window::clone(window);
         let shape = whole_axes.as_ref().map_or(&tensor.shape, |whole| whole.shape).clone();
@@ -121,14 +123,15 @@ pub(crate) fn compile(
     reshape(&mut all, tensor, source, target, whole_axes.as_ref());
     let sliced = slices_differ(source, target);
     let tiled = sliced || all.iter().any(|step| step.access() == Access::Tile);
-    if let Some(blocks) = target.encoding.blocks.as_deref().filter(|_| tiled) {
+    let encodes = all.iter().any(|step| matches!(step, Step::EncodeBlocks { .. }));
+    if let Some(blocks) = target.encoding.blocks.as_deref().filter(|_| tiled && !encodes) {
         return Err(blocks.refusal().tensor(&tensor.name).found("parts of the tensor"));
     }
     if tiled && Sizes::new(&source.encoding, target.encoding).largest.is_none() {
         return Err(not_movable(tensor, &source.encoding, target.encoding));
     }
     let numbers = |(tensor, source, _): &Added<'_>| {
-        steps(&source.encoding, &floats(tensor), 0, &[]).map_err(|error| error.tensor(&tensor.name))
+        steps(&source.encoding, &floats(tensor), 0, false, &[]).map_err(|error| error.tensor(&tensor.name))
     };
     let added: Vec<Vec<Step>> = match &split {
         None => added.iter().map(numbers).collect::<Result<_>>()?,
@@ -137,8 +140,9 @@ pub(crate) fn compile(
             pairs.map(|(added, split)| split_numbers(added, split)).collect::<Result<_>>()?
         }
     };
-    if let Some(split) = &split {
-        check_split_blocks(tensor, split)?;
+    if let (Some(split), Some(whole)) = (&split, &whole_axes) {
+        check_split_blocks(tensor, &split.shape, &split.source.encoding)?;
+        check_split_blocks(tensor, &split.shape, &whole.target)?;
     }
     let rare = !added.is_empty() || split.is_some();
     Ok(Route {
@@ -149,17 +153,18 @@ pub(crate) fn compile(
 }
 
 /// Blocks along an axis that is split stay whole.
-fn check_split_blocks(tensor: &Tensor, split: &Split) -> Result<()> {
-    let Encoding { blocks, order, .. } = &split.source.encoding;
+fn check_split_blocks(tensor: &Tensor, shape: &Shape, encoding: &Encoding) -> Result<()> {
+    let Encoding { blocks, order, .. } = encoding;
     let Some(blocks) = blocks else { return Ok(()) };
-    let fastest = order.last().and_then(|axis| split.shape.get(*axis)).copied().unwrap_or(1);
+    let fastest = order.last().and_then(|axis| shape.get(*axis)).copied().unwrap_or(1);
     if fastest.is_multiple_of(blocks.elements()) {
         return Ok(());
     }
     Err(Error::unsupported(format!("an axis cannot be split within blocks of {blocks}"))
         .tensor(&tensor.name)
         .found(format!("parts of {fastest} elements"))
-        .expected(format!("a multiple of {}", blocks.elements())))
+        .expected(format!("a multiple of {}", blocks.elements()))
+        .help("convert to numbers without blocks first"))
 }
 
 /// Both sides of a split transfer.
@@ -232,7 +237,7 @@ fn floats(tensor: &Tensor) -> Encoding {
 
 fn split_numbers((tensor, ..): &Added<'_>, split: &SplitAddend) -> Result<Vec<Step>> {
     let to = split_floats(tensor, &split.shape);
-    steps(&split.source.encoding, &to, 0, &[]).map_err(|error| error.tensor(&tensor.name))
+    steps(&split.source.encoding, &to, 0, false, &[]).map_err(|error| error.tensor(&tensor.name))
 }
 
 fn split_floats(tensor: &Tensor, shape: &Shape) -> Encoding {
@@ -279,7 +284,7 @@ impl Route {
             .as_deref_mut()
             .map_or((&mut [][..], None), |More { added, split }| (&mut added[..], split.as_mut()));
         for step in steps.iter_mut().chain(added.iter_mut().flatten()) {
-            if let Step::DecodeBlocks { blocks } = step {
+            if let Step::DecodeBlocks { blocks } | Step::EncodeBlocks { blocks } = step {
                 blocks.attach(known);
             }
         }
@@ -351,6 +356,11 @@ impl Route {
 }
 
 impl Transfer<'_> {
+    /// What the target stores together.
+    pub(crate) fn units(&self) -> BlockUnits {
+        BlockUnits::new(&self.order, self.sizes.elements)
+    }
+
     /// Whether the source can only be read from its beginning.
     pub(crate) fn is_one_stream(&self) -> bool {
         self.source.extents.iter().any(|extent| extent.compression.is_some() && extent.region.is_none())

@@ -81,8 +81,13 @@ pub enum Step {
         #[serde(flatten)]
         scaling: Scaling,
     },
-    /// Reads the numbers of blocks as 32-bit floats. No inverse: nothing encodes blocks.
+    /// Reads the numbers of blocks as 32-bit floats. No inverse: blocks round.
     DecodeBlocks {
+        /// The blocks.
+        blocks: Blocks,
+    },
+    /// Stores 32-bit floats in blocks; a number that no block can hold is an error. No inverse: blocks round.
+    EncodeBlocks {
         /// The blocks.
         blocks: Blocks,
     },
@@ -136,6 +141,7 @@ impl Step {
             Step::Quantize { to, scaling } => Step::Dequantize { from: *to, scaling: *scaling },
             Step::Dequantize { from, scaling } => Step::Quantize { to: *from, scaling: *scaling },
             Step::DecodeBlocks { .. }
+            | Step::EncodeBlocks { .. }
             | Step::Cast { exact: false, .. }
             | Step::Assemble { .. }
             | Step::Cut { .. }
@@ -170,6 +176,7 @@ impl Step {
             Step::Quantize { to, scaling } => format!("quantize to {to} at {}", scaling.scale),
             Step::Dequantize { from, scaling } => format!("dequantize {from} at {}", scaling.scale),
             Step::DecodeBlocks { blocks } => format!("read blocks of {blocks}"),
+            Step::EncodeBlocks { blocks } => format!("store in blocks of {blocks}"),
             Step::Assemble { slices } => format!("assemble {slices} slices"),
             Step::Cast { from, to, .. } => format!("cast {from} to {to}"),
         }
@@ -177,22 +184,71 @@ impl Step {
 }
 
 /// The steps that lead from one encoding to another, in the order in which they are applied. `slices` is the number of
-/// stored pieces of the source that have regions, 0 for none; `added` names what is added.
+/// stored pieces of the source that have regions, 0 for none; `is_part` says whether the tensor is a part of what the
+/// source stores; `added` names what is added.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where no conversion exists between the dtypes.
-pub fn steps(from: &Encoding, to: &Encoding, slices: usize, added: &[String]) -> Result<Vec<Step>> {
-    let mut steps = Vec::new();
-    if let Some(kept) = keeps_blocks(from, to, slices, added)? {
-        if kept {
-            return Ok(steps);
+/// [`ckpt_api::Kind::Unsupported`] where no conversion exists between the dtypes, or to or from the blocks.
+pub(super) fn steps(
+    from: &Encoding,
+    to: &Encoding,
+    slices: usize,
+    is_part: bool,
+    added: &[String],
+) -> Result<Vec<Step>> {
+    let moved = from.order == to.order && slices == 0 && !is_part && added.is_empty();
+    let (mut before, mut after) = (None, None);
+    match (&from.blocks, &to.blocks) {
+        (None, None) => {}
+        (Some(own), Some(wanted)) if own == wanted && moved => return Ok(Vec::new()),
+        (own, wanted) => {
+            before = own.as_deref().map(|own| decoded(own, to)).transpose()?;
+            after = wanted.as_deref().map(encoded).transpose()?;
         }
-        steps.extend(from.blocks.as_deref().map(|blocks| Step::DecodeBlocks { blocks: blocks.clone() }));
     }
+    let mut steps = Vec::from_iter(before);
+    // Blocks are of little-endian floats, whatever the byte order of their files.
+    let plain = |encoding: &Encoding| match encoding.blocks {
+        Some(_) => encoding.clone().in_blocks(None).with_endian(Endian::Little),
+        None => encoding.clone(),
+    };
+    plain_steps(&plain(from), &plain(to), slices, added, &mut steps)?;
+    steps.extend(after);
+    Ok(steps)
+}
+
+/// The step that reads the numbers of blocks.
+fn decoded(blocks: &Blocks, to: &Encoding) -> Result<Step> {
+    if !blocks.is_opaque() {
+        return Ok(Step::DecodeBlocks { blocks: blocks.clone() });
+    }
+    Err(blocks.refusal().found(match &to.blocks {
+        Some(other) if **other == *blocks => "elements in another order, or parts of the tensor".to_owned(),
+        Some(other) => format!("a target in blocks of {other}"),
+        None => format!("a target of {}", to.dtype),
+    }))
+}
+
+/// The step that stores numbers in blocks.
+fn encoded(blocks: &Blocks) -> Result<Step> {
+    match blocks.is_encodable() {
+        true => Ok(Step::EncodeBlocks { blocks: blocks.clone() }),
+        false => Err(blocks.no_encoder()),
+    }
+}
+
+/// The steps between two encodings without blocks.
+fn plain_steps(
+    from: &Encoding,
+    to: &Encoding,
+    slices: usize,
+    added: &[String],
+    steps: &mut Vec<Step>,
+) -> Result<()> {
     let same = from.dtype == to.dtype && from.scaling == to.scaling && added.is_empty();
     let raw = same && from.packing == to.packing && from.packing == Packing::Bits;
     if raw && from.order == to.order && slices == 0 {
-        return Ok(steps);
+        return Ok(());
     }
     if slices > 0 {
         steps.push(Step::Assemble { slices });
@@ -205,31 +261,12 @@ pub fn steps(from: &Encoding, to: &Encoding, slices: usize, added: &[String]) ->
         steps.push(Step::Permute { order: permuted });
     }
     if !same || from.endian != to.endian {
-        convert(from, to, same, added, &mut steps)?;
+        convert(from, to, same, added, steps)?;
     }
     if to.packing == Packing::Bits && to.dtype.bits().is_some_and(|bits| bits < 8) {
         steps.push(Step::Pack { dtype: to.dtype });
     }
-    Ok(steps)
-}
-
-/// Whether blocks are moved as they are; `None` where neither side has any.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Unsupported`] for a target of other blocks, and where the numbers of opaque ones are needed.
-fn keeps_blocks(from: &Encoding, to: &Encoding, slices: usize, added: &[String]) -> Result<Option<bool>> {
-    match (&from.blocks, &to.blocks) {
-        (None, None) => Ok(None),
-        (Some(own), Some(wanted)) if own == wanted => {
-            if from.order == to.order && slices == 0 && added.is_empty() {
-                return Ok(Some(true));
-            }
-            Err(own.refusal().found("elements in another order, or parts of the tensor"))
-        }
-        (Some(own), None) if own.is_opaque() => Err(own.refusal().found(format!("a target of {}", to.dtype))),
-        (Some(_), None) => Ok(Some(false)),
-        (_, Some(wanted)) => Err(Error::unsupported(format!("nothing stores numbers in blocks of {wanted}"))),
-    }
+    Ok(())
 }
 
 /// The steps that change elements: to numbers of this machine's kind, from type to type, and to the target's kind.
@@ -291,14 +328,14 @@ mod tests {
     #[test]
     fn equal_encodings_need_no_step() {
         let e = encoding(DType::F4E2m1, Endian::Little, &[1, 0], Packing::Bits);
-        assert_eq!(steps(&e, &e, 0, &[]).unwrap(), []);
+        assert_eq!(steps(&e, &e, 0, false, &[]).unwrap(), []);
     }
 
     #[test]
     fn a_big_endian_transposed_cast_takes_three_steps_in_order() {
         let from = encoding(DType::F64, Endian::Big, &[0, 1], Packing::Bytes);
         let to = encoding(DType::F32, Endian::Little, &[1, 0], Packing::Bytes);
-        let names: Vec<String> = steps(&from, &to, 0, &[]).unwrap().iter().map(Step::describe).collect();
+        let names: Vec<String> = steps(&from, &to, 0, false, &[]).unwrap().iter().map(Step::describe).collect();
         assert_eq!(names, ["transpose", "swap bytes", "cast f64 to f32"]);
     }
 
@@ -306,7 +343,7 @@ mod tests {
     fn a_permutation_is_relative_to_the_stored_order() {
         let from = encoding(DType::U8, Endian::Little, &[2, 0, 1], Packing::Bytes);
         let to = encoding(DType::U8, Endian::Little, &[0, 1, 2], Packing::Bytes);
-        assert_eq!(steps(&from, &to, 0, &[]).unwrap(), [Step::Permute { order: vec![1, 2, 0] }]);
+        assert_eq!(steps(&from, &to, 0, false, &[]).unwrap(), [Step::Permute { order: vec![1, 2, 0] }]);
     }
 
     #[test]
@@ -336,7 +373,7 @@ mod tests {
         let to = plain.with_scaling(scaling(64)).with_dtype(DType::I8);
         let words = |from: &Encoding, to: &Encoding, added: &[&str]| {
             let added: Vec<String> = added.iter().map(|name| (*name).to_owned()).collect();
-            steps(from, to, 0, &added).unwrap().iter().map(Step::describe).collect::<Vec<_>>().join(", ")
+            steps(from, to, 0, false, &added).unwrap().iter().map(Step::describe).collect::<Vec<_>>().join(", ")
         };
         assert_eq!(words(&from, &to, &["l0f"]), "dequantize i16 at 255, add l0f, quantize to i8 at 64");
         assert_eq!(words(&from, &from, &[]), "");
@@ -353,6 +390,6 @@ mod tests {
     fn strings_have_no_cast() {
         let from = encoding(DType::String, Endian::Little, &[], Packing::Bytes);
         let to = encoding(DType::F32, Endian::Little, &[], Packing::Bytes);
-        assert_eq!(steps(&from, &to, 0, &[]).unwrap_err().kind(), ckpt_api::Kind::Unsupported);
+        assert_eq!(steps(&from, &to, 0, false, &[]).unwrap_err().kind(), ckpt_api::Kind::Unsupported);
     }
 }

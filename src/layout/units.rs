@@ -1,6 +1,6 @@
 //! How bytes of a target correspond to bytes of its source, where both lie in sequence.
 
-use super::sizes::stored_bits;
+use super::sizes::{Stored, lcm};
 use ckpt_api::{Encoding, Error, Result};
 
 /// Elements of a piece are a multiple of this, so that it begins at a page where its extent does.
@@ -11,19 +11,14 @@ const ELEMENTS: u64 = 4096;
 pub(super) enum Units {
     /// The same bytes.
     Bytes,
-    /// Elements of so many bits in the source and in the target.
-    Elements { source: u64, target: u64 },
-    /// Blocks of so many elements in so many bytes of the source, and elements of so many bits in the target.
-    Blocks { elements: u64, bytes: u64, target: u64 },
+    /// Elements, or blocks of them.
+    Elements { source: Stored, target: Stored },
 }
 
 impl Units {
     pub(super) fn new(source: &Encoding, target: &Encoding, same: bool) -> Result<Self> {
-        match (same, stored_bits(source), stored_bits(target)) {
+        match (same, Stored::of(source), Stored::of(target)) {
             (true, ..) => Ok(Units::Bytes),
-            (false, None, Some(target)) if let Some(blocks) = &source.blocks => {
-                Ok(Units::Blocks { elements: blocks.elements(), bytes: blocks.bytes(), target })
-            }
             (false, Some(source), Some(target)) => Ok(Units::Elements { source, target }),
             _ => Err(misplaced()),
         }
@@ -31,41 +26,27 @@ impl Units {
 
     /// Bytes of a piece of about `size` bytes; `None` where no piece can be so large.
     pub(super) fn piece(self, size: u64) -> Option<u64> {
-        let (unit, bits) = match self {
-            Units::Bytes => (ELEMENTS, 8),
-            Units::Elements { target, .. } => (ELEMENTS, target),
-            Units::Blocks { elements, target, .. } => {
-                (elements * (ELEMENTS / gcd(elements, ELEMENTS)), target)
-            }
+        const BYTE: Stored = Stored { elements: 1, bits: 8 };
+        let (source, target) = match self {
+            Units::Bytes => (BYTE, BYTE),
+            Units::Elements { source, target } => (source, target),
         };
-        let elements = (size.checked_mul(8)? / bits).max(1).checked_next_multiple_of(unit)?;
-        Some(elements.checked_mul(bits)? / 8)
+        let unit = lcm(ELEMENTS, lcm(source.elements, target.elements));
+        let elements = (size.checked_mul(8)? / target.bits).checked_mul(target.elements)?;
+        let elements = elements.max(1).checked_next_multiple_of(unit)?;
+        Some((elements / target.elements).checked_mul(target.bits)? / 8)
     }
 
     /// The byte of the source that a byte of the target begins with.
     pub(super) fn source(self, byte: u64) -> Result<u64> {
-        match self {
-            Units::Bytes => Ok(byte),
-            Units::Elements { source, target } => {
-                let bits = byte.checked_mul(8).filter(|bits| bits.is_multiple_of(target));
-                let bits = bits.and_then(|bits| (bits / target).checked_mul(source));
-                bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8).ok_or_else(misplaced)
-            }
-            Units::Blocks { elements, bytes, target } => {
-                let unit = elements * target / 8;
-                let blocks = Some(byte / unit).filter(|_| byte.is_multiple_of(unit));
-                blocks.and_then(|blocks| blocks.checked_mul(bytes)).ok_or_else(misplaced)
-            }
-        }
+        let Units::Elements { source, target } = self else { return Ok(byte) };
+        // Whole `from` become as many whole `to`.
+        let converted =
+            |number: u64, from: u64, to: u64| (number / from).checked_mul(to).filter(|_| number % from == 0);
+        let elements = byte.checked_mul(8).and_then(|bits| converted(bits, target.bits, target.elements));
+        let bits = elements.and_then(|elements| converted(elements, source.elements, source.bits));
+        bits.and_then(|bits| converted(bits, 8, 1)).ok_or_else(misplaced)
     }
-}
-
-/// The greatest number that divides both.
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 /// The error for an extent that ends within an element.
@@ -80,16 +61,31 @@ mod tests {
 
     #[test]
     fn a_piece_is_whole_pages_of_elements_and_none_is_larger_than_a_number() {
+        let plain = |bits| Stored { elements: 1, bits };
+        let blocks = |elements, bytes: u64| Stored { elements, bits: 8 * bytes };
         let all = [
             (Units::Bytes, 4096),
-            (Units::Elements { source: 32, target: 16 }, 2 * 4096),
-            (Units::Elements { source: 8, target: 4 }, 2048),
-            (Units::Blocks { elements: 12, bytes: 7, target: 32 }, 4 * 3 * 4096),
+            (Units::Elements { source: plain(32), target: plain(16) }, 2 * 4096),
+            (Units::Elements { source: plain(8), target: plain(4) }, 2048),
+            (Units::Elements { source: blocks(12, 7), target: plain(32) }, 4 * 3 * 4096),
+            (Units::Elements { source: plain(32), target: blocks(32, 18) }, 4096 / 32 * 18),
+            (Units::Elements { source: blocks(12, 7), target: blocks(32, 18) }, 3 * 4096 / 32 * 18),
         ];
         for (units, least) in all {
             assert_eq!(units.piece(1), Some(least));
             assert_eq!(units.piece(least), Some(least));
             assert_eq!(units.piece(u64::MAX), None);
         }
+    }
+
+    #[test]
+    fn a_byte_of_a_block_has_a_place_in_the_source_if_it_is_the_first() {
+        let (plain, q8) = (Stored { elements: 1, bits: 16 }, Stored { elements: 32, bits: 8 * 34 });
+        let encoded = Units::Elements { source: plain, target: q8 };
+        assert_eq!(encoded.source(3 * 34).unwrap(), 3 * 64);
+        assert!(encoded.source(3 * 34 + 1).is_err());
+        let decoded = Units::Elements { source: q8, target: plain };
+        assert_eq!(decoded.source(3 * 64).unwrap(), 3 * 34);
+        assert!(decoded.source(3 * 64 + 2).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! Makes a plan of what a source holds and where a target wants it. Pure.
 
-use super::losses::{dequantized, losses as losses_of};
+use super::losses::{losses as losses_of, of_blocks};
 use super::memory::{bytes, share_of};
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, Stored, TargetRecord, added};
 use crate::layout::{self, TargetLayout, axis_order, canonical, cut, default_range_size};
@@ -41,7 +41,7 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     losses.extend(losses_of(&contents, &placed, info));
     losses.iter_mut().for_each(|loss| parts.words.settle(&mut loss.detail));
     let entries = entries(&contents, &placed)?;
-    losses.extend(dequantized(&contents.checkpoint, &placed, &entries));
+    losses.extend(of_blocks(&contents.checkpoint, &placed, &entries));
     let shared = placed.shared(&contents.checkpoint.ties);
     let mut plan = Plan {
         source,

@@ -24,20 +24,32 @@ pub(super) fn losses(contents: &Contents, placed: &OutputLayout, info: &FormatIn
     losses
 }
 
-/// Returns a loss for each tensor whose blocks are read as numbers, where the codec declares none.
-pub(super) fn dequantized(checkpoint: &Checkpoint, placed: &OutputLayout, entries: &[Entry]) -> Vec<Loss> {
+/// Returns a loss for each tensor whose numbers are read from blocks, or stored in blocks, where the codec declares none.
+pub(super) fn of_blocks(checkpoint: &Checkpoint, placed: &OutputLayout, entries: &[Entry]) -> Vec<Loss> {
     let declared = Declared::new(&placed.losses);
     let each = entries.iter().filter_map(|Entry { number, route }| {
-        let blocks = route.steps.iter().find_map(|step| match step {
-            Step::DecodeBlocks { blocks } => Some(blocks),
-            _ => None,
-        })?;
-        let name = &checkpoint.tensors.get(placed.placements.get(*number)?.tensor.0)?.name;
-        Some(Loss::new(
-            LossKind::Dequantized,
-            name,
-            format!("stored in blocks of {blocks}, and now as plain numbers"),
-        ))
+        let tensor = checkpoint.tensors.get(placed.placements.get(*number)?.tensor.0)?;
+        let (mut from, mut to) = (None, None);
+        for step in &route.steps {
+            match step {
+                Step::DecodeBlocks { blocks } => from = Some(blocks),
+                Step::EncodeBlocks { blocks } => to = Some(blocks),
+                _ => {}
+            }
+        }
+        let (kind, detail) = match (from, to) {
+            (Some(from), None) => {
+                (LossKind::Dequantized, format!("stored in blocks of {from}, and now as plain numbers"))
+            }
+            (Some(from), Some(to)) => {
+                (LossKind::Quantized, format!("blocks of {from} are read, and stored in blocks of {to}"))
+            }
+            (None, Some(to)) => {
+                (LossKind::Quantized, format!("{} is stored in blocks of {to}", tensor.dtype))
+            }
+            (None, None) => return None,
+        };
+        Some(Loss::new(kind, &tensor.name, detail))
     });
     each.filter(|loss| !declared.covers(loss)).collect()
 }
@@ -104,6 +116,7 @@ fn stored<'a>(checkpoint: &Checkpoint, placed: &'a OutputLayout) -> Vec<Option<&
 fn severity(tensor: &Tensor, placement: &Placement) -> u8 {
     let encoding = &placement.encoding;
     match encoding.scaling {
+        _ if encoding.blocks.is_some() && encoding.blocks != tensor.blocks => 3,
         Some(Scaling { limit: Some(_), .. }) => 4,
         Some(_) => 3,
         None if encoding.dtype == tensor.dtype => 0,
@@ -164,6 +177,8 @@ impl<'a> Target<'a> {
             let (own, dtype) = (tensor.dtype, placement.encoding.dtype);
             let mut lose = |kind, detail| losses.push(Loss::new(kind, &tensor.name, detail));
             match placement.encoding.scaling {
+                // Whether blocks are stored as they are depends on the route.
+                _ if placement.encoding.blocks.is_some() => {}
                 Some(scaling) => {
                     let scale = scaling.scale;
                     if !whole.contains(&id) && !self.is_copied(id, placement) {

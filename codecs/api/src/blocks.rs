@@ -10,10 +10,35 @@ use std::num::NonZeroU32;
 /// Reads the numbers of one block: the slices have [`Blocks::bytes`] and [`Blocks::elements`] entries.
 pub type DecodeBlock = fn(&[u8], &mut [f32]);
 
+/// Writes numbers as blocks, one after the other: [`Blocks::elements`] numbers for [`Blocks::bytes`] bytes, which are
+/// zeros. Each block depends on its own numbers alone.
+///
+/// # Errors
+/// The first number that no block can hold.
+pub type EncodeBlocks = fn(&[f32], &mut [u8]) -> std::result::Result<(), Misfit>;
+
+/// A number that blocks cannot hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Misfit {
+    /// Its position among the numbers.
+    pub position: usize,
+    /// What the blocks hold instead, such as "finite numbers".
+    pub expected: String,
+}
+
+impl Misfit {
+    /// The number at `position`, where `expected` says what blocks hold.
+    pub fn new(position: usize, expected: impl Into<String>) -> Self {
+        Misfit { position, expected: expected.into() }
+    }
+}
+
 /// A block encoding: so many neighboring elements of the fastest stored axis are stored in so many bytes.
 ///
 /// Blocks without a decoder are opaque: the engine moves, hashes and compares them, and refuses by name whatever needs
-/// their numbers: a transpose, a cast, an axis split. Blocks with a decoder are read as 32-bit floats.
+/// their numbers: a transpose, a cast, an axis split. Blocks with a decoder are read as 32-bit floats. Blocks with an
+/// [encoder](Blocks::encoded) can be made of the numbers of any tensor; others only come from a source that has them.
 ///
 /// ```
 /// use ckpt_api::Blocks;
@@ -33,10 +58,23 @@ pub struct Blocks {
     elements: NonZeroU32,
     bytes: NonZeroU32,
     opaque: bool,
+    /// Whether numbers can be stored in the blocks.
+    #[serde(default, skip_serializing_if = "is_false")]
+    encodable: bool,
     /// None where the blocks are opaque, or were read from a plan.
     #[serde(skip)]
     decoder: Option<DecodeBlock>,
+    /// None where the blocks are not encodable, or were read from a plan.
+    #[serde(skip)]
+    encoder: Option<EncodeBlocks>,
 }
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// Numbers that are encoded at once: they and their blocks stay in the cache.
+const ENCODED: usize = 4096;
 
 impl Blocks {
     /// Opaque blocks of so many elements in so many bytes. Names of different encodings differ, over all codecs: they
@@ -45,7 +83,7 @@ impl Blocks {
     /// # Panics
     /// If a number is 0: when the program is compiled, where the blocks are a constant.
     pub const fn opaque(name: &'static str, elements: u32, bytes: u32) -> Self {
-        Self::of(name, elements, bytes, None)
+        Self::of(name, elements, bytes, None, None)
     }
 
     /// Blocks whose numbers `decoder` reads; otherwise as [`Blocks::opaque`].
@@ -53,14 +91,63 @@ impl Blocks {
     /// # Panics
     /// As [`Blocks::opaque`].
     pub const fn decoded(name: &'static str, elements: u32, bytes: u32, decoder: DecodeBlock) -> Self {
-        Self::of(name, elements, bytes, Some(decoder))
+        Self::of(name, elements, bytes, Some(decoder), None)
     }
 
-    const fn of(name: &'static str, elements: u32, bytes: u32, decoder: Option<DecodeBlock>) -> Self {
+    /// Blocks whose numbers `decoder` reads, and in which `encoder` stores the numbers of any tensor; otherwise as
+    /// [`Blocks::opaque`].
+    ///
+    /// ```
+    /// use ckpt_api::{Blocks, Misfit};
+    /// // A block is two numbers as whole bytes.
+    /// const BYTES: Blocks = Blocks::encoded(
+    ///     "toy.bytes",
+    ///     2,
+    ///     2,
+    ///     |block, numbers| numbers.iter_mut().zip(block).for_each(|(number, byte)| *number = f32::from(*byte)),
+    ///     |numbers, blocks| match numbers.iter().position(|number| !(0.0..=255.0).contains(number)) {
+    ///         Some(position) => Err(Misfit::new(position, "numbers from 0 to 255")),
+    ///         None => Ok(blocks.iter_mut().zip(numbers).for_each(|(byte, number)| *byte = number.round() as u8)),
+    ///     },
+    /// );
+    /// let numbers: Vec<u8> = [3.25f32, 4.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+    /// let mut blocks = Vec::new();
+    /// assert_eq!(BYTES.encode(0, &numbers, &mut blocks)?, 0.25);
+    /// assert_eq!(blocks, [3, 4]);
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Blocks::opaque`].
+    pub const fn encoded(
+        name: &'static str,
+        elements: u32,
+        bytes: u32,
+        decoder: DecodeBlock,
+        encoder: EncodeBlocks,
+    ) -> Self {
+        Self::of(name, elements, bytes, Some(decoder), Some(encoder))
+    }
+
+    const fn of(
+        name: &'static str,
+        elements: u32,
+        bytes: u32,
+        decoder: Option<DecodeBlock>,
+        encoder: Option<EncodeBlocks>,
+    ) -> Self {
         let (Some(elements), Some(bytes)) = (NonZeroU32::new(elements), NonZeroU32::new(bytes)) else {
             panic!("a block has elements and bytes")
         };
-        Blocks { name: Cow::Borrowed(name), elements, bytes, opaque: decoder.is_none(), decoder }
+        Blocks {
+            name: Cow::Borrowed(name),
+            elements,
+            bytes,
+            opaque: decoder.is_none(),
+            encodable: encoder.is_some(),
+            decoder,
+            encoder,
+        }
     }
 
     /// What the encoding is called.
@@ -83,6 +170,11 @@ impl Blocks {
         self.opaque
     }
 
+    /// Whether numbers can be stored in them.
+    pub const fn is_encodable(&self) -> bool {
+        self.encodable
+    }
+
     /// Bytes of so many elements; `None` where they do not fill whole blocks.
     pub fn stored_len(&self, elements: u64) -> Option<u64> {
         let whole = elements.is_multiple_of(self.elements());
@@ -103,6 +195,56 @@ impl Blocks {
         Ok(())
     }
 
+    /// Appends the blocks of little-endian 32-bit floats, which fill whole blocks, and returns the largest absolute
+    /// difference between a number and what its block stands for. `first` is the position of the
+    /// first number in its tensor, for errors.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Lossy`] for a number that no block can hold, naming it; [`crate::Kind::Unsupported`] for blocks
+    /// without an encoder, and for those of a plan that no codec of this program knows; [`crate::Kind::Defect`] for
+    /// numbers that do not fill their blocks.
+    pub fn encode(&self, first: u64, numbers: &[u8], out: &mut Vec<u8>) -> Result<f64> {
+        let encoder = self.encoder.ok_or_else(|| self.no_encoder())?;
+        let (elements, bytes) = (self.elements.get() as usize, self.bytes.get() as usize);
+        let (numbers, rest) = numbers.as_chunks::<4>();
+        if !rest.is_empty() || !numbers.len().is_multiple_of(elements) {
+            return Err(Error::defect(format!("{} numbers do not fill blocks of {self}", numbers.len())));
+        }
+        let (mut floats, mut decoded, mut largest) = (Vec::new(), vec![0.0; elements], 0f32);
+        let (mut before, mut start) = (first, out.len());
+        out.resize(start.saturating_add(numbers.len() / elements * bytes), 0);
+        for piece in numbers.chunks((ENCODED / elements).max(1) * elements) {
+            floats.clear();
+            floats.extend(piece.iter().map(|number| f32::from_le_bytes(*number)));
+            let end = start.saturating_add(floats.len() / elements * bytes);
+            let blocks = out.get_mut(start..end).unwrap_or_default();
+            encoder(&floats, blocks).map_err(|misfit| self.misfit(before, &floats, misfit))?;
+            if let Some(decoder) = self.decoder {
+                for (block, floats) in blocks.chunks_exact(bytes).zip(floats.chunks_exact(elements)) {
+                    decoder(block, &mut decoded);
+                    largest = floats.iter().zip(&decoded).fold(largest, |max, (a, b)| max.max((a - b).abs()));
+                }
+            }
+            (before, start) = (before.saturating_add(floats.len() as u64), end);
+        }
+        Ok(f64::from(largest))
+    }
+
+    fn misfit(&self, before: u64, numbers: &[f32], misfit: Misfit) -> Error {
+        let Misfit { position, expected } = misfit;
+        Error::lossy(format!("blocks of {self} cannot hold a number"))
+            .field(format!("element {}", before.saturating_add(position as u64)))
+            .found(numbers.get(position).map(f32::to_string).unwrap_or_default())
+            .expected(expected)
+            .help("store the tensor in another type, or clip the weights")
+    }
+
+    /// The error of whoever needs to store numbers in blocks without an encoder.
+    pub fn no_encoder(&self) -> Error {
+        Error::unsupported(format!("nothing stores numbers in blocks of {self}"))
+            .help("store the tensor in another type")
+    }
+
     /// The error of whoever needs the numbers of opaque blocks.
     pub fn refusal(&self) -> Error {
         Error::unsupported(format!("blocks of {self} cannot be decoded"))
@@ -110,10 +252,10 @@ impl Blocks {
             .help("convert to the checkpoint's own format, or dequantize it with the program that wrote it")
     }
 
-    /// Takes the decoder of one of `known`, which a serialized block encoding lacks.
+    /// Takes the decoder and the encoder of one of `known`, which a serialized block encoding lacks.
     pub fn attach(&mut self, known: &[Blocks]) {
         if let Some(same) = known.iter().find(|known| *known == self) {
-            self.decoder = same.decoder;
+            (self.decoder, self.encoder) = (same.decoder, same.encoder);
         }
     }
 }
@@ -121,8 +263,8 @@ impl Blocks {
 /// Equal names and sizes; what else blocks have follows from them.
 impl PartialEq for Blocks {
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, self.elements, self.bytes, self.opaque)
-            == (&other.name, other.elements, other.bytes, other.opaque)
+        (&self.name, self.elements, self.bytes, self.opaque, self.encodable)
+            == (&other.name, other.elements, other.bytes, other.opaque, other.encodable)
     }
 }
 
@@ -157,12 +299,12 @@ impl Encoding {
     }
 }
 
-/// Checks that blocks hold 32-bit floats and fill the fastest stored axis of the tensor and of each of its slices.
+/// Checks that blocks hold floats, as 32-bit ones, and fill the fastest stored axis of the tensor and of each of its slices.
 pub(crate) fn check_blocks(tensor: &Tensor, placement: &Placement, stored: &Shape) -> Result<()> {
     let Encoding { dtype, order, tiles, scaling, blocks, .. } = &placement.encoding;
     let Some(blocks) = blocks else { return Ok(()) };
     let error = || Error::corrupt("the blocks do not fit the tensor").found(format!("{blocks:?}"));
-    if [*dtype, tensor.dtype] != [DType::F32; 2] || !tiles.is_empty() || scaling.is_some() {
+    if *dtype != DType::F32 || !tensor.dtype.is_float() || !tiles.is_empty() || scaling.is_some() {
         return Err(error().expected("numbers that are read as f32, with whole axes and no scale"));
     }
     let fastest = order.last().copied();

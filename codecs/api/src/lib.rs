@@ -67,7 +67,7 @@ pub use architecture::{
 };
 pub use aspect::Aspect;
 pub use attribute::Attribute;
-pub use blocks::{Blocks, DecodeBlock};
+pub use blocks::{Blocks, DecodeBlock, EncodeBlocks, Misfit};
 pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};

@@ -1,7 +1,7 @@
 //! GGUF's block types as block encodings of the engine, in both byte orders.
 
 use crate::blocks::{self, BlockType};
-use ckpt_api::{Blocks, DecodeBlock, Endian};
+use ckpt_api::{Blocks, DecodeBlock, EncodeBlocks, Endian};
 
 macro_rules! encodings {
     ($($name:ident)*) => {
@@ -10,14 +10,26 @@ macro_rules! encodings {
 
         /// The little-endian block encodings, then the big-endian ones.
         static KNOWN: [Blocks; 2 * TYPES.len()] = [
-            $(encoding(BlockType::$name, concat!("gguf.", stringify!($name)), |block, numbers| {
-                blocks::decode(BlockType::$name, block, numbers);
-            }),)*
-            $(encoding(BlockType::$name, concat!("gguf.", stringify!($name), ".big_endian"), |block, numbers| {
-                let mut little = block.to_vec();
-                blocks::swap_endian(BlockType::$name, &mut little);
-                blocks::decode(BlockType::$name, &little, numbers);
-            }),)*
+            $(encoding(
+                BlockType::$name,
+                concat!("gguf.", stringify!($name)),
+                |block, numbers| blocks::decode(BlockType::$name, block, numbers),
+                |numbers, encoded| blocks::encode_finite(BlockType::$name, numbers, encoded),
+            ),)*
+            $(encoding(
+                BlockType::$name,
+                concat!("gguf.", stringify!($name), ".big_endian"),
+                |block, numbers| {
+                    let mut little = block.to_vec();
+                    blocks::swap_endian(BlockType::$name, &mut little);
+                    blocks::decode(BlockType::$name, &little, numbers);
+                },
+                |numbers, encoded| {
+                    blocks::encode_finite(BlockType::$name, numbers, encoded)?;
+                    blocks::swap_endian(BlockType::$name, encoded);
+                    Ok(())
+                },
+            ),)*
         ];
     };
 }
@@ -27,10 +39,17 @@ encodings! {
     IQ1_M TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0
 }
 
-const fn encoding(block_type: BlockType, name: &'static str, decoder: DecodeBlock) -> Blocks {
-    match block_type.is_decodable() {
-        true => Blocks::decoded(name, block_type.elements(), block_type.bytes(), decoder),
-        false => Blocks::opaque(name, block_type.elements(), block_type.bytes()),
+const fn encoding(
+    block_type: BlockType,
+    name: &'static str,
+    decoder: DecodeBlock,
+    encoder: EncodeBlocks,
+) -> Blocks {
+    let (elements, bytes) = (block_type.elements(), block_type.bytes());
+    match (block_type.is_decodable(), block_type.is_encodable()) {
+        (true, true) => Blocks::encoded(name, elements, bytes, decoder, encoder),
+        (true, false) => Blocks::decoded(name, elements, bytes, decoder),
+        (false, _) => Blocks::opaque(name, elements, bytes),
     }
 }
 

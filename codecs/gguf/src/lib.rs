@@ -31,6 +31,7 @@ mod header;
 mod metadata;
 mod read;
 mod split;
+mod types;
 mod value;
 mod write;
 
@@ -45,8 +46,8 @@ pub struct Gguf;
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec::new(
-        write::TYPE,
-        OptionKind::Choice(&["f32", "f16", "bf16"]),
+        types::TYPE,
+        OptionKind::Choice(&types::NAMES),
         Side::Write,
         "type of floating-point tensors of two or more axes (default: as they are, blocks included)",
     ),

@@ -9,12 +9,24 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 pub(crate) const LIKE: &str = "like";
 pub(crate) const METADATA: &str = "metadata";
 
-/// Returns the keys and values to write, in order.
-pub(crate) fn pairs(checkpoint: &Checkpoint, options: &Options) -> Result<MetadataMap> {
+/// The key that states, by number, which type most tensors have.
+const FILE_TYPE: &str = "general.file_type";
+
+/// Returns the keys and values to write, in order. `file_type` is the number of the type that the user asks for.
+pub(crate) fn pairs(
+    checkpoint: &Checkpoint,
+    options: &Options,
+    file_type: Option<u32>,
+) -> Result<MetadataMap> {
     let mut pairs = match options.text(LIKE) {
         Some(path) => read::pairs(path).map_err(|error| error.field(LIKE))?,
         None => checkpoint.metadata.namespace(ID).cloned().unwrap_or_default(),
     };
+    if let (Some(file_type), Some(MetadataValue::U32(stated))) = (file_type, pairs.get(FILE_TYPE))
+        && *stated != file_type
+    {
+        pairs.insert(FILE_TYPE, file_type);
+    }
     if let Some(path) = options.text(METADATA) {
         for (key, value) in from_json(path).map_err(|error| error.field(METADATA))? {
             match value {

@@ -1,36 +1,35 @@
 //! Writes a file, or a split set.
 
-use crate::encodings;
 use crate::format::{
     ALIGNMENT, ENDING, KEY_ENDIAN, KEY_UNPADDED, KEY_VERSION, LONGEST_NAME, MAGIC, MOST_AXES, TensorType,
-    VERSION, holder,
+    VERSION,
 };
 use crate::header;
 use crate::metadata::{self, of_file};
 use crate::split;
+use crate::types::Types;
 use crate::value::{self, write_string};
 use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Error, Extent, FileId, Literal, MetadataMap, MetadataValue, Options,
+    Checkpoint, Encoding, Endian, Error, Extent, FileId, Literal, Loss, MetadataMap, MetadataValue, Options,
     OutputFile, OutputLayout, Placement, Reading, Result, Tensor, TensorId, Writer,
 };
 
 /// The largest alignment that is written.
 const MOST_ALIGNMENT: u64 = 1 << 20;
 
-/// Options.
+/// The option that splits the output.
 pub(crate) const SHARD_SIZE: &str = "shard_size";
-pub(crate) const TYPE: &str = "type";
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let target = Target::new(checkpoint, options)?;
-    let tensors = target.store(checkpoint, options)?;
+    let (tensors, losses) = target.store(checkpoint)?;
     let shard_size = options.size(SHARD_SIZE).unwrap_or(u64::MAX);
     if shard_size == 0 {
         return Err(Error::usage("a shard must hold at least one byte").field(SHARD_SIZE).found("0"));
     }
     let shards = split_tensors(tensors, shard_size);
-    let mut placed = OutputLayout::default();
+    let mut placed = OutputLayout::default().with_losses(losses);
     if let [only] = &shards[..] {
         target.add(&mut placed, name.to_owned(), only, &[])?;
         return Ok(placed);
@@ -103,6 +102,7 @@ fn alignment(pairs: &MetadataMap) -> Result<u64> {
 struct Target {
     version: u32,
     endian: Endian,
+    types: Types,
     is_unpadded: bool,
     pairs: MetadataMap,
     alignment: u64,
@@ -110,46 +110,34 @@ struct Target {
 
 impl Target {
     fn new(checkpoint: &Checkpoint, options: &Options) -> Result<Self> {
-        let pairs = metadata::pairs(checkpoint, options)?;
         let version = of_file(checkpoint, KEY_VERSION).and_then(MetadataValue::as_u64);
         let is_big = of_file(checkpoint, KEY_ENDIAN).and_then(MetadataValue::as_text) == Some("big");
+        let endian = if is_big { Endian::Big } else { Endian::Little };
+        let types = Types::new(options, endian);
+        let pairs = metadata::pairs(checkpoint, options, types.number())?;
         Ok(Target {
             version: if version == Some(2) { 2 } else { VERSION },
-            endian: if is_big { Endian::Big } else { Endian::Little },
+            endian,
+            types,
             is_unpadded: of_file(checkpoint, KEY_UNPADDED).and_then(MetadataValue::as_bool) == Some(true),
             alignment: alignment(&pairs)?,
             pairs,
         })
     }
 
-    /// Returns the tensors that GGUF has a type for, in the checkpoint's order.
-    fn store<'a>(&self, checkpoint: &'a Checkpoint, options: &Options) -> Result<Vec<Stored<'a>>> {
-        let wanted = options.text(TYPE).and_then(DType::from_name);
-        let mut stored = Vec::with_capacity(checkpoint.tensors.len());
+    /// Returns the tensors that GGUF has a type for, in the checkpoint's order, and what their types lose.
+    fn store<'a>(&self, checkpoint: &'a Checkpoint) -> Result<(Vec<Stored<'a>>, Vec<Loss>)> {
+        let (mut stored, mut losses) = (Vec::with_capacity(checkpoint.tensors.len()), Vec::new());
         for (id, tensor) in checkpoint.tensors.iter().enumerate() {
-            let Some((tensor_type, encoding)) = self.encoding(tensor, wanted) else { continue };
+            let Some((tensor_type, encoding)) = self.types.of(tensor) else { continue };
             check(tensor)?;
             let len = encoding.stored_len(tensor.shape.elements());
             let len =
                 len.ok_or_else(|| Error::unsupported("GGUF cannot hold the tensor").tensor(&tensor.name))?;
+            losses.extend(self.types.loss(tensor, tensor_type));
             stored.push(Stored { id: TensorId(id), tensor, tensor_type, encoding, len });
         }
-        Ok(stored)
-    }
-
-    /// Returns how a tensor is stored; `None` if GGUF has no type for it.
-    fn encoding(&self, tensor: &Tensor, wanted: Option<DType>) -> Option<(TensorType, Encoding)> {
-        let encoding = Encoding::row_major(tensor).with_endian(self.endian);
-        let blocks = tensor.blocks.as_deref().filter(|_| wanted.is_none() && tensor.dtype == DType::F32);
-        let block_type = blocks.and_then(|blocks| encodings::type_of(blocks, self.endian));
-        if let (Some(block_type), Some(blocks)) = (block_type, blocks) {
-            let encoding = Encoding::row_major(tensor).in_blocks(blocks.clone());
-            return Some((TensorType::Blocks(block_type), encoding));
-        }
-        // As llama.cpp's converter does: biases and norms stay what they are.
-        let wanted = wanted.filter(|_| tensor.dtype.is_float() && tensor.shape.rank() > 1);
-        let dtype = wanted.or_else(|| holder(tensor.dtype))?;
-        Some((TensorType::Plain(dtype), encoding.with_dtype(dtype)))
+        Ok((stored, losses))
     }
 
     /// Adds a file.

@@ -5,7 +5,8 @@ use crate::transform::{Buffer, cast, dequantize, pack, quantize, swap_bytes, unp
 use ckpt_api::Result;
 
 /// Applies the elementwise steps of `steps` to a chunk of whole elements, in place of `bytes`; `first` is the position
-/// of its first element, for errors. Returns the largest absolute rounding error of a cast.
+/// of its first element, for errors. Returns the largest absolute rounding error of a cast or of
+/// blocks.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] from a cast, [`ckpt_api::Kind::Lossy`] for a number that does not fit its new dtype.
@@ -42,6 +43,11 @@ pub(super) fn apply_elementwise(
             Step::DecodeBlocks { blocks } => {
                 spare.vec().clear();
                 blocks.decode(bytes, spare.vec())?;
+                std::mem::swap(bytes, spare);
+            }
+            Step::EncodeBlocks { blocks } => {
+                spare.vec().clear();
+                rounding = rounding.max(blocks.encode(first, bytes, spare.vec())?);
                 std::mem::swap(bytes, spare);
             }
             Step::Permute { .. }

@@ -35,7 +35,7 @@ pub(crate) struct TensorStream<'a> {
     /// Elements before the next ones; bytes handed out.
     position: u64,
     handed: u64,
-    /// The largest absolute rounding error of a cast so far.
+    /// The largest absolute rounding error of a cast, or of blocks, so far.
     rounding: f64,
     /// Through which extents that follow each other are read.
     ahead: Option<&'a Ahead>,
@@ -54,7 +54,7 @@ pub(crate) struct Buffers {
 enum Mode {
     /// The source's bytes follow each other as the target wants them.
     Sequence(Sequence),
-    /// Boxes of the result, gathered.
+    /// Boxes of the result, gathered: of its blocks, where it has some.
     Tiles { tiles: Tiles, checks: Checks },
 }
 
@@ -108,11 +108,9 @@ impl<'a> TensorStream<'a> {
         budget: Budget,
     ) -> Result<Self> {
         let mut budget = budget.for_growth(transfer.sizes.growth);
-        if let Some(blocks) = &transfer.source.encoding.blocks {
-            // Whole blocks are decoded.
-            let block = to_usize(blocks.bytes())?;
-            budget.chunk = (budget.chunk / block * block).max(block);
-        }
+        // Whole blocks are decoded and encoded.
+        let whole = to_usize(transfer.sizes.chunk)?;
+        budget.chunk = (budget.chunk / whole * whole).max(whole);
         if transfer.steps.iter().any(changes_form) {
             budget.tile = budget.tile.min(LARGEST_CHANGED);
         }
@@ -127,7 +125,9 @@ impl<'a> TensorStream<'a> {
             }
             Part::Box(region) => {
                 let size = transfer.sizes.largest.ok_or_else(|| not_movable(&transfer))?;
-                let tiles = Tiles::in_order(Region::clone(region), &transfer.order, budget.tile / size);
+                let wanted = transfer.units().of_elements(region).ok_or_else(|| not_movable(&transfer))?;
+                let limit = budget.tile / size / transfer.sizes.elements;
+                let tiles = Tiles::in_order(wanted, &transfer.order, limit);
                 let checks = match checking {
                     Checking::Whole | Checking::Shares => Checks::of(&transfer.source),
                     Checking::Before => Checks::default(),
@@ -284,11 +284,12 @@ impl<'a> TensorStream<'a> {
     fn next_tile(&mut self) -> Result<Option<Runs>> {
         let Mode::Tiles { tiles, checks } = &mut self.mode else { return Ok(None) };
         let transfer = &self.transfer;
-        let Some(region) = tiles.next() else {
+        let Some(part) = tiles.next() else {
             let checks = std::mem::take(checks);
             return checks.finish(&transfer.source, self.opened.files(), &mut self.shares).map(|()| None);
         };
-        let runs = Runs::of_tile(tiles.wanted(), &region, &transfer.order, transfer.sizes.target);
+        let runs = Runs::of_tile(tiles.wanted(), &part, &transfer.order, transfer.sizes.target);
+        let region = transfer.units().to_elements(part);
         let source = Gather { opened: &self.opened, shape: &transfer.shape, source: &transfer.source };
         let order = transfer.steps.iter().find_map(|step| match step {
             Step::Permute { order } => Some(&order[..]),
@@ -326,7 +327,7 @@ impl<'a> TensorStream<'a> {
         Ok(Some(runs))
     }
 
-    /// The largest absolute rounding error of a cast among the elements handed out.
+    /// The largest absolute rounding error of a cast, or of blocks, among the elements handed out.
     pub(crate) fn rounding(&self) -> f64 {
         self.rounding
     }

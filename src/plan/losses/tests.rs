@@ -266,7 +266,7 @@ fn blocks_that_the_codec_declares_to_be_read_as_numbers_are_declared_once() {
     let contents = Contents::default().with_checkpoint(checkpoint).with_placements(vec![source]);
     let mut placed = OutputLayout::default().with_placements(vec![stored(16, numbers)]);
     let entries = crate::plan::compile::entries(&contents, &placed).unwrap();
-    let found = |placed: &OutputLayout| dequantized(&contents.checkpoint, placed, &entries).len();
+    let found = |placed: &OutputLayout| of_blocks(&contents.checkpoint, placed, &entries).len();
     assert_eq!(found(&placed), 1);
     placed.losses.push(Loss::new(LossKind::Dequantized, "w", "in the codec's own words"));
     assert_eq!(found(&placed), 0);

@@ -3,7 +3,7 @@
 //! The stored scale is rounded to 16 bits; what the numbers are divided by is not.
 
 use super::BlockType;
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Misfit, Result};
 use fearless_simd::{Level, dispatch};
 use half::f16;
 use std::ops::AddAssign;
@@ -48,13 +48,60 @@ impl AddAssign for Encoded {
 /// [`ckpt_api::Kind::Unsupported`] for a type without an encoder, for numbers that do not fill their blocks, and for NaN
 /// and infinity, which no block can store. Nothing is appended then.
 pub fn encode(block_type: BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Result<Encoded> {
+    if !block_type.is_encodable() {
+        return Err(Error::unsupported(format!("numbers cannot be encoded as {}", block_type.name()))
+            .expected("Q8_0, Q4_0, Q4_1, Q5_0 or Q5_1"));
+    }
+    if !numbers.len().is_multiple_of(ELEMENTS) {
+        let message = format!("{} numbers do not fill blocks of {ELEMENTS}", numbers.len());
+        return Err(Error::unsupported(message));
+    }
+    if let Some(first) = not_finite(numbers) {
+        return Err(Error::unsupported(format!("{} stores no NaN and no infinity", block_type.name()))
+            .found(format!("{} at element {first}", numbers[first]))
+            .expected("finite numbers"));
+    }
+    let start = out.len();
+    out.resize(start + numbers.len() / ELEMENTS * block_type.bytes() as usize, 0);
+    Ok(fill(block_type, numbers, &mut out[start..]))
+}
+
+/// Writes the blocks of `numbers`, as the engine wants them: a block whose scale is infinite is refused.
+///
+/// # Errors
+/// The first number that is not finite, or the largest one of the first block whose scale is too large, whichever block
+/// comes first.
+pub(crate) fn encode_finite(
+    block_type: BlockType,
+    numbers: &[f32],
+    blocks: &mut [u8],
+) -> std::result::Result<(), Misfit> {
+    if not_finite(numbers).is_none() && fill(block_type, numbers, blocks).overflowed == 0 {
+        return Ok(());
+    }
+    let pairs = numbers.chunks(ELEMENTS).zip(blocks.chunks_mut(block_type.bytes() as usize)).enumerate();
+    for (block, (numbers, bytes)) in pairs {
+        let misfit = |position, expected: &str| Err(Misfit::new(block * ELEMENTS + position, expected));
+        if let Some(position) = not_finite(numbers) {
+            return misfit(position, "finite numbers");
+        }
+        if fill(block_type, numbers, bytes).overflowed > 0 {
+            let largest = numbers.iter().enumerate().rev().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+            let position = largest.map_or(0, |(position, _)| position);
+            return misfit(position, "a block whose scale and minimum are 16-bit floats, at most 65504");
+        }
+    }
+    Ok(())
+}
+
+/// Writes the blocks of numbers; nothing for a type without an encoder.
+fn fill(block_type: BlockType, numbers: &[f32], blocks: &mut [u8]) -> Encoded {
     macro_rules! with {
         // A closure: what is passed as a function is not compiled for each instruction set.
         ($encoder:ident) => {
             each(
-                block_type,
                 numbers,
-                out,
+                blocks,
                 #[inline(always)]
                 |block, bytes| $encoder(block, bytes),
             )
@@ -66,55 +113,38 @@ pub fn encode(block_type: BlockType, numbers: &[f32], out: &mut Vec<u8>) -> Resu
         BlockType::Q5_0 => with!(q5_0),
         BlockType::Q5_1 => with!(q5_1),
         BlockType::Q8_0 => with!(q8_0),
-        _ => Err(Error::unsupported(format!("numbers cannot be encoded as {}", block_type.name()))
-            .expected("Q8_0, Q4_0, Q4_1, Q5_0 or Q5_1")),
+        _ => Encoded::default(),
     }
 }
 
 fn each<const BYTES: usize>(
-    block_type: BlockType,
     numbers: &[f32],
-    out: &mut Vec<u8>,
+    blocks: &mut [u8],
     encode: impl Fn(&[f32; ELEMENTS], &mut [u8; BYTES]) -> Encoded,
-) -> Result<Encoded> {
-    let (blocks, rest) = numbers.as_chunks::<ELEMENTS>();
-    if !rest.is_empty() {
-        return Err(Error::unsupported(format!(
-            "{} numbers do not fill blocks of {ELEMENTS}",
-            numbers.len()
-        )));
-    }
-    check_finite(block_type, numbers)?;
-    let start = out.len();
-    out.resize(start + blocks.len() * BYTES, 0);
-    let bytes = out[start..].as_chunks_mut().0;
+) -> Encoded {
+    let (numbers, blocks) = (numbers.as_chunks().0, blocks.as_chunks_mut().0);
     // The loops are compiled once for each instruction set.
-    Ok(dispatch!(Level::new(), _ => encode_all(blocks, bytes, encode)))
+    dispatch!(Level::new(), _ => encode_all(numbers, blocks, encode))
 }
 
 #[inline(always)]
 fn encode_all<const BYTES: usize>(
-    blocks: &[[f32; ELEMENTS]],
-    bytes: &mut [[u8; BYTES]],
+    numbers: &[[f32; ELEMENTS]],
+    blocks: &mut [[u8; BYTES]],
     encode: impl Fn(&[f32; ELEMENTS], &mut [u8; BYTES]) -> Encoded,
 ) -> Encoded {
     let mut encoded = Encoded::default();
-    for (block, bytes) in blocks.iter().zip(bytes) {
-        encoded += encode(block, bytes);
+    for (numbers, block) in numbers.iter().zip(blocks) {
+        encoded += encode(numbers, block);
     }
     encoded
 }
 
-fn check_finite(block_type: BlockType, numbers: &[f32]) -> Result<()> {
+/// Returns the position of the first number that is NaN or infinite.
+fn not_finite(numbers: &[f32]) -> Option<usize> {
     // The exponent of NaN and infinity carries into the sign. One pass without branches takes a tenth of the time.
     let carries = numbers.iter().fold(0, |bits, number| bits | (number.abs().to_bits() + (1 << 23)));
-    if carries >> 31 == 0 {
-        return Ok(());
-    }
-    let first = numbers.iter().position(|number| !number.is_finite()).unwrap_or(0);
-    Err(Error::unsupported(format!("{} stores no NaN and no infinity", block_type.name()))
-        .found(format!("{} at element {first}", numbers[first]))
-        .expected("finite numbers"))
+    if carries >> 31 == 0 { None } else { numbers.iter().position(|number| !number.is_finite()) }
 }
 
 #[inline(always)]

@@ -14,6 +14,7 @@ mod grids;
 mod nested;
 mod simple;
 
+pub(crate) use encode::encode_finite;
 pub use encode::{Encoded, encode};
 
 use ckpt_api::DecodeBlock;
