@@ -23,10 +23,12 @@ pub(crate) fn index_at(encoding: &Encoding, shape: &Shape, position: u64) -> Opt
 }
 
 /// The file and the offset of the element at a logical index; `None` for what has no fixed place: strings, and what is
-/// compressed or in blocks.
+/// compressed, in blocks or computed.
 pub(crate) fn place_of(placement: &Placement, shape: &Shape, index: &[u64]) -> Option<(FileId, u64)> {
     let Placement { encoding, extents, window, .. } = placement;
-    if encoding.blocks.is_some() || extents.iter().any(|extent| extent.compression.is_some()) {
+    if encoding.blocks.is_some()
+        || extents.iter().any(|extent| extent.compression.is_some() || extent.is_computed())
+    {
         return None;
     }
     let start = window.as_ref().map_or(&[][..], |window| &window.start);

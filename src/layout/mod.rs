@@ -35,5 +35,6 @@ pub(crate) use rows::{Rows, rows};
 pub(crate) use runs::Runs;
 pub(crate) use sizes::changes_form;
 pub(crate) use split_axes::{split_range, strides};
+pub(crate) use steps::steps;
 pub use steps::{Access, Step};
 pub(crate) use tiles::Tiles;

@@ -121,6 +121,10 @@ pub(crate) fn compile(
         all.insert(0, Step::Cut { start, shape, whole, strides });
     }
     reshape(&mut all, tensor, source, target, whole_axes.as_ref());
+    if let Some(computed) = source.extents.iter().find_map(|extent| extent.computed.as_deref()) {
+        let operations = computed.operations.iter().map(ToString::to_string).collect();
+        all.insert(0, Step::Compute { from: computed.encoding.dtype, operations });
+    }
     let sliced = slices_differ(source, target);
     let tiled = sliced || all.iter().any(|step| step.access() == Access::Tile);
     let encodes = all.iter().any(|step| matches!(step, Step::EncodeBlocks { .. }));
@@ -290,7 +294,7 @@ impl Route {
         }
         let Some(Split { source, added, .. }) = split else { return };
         for source in added.iter_mut().map(|added| &mut added.source).chain([source]) {
-            source.encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
+            source.attach(known);
         }
     }
 
@@ -363,7 +367,7 @@ impl Transfer<'_> {
 
     /// Whether the source can only be read from its beginning.
     pub(crate) fn is_one_stream(&self) -> bool {
-        self.source.extents.iter().any(|extent| extent.compression.is_some() && extent.region.is_none())
+        self.source.extents.iter().any(|extent| extent.is_compressed() && extent.region.is_none())
     }
 
     /// Everything, as one part.

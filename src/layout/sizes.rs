@@ -110,6 +110,7 @@ pub(crate) fn changes_form(step: &Step) -> bool {
         | Step::Unpack { .. }
         | Step::Pack { .. } => true,
         Step::SwapBytes { .. }
+        | Step::Compute { .. }
         | Step::Permute { .. }
         | Step::Cut { .. }
         | Step::Assemble { .. }

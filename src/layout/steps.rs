@@ -81,6 +81,14 @@ pub enum Step {
         #[serde(flatten)]
         scaling: Scaling,
     },
+    /// Computes 32-bit floats from stored elements, each by itself, when these are read. No inverse: results are
+    /// rounded.
+    Compute {
+        /// Element type that is stored.
+        from: DType,
+        /// What happens to each number, in order.
+        operations: Vec<String>,
+    },
     /// Reads the numbers of blocks as 32-bit floats. No inverse: blocks round.
     DecodeBlocks {
         /// The blocks.
@@ -142,6 +150,7 @@ impl Step {
             Step::Dequantize { from, scaling } => Step::Quantize { to: *from, scaling: *scaling },
             Step::DecodeBlocks { .. }
             | Step::EncodeBlocks { .. }
+            | Step::Compute { .. }
             | Step::Cast { exact: false, .. }
             | Step::Assemble { .. }
             | Step::Cut { .. }
@@ -177,6 +186,8 @@ impl Step {
             Step::Dequantize { from, scaling } => format!("dequantize {from} at {}", scaling.scale),
             Step::DecodeBlocks { blocks } => format!("read blocks of {blocks}"),
             Step::EncodeBlocks { blocks } => format!("store in blocks of {blocks}"),
+            Step::Compute { from, operations } if operations.is_empty() => format!("read {from} as f32"),
+            Step::Compute { operations, .. } => operations.join(", "),
             Step::Assemble { slices } => format!("assemble {slices} slices"),
             Step::Cast { from, to, .. } => format!("cast {from} to {to}"),
         }

@@ -1,7 +1,9 @@
 //! How much memory a conversion takes, and how threads share it.
 
 use super::{Access, Plan, TensorEntry};
-use crate::resources::{Budget, DECOMPRESSED, PER_THREAD, Resources, address_space_left, default_threads};
+use crate::resources::{
+    Budget, COMPUTING, DECOMPRESSED, PER_THREAD, Resources, address_space_left, default_threads,
+};
 use ckpt_api::{Error, Extent, Placement, Result, Setting};
 
 /// What the process holds before the first worker starts: code, stacks, allocator.
@@ -22,7 +24,7 @@ struct Held {
     all: u64,
     /// Of that, what is mapped after planning.
     ahead: u64,
-    /// What each worker needs to decompress what it reads.
+    /// What each worker needs to decompress what it reads, and to compute numbers.
     each: u64,
 }
 
@@ -36,7 +38,11 @@ impl Held {
         };
         let once = 2 * (literals + placed.finish.bytes()) + plan.tensors().map(each).sum::<u64>();
         let again = if reread { once } else { 0 };
-        Held { all: BASE + once + again, ahead: MARGIN + once / 4 + again, each: decompressing(plan) }
+        Held {
+            all: BASE + once + again,
+            ahead: MARGIN + once / 4 + again,
+            each: decompressing(plan) + computing(plan),
+        }
     }
 }
 
@@ -47,6 +53,13 @@ fn decompressing(plan: &Plan) -> u64 {
     let largest = extents.map(Extent::decompression_memory).max().unwrap_or(0);
     // A new one is opened before an old one is closed.
     if largest == 0 { 0 } else { DECOMPRESSED + largest }
+}
+
+/// Bytes that computing numbers takes at most in one worker.
+fn computing(plan: &Plan) -> u64 {
+    let mut extents = plan.tensors().flat_map(|entry| &entry.from.extents);
+    // The last one is kept while the next one is opened.
+    if extents.any(Extent::is_computed) { 2 * COMPUTING } else { 0 }
 }
 
 /// The budget of each worker, the number of workers, and the bytes that all of them and the rest take at most.

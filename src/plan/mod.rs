@@ -368,13 +368,13 @@ impl Plan {
             encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
         };
         let placements = &mut Arc::make_mut(&mut self.contents).placements;
-        placements.iter_mut().for_each(|placement| attach(&mut placement.encoding));
+        placements.iter_mut().for_each(|placement| placement.attach(known));
         self.entries.iter_mut().for_each(|entry| entry.route.attach(known));
         for item in &mut self.items {
             if let Item::Compare(comparison) = item {
                 let Comparison { first, other, .. } = &mut **comparison;
                 for Stored { placement, encoding, route, .. } in [first, other] {
-                    attach(&mut placement.encoding);
+                    placement.attach(known);
                     attach(encoding);
                     route.attach(known);
                 }

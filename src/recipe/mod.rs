@@ -9,7 +9,7 @@ mod transform;
 
 pub use reshape::{Length, Reshape};
 pub(crate) use step::MAX_AXES;
-pub use step::{AxisStep, FlattenedImage};
+pub use step::{AxisStep, Factor, FlattenedImage};
 pub use target::{Join, PartOf, Parts, Recipe, Target};
 pub use transform::Transform;
 pub(crate) use transform::as_usage;

@@ -3,10 +3,10 @@
 use super::reshape::Reshape;
 use crate::layout::inverse_permutation;
 use crate::transform::castable;
-use ckpt_api::{DType, Error, Result};
+use ckpt_api::{DType, Error, Operation, Result, Scalar};
 use serde::Serialize;
 
-/// A step that reorders the axes of a tensor, or the indices on one axis, or converts its elements to another dtype.
+/// A step that reorders the axes of a tensor, or the indices on one axis, or changes its elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -21,17 +21,65 @@ pub enum AxisStep {
     Unsqueeze(usize),
     /// Divides axes into several, or joins neighbors into one; the elements keep their order.
     Reshape(Reshape),
-    /// Converts every element to another dtype, rounding to nearest even: the only step that may change values.
+    /// Converts every element to another dtype, rounding to nearest even.
     Cast {
         /// The dtype that the tensor must have.
         from: DType,
         /// The dtype after.
         to: DType,
     },
+    /// Multiplies every element by a number, in 32-bit floats.
+    Scale(Factor),
+    /// Adds a number to every element, in 32-bit floats.
+    Add(Scalar),
     /// Reorders an axis along which images were flattened with their channels last: now the channels come first.
     FlattenOrder(FlattenedImage),
     /// Undoes [`AxisStep::FlattenOrder`]: the channels come last.
     UnflattenOrder(FlattenedImage),
+}
+
+/// The number of an [`AxisStep::Scale`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Factor {
+    /// Elements are multiplied by this number.
+    Times(Scalar),
+    /// Elements are divided by this number, which undoes a multiplication better than its reciprocal.
+    Over(Scalar),
+}
+
+impl Factor {
+    /// Parses `0.5` or `1/3`.
+    fn parse(text: &str) -> Option<Self> {
+        let nonzero = |text: &str| scalar(text).filter(|number| number.get() != 0.0);
+        match text.strip_prefix("1/") {
+            Some(divisor) => nonzero(divisor).map(Factor::Over),
+            None => nonzero(text).map(Factor::Times),
+        }
+    }
+
+    fn inverse(self) -> Self {
+        match self {
+            Factor::Times(number) => Factor::Over(number),
+            Factor::Over(number) => Factor::Times(number),
+        }
+    }
+}
+
+/// As [`AxisStep::parse`] reads it, after the name of the step.
+impl std::fmt::Display for Factor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Factor::Times(number) => write!(f, "{number}"),
+            Factor::Over(number) => write!(f, "1/{number}"),
+        }
+    }
+}
+
+/// Parses a finite number, rounded to the nearest 32-bit float.
+fn scalar(text: &str) -> Option<Scalar> {
+    text.parse().ok().and_then(Scalar::new)
 }
 
 /// An image that was flattened along one axis of a tensor.
@@ -90,8 +138,8 @@ impl std::fmt::Display for FlattenedImage {
 pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
-    /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `reshape _ -> 32 2 _`, `flatten_order 4 4 8`
-    /// `unflatten_order 4 4 8` or `cast f32 -> bf16`.
+    /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `reshape _ -> 32 2 _`, `flatten_order 4 4 8`,
+    /// `unflatten_order 4 4 8`, `cast f32 -> bf16`, `scale 0.5`, `scale 1/3` or `add 1`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for any other text.
@@ -117,6 +165,13 @@ impl AxisStep {
                 Error::mapping("the dtypes of a step are wrong")
                     .found(format!("'{text}'"))
                     .expected("two dtypes between which numbers can be converted, such as 'cast f32 -> bf16'")
+            });
+        }
+        if let "scale" | "add" = verb {
+            return number_step(verb, words).ok_or_else(|| {
+                Error::mapping("the number of a step is wrong").found(format!("'{text}'")).expected(
+                    "one number that 32-bit floats have, such as 'scale 0.5', 'scale 1/3' or 'add -1'; no factor is 0",
+                )
             });
         }
         if let "flatten_order" | "unflatten_order" = verb {
@@ -149,6 +204,8 @@ impl AxisStep {
                     "unsqueeze",
                     "reshape",
                     "cast",
+                    "scale",
+                    "add",
                     "flatten_order",
                     "unflatten_order",
                 ];
@@ -169,8 +226,20 @@ impl AxisStep {
             AxisStep::Unsqueeze(axis) => AxisStep::Squeeze(*axis),
             AxisStep::Reshape(reshape) => AxisStep::Reshape(reshape.inverse()),
             AxisStep::Cast { from, to } => AxisStep::Cast { from: *to, to: *from },
+            AxisStep::Scale(factor) => AxisStep::Scale(factor.inverse()),
+            AxisStep::Add(term) => AxisStep::Add(negative(*term)),
             AxisStep::FlattenOrder(image) => AxisStep::UnflattenOrder(image.clone()),
             AxisStep::UnflattenOrder(image) => AxisStep::FlattenOrder(image.clone()),
+        }
+    }
+
+    /// Returns what the step does to every number, if it computes.
+    pub(crate) fn operation(&self) -> Option<Operation> {
+        match self {
+            AxisStep::Scale(Factor::Times(number)) => Some(Operation::Multiply(*number)),
+            AxisStep::Scale(Factor::Over(number)) => Some(Operation::Divide(*number)),
+            AxisStep::Add(term) => Some(Operation::Add(*term)),
+            _ => None,
         }
     }
 
@@ -189,6 +258,8 @@ impl std::fmt::Display for AxisStep {
             AxisStep::Unsqueeze(axis) => write!(f, "unsqueeze {axis}"),
             AxisStep::Reshape(reshape) => write!(f, "reshape{reshape}"),
             AxisStep::Cast { from, to } => write!(f, "cast {from} -> {to}"),
+            AxisStep::Scale(factor) => write!(f, "scale {factor}"),
+            AxisStep::Add(term) => write!(f, "add {term}"),
             AxisStep::FlattenOrder(image) => write!(f, "flatten_order{image}"),
             AxisStep::UnflattenOrder(image) => write!(f, "unflatten_order{image}"),
             AxisStep::Permute(order) => {
@@ -197,6 +268,20 @@ impl std::fmt::Display for AxisStep {
             }
         }
     }
+}
+
+/// Parses `0.5`, after the name of a step that computes.
+fn number_step<'a>(verb: &str, mut words: impl Iterator<Item = &'a str>) -> Option<AxisStep> {
+    let number = words.next().filter(|_| words.next().is_none())?;
+    match verb {
+        "scale" => Factor::parse(number).map(AxisStep::Scale),
+        _ => scalar(number).map(AxisStep::Add),
+    }
+}
+
+/// The negative of a number: as finite as the number.
+fn negative(number: Scalar) -> Scalar {
+    Scalar::new(-number.get()).unwrap_or(number)
 }
 
 /// Parses `f32 -> bf16`, after the name of the step.
@@ -229,6 +314,11 @@ mod tests {
             "unsqueeze 3",
             "reshape 4096 -> 32 2 64",
             "cast f32 -> bf16",
+            "scale 0.5",
+            "scale 1/3",
+            "scale -2e-10",
+            "add 1",
+            "add -0.1",
             "reshape 32 2 _ 7 -> _ 7 on 1",
             "reshape _ -> {heads} 2 _",
             "flatten_order 4 4 8",
@@ -243,6 +333,8 @@ mod tests {
             AxisStep::parse("reshape _ -> 4 _ on 2").unwrap().inverse().to_string(),
             "reshape 4 _ -> _ on 2"
         );
+        assert_eq!(AxisStep::parse("scale 3").unwrap().inverse().to_string(), "scale 1/3");
+        assert_eq!(AxisStep::parse("add 0.5").unwrap().inverse().to_string(), "add -0.5");
         assert_eq!(AxisStep::parse("squeeze 1").unwrap().inverse().to_string(), "unsqueeze 1");
     }
 
@@ -285,6 +377,15 @@ mod tests {
             "reshape _ -> 4294967296 4294967296",
             "flatten_order",
             "flatten_order 8",
+            "scale",
+            "scale 0",
+            "scale 1/0",
+            "scale 2/3",
+            "scale inf",
+            "scale 1e39",
+            "scale 2 3",
+            "add",
+            "add nan",
             "flatten_order 4 0",
             "flatten_order 4 4 on",
             "flatten_order 4 4 on 64",

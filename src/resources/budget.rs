@@ -17,6 +17,10 @@ const CHUNK: u64 = 768 << 10;
 pub(crate) const ALL_TILES: u64 = 32 << 20;
 /// What the compressed extents that a worker keeps open may hold, unless one alone holds more.
 pub(crate) const DECOMPRESSED: u64 = 8 << 20;
+/// Elements that a worker computes at once, where numbers are computed from stored ones.
+pub(crate) const COMPUTED_ELEMENTS: u64 = 64 << 10;
+/// What a worker needs for them at most: the elements before, between and after, and the scales of their blocks.
+pub(crate) const COMPUTING: u64 = 8 * 4 * COMPUTED_ELEMENTS;
 /// The least that leaves runs long enough to be read one by one.
 const SMALLEST_TILE: u64 = 64 << 10;
 /// Source tile, result tile, and the spare that a cast needs (which may be eight times its source).

@@ -7,7 +7,7 @@ mod parallel;
 #[cfg(feature = "cli")]
 pub(crate) use address_space::first_stack;
 pub(crate) use address_space::{PER_THREAD, address_space_left};
-pub(crate) use budget::{ALL_TILES, Budget, DECOMPRESSED};
+pub(crate) use budget::{ALL_TILES, Budget, COMPUTED_ELEMENTS, COMPUTING, DECOMPRESSED};
 pub(crate) use parallel::{default_threads, in_parallel};
 
 /// What a conversion may use.

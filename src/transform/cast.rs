@@ -125,6 +125,9 @@ pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>
             let (number, stored) = (f64::from_le_bytes(b), to_f32(f64::from_le_bytes(b)));
             (stored.to_le_bytes(), number - f64::from(stored))
         }),
+        (_, DType::F32) if from.bytes() == Some(1) && source.len() >= WORTH_A_TABLE && exact(from, to) => {
+            by_table(from, source, out)?
+        }
         _ => {
             out.clear();
             cast_any(from, to, source, out)?
@@ -134,6 +137,25 @@ pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>
         true => Err(overflow(from, to, first, source, out)),
         false => Ok(error),
     }
+}
+
+/// Elements of one byte for which it is worth to convert all 256 first.
+const WORTH_A_TABLE: usize = 1024;
+
+/// Elements of one byte, each of which has an exact value in 32-bit floats.
+fn by_table(from: DType, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    let mut values = Vec::with_capacity(1024);
+    cast_any(from, DType::F32, &all, &mut values)?;
+    let mut table = [[0; 4]; 256];
+    for (entry, value) in table.iter_mut().zip(values.as_chunks::<4>().0) {
+        *entry = *value;
+    }
+    out.resize(source.len() * 4, 0);
+    for (element, stored) in source.iter().zip(out.as_chunks_mut::<4>().0) {
+        *stored = table[usize::from(*element)];
+    }
+    Ok(0.0)
 }
 
 #[inline]

@@ -1,5 +1,6 @@
 //! Kernels: loops over the elements of one buffer, which know neither files nor tensors.
 
+mod arithmetic;
 mod buffer;
 mod cast;
 mod pack;
@@ -8,6 +9,7 @@ mod quantize;
 mod simd;
 mod swap;
 
+pub(crate) use arithmetic::{each_number, multiply_blocks};
 pub(crate) use buffer::Buffer;
 #[cfg(feature = "forward")]
 pub(crate) use cast::power;

@@ -7,6 +7,13 @@ use ckpt_api::DType;
 pub fn unpack(dtype: DType, packed: &[u8], out: &mut Vec<u8>) {
     let bits = width(dtype);
     out.clear();
+    if bits == 4 {
+        out.resize(packed.len() * 2, 0);
+        for (byte, pair) in packed.iter().zip(out.as_chunks_mut::<2>().0) {
+            *pair = [byte & 0x0f, byte >> 4];
+        }
+        return;
+    }
     let (mut pool, mut held) = (0u32, 0);
     for byte in packed {
         pool |= u32::from(*byte) << held;

@@ -290,6 +290,17 @@ impl fmt::Display for Blocks {
     }
 }
 
+impl Placement {
+    /// Gives blocks that were read from a document their decoders, from those of `known`.
+    pub fn attach(&mut self, known: &[Blocks]) {
+        let computed = self.extents.iter_mut().filter_map(|extent| extent.computed.as_deref_mut());
+        let encodings = computed.map(|computed| &mut computed.encoding).chain([&mut self.encoding]);
+        for blocks in encodings.filter_map(|encoding| encoding.blocks.as_deref_mut()) {
+            blocks.attach(known);
+        }
+    }
+}
+
 impl Encoding {
     /// The same encoding of the same elements, in blocks.
     #[must_use]

@@ -4,7 +4,9 @@ use crate::fit::check_fit;
 use crate::input::ends_before;
 use crate::metadata;
 use crate::options::LENIENT;
-use crate::{Checkpoint, Error, Input, Limit, Limits, Options, Placement, Result, Setting, Tensor, TensorId};
+use crate::{
+    Checkpoint, Error, Extent, Input, Limit, Limits, Options, Placement, Result, Setting, Tensor, TensorId,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
@@ -168,6 +170,10 @@ impl Contents {
         {
             compression.check(extent.len, limits).map_err(|error| error.offset(extent.offset))?;
         }
+        for (extent, computed) in placement.extents.iter().filter_map(|e| Some((e, e.computed.as_ref()?))) {
+            computed.check_extent(extent, self.files.len(), limits)?;
+            placement.encoding.check_computed()?;
+        }
         check_fit(tensor, placement)
     }
 
@@ -202,16 +208,18 @@ impl Contents {
         for id in tensors {
             let placement = &self.placements[id.0];
             let tensor = &self.checkpoint.tensors[id.0].name;
-            for extent in placement.extents.iter().filter(|extent| extent.stored_len() > 0) {
-                let name = &self.files[extent.file.0];
-                let len = match lens[extent.file.0] {
+            let ranges = placement.extents.iter().flat_map(Extent::stored_ranges);
+            for (file, offset, stored) in ranges.filter(|(.., stored)| *stored > 0) {
+                let name = &self.files[file.0];
+                let len = match lens[file.0] {
                     Some(len) => len,
-                    None => *lens[extent.file.0]
-                        .insert(input.file(name).map_err(|error| error.tensor(tensor))?.len()),
+                    None => {
+                        *lens[file.0].insert(input.file(name).map_err(|error| error.tensor(tensor))?.len())
+                    }
                 };
-                if extent.offset.checked_add(extent.stored_len()).is_none_or(|end| end > len) {
+                if offset.checked_add(stored).is_none_or(|end| end > len) {
                     let shown = input.display(name);
-                    let error = ends_before("tensor", &shown, len, extent.offset, extent.stored_len());
+                    let error = ends_before("tensor", &shown, len, offset, stored);
                     return Err(error.tensor(tensor));
                 }
             }

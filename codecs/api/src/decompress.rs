@@ -24,6 +24,10 @@ impl Extent {
     /// Bytes of memory that reading the extent takes at most, beside what it is read into: 0 where it is not
     /// compressed.
     pub fn decompression_memory(&self) -> u64 {
+        if let Some(computed) = &self.computed {
+            let parts = computed.stored().map(Extent::decompression_memory);
+            return parts.fold(0, u64::saturating_add);
+        }
         let Some(compression) = &self.compression else { return 0 };
         let total = compression.skip.saturating_add(self.len);
         match compression.method {

@@ -26,6 +26,7 @@ mod checkpoint;
 mod checksum;
 mod codec;
 mod compression;
+mod computed;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contents;
@@ -72,6 +73,7 @@ pub use checkpoint::Checkpoint;
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
 pub use compression::{Compression, Method, ProtobufNumbers};
+pub use computed::{BlockScales, Computed, Operation, Scalar};
 pub use contents::{Contents, MissingGraph, Repair, Rules};
 pub use cover::check_cover;
 pub use cursor::Cursor;

@@ -63,6 +63,8 @@ loss_kinds! {
     Convention = "convention", true;
     /// Values stored in another dtype that holds every one of them exactly.
     Retyped = "retyped", false;
+    /// Numbers that a step computes, rounded to the nearest 32-bit float.
+    Rounded = "rounded", false;
     /// Values that were stored in blocks, stored as the numbers that they stand for.
     Dequantized = "dequantized", false;
     /// A tensor that the target needs and the source has not, filled with neutral values.

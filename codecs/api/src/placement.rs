@@ -1,6 +1,6 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{Blocks, Checksum, Compression, DType, Endian, Shape, Tensor, Tile};
+use crate::{Blocks, Checksum, Compression, Computed, DType, Endian, Shape, Tensor, Tile};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
@@ -215,12 +215,15 @@ pub struct Extent {
     /// How the bytes are compressed in the file; `None` where they lie there as they are. Only for reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<Box<Compression>>,
+    /// How the numbers are computed from stored ones; `None` where the file holds them. Only for reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computed: Option<Box<Computed>>,
 }
 
 impl Extent {
     /// `len` bytes from `offset` of a file.
     pub fn new(file: FileId, offset: u64, len: u64) -> Self {
-        Extent { file, offset, len, region: None, checksum: None, compression: None }
+        Extent { file, offset, len, region: None, checksum: None, compression: None, computed: None }
     }
 
     /// The same bytes as this box of the tensor.
@@ -246,7 +249,8 @@ impl Extent {
 
     /// Bytes that it takes in the file.
     pub fn stored_len(&self) -> u64 {
-        self.compression.as_ref().map_or(self.len, |compression| compression.stored)
+        let own = self.computed.as_ref().map_or(self, |computed| &computed.stored);
+        own.compression.as_ref().map_or(own.len, |compression| compression.stored)
     }
 }
 

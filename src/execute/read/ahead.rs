@@ -28,7 +28,7 @@ impl Ahead {
     /// For the extents that will be read, in that order.
     pub(crate) fn of<'a>(extents: impl Iterator<Item = &'a Extent>) -> Self {
         let mut runs: Vec<(FileId, u64, u64)> = Vec::new();
-        for extent in extents.filter(|extent| extent.len <= SMALL && extent.compression.is_none()) {
+        for extent in extents.filter(|extent| extent.len <= SMALL && is_stored(extent)) {
             let end = extent.offset.saturating_add(extent.len);
             match runs.last_mut() {
                 Some((file, _, last)) if (*file, *last) == (extent.file, extent.offset) => *last = end,
@@ -71,6 +71,11 @@ impl Ahead {
         }
         Ok(())
     }
+}
+
+/// Whether the file holds the bytes as they are.
+pub(super) fn is_stored(extent: &Extent) -> bool {
+    extent.compression.is_none() && !extent.is_computed()
 }
 
 impl Held {

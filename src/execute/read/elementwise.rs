@@ -50,7 +50,9 @@ pub(super) fn apply_elementwise(
                 rounding = rounding.max(blocks.encode(first, bytes, spare.vec())?);
                 std::mem::swap(bytes, spare);
             }
-            Step::Permute { .. }
+            // Computed numbers are read as they are.
+            Step::Compute { .. }
+            | Step::Permute { .. }
             | Step::Assemble { .. }
             | Step::Cut { .. }
             | Step::Add { .. }

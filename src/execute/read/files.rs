@@ -1,5 +1,6 @@
 //! The open files of a source.
 
+use super::computing::Computing;
 use ckpt_api::{Contents, Error, File, FileId, Input, ReadAt, Result, read_exact_at};
 use std::collections::HashSet;
 use std::fmt;
@@ -108,7 +109,12 @@ impl<'a> Files<'a> {
 #[derive(Debug)]
 pub(crate) enum Handle<'a> {
     File(File),
-    Memory { name: &'a str, bytes: &'a (dyn ReadAt + 'a) },
+    Memory {
+        name: &'a str,
+        bytes: &'a (dyn ReadAt + 'a),
+    },
+    /// Numbers that are computed from stored ones.
+    Computed(Arc<Computing<'a>>),
 }
 
 impl Handle<'_> {
@@ -117,6 +123,7 @@ impl Handle<'_> {
         match self {
             Handle::File(file) => file.name(),
             Handle::Memory { name, .. } => name,
+            Handle::Computed(computing) => computing.name(),
         }
     }
 
@@ -127,6 +134,7 @@ impl Handle<'_> {
     pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Handle::File(file) => file.read_at(offset, buffer),
+            Handle::Computed(computing) => computing.read_at(offset, buffer),
             Handle::Memory { name, bytes } => read_exact_at(*bytes, offset, buffer).map_err(|error| {
                 let error = match error.kind() {
                     io::ErrorKind::UnexpectedEof => Error::usage("the tensor has become shorter"),

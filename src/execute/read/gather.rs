@@ -7,11 +7,11 @@ use super::opened::Opened;
 use super::strided::Strided;
 use crate::layout::{Runs, Tiles, intersection, whole_box};
 use crate::transform::{Buffer, permute_into, strides};
-use ckpt_api::{Blocks, Placement, Region, Result, ScatteredChecksum, Shape};
+use ckpt_api::{Blocks, Extent, Placement, Region, Result, ScatteredChecksum, Shape};
 
 /// What boxes are read of.
-pub(super) struct Gather<'a> {
-    pub(super) opened: &'a Opened<'a>,
+pub(super) struct Gather<'a, 'f> {
+    pub(super) opened: &'a Opened<'f>,
     pub(super) shape: &'a Shape,
     pub(super) source: &'a Placement,
 }
@@ -21,7 +21,7 @@ pub(super) struct Gather<'a> {
 /// that stays in the smallest L2 cache.
 const STRIP: u64 = 1 << 20;
 
-impl Gather<'_> {
+impl Gather<'_, '_> {
     /// Reads the box `wanted` into `out`: row-major in the source's stored axis order, blocks decoded. What is read is
     /// added to `checks`.
     pub(super) fn read(
@@ -100,7 +100,7 @@ impl Gather<'_> {
             let mut part = Part { file, offset, begin, end, check: checks.extent(number) };
             match common == *stored {
                 // Rows that are read beyond the box would have to be read again for the next one, from the beginning.
-                false if extent.compression.is_some() => part.read_runs(&runs, out)?,
+                false if extent.is_compressed() => part.read_runs(&runs, out)?,
                 true => part.read_whole(&runs, out, piece)?,
                 false => part.read_box(&runs, out, piece)?,
             }
@@ -123,7 +123,7 @@ impl Gather<'_> {
         let axes: Vec<usize> = order.iter().map(|axis| stored[*axis]).collect();
         let distances = strides(&lens(&wanted.shape, &axes)?);
         out.resize(to_usize(wanted.shape.elements() * size)?, 0);
-        let strips = match self.source.extents.iter().any(|extent| extent.compression.is_some()) {
+        let strips = match self.source.extents.iter().any(Extent::is_compressed) {
             // Stepping back within a compressed extent begins again.
             true => Tiles::in_order(wanted.clone(), stored, STRIP / size),
             false => Tiles::strips(wanted.clone(), stored, &axes, STRIP / size),
@@ -161,8 +161,8 @@ const READ: u64 = 512 << 10;
 const LONGER: u64 = 8;
 
 /// An extent that is read.
-struct Part<'a> {
-    file: Handle<'a>,
+struct Part<'a, 'f> {
+    file: Handle<'f>,
     /// Where it lies in its file.
     offset: u64,
     /// Where it begins and ends in the run of bytes that it is a part of.
@@ -171,7 +171,7 @@ struct Part<'a> {
     check: Option<&'a mut ScatteredChecksum>,
 }
 
-impl Part<'_> {
+impl Part<'_, '_> {
     fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<()> {
         let within = at - self.begin;
         self.file.read_at(self.offset + within, bytes)?;
@@ -289,7 +289,7 @@ fn within_whole(region: &Region, source: &Placement) -> Region {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ckpt_api::{Contents, DType, Encoding, Extent, FileId, Input, ReadAt, Tensor, TensorId};
+    use ckpt_api::{Contents, DType, Encoding, FileId, Input, ReadAt, Tensor, TensorId};
     use std::collections::BTreeMap;
     use std::io;
     use std::sync::{Arc, Mutex};

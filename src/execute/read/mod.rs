@@ -2,7 +2,9 @@
 
 mod add;
 mod ahead;
+mod block_scales;
 mod checks;
+mod computing;
 mod elementwise;
 mod files;
 mod gather;

@@ -1,15 +1,21 @@
-//! Where the bytes of extents are read: in their file, or decompressed.
+//! Where the bytes of extents are read: in their file, decompressed, or computed.
 
+use super::checks::verify_extent;
+use super::computing::Computing;
 use super::files::{Files, Handle};
 use crate::resources::DECOMPRESSED;
-use ckpt_api::{Error, Extent, File, FileId, Result};
+use crate::transform::Buffer;
+use ckpt_api::{Computed, Error, Extent, File, FileId, Result};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Opens extents, and keeps those that are compressed open for whoever comes back to them.
 pub(crate) struct Opened<'a> {
     files: &'a Files<'a>,
     /// Compressed extents, the last one used at the end.
     kept: RefCell<Vec<Kept>>,
+    /// The computed extent that was used last.
+    computing: RefCell<Option<Arc<Computing<'a>>>>,
 }
 
 struct Kept {
@@ -21,7 +27,7 @@ struct Kept {
 
 impl<'a> Opened<'a> {
     pub(crate) fn new(files: &'a Files<'a>) -> Self {
-        Opened { files, kept: RefCell::default() }
+        Opened { files, kept: RefCell::default(), computing: RefCell::default() }
     }
 
     pub(crate) fn files(&self) -> &'a Files<'a> {
@@ -30,6 +36,9 @@ impl<'a> Opened<'a> {
 
     /// The file in which the extent's bytes are read, and where they begin.
     pub(crate) fn extent(&self, extent: &Extent) -> Result<(Handle<'a>, u64)> {
+        if let Some(computed) = &extent.computed {
+            return Ok((Handle::Computed(self.computing(computed)?), 0));
+        }
         if extent.compression.is_none() {
             return Ok((self.files.file(extent.file)?, extent.offset));
         }
@@ -50,11 +59,36 @@ impl<'a> Opened<'a> {
         });
         let file = match self.files.file(extent.file)? {
             Handle::File(file) => extent.open(&file)?,
-            Handle::Memory { name, .. } => {
-                return Err(Error::unsupported("tensors in memory are not compressed").tensor(name));
+            other => {
+                return Err(
+                    Error::unsupported("only the extents of files are compressed").tensor(other.name())
+                );
             }
         };
         kept.push(Kept { place, file: file.clone(), memory });
         Ok((Handle::File(file), 0))
     }
+
+    fn computing(&self, computed: &Computed) -> Result<Arc<Computing<'a>>> {
+        if let Some(last) = self.computing.borrow().as_ref().filter(|last| last.is_of(computed)) {
+            return Ok(last.clone());
+        }
+        let opened = Arc::new(Computing::open(self, computed)?);
+        self.computing.replace(Some(opened.clone()));
+        Ok(opened)
+    }
+
+    /// As [`Opened::extent`], of an extent of which any part may be read in any order: its checksum is compared before,
+    /// once for all who read it.
+    pub(super) fn verified(&self, extent: &Extent) -> Result<(Handle<'a>, u64)> {
+        let place = (extent.file, extent.offset, extent.len);
+        if extent.checksum.is_some() && !self.files.is_verified(place) {
+            verify_extent(self, extent, VERIFIED_AT_ONCE, &mut Buffer::default())?;
+            self.files.set_verified(place);
+        }
+        self.extent(extent)
+    }
 }
+
+/// Bytes that are read at once to compare a checksum.
+const VERIFIED_AT_ONCE: usize = 256 << 10;

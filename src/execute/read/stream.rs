@@ -1,7 +1,7 @@
 //! One part of a tensor's bytes, in the encoding and order that someone wants them, a chunk at a time.
 
 use super::add::{Sum, add, needed};
-use super::ahead::Ahead;
+use super::ahead::{Ahead, is_stored};
 use super::checks::{Checking, Checks, PartialSum, mismatch, verify_extent};
 use super::elementwise::apply_elementwise;
 use super::files::{Files, Handle};
@@ -382,7 +382,7 @@ impl Sequence {
         let mut check =
             self.check.take().unwrap_or_else(|| Check::start(extent, self.done, self.left, checking));
         let (file, start) = opened.extent(extent)?;
-        match ahead.filter(|_| extent.compression.is_none()) {
+        match ahead.filter(|_| is_stored(extent)) {
             _ if bytes.is_empty() => {}
             Some(ahead) => ahead.read_at(extent.file, &file, start + self.done, bytes)?,
             None => file.read_at(start + self.done, bytes)?,

@@ -82,7 +82,11 @@ pub(super) fn step_on_inputs<'t>(target: &'t Target, source: &Tensor) -> Option<
             }
             AxisStep::Squeeze(axis) if *axis < axes.len() => drop(axes.remove(*axis)),
             AxisStep::Unsqueeze(axis) if *axis <= axes.len() => axes.insert(*axis, None),
-            AxisStep::Squeeze(_) | AxisStep::Unsqueeze(_) | AxisStep::Cast { .. } => {}
+            AxisStep::Squeeze(_)
+            | AxisStep::Unsqueeze(_)
+            | AxisStep::Cast { .. }
+            | AxisStep::Scale(_)
+            | AxisStep::Add(_) => {}
             AxisStep::Reshape(reshape) => {
                 let first = reshape.axis.min(axes.len());
                 let end = first.saturating_add(reshape.from.len()).min(axes.len());

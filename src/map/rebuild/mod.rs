@@ -2,6 +2,7 @@
 
 mod digits;
 mod image;
+mod numbers;
 mod placed;
 mod references;
 mod reshape;
@@ -10,9 +11,8 @@ mod stack;
 mod tests;
 
 use super::flatten::reorder_images;
-use crate::recipe::{AxisStep, Join, PartOf, Parts, Recipe, Target};
-use crate::transform::exact;
-use ckpt_api::{Contents, Error, Loss, LossKind, Result, Role, TensorId};
+use crate::recipe::{Join, PartOf, Parts, Recipe, Target};
+use ckpt_api::{Contents, Error, Loss, Result, Role, TensorId};
 use placed::{PlacedTensor, merge, reorder, split};
 use references::{reassign_slots, rename_in_graph};
 use stack::{element, stack};
@@ -36,7 +36,7 @@ pub(super) fn rebuild_as(
     let tensors = take_tensors(contents);
     let ids: HashMap<&str, usize> =
         tensors.iter().enumerate().map(|(id, placed)| (placed.tensor.name.as_str(), id)).collect();
-    let mut made = Vec::with_capacity(targets.len());
+    let (mut made, mut changed) = (Vec::with_capacity(targets.len()), Vec::new());
     for target in targets {
         let sources = target.sources.iter().map(|name| {
             ids.get(name.as_str())
@@ -46,6 +46,7 @@ pub(super) fn rebuild_as(
         let sources = sources.collect::<Result<Vec<usize>>>()?;
         let made_from = make(target, &sources, &tensors);
         let placed = made_from.map_err(|error| named(located(error, target), target))?;
+        changed.extend(numbers::losses(target, &placed.tensor));
         let part = target.recipe.join.number();
         made.push((sources.first().copied(), part, placed));
     }
@@ -60,17 +61,8 @@ pub(super) fn rebuild_as(
     }
     let mut losses = rename_in_graph(contents, targets);
     losses.extend(reordered);
-    losses.extend(targets.iter().flat_map(casts));
+    losses.extend(changed);
     Ok(losses)
-}
-
-/// Returns what the casts of a target lose.
-fn casts(target: &Target) -> impl Iterator<Item = Loss> {
-    target.recipe.steps.iter().filter_map(|step| {
-        let AxisStep::Cast { from, to } = step else { return None };
-        let kind = if exact(*from, *to) { LossKind::Retyped } else { LossKind::Narrowed };
-        Some(Loss::new(kind, &target.name, format!("{from} becomes {to}, as a step states")))
-    })
 }
 
 fn take_tensors(contents: &mut Contents) -> Vec<PlacedTensor> {

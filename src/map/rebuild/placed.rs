@@ -1,11 +1,12 @@
 //! The operations of recipes on a tensor and its placement.
 
 use super::image::reorder_image;
+use super::numbers::{compute, with_operations};
 use super::reshape::reshape;
 use crate::layout::inverse_permutation;
 use crate::recipe::AxisStep;
 use ckpt_api::{
-    Axis, AxisPart, DType, Encoding, Error, Placement, Region, Result, Shape, Tensor, Tile, Window,
+    Axis, AxisPart, DType, Encoding, Error, Operation, Placement, Region, Result, Shape, Tensor, Tile, Window,
 };
 
 /// A tensor and the placement of its bytes.
@@ -48,6 +49,7 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
             }
             AxisStep::Reshape(lengths) => reshape(placed, lengths, step)?,
             AxisStep::Cast { from, to } => cast(placed, *from, *to, step)?,
+            AxisStep::Scale(_) | AxisStep::Add(_) => compute(placed, step)?,
             AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
                 reorder_image(placed, image, step, earlier.replace(step))?
             }
@@ -65,7 +67,13 @@ fn cast(mut placed: PlacedTensor, from: DType, to: DType, step: &AxisStep) -> Re
             .found(format!("'{step}' for a tensor of {}{units}", tensor.dtype))
             .expected(format!("a tensor of {from}")));
     }
+    // What is stored as f32 may have more digits than the dtype that an earlier step gave it.
+    let is_rounded =
+        matches!(from, DType::F16 | DType::Bf16) && placed.placement.encoding.dtype == DType::F32;
     tensor.dtype = to;
+    if is_rounded {
+        with_operations(&mut placed.placement, &[Operation::Round(from)])?;
+    }
     Ok(placed)
 }
 

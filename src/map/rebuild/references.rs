@@ -100,5 +100,6 @@ fn whole(targets: &[Target]) -> BTreeMap<&str, &Target> {
 }
 
 fn is_whole(recipe: &Recipe) -> bool {
-    matches!(recipe.join, Join::One | Join::Tied)
+    let computes = recipe.steps.iter().any(|step| step.operation().is_some());
+    matches!(recipe.join, Join::One | Join::Tied) && !computes
 }

@@ -149,7 +149,10 @@ fn own_extent(whole: &PlacedTensor, axis: usize, index: u64, len: u64) -> Option
     let PlacedTensor { tensor, placement } = whole;
     let encoding = &placement.encoding;
     let [extent] = &placement.extents[..] else { return None };
-    let is_alone = extent.region.is_none() && extent.checksum.is_none() && extent.compression.is_none();
+    let is_alone = extent.region.is_none()
+        && extent.checksum.is_none()
+        && extent.compression.is_none()
+        && !extent.is_computed();
     let is_slowest = encoding.tiles.is_empty() && encoding.order.first() == Some(&axis);
     if !is_alone || !is_slowest || placement.window.is_some() {
         return None;

@@ -1,6 +1,7 @@
 //! Recipes against plain loops over values.
 
 mod joined;
+mod numbers;
 
 use super::rebuild;
 use crate::execute::{Files, TensorStream};

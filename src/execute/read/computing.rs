@@ -1,0 +1,189 @@
+//! Numbers of an extent that are computed from stored ones, any range of them by itself.
+//!
+//! A range is computed in pieces that stay in the cache, so the memory is bounded whatever is asked for.
+
+use super::block_scales::ScaleReader;
+use super::elementwise::apply_elementwise;
+use super::files::Handle;
+use super::memory::to_usize;
+use super::opened::Opened;
+use crate::layout::{Step, steps};
+use crate::resources::COMPUTED_ELEMENTS;
+use crate::transform::{Buffer, cast, each_number};
+use ckpt_api::{Computed, DType, Encoding, Error, Operation, Packing, Result, Scalar};
+use std::sync::{Mutex, PoisonError};
+
+/// A computed extent, opened.
+#[derive(Debug)]
+pub(crate) struct Computing<'a> {
+    computed: Computed,
+    stored: Handle<'a>,
+    /// Where the stored elements begin.
+    start: u64,
+    elements: u64,
+    /// Elements that fill whole bytes, or a block.
+    unit: u64,
+    /// From stored elements to 32-bit floats.
+    steps: Vec<Step>,
+    memory: Mutex<Memory<'a>>,
+}
+
+/// What one piece needs.
+struct Memory<'a> {
+    numbers: Buffer,
+    spare: Buffer,
+    /// For each operation, the scales that it needs.
+    scales: Vec<Option<ScaleReader<'a>>>,
+}
+
+impl std::fmt::Debug for Memory<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}
+
+/// Elements of a piece: 256 KiB of floats.
+const PIECE: u64 = COMPUTED_ELEMENTS;
+
+impl<'a> Computing<'a> {
+    pub(super) fn open(opened: &Opened<'a>, computed: &Computed) -> Result<Self> {
+        let (stored, start) = opened.verified(&computed.stored)?;
+        let elements = computed.elements().ok_or_else(|| Error::defect("computed elements are not whole"))?;
+        let scales = computed.operations.iter().map(|operation| match operation {
+            Operation::MultiplyBlocks(scales) => ScaleReader::open(opened, scales).map(Some),
+            _ => Ok(None),
+        });
+        let scales = scales.collect::<Result<_>>()?;
+        Ok(Computing {
+            stored,
+            start,
+            elements,
+            unit: unit(&computed.encoding),
+            steps: to_floats(&computed.encoding)?,
+            memory: Mutex::new(Memory { numbers: Buffer::default(), spare: Buffer::default(), scales }),
+            computed: computed.clone(),
+        })
+    }
+
+    /// What errors call the file of the stored elements.
+    pub(super) fn name(&self) -> &str {
+        self.stored.name()
+    }
+
+    /// Whether these are the numbers of this extent.
+    pub(super) fn is_of(&self, computed: &Computed) -> bool {
+        self.computed == *computed
+    }
+
+    /// Fills `out` with the bytes of computed numbers from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`Handle::read_at`]; [`ckpt_api::Kind::Lossy`] for a number that becomes too large for 32-bit floats.
+    pub(super) fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at = offset;
+        for part in out.chunks_mut(to_usize(PIECE * 4)?) {
+            let end = at + part.len() as u64;
+            let first = at / 4 / self.unit * self.unit;
+            let last = end.div_ceil(4).next_multiple_of(self.unit).min(self.elements);
+            self.compute(first, last.saturating_sub(first), &mut memory)?;
+            let from = to_usize(at - first * 4)?;
+            let bytes = memory.numbers.get(from..from + part.len());
+            part.copy_from_slice(bytes.ok_or_else(|| Error::defect("a read ends beyond computed numbers"))?);
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Computes `count` numbers from `first` on.
+    fn compute(&self, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<()> {
+        self.load(first, count, memory)?;
+        for index in 0..self.computed.operations.len() {
+            if self.operate(index, first, memory)? {
+                return Err(self.overflow(index, first, count, memory)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads stored elements as floats.
+    fn load(&self, first: u64, count: u64, memory: &mut Memory<'_>) -> Result<()> {
+        let encoding = &self.computed.encoding;
+        let bytes = |elements| {
+            encoding.stored_len(elements).ok_or_else(|| Error::defect("stored elements have no length"))
+        };
+        let (offset, len) = (self.start + bytes(first)?, bytes(count)?);
+        let Memory { numbers, spare, .. } = memory;
+        numbers.resize(to_usize(len)?, offset);
+        self.stored.read_at(offset, numbers)?;
+        apply_elementwise(&self.steps, first, numbers, spare).map(drop)
+    }
+
+    /// Applies one operation; returns whether a number became too large.
+    fn operate(&self, index: usize, first: u64, memory: &mut Memory<'a>) -> Result<bool> {
+        let Memory { numbers, spare, scales } = memory;
+        let floats = numbers.as_chunks_mut::<4>().0;
+        Ok(match self.computed.operations.get(index) {
+            Some(Operation::Multiply(factor)) => {
+                let factor = factor.get();
+                each_number(floats, |number| number * factor)
+            }
+            Some(Operation::Divide(divisor)) => {
+                let divisor = divisor.get();
+                each_number(floats, |number| number / divisor)
+            }
+            Some(Operation::Add(term)) => {
+                let term = term.get();
+                each_number(floats, |number| number + term)
+            }
+            Some(Operation::Round(dtype)) => {
+                cast(DType::F32, *dtype, first, numbers, spare.vec())?;
+                cast(*dtype, DType::F32, first, spare, numbers.vec())?;
+                false
+            }
+            Some(Operation::MultiplyBlocks(_)) => match scales.get_mut(index) {
+                Some(Some(scales)) => scales.multiply(first, floats)?,
+                _ => return Err(Error::defect("the scales of blocks were not opened")),
+            },
+            Some(_) | None => return Err(Error::unsupported("an operation that this version does not know")),
+        })
+    }
+
+    /// The error about the first number that an operation makes too large.
+    fn overflow(&self, index: usize, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<Error> {
+        self.load(first, count, memory)?;
+        for earlier in 0..index {
+            self.operate(earlier, first, memory)?;
+        }
+        let before = memory.numbers.to_vec();
+        self.operate(index, first, memory)?;
+        let number = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
+        let mut pairs = before.as_chunks::<4>().0.iter().zip(memory.numbers.as_chunks::<4>().0);
+        let at = pairs.position(|(before, after)| number(before).is_finite() && !number(after).is_finite());
+        let at = at.unwrap_or_default();
+        let found = before.as_chunks::<4>().0.get(at).map(number).and_then(Scalar::new);
+        let found = found.map(|number| number.to_string()).unwrap_or_default();
+        let operation = self.computed.operations.get(index).map(ToString::to_string).unwrap_or_default();
+        Ok(Error::lossy("a step makes a number too large for f32")
+            .field(format!("stored element {}", first + at as u64))
+            .found(format!("{found}, {operation}"))
+            .expected(format!("at most {:e}", f32::MAX)))
+    }
+}
+
+/// The smallest number of elements that fill whole bytes, or a block.
+fn unit(encoding: &Encoding) -> u64 {
+    match (&encoding.blocks, encoding.packing, encoding.dtype.bits()) {
+        (Some(blocks), ..) => blocks.elements(),
+        (None, Packing::Bits, Some(bits)) => {
+            (1..8).find(|count| (count * u64::from(bits)).is_multiple_of(8)).unwrap_or(8)
+        }
+        _ => 1,
+    }
+}
+
+/// The steps from stored elements to little-endian 32-bit floats, in the same order.
+pub(super) fn to_floats(stored: &Encoding) -> Result<Vec<Step>> {
+    let stored = stored.clone().with_order(vec![0]).with_tiles(Vec::new());
+    steps(&stored, &Encoding::new(DType::F32, vec![0]), 0, &[])
+}
