@@ -8,7 +8,7 @@ use super::relation::{Link, Relation};
 use super::rule::{Rule, Separators, Values};
 use crate::recipe::Target;
 use crate::words::printable;
-use ckpt_api::{Error, Limit, Limits, Result, Role, Shape, Tensor};
+use ckpt_api::{DType, Error, Limit, Limits, Result, Role, Tensor};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The result of a mapping for actual names.
@@ -37,7 +37,7 @@ impl Mapping {
     /// which needs the lengths that [`Mapping::apply_to`] knows; [`ckpt_api::Kind::Limit`] for too many names or one
     /// that is too long.
     pub fn apply(&self, names: &[&str], limits: &Limits) -> Result<Applied> {
-        apply(self, names, &|_, _| None, limits).map_err(|error| self.located(error))
+        apply(self, names, &Facts::NONE, limits).map_err(|error| self.located(error))
     }
 
     /// As [`Mapping::apply`], to the names of tensors; drops the tensors whose roles the mapping ignores, and second
@@ -55,11 +55,13 @@ impl Mapping {
         };
         let names: Vec<&str> =
             tensors.iter().filter(|tensor| !is_ignored(tensor)).map(|tensor| tensor.name.as_str()).collect();
-        let shapes: HashMap<&str, &Shape> =
-            tensors.iter().map(|tensor| (tensor.name.as_str(), &tensor.shape)).collect();
-        let lens =
-            |name: &str, axis: usize| shapes.get(name).map(|shape| shape.get(axis).copied().unwrap_or(0));
-        let mut applied = apply(self, &names, &lens, limits).map_err(|error| self.located(error))?;
+        let by_name: HashMap<&str, &Tensor> =
+            tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+        let facts = Facts {
+            len: &|name, axis| by_name.get(name).map(|tensor| tensor.shape.get(axis).copied().unwrap_or(0)),
+            dtype: &|name| by_name.get(name).map(|tensor| tensor.dtype),
+        };
+        let mut applied = apply(self, &names, &facts, limits).map_err(|error| self.located(error))?;
         applied.dropped.extend(tensors.iter().filter(is_ignored).map(|tensor| tensor.name.clone()));
         applied.dropped.sort();
         Ok(applied)
@@ -96,12 +98,22 @@ impl Applied {
     }
 }
 
-/// Returns the length of an axis of a source; 0 if the source lacks the axis, `None` if only its name is known.
-type Lens<'a> = dyn Fn(&str, usize) -> Option<u64> + 'a;
+/// What is known of the sources beside their names.
+#[derive(Clone, Copy)]
+struct Facts<'a> {
+    /// The length of an axis; 0 if the source lacks the axis, `None` if only its name is known.
+    len: &'a dyn Fn(&str, usize) -> Option<u64>,
+    /// The dtype; `None` if only the name is known.
+    dtype: &'a dyn Fn(&str) -> Option<DType>,
+}
 
-fn apply(mapping: &Mapping, names: &[&str], lens: &Lens<'_>, limits: &Limits) -> Result<Applied> {
+impl Facts<'_> {
+    const NONE: Facts<'static> = Facts { len: &|_, _| None, dtype: &|_| None };
+}
+
+fn apply(mapping: &Mapping, names: &[&str], facts: &Facts<'_>, limits: &Limits) -> Result<Applied> {
     mapping.check_parameters()?;
-    let Resolved { links, dropped, unused } = resolve(mapping, names, lens, limits)?;
+    let Resolved { links, dropped, unused } = resolve(mapping, names, facts, limits)?;
     let inverse = proven_inverse(mapping, &links, limits);
     let mut targets: Vec<Target> = links.iter().flat_map(Link::recipes).collect();
     targets.sort_by(|a, b| a.name.cmp(&b.name));
@@ -121,11 +133,11 @@ type Groups<'n> = BTreeMap<(usize, Values), Vec<Option<&'n str>>>;
 /// The sources of stacks found so far, by rule and the values of all captures but the index; then by the index.
 type Stacks<'n> = BTreeMap<(usize, Values), BTreeMap<u64, Vec<Option<&'n str>>>>;
 
-fn resolve(mapping: &Mapping, names: &[&str], lens: &Lens<'_>, limits: &Limits) -> Result<Resolved> {
+fn resolve(mapping: &Mapping, names: &[&str], facts: &Facts<'_>, limits: &Limits) -> Result<Resolved> {
     let sources = distinct(names, limits)?;
     problems::check_lookups(mapping, &sources)?;
     let mut decider = Decider::new(mapping);
-    let mut links = Links { mapping, limits, lens, targets: BTreeMap::new(), links: Vec::new() };
+    let mut links = Links { mapping, limits, facts, targets: BTreeMap::new(), links: Vec::new() };
     let (mut groups, mut stacks) = (Groups::new(), Stacks::new());
     let (mut dropped, mut unmapped) = (Vec::new(), Vec::new());
     for &source in &sources {
@@ -168,7 +180,7 @@ fn resolve(mapping: &Mapping, names: &[&str], lens: &Lens<'_>, limits: &Limits) 
 struct Links<'m> {
     mapping: &'m Mapping,
     limits: &'m Limits,
-    lens: &'m Lens<'m>,
+    facts: &'m Facts<'m>,
     /// The first source of each target, and the entry that maps it.
     targets: BTreeMap<String, (String, Origin)>,
     links: Vec<Link>,
@@ -182,8 +194,17 @@ impl Links<'_> {
             let error = error.field(self.mapping.describe_rule(index));
             error.tensor(present().next().map(printable).unwrap_or_default())
         };
-        if let Some(missing) = group.iter().position(Option::is_none) {
-            let missing = rule.source(missing, values, self.limits).map_err(located)?;
+        if let Some(absent) = group.iter().position(Option::is_none) {
+            let missing = rule.source(absent, values, self.limits).map_err(located)?;
+            if let Relation::Dequantize(how) = &rule.relation {
+                let is_quantized =
+                    |source| (self.facts.dtype)(source).is_some_and(|dtype| how.format.is_quantized(dtype));
+                return match present().next().filter(|source| absent == 1 && !is_quantized(source)) {
+                    // Numbers that were never quantized have no scales: only their names change.
+                    Some(source) => self.rename_all(rule, index, values, source).map_err(located),
+                    None => Err(located(problems::missing_half(absent, &missing, present()))),
+                };
+            }
             return Err(located(problems::missing_source(&missing, present())));
         }
         let targets = self.targets(rule, values, present().next().unwrap_or_default()).map_err(located)?;
@@ -196,13 +217,19 @@ impl Links<'_> {
         self.add(link, Origin::Rule(index))
     }
 
+    /// Gives a source the targets of a rule, unchanged.
+    fn rename_all(&mut self, rule: &Rule, index: usize, values: &Values, source: &str) -> Result<()> {
+        let targets = rule.targets(values, self.mapping.separators, self.limits)?;
+        targets.iter().try_for_each(|target| self.add(Link::rename(source, target), Origin::Rule(index)))
+    }
+
     /// Returns the targets of a rule whose first source is `source`.
     fn targets(&self, rule: &Rule, values: &Values, source: &str) -> Result<Vec<String>> {
         let separators = self.mapping.separators;
         let Relation::Unstack(stack) = &rule.relation else {
             return rule.targets(values, separators, self.limits);
         };
-        match (self.lens)(source, stack.axis) {
+        match (self.facts.len)(source, stack.axis) {
             Some(0) => Err(problems::nothing_to_unstack(stack)),
             Some(elements) => rule.unstacked(stack, elements, values, separators, self.limits),
             None => Err(problems::unknown_length(stack)),
@@ -282,8 +309,8 @@ fn proven_inverse(mapping: &Mapping, links: &[Link], limits: &Limits) -> Result<
     let targets: Vec<&str> = links.iter().flat_map(|link| &link.targets).map(String::as_str).collect();
     // Of a stack, the inverse makes as many tensors as it has elements.
     let stacks: HashMap<&str, u64> = links.iter().filter_map(Link::elements).collect();
-    let lens = |name: &str, _| stacks.get(name).copied();
-    let back = resolve(&inverse, &targets, &lens, limits).map_err(|error| inverse.located(error))?;
+    let facts = Facts { len: &|name, _| stacks.get(name).copied(), ..Facts::NONE };
+    let back = resolve(&inverse, &targets, &facts, limits).map_err(|error| inverse.located(error))?;
     let mut expected: Vec<Link> = links.iter().map(Link::inverse).collect();
     expected.sort_by(|a, b| a.targets.cmp(&b.targets));
     let found: BTreeMap<&[String], &Link> =

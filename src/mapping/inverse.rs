@@ -69,6 +69,12 @@ pub(super) fn table(links: &[Link], separators: Separators) -> Result<Mapping> {
             .tensor(stack.targets.first().map(|name| printable(name)).unwrap_or_default())
             .help("write the inverse of the mapping's rules instead, or exclude the stack's tensors"));
     }
+    let lost = others.iter().find(|link| matches!(link.relation, Relation::Dequantize(_)));
+    if let Some(lost) = lost {
+        return Err(Error::mapping("a table of names cannot quantize numbers again")
+            .tensor(lost.targets.first().map(|name| printable(name)).unwrap_or_default())
+            .help("exclude the tensors that are dequantized"));
+    }
     let literals = |names: &[String]| names.iter().map(|name| Pattern::literal(name)).collect();
     let rules = others.iter().map(|link| link.inverse()).map(|link| Rule {
         line: None,

@@ -52,6 +52,8 @@
 //! | `unstack = "n"` | one | one | makes a tensor `{n}` of each index on axis 0, or `stack_axis = 1`; then takes the steps on each |
 //! | `stack = "n"`, `merge = 0` | a list | one | concatenates the sources of each number along axis 0 before it stacks them |
 //! | `unstack = "n"`, `split = 0` | one | a list | splits each element along axis 0 before it takes the steps |
+//! | `dequantize = "scaled"` | elements, scales | one | multiplies each block of elements by its scale, with `block = [128, 128]`; `dtype = "bf16"` is the dtype of the result; then takes the steps |
+//! | `dequantize = "mxfp4"` | elements, scales | one | the same for bytes of MXFP4 |
 //! | `tie = true` | one | a list | gives the same tensor each name |
 //! | `tie = true` | a list | one | takes the first of tensors that must be equal |
 //!

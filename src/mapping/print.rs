@@ -5,8 +5,9 @@ use super::parameters::Parameter;
 use super::relation::{Relation, Stack};
 use super::rule::{Rule, Separators};
 use crate::pattern::{Pattern, SEPARATOR};
-use crate::recipe::Parts;
+use crate::recipe::{Dequantize, Parts};
 use crate::words::is_control;
+use ckpt_api::DType;
 
 impl Mapping {
     /// Writes the mapping as a file that [`Mapping::from_toml`] reads as the same mapping. Leaves out keys that have
@@ -86,6 +87,7 @@ fn rule_text(rule: &Rule) -> String {
     match &rule.relation {
         Relation::One => {}
         Relation::Tie => text += "tie = true\n",
+        Relation::Dequantize(how) => text += &dequantize_text(how),
         Relation::Split { axis, sizes } | Relation::Merge { axis, sizes } => {
             let key = if matches!(rule.relation, Relation::Split { .. }) { "split" } else { "merge" };
             text += &parts_text(key, *axis, sizes.as_deref());
@@ -107,6 +109,15 @@ fn rule_text(rule: &Rule) -> String {
 fn parts_text(key: &str, axis: usize, sizes: Option<&[u64]>) -> String {
     let sizes = sizes.map(|sizes| format!("sizes = {sizes:?}\n"));
     format!("{key} = {axis}\n{}", sizes.unwrap_or_default())
+}
+
+fn dequantize_text(how: &Dequantize) -> String {
+    let block = how.block.as_ref().map(|block| format!("block = {block:?}\n")).unwrap_or_default();
+    let dtype = match how.dtype {
+        DType::F32 => String::new(),
+        dtype => format!("dtype = {}\n", string(dtype.name())),
+    };
+    format!("dequantize = {}\n{block}{dtype}", string(how.format.name()))
 }
 
 fn stack_text([key, parts_key]: [&str; 2], stack: &Stack) -> String {

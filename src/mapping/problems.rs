@@ -92,6 +92,24 @@ pub(super) fn missing_source<'a>(missing: &str, present: impl Iterator<Item = &'
         .help("if the missing one does not exist, or another entry matches it, write a separate rule for the others")
 }
 
+/// A rule that dequantizes finds elements without scales, or scales without elements: `absent` is the number of what is
+/// missing.
+pub(super) fn missing_half<'a>(
+    absent: usize,
+    missing: &str,
+    present: impl Iterator<Item = &'a str>,
+) -> Error {
+    let present: Vec<String> = present.take(SHOWN).map(quote).collect();
+    let (message, expected) = match absent {
+        0 => ("scales belong to no tensor", "the quantized elements beside their scales"),
+        _ => ("a quantized tensor has no scales", "its scales beside it"),
+    };
+    Error::mapping(message)
+        .found(format!("{}, but not {}", present.join(", "), quote(missing)))
+        .expected(expected)
+        .help("add the missing tensor, or leave the other one out with --exclude")
+}
+
 /// A stack lacks an element before its last.
 pub(super) fn gap(missing: &str, elements: usize, last: u64) -> Error {
     Error::mapping("a stack has a gap: the numbers of its elements do not follow each other from 0 on")

@@ -1,6 +1,6 @@
 //! How many tensors a rule takes and makes.
 
-use crate::recipe::{AxisStep, Join, PartOf, Parts, Recipe, Target};
+use crate::recipe::{AxisStep, Dequantize, Join, PartOf, Parts, Recipe, Target};
 
 /// One tensor to one; or a split, a merge, a stack or a tie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Relation {
     Unstack(Stack),
     /// Several names of one tensor, on either side.
     Tie,
+    /// Quantized elements and their scales to numbers.
+    Dequantize(Dequantize),
 }
 
 /// Tensors as elements of a larger one.
@@ -107,6 +109,7 @@ impl Link {
                 let index = u64::try_from(part / names).unwrap_or(u64::MAX);
                 Join::Element { axis: stack.axis, index, part: stack.parts.as_ref().map(of) }
             }
+            Relation::Dequantize(how) => Join::Dequantized(how.clone()),
             Relation::Tie if self.sources.len() > 1 => Join::Tied,
             Relation::Tie => Join::One,
         };

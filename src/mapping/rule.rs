@@ -127,6 +127,12 @@ impl Rule {
         if !self.invertible {
             return Some("the rule has inverse = false".to_owned());
         }
+        if matches!(self.relation, Relation::Dequantize(_)) {
+            return Some(
+                "the rule dequantizes: the scales are not kept, so nothing can be quantized as it was"
+                    .to_owned(),
+            );
+        }
         let stacked = self.stack_index();
         self.from.first()?.captures().filter(|(capture, _)| stacked != Some(*capture)).find_map(
             |(capture, class)| {
@@ -177,6 +183,7 @@ impl Rule {
                 ))
             }
             Relation::Tie => Some("tied".to_owned()),
+            Relation::Dequantize(how) => Some(how.to_string()),
         };
         let words: Vec<String> = match &self.relation {
             Relation::Merge { .. } | Relation::Stack(_) => steps.chain(joined).collect(),

@@ -4,9 +4,9 @@ use super::definition::Roles;
 use super::relation::{Relation, Stack};
 use super::rule::Rule;
 use crate::pattern::{Class, Part, Pattern, is_name};
-use crate::recipe::{AxisStep, MAX_AXES, Parts};
+use crate::recipe::{AxisStep, Dequantize, MAX_AXES, Parts, ScaledFormat};
 use crate::words::quote;
-use ckpt_api::{Error, Limit, Limits, Result, nearest};
+use ckpt_api::{DType, Error, Limit, Limits, Result, nearest};
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -25,6 +25,9 @@ pub(super) struct RuleText {
     stack: Option<Spanned<String>>,
     unstack: Option<Spanned<String>>,
     stack_axis: Option<Spanned<u64>>,
+    dequantize: Option<Spanned<String>>,
+    block: Option<Spanned<Vec<u64>>>,
+    dtype: Option<Spanned<String>>,
     #[serde(default)]
     tie: bool,
     #[serde(default = "yes")]
@@ -240,6 +243,9 @@ impl RuleText {
             index: index.get_ref().clone(),
             parts,
         };
+        if let Some(relation) = self.dequantization(context)? {
+            return Ok(relation);
+        }
         let relation = match (split, merge, &self.stack, &self.unstack, self.tie) {
             (None, None, None, None, false) => Relation::One,
             (None, None, None, None, true) => Relation::Tie,
@@ -276,6 +282,66 @@ impl RuleText {
     }
 }
 
+impl RuleText {
+    /// Returns the relation of a rule that dequantizes.
+    fn dequantization(&self, context: &Context) -> Result<Option<Relation>> {
+        let Some(format) = &self.dequantize else {
+            let block = self.block.as_ref().map(|block| ("block", block.span().start));
+            let dtype = self.dtype.as_ref().map(|dtype| ("dtype", dtype.span().start));
+            return match block.or(dtype) {
+                None => Ok(None),
+                Some((key, start)) => {
+                    let error = Error::mapping(format!("a rule has {key}, but no dequantize"));
+                    Err(context.error(
+                        key,
+                        start,
+                        error.help("change dtypes with a step, such as 'cast f32 -> bf16'"),
+                    ))
+                }
+            };
+        };
+        let at = |key: &str, start: usize, error: Error| Err(context.error(key, start, error));
+        let others = [&self.split, &self.merge, &self.stack_axis].iter().any(|axis| axis.is_some());
+        if others || self.stack.is_some() || self.unstack.is_some() || self.sizes.is_some() || self.tie {
+            let error = Error::mapping("a rule that dequantizes also splits, merges, stacks or ties");
+            let help = "write a second mapping for it, and convert in two steps";
+            return at("dequantize", format.span().start, error.help(help));
+        }
+        let names = || ScaledFormat::ALL.into_iter().map(ScaledFormat::name);
+        let Some(known) = ScaledFormat::ALL.into_iter().find(|known| known.name() == format.get_ref()) else {
+            let error = Error::mapping("'dequantize' names an unknown format").found(quote(format.get_ref()));
+            let error = error.expected(names().collect::<Vec<_>>().join(" or "));
+            return at("dequantize", format.span().start, error.help(nearest(format.get_ref(), names())));
+        };
+        if let Some(block) = &self.block {
+            let lens = block.get_ref();
+            if lens.is_empty() || lens.len() > MAX_AXES || lens.contains(&0) || known == ScaledFormat::Mxfp4 {
+                let error = Error::mapping("the lengths of a block are wrong").found(format!("{lens:?}"));
+                let expected = match known {
+                    ScaledFormat::Mxfp4 => "no block: MXFP4 has blocks of 32 elements",
+                    ScaledFormat::Scaled => "numbers of at least 1, one for each of the last axes",
+                };
+                return at("block", block.span().start, error.expected(expected));
+            }
+        }
+        let dtype = match &self.dtype {
+            None => DType::F32,
+            Some(text) => {
+                match text.get_ref().parse().ok().filter(|dtype| Dequantize::DTYPES.contains(dtype)) {
+                    Some(dtype) => dtype,
+                    None => {
+                        let error = Error::mapping("a rule cannot dequantize to this dtype")
+                            .found(quote(text.get_ref()));
+                        return at("dtype", text.span().start, error.expected("f32, bf16 or f16"));
+                    }
+                }
+            }
+        };
+        let block = self.block.as_ref().map(|block| block.get_ref().clone());
+        Ok(Some(Relation::Dequantize(Dequantize { format: known, block, dtype })))
+    }
+}
+
 /// Parses the steps of a rule or a role.
 pub(super) fn parse_steps(texts: &[String], limits: &Limits) -> Result<Vec<AxisStep>> {
     limits.check(Limit::RuleSteps, texts.len() as u64)?;
@@ -297,6 +363,9 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
             ("an unstack without split", (one, one), from == 1 && to == 1)
         }
         Relation::Unstack(_) => ("an unstack with split", (one, several), from == 1 && to > 1),
+        Relation::Dequantize(_) => {
+            ("a rule that dequantizes", ("the names of elements and of scales", one), from == 2 && to == 1)
+        }
         Relation::Tie => {
             let fits = from.min(to) == 1 && from.max(to) > 1;
             ("a tie", (one, "a list of at least two names, or the reverse"), fits)
@@ -307,6 +376,9 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
     }
     let help = match relation {
         Relation::One => "a list needs split = AXIS, merge = AXIS or tie = true",
+        Relation::Dequantize(_) => {
+            "the elements come first, such as from = [\"{name:path}.weight\", \"{name:path}.weight_scale\"]"
+        }
         Relation::Stack(_) | Relation::Unstack(_) => {
             "the numbers of the elements make the names; a list is for the parts of one element"
         }

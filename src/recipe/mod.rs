@@ -2,11 +2,13 @@
 //!
 //! A mapping assigns recipes; the map stage carries them out.
 
+mod dequantize;
 mod reshape;
 mod step;
 mod target;
 mod transform;
 
+pub use dequantize::{Dequantize, ScaledFormat};
 pub use reshape::{Length, Reshape};
 pub(crate) use step::MAX_AXES;
 pub use step::{AxisStep, Factor, FlattenedImage};

@@ -1,5 +1,6 @@
 //! Target tensors, and how they are made of source tensors.
 
+use super::dequantize::Dequantize;
 use super::step::AxisStep;
 use serde::Serialize;
 
@@ -8,7 +9,8 @@ use serde::Serialize;
 pub struct Target {
     /// The name of the target.
     pub name: String,
-    /// The source tensors: one, or several for [`Join::Merged`], [`Join::Stacked`] and [`Join::Tied`].
+    /// The source tensors: one, or several for [`Join::Merged`], [`Join::Stacked`], [`Join::Tied`] and
+    /// [`Join::Dequantized`].
     pub sources: Vec<String>,
     /// How the target is made of its sources.
     pub recipe: Recipe,
@@ -19,8 +21,8 @@ pub struct Target {
 pub struct Recipe {
     /// What is taken of the sources.
     pub join: Join,
-    /// The steps on the axes: of the part, for [`Join::Part`] and [`Join::Element`]; of every source, before it is
-    /// joined to others.
+    /// The steps: on the part, for [`Join::Part`] and [`Join::Element`]; on the numbers, for [`Join::Dequantized`]; on
+    /// every source, before it is joined to others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<AxisStep>,
 }
@@ -73,6 +75,8 @@ pub enum Join {
     },
     /// The first of several tensors that must be equal bit for bit.
     Tied,
+    /// Quantized elements, the first tensor, times their scales, the second.
+    Dequantized(Dequantize),
 }
 
 /// One of several parts.
@@ -109,7 +113,7 @@ impl Join {
                 let (part, parts) = part.as_ref().map_or((0, 1), |part| (part.part, part.of.parts));
                 index.saturating_mul(parts).saturating_add(part)
             }
-            Join::One | Join::Merged { .. } | Join::Stacked { .. } | Join::Tied => 0,
+            Join::One | Join::Merged { .. } | Join::Stacked { .. } | Join::Tied | Join::Dequantized(_) => 0,
         }
     }
 }
@@ -139,6 +143,7 @@ impl Recipe {
                 Some(format!("element {index} of axis {axis}, {part}"))
             }
             Join::Tied => Some("the first of equal tensors".to_owned()),
+            Join::Dequantized(how) => Some(how.to_string()),
         };
         let steps = self.steps.iter().map(ToString::to_string);
         match &self.join {

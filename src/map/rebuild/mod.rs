@@ -6,13 +6,14 @@ mod numbers;
 mod placed;
 mod references;
 mod reshape;
+mod scaled;
 mod stack;
 #[cfg(test)]
 mod tests;
 
 use super::flatten::reorder_images;
 use crate::recipe::{Join, PartOf, Parts, Recipe, Target};
-use ckpt_api::{Contents, Error, Loss, Result, Role, TensorId};
+use ckpt_api::{Contents, Error, Loss, Result, Role, Tensor, TensorId};
 use placed::{PlacedTensor, merge, reorder, split};
 use references::{reassign_slots, rename_in_graph};
 use stack::{element, stack};
@@ -46,6 +47,8 @@ pub(super) fn rebuild_as(
         let sources = sources.collect::<Result<Vec<usize>>>()?;
         let made_from = make(target, &sources, &tensors);
         let placed = made_from.map_err(|error| named(located(error, target), target))?;
+        let from: Vec<&Tensor> = sources.iter().filter_map(|id| Some(&tensors.get(*id)?.tensor)).collect();
+        changed.extend(scaled::losses(target, &from));
         changed.extend(numbers::losses(target, &placed.tensor));
         let part = target.recipe.join.number();
         made.push((sources.first().copied(), part, placed));
@@ -112,6 +115,13 @@ fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<
                 None => element,
             };
             reorder(part, steps)?
+        }
+        Join::Dequantized(how) => {
+            let mut both = all();
+            let (Some(elements), Some(scales)) = (both.next(), both.next()) else {
+                return Err(Error::mapping("a recipe that dequantizes needs elements and scales"));
+            };
+            reorder(scaled::dequantize(elements, scales, how)?, steps)?
         }
         Join::Merged { axis, sizes } => {
             let each = all().map(|placed| reorder(placed, steps));

@@ -15,7 +15,7 @@ pub(super) fn rename_in_graph(contents: &mut Contents, targets: &[Target]) -> Ve
         .map(String::as_str)
         .filter(|name| !whole.contains_key(name))
         .collect();
-    let lost = drop_graph_without(contents, &gone, "is merged or split");
+    let lost = drop_graph_without(contents, &gone, "is merged, split or computed");
     let names: BTreeMap<String, String> =
         whole.into_iter().map(|(source, target)| (source.to_owned(), target.name.clone())).collect();
     contents.checkpoint.follow(&names);

@@ -2,6 +2,7 @@
 
 mod joined;
 mod numbers;
+mod scaled;
 
 use super::rebuild;
 use crate::execute::{Files, TensorStream};

@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 
 /// Tensors in one file, which holds whatever bytes they have.
 #[derive(Default)]
-struct Stored {
-    contents: Contents,
-    file: Vec<u8>,
+pub(super) struct Stored {
+    pub(super) contents: Contents,
+    pub(super) file: Vec<u8>,
 }
 
 impl Stored {
-    fn add(mut self, name: &str, dtype: DType, shape: &[u64], bytes: &[u8]) -> Self {
+    pub(super) fn add(mut self, name: &str, dtype: DType, shape: &[u64], bytes: &[u8]) -> Self {
         let tensor = Tensor::new(name, dtype, Shape::new(shape).unwrap());
         let extent = Extent::new(FileId(0), self.file.len() as u64, bytes.len() as u64);
         let id = TensorId(self.contents.placements.len());
@@ -33,7 +33,7 @@ impl Stored {
         self
     }
 
-    fn floats(self, name: &str, shape: &[u64], numbers: &[f32]) -> Self {
+    pub(super) fn floats(self, name: &str, shape: &[u64], numbers: &[f32]) -> Self {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.add(name, DType::F32, shape, &bytes)
     }
@@ -43,7 +43,7 @@ impl Stored {
         self.contents.placements.last_mut().unwrap()
     }
 
-    fn rebuilt(&mut self, targets: &[Target]) -> Result<Vec<Loss>> {
+    pub(super) fn rebuilt(&mut self, targets: &[Target]) -> Result<Vec<Loss>> {
         let losses = rebuild(&mut self.contents, targets)?;
         self.contents.check(&Limits::default())?;
         Ok(losses)
@@ -55,7 +55,7 @@ impl Stored {
     }
 
     /// The bytes of a tensor in its own dtype, read in pieces of these sizes.
-    fn bytes(&self, name: &str, budget: Budget) -> Result<Vec<u8>> {
+    pub(super) fn bytes(&self, name: &str, budget: Budget) -> Result<Vec<u8>> {
         let (id, tensor) = self.contents.checkpoint.tensor(name).expect("the tensor is there");
         let input = Input::memory("f", BTreeMap::from([("f".to_owned(), self.file.clone())]));
         let files = Files::new(&input, &self.contents);
@@ -66,22 +66,22 @@ impl Stored {
     }
 
     /// The numbers of a tensor of 32-bit floats.
-    fn numbers(&self, name: &str) -> Result<Vec<f32>> {
+    pub(super) fn numbers(&self, name: &str) -> Result<Vec<f32>> {
         let bytes = self.bytes(name, SMALL)?;
         assert_eq!(bytes, self.bytes(name, Budget::default())?, "the sizes of pieces do not matter");
         Ok(bytes.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number)).collect())
     }
 }
 
-const SMALL: Budget = Budget { chunk: 48, tile: 64 };
+pub(super) const SMALL: Budget = Budget { chunk: 48, tile: 64 };
 
-fn target(name: &str, sources: &[&str], join: Join, steps: &[&str]) -> Target {
+pub(super) fn target(name: &str, sources: &[&str], join: Join, steps: &[&str]) -> Target {
     let steps = steps.iter().map(|step| AxisStep::parse(step).unwrap()).collect();
     let sources = sources.iter().map(|source| (*source).to_owned()).collect();
     Target { name: name.into(), sources, recipe: Recipe { join, steps } }
 }
 
-fn kinds(losses: &[Loss]) -> Vec<LossKind> {
+pub(super) fn kinds(losses: &[Loss]) -> Vec<LossKind> {
     losses.iter().map(|loss| loss.kind).collect()
 }
 
