@@ -89,6 +89,9 @@ def accepted():
     yield gguf("aligned", "a larger alignment",
         file([MATRIX, OTHER], [key("general.alignment", U32, struct.pack("<I", 128))], alignment=128), [W, V])
     yield gguf("unpadded", "no padding after the last tensor", file([MATRIX], padded=False), [W])
+    filled = bytearray(file([MATRIX, OTHER]))
+    filled[-1] = filled[-33] = filled[-65] = 7  # behind the second tensor, the first, and the header
+    yield gguf("padding", "padding that is not zero", bytes(filled), [W, V])
     yield gguf("empty", "no tensor", file([], [key("a", BOOL, b"\1")]), [])
     yield gguf("every_key", "a value of every type", file([MATRIX], [
         key("u8", U8, b"\xff"), key("i8", I8, b"\xff"), key("u16", U16, b"\1\2"), key("i16", I16, b"\1\xff"),

@@ -10,8 +10,8 @@ use ckpt::recipe::Transform;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Plan, Planned, Registry, Source, diff, digest};
 use ckpt_api::{
     Added, AddedAxis, Blocks, Checkpoint, Codec, Compression, Contents, DType, Encoding, Error, Extent,
-    FileId, FormatInfo, Input, Limits, Literal, LossKind, Match, Method, Network, Options, OutputFile,
-    OutputLayout, Placement, Result, Shape, Tensor, TensorId, Tile,
+    FileId, FormatInfo, Input, Limits, Literal, LossKind, Match, Method, Misfit, Network, Options,
+    OutputFile, OutputLayout, Placement, Result, Shape, Tensor, TensorId, Tile,
 };
 use flate2::write::DeflateEncoder;
 use std::io::Write as _;
@@ -25,6 +25,26 @@ const SCALED: Blocks = Blocks::decoded("blk.scaled", 4, 5, |block, numbers| {
 });
 /// The same, of which nobody knows what they mean.
 const SECRET: Blocks = Blocks::opaque("blk.secret", 4, 5);
+
+/// Blocks of the same sizes, which numbers can be stored in: their count of numbers that are not 0, and their integers.
+const BYTES: Blocks = Blocks::encoded(
+    "blk.bytes",
+    4,
+    5,
+    |block, numbers| {
+        numbers.iter_mut().zip(&block[1..]).for_each(|(number, integer)| *number = f32::from(*integer));
+    },
+    |numbers, blocks| {
+        if let Some(position) = numbers.iter().position(|number| !(0.0..=255.0).contains(number)) {
+            return Err(Misfit::new(position, "numbers from 0 to 255"));
+        }
+        for (numbers, block) in numbers.chunks(4).zip(blocks.chunks_mut(5)) {
+            block[0] = numbers.iter().filter(|number| **number != 0.0).count() as u8;
+            block[1..].iter_mut().zip(numbers).for_each(|(integer, number)| *integer = number.round() as u8);
+        }
+        Ok(())
+    },
+);
 
 /// `BLK1`, the first letter of the blocks' name, rows u16, columns u16, then the blocks. `z` for those with a name that
 /// are deflated, `p` for those of two tensors.
@@ -44,7 +64,7 @@ impl Codec for Blocky {
     }
 
     fn block_encodings(&self) -> &'static [Blocks] {
-        static KNOWN: [Blocks; 2] = [SCALED, SECRET];
+        static KNOWN: [Blocks; 3] = [SCALED, SECRET, BYTES];
         &KNOWN
     }
 
@@ -58,7 +78,11 @@ impl Codec for Blocky {
     fn read(&self, input: &Input, _: &Options, _: &Limits) -> Result<Contents> {
         let file = input.main()?;
         let head = file.bytes(4, 5)?;
-        let blocks = if head[0] == b's' { SECRET } else { SCALED };
+        let blocks = match head[0] {
+            b's' => SECRET,
+            b'e' => BYTES,
+            _ => SCALED,
+        };
         let dim = |at: usize| u64::from(u16::from_le_bytes([head[at], head[at + 1]]));
         let tensor = Tensor::new("w", DType::F32, Shape::new([dim(1), dim(3)])?);
         let encoding = Encoding::row_major(&tensor).in_blocks(blocks);
@@ -79,8 +103,10 @@ impl Codec for Blocky {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let [tensor] = &checkpoint.tensors[..] else { return Err(Error::unsupported("one tensor")) };
-        let blocks = tensor.blocks.as_deref().cloned().unwrap_or(SCALED);
-        let letter = if blocks == SCALED { b'd' } else { b's' };
+        let missing = if name.contains("bytes") { BYTES } else { SCALED };
+        let blocks = tensor.blocks.as_deref().cloned().unwrap_or(missing);
+        let letter = [(SCALED, b'd'), (BYTES, b'e')].into_iter().find(|(known, _)| *known == blocks);
+        let letter = letter.map_or(b's', |(_, letter)| letter);
         let encoding = Encoding::row_major(tensor).in_blocks(blocks);
         let len =
             encoding.stored_len(tensor.shape.elements()).ok_or_else(|| Error::unsupported("half a block"))?;
@@ -320,7 +346,39 @@ fn opaque_blocks_are_hashed_and_compared() {
 }
 
 #[test]
-fn numbers_are_not_stored_in_blocks() {
+fn numbers_are_stored_in_blocks_that_have_an_encoder_in_the_order_of_the_target() {
+    let work = tempfile::tempdir().unwrap();
+    let rows =
+        (0..200u32).map(|row| (0..300).map(move |column| ((row * 7 + column * 31) % 256) as f32 / 2.0));
+    let numbers: Vec<f32> = rows.flatten().collect();
+    let plain = work.path().join("plain.safetensors");
+    ckpt::Writer::to(&plain).tensor("w", &[200, 300], &numbers).unwrap().finish().unwrap();
+    for turned in [false, true] {
+        let output = work.path().join("bytes.blk");
+        let mut conversion = to("blk").allow(LossKind::Quantized);
+        conversion.verify = true;
+        if turned {
+            conversion.transforms = vec![Transform::parse("w: transpose").unwrap()];
+        }
+        let planned = conversion.plan(&registry(), &open(&plain), &output).unwrap();
+        let kinds: Vec<LossKind> = planned.plan().losses.iter().map(|loss| loss.kind).collect();
+        assert_eq!(kinds, [LossKind::Quantized]);
+        let plan = Plan::from_json(&planned.plan().to_json().unwrap(), &Limits::default()).unwrap();
+        planned.execute(&Execution::default(), &|_| ()).unwrap();
+        let expected = std::fs::read(&output).unwrap();
+        let own = if turned { transposed(&numbers, 300) } else { numbers.clone() };
+        for (block, own) in expected[9..].chunks(5).zip(own.chunks(4)) {
+            assert_eq!(block[0] as usize, own.iter().filter(|number| **number != 0.0).count());
+            assert_eq!(block[1..], own.iter().map(|number| number.round() as u8).collect::<Vec<u8>>());
+        }
+        std::fs::remove_file(&output).unwrap();
+        Planned::resume(&registry(), plan).unwrap().execute(&Execution::default(), &|_| ()).unwrap();
+        assert!(std::fs::read(&output).unwrap() == expected, "a plan that was written down gives the same");
+    }
+}
+
+#[test]
+fn numbers_are_not_stored_in_blocks_without_an_encoder() {
     let work = tempfile::tempdir().unwrap();
     let (input, _) = written(work.path(), b'd', [8, 8]);
     let plain = work.path().join("plain.npz");

@@ -94,13 +94,14 @@ fn found(directory: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// One file, several, one whose checksums lie between its tensors, one that is cast, one whose axes change.
-const TARGETS: [&[&str]; 5] = [
+/// One file, several, one whose checksums lie between its tensors, one that is cast, one whose axes change, one in blocks.
+const TARGETS: [&[&str]; 6] = [
     &["o.safetensors"],
     &["o", "--to", "tf2", "--set", "shards=3"],
     &["o.npz", "--exclude", "_CHECKPOINTABLE*"],
     &["o.safetensors", "--dtype", "f16"],
     &["o.safetensors", "--transform", "**/kernel: transpose"],
+    &["o.gguf", "--transform", "**/kernel: transpose", "--set", "type=q4_1", "--allow", "all"],
 ];
 
 /// Numbers that look random, and are the same each time.

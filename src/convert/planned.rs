@@ -151,6 +151,7 @@ impl Planned {
                 .help("make the plan for a store that has an address")
         };
         plan.attach(registry.reader(&plan.source.format)?.block_encodings());
+        plan.attach(registry.writer(&plan.target.format)?.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
         let input = Input::within_store(crate::store::open(source)?, &plan.source.entry);
         pins::check(&input, plan.source_files(), "the source has changed since the plan was made")?;

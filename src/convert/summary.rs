@@ -97,7 +97,9 @@ impl Rounded {
     /// The tensors that a plan rounds.
     pub(super) fn all(plan: &Plan, finished: &Finished) -> Vec<Rounded> {
         let rounds = |steps: &[Step]| {
-            steps.iter().any(|step| matches!(step, Step::Cast { exact: false, .. } | Step::EncodeBlocks { .. }))
+            steps
+                .iter()
+                .any(|step| matches!(step, Step::Cast { exact: false, .. } | Step::EncodeBlocks { .. }))
         };
         let pairs = plan.tensors().zip(&finished.rounding).filter(|(entry, _)| rounds(entry.steps));
         pairs

@@ -281,7 +281,7 @@ impl Route {
         }
     }
 
-    /// Gives block encodings that were read from a document their decoders.
+    /// Gives block encodings that were read from a document their decoders and encoders.
     pub(crate) fn attach(&mut self, known: &[Blocks]) {
         let Route { steps, more, .. } = self;
         let (added, split) = more

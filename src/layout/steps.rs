@@ -346,7 +346,8 @@ mod tests {
     fn a_big_endian_transposed_cast_takes_three_steps_in_order() {
         let from = encoding(DType::F64, Endian::Big, &[0, 1], Packing::Bytes);
         let to = encoding(DType::F32, Endian::Little, &[1, 0], Packing::Bytes);
-        let names: Vec<String> = steps(&from, &to, 0, false, &[]).unwrap().iter().map(Step::describe).collect();
+        let names: Vec<String> =
+            steps(&from, &to, 0, false, &[]).unwrap().iter().map(Step::describe).collect();
         assert_eq!(names, ["transpose", "swap bytes", "cast f64 to f32"]);
     }
 
@@ -384,7 +385,12 @@ mod tests {
         let to = plain.with_scaling(scaling(64)).with_dtype(DType::I8);
         let words = |from: &Encoding, to: &Encoding, added: &[&str]| {
             let added: Vec<String> = added.iter().map(|name| (*name).to_owned()).collect();
-            steps(from, to, 0, false, &added).unwrap().iter().map(Step::describe).collect::<Vec<_>>().join(", ")
+            steps(from, to, 0, false, &added)
+                .unwrap()
+                .iter()
+                .map(Step::describe)
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         assert_eq!(words(&from, &to, &["l0f"]), "dequantize i16 at 255, add l0f, quantize to i8 at 64");
         assert_eq!(words(&from, &from, &[]), "");

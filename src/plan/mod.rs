@@ -359,7 +359,7 @@ impl Plan {
         })
     }
 
-    /// Gives block encodings that were read from a document their decoders.
+    /// Gives block encodings that were read from a document their decoders and encoders.
     pub(crate) fn attach(&mut self, known: &[Blocks]) {
         if known.is_empty() {
             return;
@@ -368,7 +368,8 @@ impl Plan {
             encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
         };
         let placements = &mut Arc::make_mut(&mut self.contents).placements;
-        placements.iter_mut().for_each(|placement| placement.attach(known));
+let places = &mut Arc::make_mut(&mut self.placed).placements;
+        placements.iter_mut().chain(places).for_each(|placement| placement.attach(known));
         self.entries.iter_mut().for_each(|entry| entry.route.attach(known));
         for item in &mut self.items {
             if let Item::Compare(comparison) = item {

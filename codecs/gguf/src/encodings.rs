@@ -73,6 +73,7 @@ pub(crate) fn type_of(blocks: &Blocks, endian: Endian) -> Option<BlockType> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ckpt_api::Kind;
 
     #[test]
     fn every_block_type_has_an_encoding_in_each_byte_order() {
@@ -84,6 +85,34 @@ mod tests {
             assert_eq!(type_of(little, Endian::Little), Some(*block_type));
             assert_eq!(type_of(little, Endian::Big), None);
         }
+    }
+
+    #[test]
+    fn numbers_are_stored_in_the_blocks_of_either_byte_order_and_misfits_are_named() {
+        let numbers: Vec<f32> = (0..96).map(|k| (k as f32).sin()).collect();
+        let bytes = |numbers: &[f32]| -> Vec<u8> { numbers.iter().flat_map(|x| x.to_le_bytes()).collect() };
+        let mut encoded = 0;
+        for block_type in BlockType::ALL.iter().filter(|block_type| block_type.is_encodable()) {
+            encoded += 1;
+            let mut own = Vec::new();
+            blocks::encode(*block_type, &numbers, &mut own).unwrap();
+            for endian in [Endian::Little, Endian::Big] {
+                let (blocks, mut stored) = (of(*block_type, endian).unwrap(), Vec::new());
+                assert!(blocks.encode(0, &bytes(&numbers), &mut stored).unwrap() < 0.15);
+                if endian == Endian::Big {
+                    crate::blocks::swap_endian(*block_type, &mut stored);
+                }
+                assert!(stored == own, "{}", blocks.name());
+                for (position, number) in [(40, f32::NAN), (95, f32::INFINITY), (33, -1e12)] {
+                    let mut wrong = numbers.clone();
+                    (wrong[position], wrong[95]) = (number, f32::NAN);
+                    let error = blocks.encode(1000, &bytes(&wrong), &mut Vec::new()).unwrap_err();
+                    let element = format!("element {}", if position == 95 { 1095 } else { 1000 + position });
+                    assert!(error.kind() == Kind::Lossy && error.to_string().contains(&element), "{error}");
+                }
+            }
+        }
+        assert_eq!(encoded, 5);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::encodings;
 use crate::format::{ALIGNMENT, DEFAULT_ALIGNMENT, MAGIC, MOST_AXES, TensorType, VERSION, removed};
+use crate::padding::Padding;
 use crate::value::Reader;
 use ckpt_api::{
     Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, MetadataMap, MetadataValue, Result, Rules,
@@ -25,6 +26,8 @@ pub(crate) struct Header {
     pub(crate) tensors: Vec<Stored>,
     /// Whether the file ends with its last tensor, and not at the next multiple of the alignment.
     pub(crate) is_unpadded: bool,
+    /// What lies between the header and the data.
+    pub(crate) padding: Padding,
 }
 
 /// A tensor of a file.
@@ -36,6 +39,8 @@ pub(crate) struct Stored {
     pub(crate) offset: u64,
     /// Length in bytes.
     pub(crate) len: u64,
+    /// What follows it.
+    pub(crate) padding: Padding,
 }
 
 impl Header {
@@ -50,8 +55,14 @@ impl Header {
         let pairs = read_pairs(&mut cursor, pairs, limits)?;
         let alignment = alignment(&pairs, Error::corrupt)?;
         let mut tensors = read_tensors(&mut cursor, tensors, endian, limits)?;
-        let is_unpadded = locate(&mut tensors, cursor.position(), alignment, file.len(), rules)?;
-        Ok(Header { version, endian, pairs, tensors, is_unpadded })
+        let header = cursor.position();
+        let is_unpadded = locate(&mut tensors, header, alignment, file.len(), rules)?;
+        let after =
+            |end: u64| Padding::read(file, end..end.checked_next_multiple_of(alignment).unwrap_or(end));
+        for stored in tensors.iter_mut().filter(|stored| stored.len > 0) {
+            stored.padding = after(stored.offset.saturating_add(stored.len))?;
+        }
+        Ok(Header { version, endian, pairs, tensors, is_unpadded, padding: after(header)? })
     }
 }
 
@@ -173,7 +184,7 @@ fn read_tensor(cursor: &mut Cursor, name: String, endian: Endian) -> Result<Stor
     let len = encoding.stored_len(tensor.shape.elements());
     let len = len.ok_or_else(|| Error::corrupt("the tensor has too many bytes").offset(start))?;
     let offset = cursor.number::<u64>()?;
-    Ok(Stored { tensor, encoding, offset, len })
+    Ok(Stored { tensor, encoding, offset, len, padding: Padding::Zeros })
 }
 
 fn unknown(id: u32) -> Error {

@@ -8,7 +8,8 @@
 //! the numbers that they stand for.
 //!
 //! What a file states outside its keys is the namespace `gguf.file`, if it differs from what the codec writes: `version`
-//! (2), `endian` (`big`), `unpadded` (the file ends with its last tensor).
+//! (2), `endian` (`big`), `unpadded` (the file ends with its last tensor), `padding` (between the header and the data). Of
+//! a tensor, `padding` is what follows it. Padding of zeros is not stated.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};
@@ -29,6 +30,7 @@ mod encodings;
 mod format;
 mod header;
 mod metadata;
+mod padding;
 mod read;
 mod split;
 mod types;

@@ -2,6 +2,7 @@
 
 use crate::format::{ENDING, FILE_NAMESPACE, ID, KEY_ENDIAN, KEY_UNPADDED, KEY_VERSION, MAGIC, VERSION};
 use crate::header::{Header, Stored};
+use crate::padding::Padding;
 use crate::split;
 use ckpt_api::{
     Contents, Endian, Error, Extent, FileId, Input, Limit, Limits, Match, MetadataMap, Options, Placement,
@@ -173,7 +174,14 @@ fn add(contents: &mut Contents, name: String, header: Header, limits: &Limits) -
             metadata.insert(FILE_NAMESPACE, KEY_UNPADDED, true);
         }
     }
-    for Stored { tensor, encoding, offset, len } in header.tensors {
+    let header_padding = match file {
+        FileId(0) => header.padding.note(metadata, "the header"),
+        _ if header.padding == Padding::Zeros => None,
+        _ => Some(format!("the padding behind the header of '{name}' is not zero: it is left out")),
+    };
+    contents.notes.extend(header_padding);
+    for Stored { mut tensor, encoding, offset, len, padding } in header.tensors {
+        contents.notes.extend(padding.note(&mut tensor.metadata, &format!("'{}'", tensor.name)));
         let id = TensorId(contents.placements.len());
         let extent = Extent::new(file, offset, len);
         contents.placements.push(Placement::new(id, &tensor.name, vec![extent], encoding));

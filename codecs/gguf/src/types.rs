@@ -47,7 +47,8 @@ impl Types {
     /// Those of a file of this byte order.
     pub(crate) fn new(options: &Options, endian: Endian) -> Self {
         let name = options.text(TYPE);
-        let wanted = TYPES.iter().find(|(own, ..)| Some(*own) == name).map(|(_, own, number)| (*own, *number));
+        let wanted =
+            TYPES.iter().find(|(own, ..)| Some(*own) == name).map(|(_, own, number)| (*own, *number));
         Types { endian, wanted }
     }
 

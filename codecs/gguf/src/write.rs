@@ -6,12 +6,13 @@ use crate::format::{
 };
 use crate::header;
 use crate::metadata::{self, of_file};
+use crate::padding::noted;
 use crate::split;
 use crate::types::Types;
 use crate::value::{self, write_string};
 use ckpt_api::{
-    Checkpoint, Encoding, Endian, Error, Extent, FileId, Literal, Loss, MetadataMap, MetadataValue, Options,
-    OutputFile, OutputLayout, Placement, Reading, Result, Tensor, TensorId, Writer,
+    Checkpoint, Encoding, Endian, Error, Extent, FileId, Literal, Loss, Metadata, MetadataMap, MetadataValue,
+    Options, OutputFile, OutputLayout, Placement, Reading, Result, Tensor, TensorId, Writer,
 };
 
 /// The largest alignment that is written.
@@ -99,17 +100,19 @@ fn alignment(pairs: &MetadataMap) -> Result<u64> {
 }
 
 /// What all files of the output have in common.
-struct Target {
+struct Target<'a> {
     version: u32,
     endian: Endian,
     types: Types,
     is_unpadded: bool,
     pairs: MetadataMap,
     alignment: u64,
+    /// What the file that was read states outside its keys.
+    metadata: &'a Metadata,
 }
 
-impl Target {
-    fn new(checkpoint: &Checkpoint, options: &Options) -> Result<Self> {
+impl<'a> Target<'a> {
+    fn new(checkpoint: &'a Checkpoint, options: &Options) -> Result<Self> {
         let version = of_file(checkpoint, KEY_VERSION).and_then(MetadataValue::as_u64);
         let is_big = of_file(checkpoint, KEY_ENDIAN).and_then(MetadataValue::as_text) == Some("big");
         let endian = if is_big { Endian::Big } else { Endian::Little };
@@ -122,11 +125,12 @@ impl Target {
             is_unpadded: of_file(checkpoint, KEY_UNPADDED).and_then(MetadataValue::as_bool) == Some(true),
             alignment: alignment(&pairs)?,
             pairs,
+            metadata: &checkpoint.metadata,
         })
     }
 
     /// Returns the tensors that GGUF has a type for, in the checkpoint's order, and what their types lose.
-    fn store<'a>(&self, checkpoint: &'a Checkpoint) -> Result<(Vec<Stored<'a>>, Vec<Loss>)> {
+    fn store(&self, checkpoint: &'a Checkpoint) -> Result<(Vec<Stored<'a>>, Vec<Loss>)> {
         let (mut stored, mut losses) = (Vec::with_capacity(checkpoint.tensors.len()), Vec::new());
         for (id, tensor) in checkpoint.tensors.iter().enumerate() {
             let Some((tensor_type, encoding)) = self.types.of(tensor) else { continue };
@@ -158,10 +162,12 @@ impl Target {
             end = next.checked_add(stored.len).ok_or_else(too_large)?;
             next = aligned(end)?;
         }
-        let bytes = self.header(tensors, &offsets, split_keys, file)?;
+        let mut bytes = self.header(tensors, &offsets, split_keys, file)?;
         let data = aligned(bytes.len() as u64)?;
+        let padding = noted(self.metadata, data - bytes.len() as u64).filter(|_| file == FileId(0));
+        bytes.extend_from_slice(padding.unwrap_or_default());
         let len = data.checked_add(next).filter(|len| *len <= u64::MAX / 2).ok_or_else(too_large)?;
-        for (stored, offset) in tensors.iter().zip(offsets) {
+        for (stored, offset) in tensors.iter().zip(offsets.iter().copied()) {
             let extent = Extent::new(file, data.saturating_add(offset), stored.len);
             let name = stored.tensor.name.clone();
             placed.placements.push(Placement::new(stored.id, name, vec![extent], stored.encoding.clone()));
@@ -171,8 +177,16 @@ impl Target {
             (true, false) => data.saturating_add(end),
             (true, true) => bytes.len() as u64,
         };
+        let mut literals = vec![Literal { file, offset: 0, bytes }];
+        for (stored, offset) in tensors.iter().zip(&offsets) {
+            let end = data.saturating_add(offset.saturating_add(stored.len));
+            let padding = noted(&stored.tensor.metadata, aligned(end)?.min(len).saturating_sub(end));
+            if let Some(bytes) = padding.filter(|bytes| !bytes.is_empty()) {
+                literals.push(Literal { file, offset: end, bytes: bytes.to_vec() });
+            }
+        }
         placed.files.push(OutputFile::new(name, len));
-        placed.literals.push(Literal { file, offset: 0, bytes });
+        placed.literals.extend(literals);
         Ok(())
     }
 

@@ -9,6 +9,7 @@
 //! ```
 
 mod allocation;
+mod blocks;
 mod cast;
 mod changed;
 mod foreign;
@@ -47,6 +48,8 @@ use steps::Steps;
 /// - If the codec writes: a checkpoint with other dtypes, special numbers, empty and scalar shapes, unusual names,
 ///   metadata, a graph, axes, roles, slots or scales is refused, comes back as far as the format keeps it
 ///   ([`FormatInfo::keeps`]), or its losses are declared, each with a kind and a subject that fit.
+/// - Block encodings ([`Codec::block_encodings`](crate::Codec::block_encodings)) have names of their own that begin with the
+///   format's id. Each decodes any bytes. Each encoder gives a block the same bytes whatever lies beside it.
 /// - No step panics, and limits of 0 are errors.
 ///
 /// # Where a failure is
@@ -63,6 +66,7 @@ pub fn check(codec: &dyn Codec, samples: &[Sample]) {
     let info = codec.info();
     check_info(info);
     let steps = Steps::new(info.id);
+    blocks::check_encodings(codec, &steps);
     for bytes in FOREIGN {
         let files = BTreeMap::from([("foreign.bin".to_owned(), bytes.to_vec())]);
         reading::check_foreign(codec, &Input::memory("foreign.bin", files), bytes, &steps);

@@ -86,7 +86,8 @@ pub(crate) fn encode_finite(
             return misfit(position, "finite numbers");
         }
         if fill(block_type, numbers, bytes).overflowed > 0 {
-            let largest = numbers.iter().enumerate().rev().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+            let largest =
+                numbers.iter().enumerate().rev().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
             let position = largest.map_or(0, |(position, _)| position);
             return misfit(position, "a block whose scale and minimum are 16-bit floats, at most 65504");
         }

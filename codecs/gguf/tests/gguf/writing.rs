@@ -2,7 +2,7 @@
 
 use crate::build::{Build, F32, Q8_0, floats, key, q8_0, read_all, tensor};
 use ckpt_api::{
-    Blocks, Checkpoint, Codec, DType, Kind, Metadata, Options, OutputLayout, Result, Shape, Side, Tensor,
+    Blocks, Checkpoint, Codec, DType, Kind, Metadata, Options, OutputLayout, Placement, Result, Shape, Side, Tensor,
 };
 use ckpt_gguf::Gguf;
 
@@ -70,6 +70,33 @@ fn a_type_applies_to_floats_of_two_axes_or_more() {
 }
 
 #[test]
+fn a_type_of_blocks_applies_to_whole_rows_and_leaves_the_rest_as_llama_cpp_does() {
+    let tensors = vec![
+        named("blk.0.attn_q.weight", DType::Bf16, &[2, 64]),
+        named("b", DType::F16, &[64]),
+        named("i", DType::I32, &[2, 32]),
+        named("odd", DType::F32, &[2, 33]),
+        named("half", DType::F16, &[2, 33]),
+        named("blk.0.attn_q_norm.weight", DType::F32, &[2, 32]),
+        named("token_types.weight", DType::F16, &[2, 32]),
+        named("empty", DType::F32, &[2, 0]),
+    ];
+    for (name, of_blocks) in [("q8_0", "gguf.Q8_0"), ("q4_0", "gguf.Q4_0"), ("q5_1", "gguf.Q5_1")] {
+        let placed = place(&checkpoint(tensors.clone()), "m.gguf", &[("type", name)]).unwrap();
+        let kinds = placed.placements.iter().map(|Placement { encoding, .. }| {
+            encoding.blocks.as_ref().map_or(encoding.dtype.name(), |blocks| blocks.name()).to_owned()
+        });
+        let expected = [of_blocks, "f32", "i32", "f16", "f16", "f32", "f32", of_blocks];
+        assert_eq!(kinds.collect::<Vec<_>>(), expected);
+        assert_eq!(placed.losses.iter().map(|loss| loss.subject.as_str()).collect::<Vec<_>>(), ["odd"]);
+    }
+    let mut big = checkpoint(tensors);
+    big.metadata.insert("gguf.file", "endian", "big");
+    let placed = place(&big, "m.gguf", &[("type", "q4_1")]).unwrap();
+    assert_eq!(placed.placements[0].encoding.blocks.as_ref().unwrap().name(), "gguf.Q4_1.big_endian");
+}
+
+#[test]
 fn blocks_of_gguf_stay_and_those_of_other_formats_do_not() {
     let file = Build::new(vec![], vec![tensor("q", &[32, 2], Q8_0, q8_0().0)]);
     let contents = read_all("m.gguf", [("m.gguf".to_owned(), file.bytes())].into(), &[]).unwrap();
@@ -101,6 +128,39 @@ fn a_set_has_the_keys_in_its_first_file_and_its_alignment_in_all() {
     assert!(!second.windows(12).any(|bytes| bytes == b"architecture"));
     assert_eq!(place(&checkpoint, "m.gguf", &[("shard_size", "1k")]).unwrap().files[0].name, "m.gguf");
     assert_eq!(place(&checkpoint, "m.gguf", &[("shard_size", "0")]).unwrap_err().kind(), Kind::Usage);
+}
+
+#[test]
+fn padding_that_is_not_zero_is_written_again() {
+    let tensors = vec![
+        tensor("a", &[3], F32, floats(&[1.0, 2.0, 3.0])),
+        tensor("b", &[8], F32, floats(&[0.0; 8])),
+        tensor("c", &[1], F32, floats(&[4.0])),
+    ];
+    let file = Build::new(vec![], tensors);
+    let mut bytes = file.bytes();
+    let header = file.header(3, 0).len();
+    let data = header.next_multiple_of(32);
+    for at in [header, data - 1, data + 12, data + 31, data + 64 + 4] {
+        bytes[at] = 0xab;
+    }
+    let contents = read_all("m.gguf", [("m.gguf".to_owned(), bytes.clone())].into(), &[]).unwrap();
+    let placed = place(&contents.checkpoint, "m.gguf", &[]).unwrap();
+    let mut written = zeros(&placed).remove("m.gguf").unwrap();
+    for (from, to) in contents.placements.iter().zip(&placed.placements) {
+        let [from, to] = [from, to].map(|placement| {
+            let extent = &placement.extents[0];
+            extent.offset as usize..(extent.offset + extent.len) as usize
+        });
+        written[to].copy_from_slice(&bytes[from]);
+    }
+    assert!(written == bytes);
+    // Behind a header of another length, the padding between it and the data would be other bytes.
+    let mut longer = contents.checkpoint.clone();
+    longer.metadata.insert("gguf", "key", 1u8);
+    let placed = place(&longer, "m.gguf", &[]).unwrap();
+    let header = placed.literals.iter().find(|literal| literal.offset == 0).unwrap();
+    assert!(!header.bytes.contains(&0xab));
 }
 
 #[test]
