@@ -200,7 +200,7 @@ impl Step {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] where no conversion exists between the dtypes, or to or from the blocks.
-pub(super) fn steps(
+pub(crate) fn steps(
     from: &Encoding,
     to: &Encoding,
     slices: usize,

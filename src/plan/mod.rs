@@ -368,7 +368,7 @@ impl Plan {
             encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
         };
         let placements = &mut Arc::make_mut(&mut self.contents).placements;
-let places = &mut Arc::make_mut(&mut self.placed).placements;
+        let places = &mut Arc::make_mut(&mut self.placed).placements;
         placements.iter_mut().chain(places).for_each(|placement| placement.attach(known));
         self.entries.iter_mut().for_each(|entry| entry.route.attach(known));
         for item in &mut self.items {

@@ -185,5 +185,5 @@ fn unit(encoding: &Encoding) -> u64 {
 /// The steps from stored elements to little-endian 32-bit floats, in the same order.
 pub(super) fn to_floats(stored: &Encoding) -> Result<Vec<Step>> {
     let stored = stored.clone().with_order(vec![0]).with_tiles(Vec::new());
-    steps(&stored, &Encoding::new(DType::F32, vec![0]), 0, &[])
+    steps(&stored, &Encoding::new(DType::F32, vec![0]), 0, false, &[])
 }
