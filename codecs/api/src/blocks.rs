@@ -188,9 +188,14 @@ impl Blocks {
     pub fn decode(&self, blocks: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let decoder = self.decoder.ok_or_else(|| self.refusal())?;
         let mut numbers = vec![0.0; self.elements.get() as usize];
-        for block in blocks.chunks_exact(self.bytes.get() as usize) {
+        let mut bytes = vec![[0; 4]; numbers.len()];
+        let blocks = blocks.chunks_exact(self.bytes.get() as usize);
+        out.reserve(blocks.len().saturating_mul(4 * numbers.len()));
+        for block in blocks {
             decoder(block, &mut numbers);
-            out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            // One copy a block: bytes that are appended one by one took five times as long as the decoder.
+            bytes.iter_mut().zip(&numbers).for_each(|(bytes, number)| *bytes = number.to_le_bytes());
+            out.extend_from_slice(bytes.as_flattened());
         }
         Ok(())
     }
@@ -210,7 +215,7 @@ impl Blocks {
         if !rest.is_empty() || !numbers.len().is_multiple_of(elements) {
             return Err(Error::defect(format!("{} numbers do not fill blocks of {self}", numbers.len())));
         }
-        let (mut floats, mut decoded, mut largest) = (Vec::new(), vec![0.0; elements], 0f32);
+        let (mut floats, mut decoded, mut largest) = (Vec::new(), vec![0.0; elements], Largest::default());
         let (mut before, mut start) = (first, out.len());
         out.resize(start.saturating_add(numbers.len() / elements * bytes), 0);
         for piece in numbers.chunks((ENCODED / elements).max(1) * elements) {
@@ -222,12 +227,12 @@ impl Blocks {
             if let Some(decoder) = self.decoder {
                 for (block, floats) in blocks.chunks_exact(bytes).zip(floats.chunks_exact(elements)) {
                     decoder(block, &mut decoded);
-                    largest = floats.iter().zip(&decoded).fold(largest, |max, (a, b)| max.max((a - b).abs()));
+                    largest.add(floats, &decoded);
                 }
             }
             (before, start) = (before.saturating_add(floats.len() as u64), end);
         }
-        Ok(f64::from(largest))
+        Ok(f64::from(largest.get()))
     }
 
     fn misfit(&self, before: u64, numbers: &[f32], misfit: Misfit) -> Error {
@@ -257,6 +262,33 @@ impl Blocks {
         if let Some(same) = known.iter().find(|known| *known == self) {
             (self.decoder, self.encoder) = (same.decoder, same.encoder);
         }
+    }
+}
+
+/// The largest difference of numbers, in lanes that do not wait for each other. Differences that are NaN do not count.
+#[derive(Default)]
+struct Largest([f32; 8]);
+
+impl Largest {
+    fn add(&mut self, first: &[f32], second: &[f32]) {
+        let (firsts, first_rest) = first.as_chunks::<8>();
+        let (seconds, second_rest) = second.as_chunks::<8>();
+        for (first, second) in firsts.iter().zip(seconds) {
+            self.add_few(first, second);
+        }
+        self.add_few(first_rest, second_rest);
+    }
+
+    #[inline(always)]
+    fn add_few(&mut self, first: &[f32], second: &[f32]) {
+        for (lane, (first, second)) in self.0.iter_mut().zip(first.iter().zip(second)) {
+            let difference = (first - second).abs();
+            *lane = if difference > *lane { difference } else { *lane };
+        }
+    }
+
+    fn get(&self) -> f32 {
+        self.0.iter().copied().fold(0.0, f32::max)
     }
 }
 
