@@ -1,0 +1,125 @@
+//! A layer: its class, and its options.
+
+use super::Model;
+use super::calls::Call;
+use serde_json::{Map, Value};
+
+/// A layer of a model, or an operation that Keras records as one.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// The layer's name, unique in its model.
+    pub name: String,
+    /// The name of its class, such as `Dense`.
+    pub class: String,
+    /// The model, if the layer is one.
+    pub model: Option<Box<Model>>,
+    pub(super) module: String,
+    pub(super) registered_name: Option<String>,
+    pub(super) shared_object: Option<u64>,
+    pub(super) config: Map<String, Value>,
+    pub(super) calls: Vec<Call>,
+}
+
+/// Why a layer cannot be understood, as a clause: what its options are, or are not.
+pub(super) type Reason = String;
+
+impl Layer {
+    /// Whether the class is one of Keras's own.
+    pub fn is_builtin(&self) -> bool {
+        let own = |module: &str| {
+            ["keras", "tf_keras", "tensorflow.keras", "tensorflow.python.keras"].iter().any(|root| {
+                module.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+        };
+        let is_custom = |name: &str| name.contains('>');
+        (self.module.is_empty() || own(&self.module))
+            && !is_custom(&self.class)
+            && !self.registered_name.as_deref().is_some_and(is_custom)
+    }
+
+    /// Whether this is an operation of `keras.ops` and not a layer.
+    pub fn is_operation(&self) -> bool {
+        self.module.starts_with("keras.src.ops") || self.module.starts_with("keras.ops")
+    }
+
+    /// Whether the layer's weights are trained: the option `trainable`.
+    pub fn is_trainable(&self) -> bool {
+        self.flag("trainable", true)
+    }
+
+    pub(super) fn option(&self, key: &str) -> Option<&Value> {
+        self.config.get(key).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn flag(&self, key: &str, default: bool) -> bool {
+        match self.option(key) {
+            Some(Value::Bool(value)) => *value,
+            Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+            _ => default,
+        }
+    }
+
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        self.option(key).and_then(Value::as_str)
+    }
+
+    /// Returns integers; one alone is a list of one.
+    pub(super) fn ints(&self, key: &str) -> Result<Option<Vec<i64>>, Reason> {
+        self.option(key).map(ints).map_or(Ok(None), |ints| {
+            ints.map(Some).ok_or_else(|| format!("its option '{key}' is not a list of integers"))
+        })
+    }
+
+    /// How the weights are stored if they are not plain numbers: `int8`, `int4/128`, `float8`.
+    pub(super) fn quantization(&self) -> Option<&str> {
+        self.option("dtype")?.get("config")?.get("mode")?.as_str()
+    }
+
+    /// Returns the layer that this one wraps, or its cell.
+    pub(super) fn wrapped(&self, key: &str) -> Option<Layer> {
+        Layer::parse(self.option(key)?)
+    }
+
+    /// Reads a layer that is no model, without its calls.
+    pub(super) fn parse(value: &Value) -> Option<Layer> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let class = text("class_name")?.to_owned();
+        let config = match value.get("config") {
+            Some(Value::Object(config)) => config.clone(),
+            _ => Map::new(),
+        };
+        let own = config.get("name").and_then(Value::as_str);
+        let name = text("name").or(own).unwrap_or_default().to_owned();
+        Some(Layer {
+            name,
+            class,
+            model: None,
+            module: text("module").unwrap_or_default().to_owned(),
+            registered_name: text("registered_name").map(str::to_owned),
+            shared_object: value.get("shared_object_id").and_then(Value::as_u64),
+            config,
+            calls: Vec::new(),
+        })
+    }
+
+    /// Returns the lengths of the axes that a layer states of its input.
+    pub(super) fn stated_shape(&self) -> Option<Vec<Option<u64>>> {
+        ["batch_shape", "batch_input_shape"].iter().find_map(|key| lens(self.option(key)?))
+    }
+}
+
+/// Reads lengths of axes; `null` is free.
+pub(super) fn lens(value: &Value) -> Option<Vec<Option<u64>>> {
+    let lens = value.as_array()?.iter().map(|len| match len {
+        Value::Null => Some(None),
+        len => len.as_u64().map(Some),
+    });
+    lens.collect()
+}
+
+fn ints(value: &Value) -> Option<Vec<i64>> {
+    match value {
+        Value::Array(items) => items.iter().map(Value::as_i64).collect(),
+        value => value.as_i64().map(|value| vec![value]),
+    }
+}

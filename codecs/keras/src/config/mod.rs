@@ -1,0 +1,64 @@
+//! The configuration of a model: layers, how they are connected, and their options.
+//!
+//! [`Model::parse`] reads the JSON of Keras 3, of Keras 2 and `tf_keras`, and of Keras 1 where it has the same form.
+//! [`Model::variables`] lists the variables in the order of the layers, and [`Model::graph`] lowers the layers to
+//! operators.
+
+mod calls;
+mod einsum;
+mod kernels;
+mod layer;
+mod naming;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+pub use calls::TensorRef;
+pub use layer::Layer;
+pub use variables::{Variable, Variables};
+
+/// Which generation of Keras wrote a model. Defaults, names and paths differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Generation {
+    /// Keras 1.
+    Keras1,
+    /// Keras 2 and `tf_keras`.
+    Keras2,
+    /// Keras 3.
+    Keras3,
+}
+
+/// A model: its layers, and how they are connected.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The model's name; may be empty.
+    pub name: String,
+    /// The name of its class.
+    pub class: String,
+    /// Who wrote it.
+    pub generation: Generation,
+    /// The layers in the model's order, with the input layers that the configuration states.
+    pub layers: Vec<Layer>,
+    /// How the layers are connected.
+    pub structure: Structure,
+}
+
+/// How the layers of a model are connected.
+#[derive(Clone, Debug)]
+pub enum Structure {
+    /// Each layer takes what the one before it makes.
+    Sequential {
+        /// Lengths of the input's axes, where they are stated; `None` for the batch and other free ones.
+        input: Option<Vec<Option<u64>>>,
+    },
+    /// As each layer's calls state.
+    Functional {
+        /// The results of input layers, with the names that the model gives them, if it does.
+        inputs: Vec<(Option<String>, TensorRef)>,
+        /// The results, likewise.
+        outputs: Vec<(Option<String>, TensorRef)>,
+    },
+    /// The configuration does not state it: the reason, as a clause.
+    Unknown(String),
+}

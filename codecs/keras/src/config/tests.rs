@@ -1,0 +1,91 @@
+//! Tests of reading a configuration.
+
+use super::*;
+use ckpt_api::{Kind, Limit, Limits};
+
+fn parse(text: &str) -> ckpt_api::Result<Model> {
+    Model::parse(text, None, &Limits::default())
+}
+
+/// The paths of all variables in `.weights.h5`.
+fn paths(text: &str) -> Vec<String> {
+    parse(text).unwrap().variables().list.into_iter().map(|variable| variable.path).collect()
+}
+
+const SHARED: &str = r#"{"module": "keras.src.models.functional", "class_name": "Functional", "config": {"name": "m", "layers": [
+    {"module": "keras.layers", "class_name": "InputLayer", "name": "a", "config": {"batch_shape": [null, 4], "name": "a"},
+     "inbound_nodes": []},
+    {"module": "keras.layers", "class_name": "Dense", "name": "d", "config": {"name": "d", "units": 4}, "inbound_nodes": [
+      {"args": [{"class_name": "__keras_tensor__", "config": {"keras_history": ["a", 0, 0]}}], "kwargs": {}},
+      {"args": [{"class_name": "__keras_tensor__", "config": {"keras_history": ["d", 0, 0]}}], "kwargs": {}}]}],
+    "input_layers": [["a", 0, 0]], "output_layers": {"y": ["d", 1, 0]}}}"#;
+
+#[test]
+fn a_layer_that_is_used_twice_has_two_calls_and_its_variables_once() {
+    let model = parse(SHARED).unwrap();
+    assert_eq!(model.generation, Generation::Keras3);
+    assert_eq!(model.layers[1].calls.len(), 2);
+    assert_eq!(paths(SHARED), ["layers/dense/vars/0", "layers/dense/vars/1"]);
+    let Structure::Functional { outputs, .. } = &model.structure else { panic!("{:?}", model.structure) };
+    assert_eq!(outputs[..], [(Some("y".to_owned()), TensorRef { layer: 1, call: 1, result: 0 })]);
+}
+
+#[test]
+fn variables_that_are_trained_come_first_in_the_group_of_a_nested_model() {
+    let text = r#"{"class_name": "Sequential", "config": {"name": "m", "layers": [
+        {"class_name": "Sequential", "config": {"name": "inner", "layers": [
+            {"class_name": "BatchNormalization", "config": {"name": "bn"}},
+            {"class_name": "Dense", "config": {"name": "d", "use_bias": false}}]}},
+        {"class_name": "Dense", "config": {"name": "d2", "trainable": false}}]}}"#;
+    let variables = parse(text).unwrap().variables();
+    let found: Vec<(&str, &str, usize, bool)> =
+        variables.list.iter().map(|v| (v.name.as_str(), v.path.as_str(), v.position, v.is_trained)).collect();
+    assert_eq!(
+        found,
+        [
+            ("inner/bn/gamma", "layers/sequential/layers/batch_normalization/vars/0", 0, true),
+            ("inner/bn/beta", "layers/sequential/layers/batch_normalization/vars/1", 1, true),
+            ("inner/bn/moving_mean", "layers/sequential/layers/batch_normalization/vars/2", 3, false),
+            ("inner/bn/moving_variance", "layers/sequential/layers/batch_normalization/vars/3", 4, false),
+            ("inner/d/kernel", "layers/sequential/layers/dense/vars/0", 2, true),
+            ("d2/kernel", "layers/dense/vars/0", 0, false),
+            ("d2/bias", "layers/dense/vars/1", 1, false),
+        ]
+    );
+}
+
+#[test]
+fn a_class_of_the_program_is_named_and_its_variables_are_unknown() {
+    let text = r#"{"class_name": "Sequential", "config": {"layers": [
+        {"module": "mine", "class_name": "Swirl", "registered_name": "Swirl", "config": {"name": "s"}}]}}"#;
+    let variables = parse(text).unwrap().variables();
+    assert_eq!(variables.unknown[0].0, "s");
+    assert!(variables.unknown[0].1.contains("Swirl"), "{:?}", variables.unknown);
+    let subclassed =
+        parse(r#"{"module": "mine", "class_name": "MyModel", "config": {"layers": []}}"#).unwrap();
+    assert!(matches!(subclassed.structure, Structure::Unknown(reason) if reason.contains("MyModel")));
+}
+
+#[test]
+fn text_that_describes_no_model_is_refused() {
+    for text in ["", "[", "3", "{}", r#"{"class_name": "Functional", "config": {"layers": [7]}}"#] {
+        assert_eq!(parse(text).unwrap_err().kind(), Kind::Corrupt, "{text}");
+    }
+    let dangling = SHARED.replace("[\"a\", 0, 0]}}]", "[\"z\", 0, 0]}}]");
+    assert!(
+        parse(&dangling).unwrap_err().to_string().contains("layer of the model") || parse(&dangling).is_err()
+    );
+}
+
+#[test]
+fn configurations_that_are_long_or_deep_are_refused() {
+    let limits = Limits::default().with(Limit::TextTokens, 10);
+    assert_eq!(Model::parse(SHARED, None, &limits).unwrap_err().kind(), Kind::Limit);
+    let limits = Limits::default().with(Limit::TextBytes, 10);
+    assert_eq!(Model::parse(SHARED, None, &limits).unwrap_err().kind(), Kind::Limit);
+    let (open, close) = (r#"{"class_name": "Sequential", "config": {"name": "m", "layers": ["#, "]}}");
+    let deep = |levels: usize| parse(&format!("{}{}", open.repeat(levels), close.repeat(levels)));
+    deep(16).unwrap();
+    assert_eq!(deep(17).unwrap_err().kind(), Kind::Limit);
+    assert_eq!(deep(1000).unwrap_err().kind(), Kind::Corrupt);
+}
