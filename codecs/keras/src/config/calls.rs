@@ -23,11 +23,31 @@ pub(crate) enum Argument {
     Constant(Value),
 }
 
+impl Argument {
+    /// Adds the references within an argument.
+    pub(crate) fn references(&self, found: &mut Vec<TensorRef>) {
+        match self {
+            Argument::Tensor(reference) => found.push(*reference),
+            Argument::List(items) => items.iter().for_each(|item| item.references(found)),
+            Argument::Constant(_) => {}
+        }
+    }
+}
+
 /// One use of a layer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Call {
     pub(crate) args: Vec<Argument>,
     pub(crate) kwargs: BTreeMap<String, Argument>,
+}
+
+impl Call {
+    /// Returns all values that the call takes.
+    pub(crate) fn references(&self) -> Vec<TensorRef> {
+        let mut found = Vec::new();
+        self.args.iter().chain(self.kwargs.values()).for_each(|argument| argument.references(&mut found));
+        found
+    }
 }
 
 /// The positions of layers by their names.

@@ -63,11 +63,78 @@ impl Layer {
         self.option(key).and_then(Value::as_str)
     }
 
+    /// Returns a size that the layer must have.
+    pub(super) fn size(&self, key: &str) -> Result<u64, Reason> {
+        self.option(key)
+            .and_then(Value::as_u64)
+            .filter(|size| *size > 0)
+            .ok_or_else(|| format!("its option '{key}' is no size"))
+    }
+
+    /// Returns an integer; `default` if it is not stated.
+    pub(super) fn int(&self, key: &str, default: i64) -> Result<i64, Reason> {
+        match self.option(key) {
+            None => Ok(default),
+            Some(value) => value.as_i64().ok_or_else(|| format!("its option '{key}' is no integer")),
+        }
+    }
+
+    /// Returns a number; `default` if it is not stated.
+    pub(super) fn float(&self, key: &str, default: f64) -> Result<f64, Reason> {
+        match self.option(key) {
+            None => Ok(default),
+            // A number that Keras takes from an array.
+            Some(Value::Object(map)) => {
+                let value = map.get("config").and_then(|config| config.get("value")).and_then(Value::as_f64);
+                value.ok_or_else(|| format!("its option '{key}' is no number"))
+            }
+            Some(value) => value.as_f64().ok_or_else(|| format!("its option '{key}' is no number")),
+        }
+    }
+
+    /// Returns sizes, one for each side; a single number stands for all sides.
+    pub(super) fn sides(&self, key: &str, sides: usize, default: Option<u64>) -> Result<Vec<u64>, Reason> {
+        let invalid = || format!("its option '{key}' is not a size for each of {sides} sides");
+        match (self.option(key), default) {
+            (None, Some(default)) => Ok(vec![default; sides]),
+            (None, None) => Err(invalid()),
+            (Some(Value::Array(items)), _) => {
+                let sizes = items.iter().map(|item| item.as_u64().filter(|size| *size > 0));
+                let sizes = sizes.collect::<Option<Vec<u64>>>();
+                sizes.filter(|sizes| sizes.len() == sides).ok_or_else(invalid)
+            }
+            (Some(value), _) => {
+                let size = value.as_u64().filter(|size| *size > 0).ok_or_else(invalid)?;
+                Ok(vec![size; sides])
+            }
+        }
+    }
+
     /// Returns integers; one alone is a list of one.
     pub(super) fn ints(&self, key: &str) -> Result<Option<Vec<i64>>, Reason> {
         self.option(key).map(ints).map_or(Ok(None), |ints| {
             ints.map(Some).ok_or_else(|| format!("its option '{key}' is not a list of integers"))
         })
+    }
+
+    /// Returns numbers; one alone is a list of one.
+    pub(super) fn floats(&self, key: &str) -> Result<Option<Vec<f64>>, Reason> {
+        let Some(value) = self.option(key) else { return Ok(None) };
+        let mut found = Vec::new();
+        let mut open = vec![value];
+        while let Some(value) = open.pop() {
+            match value {
+                Value::Array(items) => open.extend(items.iter().rev()),
+                Value::Number(number) => found.extend(number.as_f64()),
+                _ => return Err(format!("its option '{key}' is not a list of numbers")),
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Whether the layer's images have their channels first.
+    pub(super) fn is_channels_first(&self) -> bool {
+        self.text("data_format") == Some("channels_first") || self.text("dim_ordering") == Some("th")
     }
 
     /// How the weights are stored if they are not plain numbers: `int8`, `int4/128`, `float8`.

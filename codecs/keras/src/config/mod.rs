@@ -8,6 +8,7 @@ mod calls;
 mod einsum;
 mod kernels;
 mod layer;
+mod lower;
 mod naming;
 mod parse;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod variables;
 
 pub use calls::TensorRef;
 pub use layer::Layer;
+pub use lower::NoGraph;
 pub use variables::{Variable, Variables};
 
 /// Which generation of Keras wrote a model. Defaults, names and paths differ.

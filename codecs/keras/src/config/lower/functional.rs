@@ -1,0 +1,153 @@
+//! Runs functional models: each call after those that it takes values of.
+
+use super::arguments::{Arg, Args};
+use super::values::Val;
+use super::{Lowering, named};
+use crate::config::Model;
+use crate::config::calls::{Argument, Call, TensorRef};
+use crate::config::layer::Reason;
+use ckpt_api::{Graph, Value};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+type Ends = [(Option<String>, TensorRef)];
+
+/// Values by layer and call.
+type Made = HashMap<(usize, usize), Vec<Val>>;
+
+impl Lowering {
+    pub(super) fn functional(
+        &mut self,
+        model: &Model,
+        scope: &str,
+        (ends, outputs): (&Ends, &Ends),
+        inputs: Vec<Val>,
+    ) -> Result<Vec<Val>, Reason> {
+        if ends.len() != inputs.len() {
+            return Err(format!("it has {} inputs, but is given {}", ends.len(), inputs.len()));
+        }
+        let mut made = Made::new();
+        for ((_, end), val) in ends.iter().zip(inputs) {
+            made.insert((end.layer, end.call), vec![val]);
+        }
+        for (layer, call) in order(model, &made)? {
+            let Some((layer_of, call_of)) =
+                model.layers.get(layer).and_then(|found| Some((found, found.calls.get(call)?)))
+            else {
+                continue;
+            };
+            let args = args(call_of, &made).map_err(|reason| named(layer_of, &reason))?;
+            let results = self.layer(layer_of, scope, &args)?;
+            made.insert((layer, call), results);
+        }
+        outputs.iter().map(|(_, end)| value(*end, &made)).collect()
+    }
+}
+
+/// Returns the calls in an order in which each follows those that it takes values of.
+fn order(model: &Model, given: &Made) -> Result<Vec<(usize, usize)>, Reason> {
+    let mut waiting: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut waiters: HashMap<(usize, usize), Vec<(usize, usize)>> = HashMap::new();
+    let mut ready = BTreeSet::new();
+    for (at, layer) in model.layers.iter().enumerate() {
+        for (call, taken) in
+            layer.calls.iter().enumerate().filter(|(call, _)| !given.contains_key(&(at, *call)))
+        {
+            let needs: HashSet<(usize, usize)> =
+                taken.references().iter().map(|need| (need.layer, need.call)).collect();
+            let needs: Vec<(usize, usize)> =
+                needs.into_iter().filter(|need| !given.contains_key(need)).collect();
+            if needs.is_empty() {
+                ready.insert((at, call));
+            }
+            waiting.insert((at, call), needs.len());
+            for need in needs {
+                waiters.entry(need).or_default().push((at, call));
+            }
+        }
+    }
+    let total = waiting.len();
+    let mut ordered = Vec::with_capacity(total);
+    // Of those that can run, the first one of the model's list does.
+    while let Some(next) = ready.pop_first() {
+        ordered.push(next);
+        waiting.remove(&next);
+        for waiter in waiters.remove(&next).unwrap_or_default() {
+            if let Some(count) = waiting.get_mut(&waiter) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    ready.insert(waiter);
+                }
+            }
+        }
+    }
+    if ordered.len() == total {
+        return Ok(ordered);
+    }
+    let stuck = waiting.keys().min().and_then(|(layer, _)| model.layers.get(*layer));
+    let reason = "it takes a value that is made after it, or never";
+    Err(stuck.map_or_else(|| reason.to_owned(), |layer| named(layer, reason)))
+}
+
+fn value(reference: TensorRef, made: &Made) -> Result<Val, Reason> {
+    let results = made.get(&(reference.layer, reference.call));
+    results
+        .and_then(|results| results.get(reference.result))
+        .cloned()
+        .ok_or_else(|| "it takes a result that no layer makes".to_owned())
+}
+
+fn args(call: &Call, made: &Made) -> Result<Args, Reason> {
+    let args = call.args.iter().map(|argument| arg(argument, made)).collect::<Result<_, _>>()?;
+    let kwargs = call.kwargs.iter().map(|(name, argument)| Ok((name.clone(), arg(argument, made)?)));
+    Ok(Args { args, kwargs: kwargs.collect::<Result<_, Reason>>()? })
+}
+
+fn arg(argument: &Argument, made: &Made) -> Result<Arg, Reason> {
+    Ok(match argument {
+        Argument::Tensor(reference) => Arg::Value(value(*reference, made)?),
+        Argument::List(items) => {
+            Arg::List(items.iter().map(|item| arg(item, made)).collect::<Result<_, _>>()?)
+        }
+        Argument::Constant(value) => Arg::Constant(value.clone()),
+    })
+}
+
+/// Removes nodes that no result needs, and gives the results their names, if there are several.
+pub(super) fn finish(graph: &mut Graph, outputs: Vec<(Val, String)>) {
+    let mut used: HashSet<String> = outputs.iter().map(|(val, _)| val.name.clone()).collect();
+    let mut kept = Vec::with_capacity(graph.nodes.len());
+    for node in std::mem::take(&mut graph.nodes).into_iter().rev() {
+        if node.outputs.iter().any(|output| used.contains(output)) {
+            used.extend(node.inputs.iter().cloned());
+            kept.push(node);
+        }
+    }
+    kept.reverse();
+    graph.nodes = kept;
+    let is_one = outputs.len() == 1;
+    let mut taken: HashSet<String> = graph.nodes.iter().flat_map(|node| &node.outputs).cloned().collect();
+    taken.extend(graph.inputs.iter().map(|input| input.name.clone()));
+    let mut fixed: HashSet<String> = graph.inputs.iter().map(|input| input.name.clone()).collect();
+    fixed.extend(outputs.iter().map(|(val, _)| val.name.clone()));
+    let mut renamed: HashMap<String, String> = HashMap::new();
+    for (val, name) in outputs {
+        if !is_one && !renamed.contains_key(&val.name) && !name.is_empty() && fixed.insert(name.clone()) {
+            if !taken.insert(name.clone()) {
+                // The value before the activation of a layer that has the result's name.
+                let free = (2u64..)
+                    .map(|number| format!("{name}#{number}"))
+                    .find(|other| taken.insert(other.clone()));
+                renamed.extend(free.map(|free| (name.clone(), free)));
+            }
+            renamed.insert(val.name.clone(), name);
+        }
+        let name = renamed.get(&val.name).unwrap_or(&val.name).clone();
+        graph.outputs.push(Value::new(name, val.dims));
+    }
+    let each = graph.nodes.iter_mut().flat_map(|node| node.inputs.iter_mut().chain(&mut node.outputs));
+    for name in each {
+        if let Some(new) = renamed.get(name) {
+            name.clone_from(new);
+        }
+    }
+}

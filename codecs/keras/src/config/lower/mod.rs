@@ -1,0 +1,255 @@
+//! Makes the graph: runs the model once with values that stand for its inputs.
+//!
+//! Each layer becomes the operators that compute it at inference. A layer or an option that no operators compute ends
+//! it, with a reason that names the layer, its class and the option.
+
+mod activations;
+mod arguments;
+mod attention;
+mod functional;
+mod layers;
+mod linear;
+mod merging;
+mod normalization;
+mod operations;
+mod recurrent;
+mod shapes;
+mod values;
+mod windows;
+
+use super::layer::{Layer, Reason};
+use super::parse::shown_name;
+use super::{Generation, Model, Structure};
+use arguments::Args;
+use ckpt_api::{DType, Graph, Op, Value};
+use std::collections::HashSet;
+use values::{Dims, Layout, Val, Values, show};
+
+/// Most uses of layers in all models.
+const MAX_USES: usize = 1 << 16;
+
+/// Why there is no graph: a clause that names the layer, its class, and the option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoGraph {
+    /// The reason.
+    pub reason: String,
+}
+
+/// Makes a graph of operators.
+struct Lowering {
+    values: Values,
+    generation: Generation,
+    /// Uses of layers that are left.
+    uses: usize,
+}
+
+/// A layer at its place.
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    layer: &'a Layer,
+    /// The name of the object that has the variables: the models around the layer, the layer, objects within it.
+    scope: &'a str,
+}
+
+impl Site<'_> {
+    fn variable(&self, role: &str) -> String {
+        format!("{}/{role}", self.scope)
+    }
+}
+
+impl Model {
+    /// Lowers the model to a graph. Its parameters have the names of [`Model::variables`], and its images are in
+    /// Keras's order at inputs and outputs.
+    ///
+    /// # Errors
+    /// [`NoGraph`] for a class, an option or a connection that no operators compute.
+    pub fn graph(&self) -> Result<Graph, NoGraph> {
+        let values = Values::default();
+        let mut lowering = Lowering { values, generation: self.generation, uses: MAX_USES };
+        let made = lowering.model_graph(self).map_err(|reason| NoGraph { reason })?;
+        let variables = self.variables();
+        let names: HashSet<&str> = variables.list.iter().map(|variable| variable.name.as_str()).collect();
+        let unknown = made
+            .nodes
+            .iter()
+            .flat_map(|node| node.parameters.values())
+            .find(|name| !names.contains(name.as_str()));
+        match unknown {
+            Some(name) => Err(NoGraph {
+                reason: format!("'{}' belongs to a layer of several models", shown_name(name)),
+            }),
+            None => Ok(made),
+        }
+    }
+}
+
+impl Lowering {
+    fn model_graph(&mut self, model: &Model) -> Result<Graph, Reason> {
+        let mut inputs = Vec::new();
+        let mut vals = Vec::new();
+        for (name, dims, dtype) in model_inputs(model)? {
+            let name = self.values.unique(&name);
+            vals.push(Val {
+                name: name.clone(),
+                layout: Layout::Last,
+                dims: dims.clone(),
+                is_integer: dtype.is_some(),
+                has_mask: false,
+            });
+            let value = Value::new(name, dims);
+            inputs.push(dtype.map_or(value.clone(), |dtype| value.of_type(dtype)));
+        }
+        let mut outputs = Vec::new();
+        let names = output_names(model);
+        for (val, name) in self.model(model, "", vals)?.into_iter().zip(names) {
+            let val = self.values.last(&val)?;
+            let is_input = inputs.iter().any(|input| input.name == val.name);
+            let val = if is_input {
+                self.values.place = "output".to_owned();
+                self.values.apply(Op::Identity, &[&val])?
+            } else {
+                val
+            };
+            outputs.push((val, name));
+        }
+        let nodes = std::mem::take(&mut self.values.nodes);
+        let mut graph = Graph { name: model.name.clone(), inputs, outputs: Vec::new(), nodes };
+        functional::finish(&mut graph, outputs);
+        Ok(graph)
+    }
+
+    /// Runs a model, and returns its results. Models contain each other at most as deeply as the reader allows.
+    fn model(&mut self, model: &Model, scope: &str, inputs: Vec<Val>) -> Result<Vec<Val>, Reason> {
+        match &model.structure {
+            Structure::Unknown(reason) => Err(reason.clone()),
+            Structure::Functional { inputs: ends, outputs } => {
+                self.functional(model, scope, (ends, outputs), inputs)
+            }
+            Structure::Sequential { .. } => {
+                let [mut val] = <[Val; 1]>::try_from(inputs)
+                    .map_err(|all| format!("it has one input, but is given {}", all.len()))?;
+                for layer in model.layers.iter().filter(|layer| layer.class != "InputLayer") {
+                    let made = self.layer(layer, scope, &Args::of(val))?;
+                    let [only] = <[Val; 1]>::try_from(made)
+                        .map_err(|_| named(layer, "it has several results in a Sequential model"))?;
+                    val = only;
+                }
+                Ok(vec![val])
+            }
+        }
+    }
+
+    /// Runs a layer, and returns its results.
+    fn layer(&mut self, layer: &Layer, scope: &str, args: &Args) -> Result<Vec<Val>, Reason> {
+        self.uses = self.uses.checked_sub(1).ok_or("its layers are used too often")?;
+        let scope = format!("{scope}{}", layer.name);
+        let site = Site { layer, scope: &scope };
+        let made = self.apply(site, args);
+        made.map_err(|reason| named(layer, &reason))
+    }
+
+    fn apply(&mut self, site: Site, args: &Args) -> Result<Vec<Val>, Reason> {
+        let layer = site.layer;
+        if let Some(model) = &layer.model {
+            let inputs = args.all_values()?;
+            return self.model(model, &format!("{}/", site.scope), inputs);
+        }
+        if !layer.is_builtin() {
+            return Err("its class is the program's own".to_owned());
+        }
+        if layer.class == "Lambda" {
+            return Err("it is code of the program, which is never run".to_owned());
+        }
+        if let Some(mode) = layer.quantization() {
+            return Err(format!("its weights are quantized: {}", shown_name(mode)));
+        }
+        if args.flag("training") {
+            return Err("it is called with training=True".to_owned());
+        }
+        self.values.place.clone_from(&layer.name);
+        let made = if layer.is_operation() || self.generation != Generation::Keras3 && is_tensorflow(layer) {
+            self.operation(site, args)?
+        } else {
+            self.builtin(site, args)?
+        };
+        Ok(made)
+    }
+}
+
+/// Whether a layer of Keras 2 stands for an operation of TensorFlow.
+fn is_tensorflow(layer: &Layer) -> bool {
+    matches!(layer.class.as_str(), "TFOpLambda" | "SlicingOpLambda")
+}
+
+/// Names the layer that a reason is about.
+fn named(layer: &Layer, reason: &str) -> Reason {
+    format!("layer '{}' ({}): {reason}", shown_name(&layer.name), shown_name(&layer.class))
+}
+
+/// Returns the names, lengths and integer types of a model's inputs.
+fn model_inputs(model: &Model) -> Result<Vec<(String, Dims, Option<DType>)>, Reason> {
+    let unstated = || "the shape of its input is not stated".to_owned();
+    match &model.structure {
+        Structure::Unknown(reason) => Err(reason.clone()),
+        Structure::Sequential { input } => {
+            let first = model.layers.first();
+            let stated = first.filter(|layer| layer.class == "InputLayer");
+            let name = stated.map_or("input", |layer| layer.name.as_str());
+            let takes_indices = model
+                .layers
+                .iter()
+                .find(|layer| layer.class != "InputLayer")
+                .is_some_and(|layer| layer.class == "Embedding");
+            let dtype = stated.and_then(integer).or(takes_indices.then_some(DType::I32));
+            Ok(vec![(name.to_owned(), input.clone().ok_or_else(unstated)?, dtype)])
+        }
+        Structure::Functional { inputs, .. } => inputs
+            .iter()
+            .map(|(_, end)| {
+                let layer = model.layers.get(end.layer).ok_or_else(unstated)?;
+                let dims = layer.stated_shape().ok_or_else(unstated)?;
+                let is_index = feeds_embedding(model, end.layer);
+                Ok((layer.name.clone(), dims, integer(layer).or(is_index.then_some(DType::I32))))
+            })
+            .collect(),
+    }
+}
+
+/// Whether all uses of an input are indices of embeddings: Keras casts them to integers.
+fn feeds_embedding(model: &Model, input: usize) -> bool {
+    let mut uses = model.layers.iter().filter(|layer| {
+        layer.calls.iter().flat_map(super::calls::Call::references).any(|reference| reference.layer == input)
+    });
+    let mut is_used = false;
+    uses.all(|layer| {
+        is_used = true;
+        layer.class == "Embedding"
+    }) && is_used
+}
+
+/// The type of an input's elements, if they are integers or truth values.
+fn integer(layer: &Layer) -> Option<DType> {
+    match layer.text("dtype")? {
+        "int8" => Some(DType::I8),
+        "int16" => Some(DType::I16),
+        "int32" => Some(DType::I32),
+        "int64" => Some(DType::I64),
+        "uint8" => Some(DType::U8),
+        "bool" => Some(DType::Bool),
+        _ => None,
+    }
+}
+
+/// The names of a model's results.
+fn output_names(model: &Model) -> Vec<String> {
+    match &model.structure {
+        Structure::Functional { outputs, .. } => outputs
+            .iter()
+            .map(|(name, end)| {
+                let layer = || model.layers.get(end.layer).map(|layer| layer.name.clone());
+                name.clone().or_else(layer).unwrap_or_default()
+            })
+            .collect(),
+        _ => vec![model.layers.last().map_or_else(String::new, |layer| layer.name.clone())],
+    }
+}

@@ -1,0 +1,227 @@
+//! Lowers normalizations.
+
+use super::values::{Dims, Val};
+use super::{Lowering, Site};
+use crate::config::layer::{Layer, Reason};
+use ckpt_api::{Attribute, Node, Op};
+
+impl Lowering {
+    pub(super) fn batch_norm(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
+        let layer = site.layer;
+        if layer.flag("renorm", false) {
+            return Err("its option 'renorm' is not supported".to_owned());
+        }
+        if layer.int("mode", 0)? == 1 {
+            return Err("its option 'mode' is not supported".to_owned());
+        }
+        let axis = single_axis(layer, x)?;
+        let mut node = self.values.node(Op::BatchNormalization).attribute("epsilon", epsilon(layer, 1e-3)?);
+        node = node.attribute("momentum", Attribute::Float(layer.float("momentum", 0.99)?));
+        for (role, name, is_there) in [
+            ("scale", "gamma", layer.flag("scale", true)),
+            ("bias", "beta", layer.flag("center", true)),
+            ("mean", "moving_mean", true),
+            ("variance", "moving_variance", true),
+        ] {
+            if is_there {
+                node = node.parameter(role, site.variable(name));
+            }
+        }
+        self.per_channel(node, x, axis)
+    }
+
+    pub(super) fn group_norm(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
+        let layer = site.layer;
+        let axis = single_axis(layer, x)?;
+        let groups = match layer.int("groups", 32)? {
+            -1 => x
+                .len(axis)
+                .and_then(|len| i64::try_from(len).ok())
+                .ok_or("the number of its channels is not stated")?,
+            groups => groups,
+        };
+        let node = self.values.node(Op::GroupNormalization).attribute("epsilon", epsilon(layer, 1e-3)?);
+        let node = node.attribute("num_groups", Attribute::Int(groups));
+        self.per_channel(scaled(node, site), x, axis)
+    }
+
+    /// Applies a node whose channels are the second axis; they are `axis` of the value.
+    fn per_channel(&mut self, node: Node, x: &Val, axis: usize) -> Result<Val, Reason> {
+        let rank = x.rank();
+        if axis + 1 == rank {
+            let x = if rank > 2 { self.values.first(x)? } else { self.values.last(x)? };
+            return self.values.same(node, &x, x.dims.clone());
+        }
+        if axis == 1 {
+            let x = self.values.as_channels_last(x)?;
+            let made = self.values.same(node, &x, x.dims.clone())?;
+            return self.values.restored_first(&made);
+        }
+        let (to_last, back) = moved(rank, axis);
+        let turned = self.values.transpose(x, &to_last)?;
+        let turned = self.values.first(&turned)?;
+        let made = self.values.same(node, &turned, turned.dims.clone())?;
+        self.values.transpose(&made, &back)
+    }
+
+    pub(super) fn layer_norm(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
+        let layer = site.layer;
+        let is_rms = layer.class == "RMSNormalization";
+        if layer.flag("rms_scaling", false) {
+            return Err("its option 'rms_scaling' is not supported".to_owned());
+        }
+        let (op, default) =
+            if is_rms { (Op::RMSNormalization, 1e-6) } else { (Op::LayerNormalization, 1e-3) };
+        let stated = layer.ints("axis")?.unwrap_or_else(|| vec![-1]);
+        let mut axes = stated.iter().map(|axis| x.resolve(*axis)).collect::<Result<Vec<_>, _>>()?;
+        axes.sort_unstable();
+        let node = self.values.node(op).attribute("epsilon", epsilon(layer, default)?);
+        let x = self.values.last(x)?;
+        let rank = x.rank();
+        match axes[..] {
+            [axis] => {
+                let node = scaled(node.attribute("axis", Attribute::Int(-1)), site);
+                if axis + 1 == rank {
+                    return self.values.same(node, &x, x.dims.clone());
+                }
+                let (to_last, back) = moved(rank, axis);
+                let turned = self.values.transpose(&x, &to_last)?;
+                let turned = self.values.last(&turned)?;
+                let made = self.values.same(node, &turned, turned.dims.clone())?;
+                self.values.transpose(&made, &back)
+            }
+            [first, ..] if axes.iter().copied().eq(first..rank) => {
+                let node = node.attribute("axis", Attribute::Int(super::values::int(first)?));
+                let mut made = self.values.same(node, &x, x.dims.clone())?;
+                let dims: Dims = axes.iter().map(|axis| x.len(*axis)).collect();
+                for (name, op) in norm_roles(layer)
+                    .into_iter()
+                    .map(|(_, name)| (name, if name == "beta" { Op::Add } else { Op::Mul }))
+                {
+                    let stored = self.values.stored(&site.variable(name), dims.clone())?;
+                    made = self.values.apply(op, &[&made, &stored])?;
+                }
+                Ok(made)
+            }
+            _ => Err("its axes are not the last ones".to_owned()),
+        }
+    }
+
+    pub(super) fn unit_norm(&mut self, layer: &Layer, x: &Val) -> Result<Val, Reason> {
+        let stated = layer.ints("axis")?.unwrap_or_else(|| vec![-1]);
+        let [axis] = stated[..] else { return Err("it normalizes several axes together".to_owned()) };
+        let at = x.axis(x.resolve(axis)?);
+        let node = self.values.node(Op::LpNormalization).attribute("p", Attribute::Int(2));
+        let node = node.attribute("axis", Attribute::Int(super::values::int(at)?));
+        self.values.same(node, x, x.dims.clone())
+    }
+
+    /// Lowers `Normalization`: `(x − mean) / max(√variance, 1e-7)`, or its inverse.
+    pub(super) fn standardize(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
+        let layer = site.layer;
+        let axes = match layer.config.get("axis") {
+            None => vec![-1],
+            Some(_) => layer.ints("axis")?.unwrap_or_default(),
+        };
+        let axes = axes.iter().map(|axis| x.resolve(*axis)).collect::<Result<Vec<_>, _>>()?;
+        let kept: Dims = axes.iter().map(|axis| x.len(*axis)).collect();
+        let broadcast: Dims =
+            (0..x.rank()).map(|axis| if axes.contains(&axis) { x.len(axis) } else { Some(1) }).collect();
+        let is_suffix = axes.iter().copied().eq(x.rank() - axes.len().min(x.rank())..x.rank());
+        let mut stored = Vec::new();
+        for name in ["mean", "variance"] {
+            let val = match layer.floats(name)? {
+                None => self.values.stored(&site.variable(name), kept.clone())?,
+                Some(values) => match values[..] {
+                    [value] => self.values.scalar(value)?,
+                    _ => {
+                        let shape = kept
+                            .iter()
+                            .copied()
+                            .collect::<Option<Vec<u64>>>()
+                            .ok_or("the shape of its input is not stated")?;
+                        if shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len))
+                            != u64::try_from(values.len()).ok()
+                        {
+                            return Err(format!("its option '{name}' does not fit its input"));
+                        }
+                        self.values.floats(&shape, values)?
+                    }
+                },
+            };
+            let is_plain = val.rank() == 0 || is_suffix;
+            stored.push(if is_plain { val } else { self.values.reshape(&val, broadcast.clone())? });
+        }
+        let [mean, variance] = <[Val; 2]>::try_from(stored).map_err(|_| "it lacks its statistics")?;
+        let root = self.values.apply(Op::Sqrt, &[&variance])?;
+        let least = self.values.scalar(1e-7)?;
+        let deviation = self.values.apply(Op::Max, &[&root, &least])?;
+        let x = if x.is_integer { self.cast(x, "float")? } else { x.clone() };
+        if layer.flag("invert", false) {
+            let scaled = self.values.apply(Op::Mul, &[&x, &deviation])?;
+            return self.values.apply(Op::Add, &[&mean, &scaled]);
+        }
+        let centered = self.values.apply(Op::Sub, &[&x, &mean])?;
+        self.values.apply(Op::Div, &[&centered, &deviation])
+    }
+
+    /// Lowers `Rescaling`: `x·scale + offset`.
+    pub(super) fn rescale(&mut self, layer: &Layer, x: &Val) -> Result<Val, Reason> {
+        let mut made = if x.is_integer { self.cast(x, "float")? } else { x.clone() };
+        for (key, neutral, op) in [("scale", 1.0, Op::Mul), ("offset", 0.0, Op::Add)] {
+            let values = layer.floats(key)?.unwrap_or_else(|| vec![neutral]);
+            let constant = match values[..] {
+                [value] if value == neutral => continue,
+                [value] => self.values.scalar(value)?,
+                _ => {
+                    let len = u64::try_from(values.len()).map_err(|_| "a size is too large")?;
+                    self.values.floats(&[len], values)?
+                }
+            };
+            made = self.values.apply(op, &[&made, &constant])?;
+        }
+        Ok(made)
+    }
+}
+
+/// The variables of a normalization over the last axes, by their roles in the graph.
+fn norm_roles(layer: &Layer) -> Vec<(&'static str, &'static str)> {
+    if layer.class == "RMSNormalization" {
+        return vec![("scale", "scale")];
+    }
+    let all = [("scale", "gamma", "scale"), ("bias", "beta", "center")];
+    all.into_iter()
+        .filter(|(.., option)| layer.flag(option, true))
+        .map(|(role, name, _)| (role, name))
+        .collect()
+}
+
+fn scaled(node: Node, site: Site) -> Node {
+    norm_roles(site.layer)
+        .into_iter()
+        .fold(node, |node, (role, name)| node.parameter(role, site.variable(name)))
+}
+
+fn epsilon(layer: &Layer, default: f64) -> Result<Attribute, Reason> {
+    layer.float("epsilon", default).map(Attribute::Float)
+}
+
+fn single_axis(layer: &Layer, x: &Val) -> Result<usize, Reason> {
+    match layer.ints("axis")?.as_deref() {
+        None => x.resolve(-1),
+        Some([axis]) => x.resolve(*axis),
+        Some(_) => Err("it normalizes several axes".to_owned()),
+    }
+}
+
+/// Returns the order of axes that moves one to the end, and the order that moves it back.
+fn moved(rank: usize, axis: usize) -> (Vec<usize>, Vec<usize>) {
+    let to_last: Vec<usize> = (0..rank).filter(|other| *other != axis).chain([axis]).collect();
+    let mut back = vec![0; rank];
+    for (to, from) in to_last.iter().enumerate() {
+        if let Some(place) = back.get_mut(*from) {
+            *place = to;
+        }
+    }
+    (to_last, back)
+}

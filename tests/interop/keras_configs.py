@@ -1,0 +1,144 @@
+"""Compares the graphs of Keras's configurations with what Keras computes.
+
+    python keras_configs.py [--run PROGRAM] [NAME…]
+
+PROGRAM is the example `run_config` of ckpt-keras. Every model is made by Keras 3, and by tf_keras where it can; its
+weights are random numbers. The program runs the graph with the variables under the paths of `.weights.h5`; the results
+must be those of Keras. The groups and positions in `.h5` are compared, too.
+"""
+
+import argparse
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import h5py
+import keras
+import numpy as np
+import safetensors.numpy
+import tf_keras
+
+import keras_models
+
+BOUND = 1e-5
+
+
+def make(k, name, folder):
+    """Makes a model and its files, and returns what it computes and its own variables by path."""
+    random = np.random.default_rng(sum(map(ord, name)))
+    k.backend.clear_session()
+    k.utils.set_random_seed(3)
+    model = keras_models.MODELS[name](k)
+    if "normalization_with_variables" not in name:
+        values = [np.abs(random.normal(size=w.shape)) + 0.1 if "variance" in w.name else random.normal(size=w.shape) * 0.4
+                  for w in model.weights if "seed" not in w.name]
+        if len(values) == len(model.weights):
+            model.set_weights(values)
+        else:
+            fresh = iter(values)
+            model.set_weights([np.array(w) if "seed" in w.name else next(fresh) for w in model.weights])
+    folder.mkdir(parents=True)
+    model.save(folder / "model.keras")
+    with zipfile.ZipFile(folder / "model.keras") as archive:
+        (folder / "config.json").write_bytes(archive.read("config.json"))
+        file = h5py.File(io.BytesIO(archive.read("model.weights.h5")))
+    found = {}
+    file.visititems(lambda path, item: found.update({path: item[()]}) if isinstance(item, h5py.Dataset) else None)
+    found = {path: value for path, value in found.items() if path.startswith("layers/") and "seed_generator" not in path}
+    numbers = {path: np.asarray(value, "int32" if value.dtype.kind in "iu" else "float32") for path, value in found.items()}
+    safetensors.numpy.save_file(numbers, folder / "weights.safetensors")
+    inputs = {}
+    for tensor in model.inputs:
+        shape = [2] + [13 if length is None else length for length in tensor.shape[1:]]
+        is_integer = "int" in str(tensor.dtype) or "embedding" in name or name == "masked_lstm"
+        inputs[tensor.name.split(":")[0]] = (random.integers(0, 2 if len(shape) == 3 else 7, shape).astype("int32") if is_integer
+                                             else random.normal(size=shape).astype("float32"))
+    if name == "masking":
+        next(iter(inputs.values()))[:, 1] = 0
+    safetensors.numpy.save_file(inputs, folder / "inputs.safetensors")
+    given = list(inputs.values())
+    if isinstance(getattr(model, "_inputs_struct", None), dict) or isinstance(getattr(model, "_nested_inputs", None), dict):
+        given = dict(zip(sorted(inputs), (inputs[key] for key in sorted(inputs))))
+    elif len(given) == 1:
+        given = given[0]
+    made = model(given, training=False)
+    flat = [made[key] for key in sorted(made)] if isinstance(made, dict) else made if isinstance(made, (list, tuple)) else [made]
+    legacy(model, folder)
+    return [np.asarray(value) for value in flat], found
+
+
+def legacy(model, folder):
+    try:
+        model.save(folder / "model.h5")
+    except Exception:  # A model that Keras cannot store so.
+        (folder / "model.h5").unlink(missing_ok=True)
+
+
+def check(folder, expected, found):
+    """Returns the greatest difference, relative to the greatest number."""
+    variables = json.loads((folder / "variables.json").read_text())
+    paths = [variable["path"] for variable in variables]
+    assert sorted(paths) == sorted(found), set(paths) ^ set(found)
+    if (folder / "model.h5").exists():
+        with h5py.File(folder / "model.h5") as file:
+            for variable in variables:
+                group = file["model_weights"][variable["group"]]
+                name = group.attrs["weight_names"][variable["position"]]
+                stored = group[name.decode() if isinstance(name, bytes) else name][()]
+                assert np.array_equal(stored, found[variable["path"]]), variable
+    made = safetensors.numpy.load_file(folder / "outputs.safetensors")
+    assert len(made) == len(expected), (len(made), len(expected))
+    worst = 0.0
+    for at, value in enumerate(expected):
+        own = made[str(at)]
+        assert own.shape == value.shape, (at, own.shape, value.shape)
+        difference = np.abs(own - value).max() / max(1.0, np.abs(value).max())
+        assert difference <= BOUND, (at, difference)
+        worst = max(worst, difference)
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", required=True)
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    failed, compared, refused = [], 0, 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for k in (keras, tf_keras):
+            for name in arguments.names or keras_models.MODELS:
+                if k is tf_keras and name in keras_models.ONLY3:
+                    continue
+                folder = pathlib.Path(scratch) / k.__name__ / name
+                label = f"{k.__name__} {name}"
+                try:
+                    expected, found = make(k, name, folder)
+                    done = subprocess.run([arguments.run, folder], capture_output=True, text=True)
+                    assert done.returncode == 0, done.stderr
+                    reason = folder / "reason.txt"
+                    if name in keras_models.REFUSED:
+                        assert reason.exists() and keras_models.REFUSED[name] in reason.read_text(), "not refused"
+                        refused += 1
+                        print(f"{label}: refused: {reason.read_text()}")
+                        continue
+                    assert not reason.exists(), reason.read_text()
+                    print(f"{label}: {check(folder, expected, found):.1e}")
+                    compared += 1
+                except Exception as error:
+                    failed.append(label)
+                    print(f"{label}: FAILED: {type(error).__name__}: {str(error)[:1500]}")
+                sys.stdout.flush()
+    print(f"{compared} models compared, {refused} refused, {len(failed)} failed: {', '.join(failed)}")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
