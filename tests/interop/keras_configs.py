@@ -56,10 +56,10 @@ def make(k, name, folder):
     numbers = {path: np.asarray(value, "int32" if value.dtype.kind in "iu" else "float32") for path, value in found.items()}
     safetensors.numpy.save_file(numbers, folder / "weights.safetensors")
     inputs = {}
-    for tensor in model.inputs:
+    for tensor, label in zip(model.inputs, input_names(json.loads((folder / "config.json").read_text())["config"])):
         shape = [2] + [13 if length is None else length for length in tensor.shape[1:]]
-        is_integer = "int" in str(tensor.dtype) or "embedding" in name or name == "masked_lstm"
-        inputs[tensor.name.split(":")[0]] = (random.integers(0, 2 if len(shape) == 3 else 7, shape).astype("int32") if is_integer
+        is_integer = "int" in str(tensor.dtype) or "embedding" in name or name in ("masked_lstm", "category")
+        inputs[label] = (random.integers(0, 2 if len(shape) == 3 else 7, shape).astype("int32") if is_integer
                                              else random.normal(size=shape).astype("float32"))
     if name == "masking":
         next(iter(inputs.values()))[:, 1] = 0
@@ -73,6 +73,22 @@ def make(k, name, folder):
     flat = [made[key] for key in sorted(made)] if isinstance(made, dict) else made if isinstance(made, (list, tuple)) else [made]
     legacy(model, folder)
     return [np.asarray(value) for value in flat], found
+
+
+def input_names(config):
+    """The names of the input layers, in the model's order."""
+    if "input_layers" not in config:
+        return [config["layers"][0]["config"]["name"]]
+    names, ends = [], [config["input_layers"]]
+    while ends:
+        end = ends.pop(0)
+        if isinstance(end, dict):
+            ends = [end[key] for key in sorted(end)] + ends
+        elif isinstance(end[0], str):
+            names.append(end[0])
+        else:
+            ends = list(end) + ends
+    return names
 
 
 def legacy(model, folder):

@@ -3,6 +3,8 @@
 Each function takes the module `keras` or `tf_keras` and returns a model. ONLY3 are those that tf_keras cannot make.
 """
 
+import numpy as np
+
 MODELS = {}
 ONLY3 = set()
 REFUSED = {}
@@ -133,7 +135,7 @@ def depthwise1d(k):
 def separable(k):
     L = k.layers
     return sequential(k, (9, 9, 3), L.SeparableConv2D(6, 3, padding="same", depth_multiplier=2, activation="relu"),
-                      L.SeparableConv2D(4, 3, use_bias=False), L.Reshape((25, 4)), L.SeparableConv1D(5, 3, padding="same"))
+                      L.SeparableConv2D(4, 3, use_bias=False), L.Reshape((49, 4)), L.SeparableConv1D(5, 3, padding="same"))
 
 
 @model
@@ -228,7 +230,7 @@ def layer_norm(k):
 def group_norm(k):
     L = k.layers
     return sequential(k, (5, 6, 8), L.GroupNormalization(4), L.Conv2D(6, 3), L.GroupNormalization(-1),
-                      L.GroupNormalization(3, scale=False), L.GroupNormalization(2, axis=1, center=False) if k.__name__ == "keras" else L.ReLU())
+                      L.GroupNormalization(3, scale=False), L.GroupNormalization(3, axis=1, center=False) if k.__name__ == "keras" else L.ReLU())
 
 
 @only3
@@ -457,7 +459,6 @@ def preprocessing(k):
 
 @model
 def normalization_with_variables(k):
-    import numpy as np
     L = k.layers
     one, two = L.Normalization(), L.Normalization(axis=1)
     random = np.random.default_rng(5)
@@ -554,7 +555,7 @@ def operations(k):
         o.stack([x, x], axis=1), o.exp(x), o.sqrt(o.abs(x)), o.square(x), o.rsqrt(o.abs(x) + 1.0), o.softmax(x, axis=1),
         o.clip(x, -0.5, 0.5), o.maximum(x, 0.1), o.minimum(x, y[..., :6]), o.gelu(x), o.gelu(x, approximate=False),
         o.leaky_relu(x, 0.1), o.elu(x, 0.5), o.flip(x, axis=1), o.swapaxes(x, 1, 2), o.where(x > 0.2, x, -x), o.log(o.abs(x)),
-        o.sigmoid(x), o.silu(x), x * [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], o.cast(x, "int32"),
+        o.sigmoid(x), o.silu(x), x * np.arange(6, dtype="float32"), o.cast(x, "int32"),
     ])
 
 

@@ -34,6 +34,17 @@ impl Argument {
     }
 }
 
+impl Argument {
+    /// Changes the references within an argument.
+    pub(super) fn each_reference(&mut self, change: &impl Fn(&mut TensorRef)) {
+        match self {
+            Argument::Tensor(reference) => change(reference),
+            Argument::List(items) => items.iter_mut().for_each(|item| item.each_reference(change)),
+            Argument::Constant(_) => {}
+        }
+    }
+}
+
 /// One use of a layer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Call {

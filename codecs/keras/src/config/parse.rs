@@ -1,10 +1,11 @@
 //! Reads the configuration of a model.
 
-use super::calls::{Names, calls, ends, invalid};
+use super::calls::{Call, Names, TensorRef, calls, ends, invalid};
 use super::layer::{Layer, lens};
 use super::{Generation, Model, Structure};
 use ckpt_api::{Error, Limit, Limits, Result};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 /// Most models that contain each other.
@@ -105,11 +106,37 @@ fn model(value: &Value, generation: Generation, depth: usize) -> Result<Model> {
             let side = |key: &str| {
                 ends(config.get(key).unwrap_or(&Value::Null), &names).map_err(|error| error.field(key))
             };
-            Structure::Functional { inputs: side("input_layers")?, outputs: side("output_layers")? }
+            let (inputs, mut outputs) = (side("input_layers")?, side("output_layers")?);
+            skip_own_calls(&mut layers, &mut outputs);
+            Structure::Functional { inputs, outputs }
         }
     };
     let Layer { name, class, .. } = layer;
     Ok(Model { name, class, generation, layers, structure })
+}
+
+/// Numbers the calls of models that are layers from 0: the call with its own inputs, which the configuration leaves out,
+/// may be counted as the first one.
+fn skip_own_calls(layers: &mut [Layer], outputs: &mut [(Option<String>, TensorRef)]) {
+    let is_model: Vec<bool> = layers.iter().map(|layer| layer.model.is_some()).collect();
+    let is_model = |reference: &TensorRef| is_model.get(reference.layer) == Some(&true);
+    let mut first: HashMap<usize, usize> = HashMap::new();
+    let ends = outputs.iter().map(|(_, end)| *end);
+    let taken = layers.iter().flat_map(|layer| &layer.calls).flat_map(Call::references);
+    for reference in taken.chain(ends).filter(is_model) {
+        let least = first.entry(reference.layer).or_insert(reference.call);
+        *least = reference.call.min(*least);
+    }
+    let shift = |reference: &mut TensorRef| {
+        reference.call -= first.get(&reference.layer).copied().unwrap_or(0).min(reference.call);
+    };
+    outputs.iter_mut().for_each(|(_, end)| shift(end));
+    for call in layers.iter_mut().flat_map(|layer| &mut layer.calls) {
+        call.args
+            .iter_mut()
+            .chain(call.kwargs.values_mut())
+            .for_each(|argument| argument.each_reference(&shift));
+    }
 }
 
 /// Whether a class of Keras is that of a model of layers.

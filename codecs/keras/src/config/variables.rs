@@ -77,7 +77,12 @@ fn walk(place: Place, seen: &mut HashSet<(String, u64)>, found: &mut Variables) 
     }
     let mut numbers = Numbers::default();
     for layer in place.model.layers.iter().filter(|layer| !layer.is_operation()) {
-        let class = if layer.class == "Model" { "Functional" } else { layer.class.as_str() };
+        // Keras names objects by their classes in the program, and configurations by those that it exports.
+        let class = match layer.class.as_str() {
+            "Model" => "Functional",
+            "GroupQueryAttention" => "GroupedQueryAttention",
+            class => class,
+        };
         let path = format!("{}layers/{}/", place.path, numbers.next(class));
         if layer.shared_object.is_some_and(|id| !seen.insert((layer.class.clone(), id))) {
             continue;

@@ -5,7 +5,7 @@ use super::windows::{Window, windowed};
 use super::{Lowering, Site};
 use crate::config::einsum::Equation;
 use crate::config::kernels::sides;
-use crate::config::layer::{Layer, Reason};
+use crate::config::layer::{Layer, Reason, lens};
 use crate::config::parse::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 
@@ -49,14 +49,14 @@ impl Lowering {
         let x = self.values.last(x)?;
         let free =
             x.rank().checked_sub(equation.left.trim_start_matches("...").len()).ok_or_else(unsupported)?;
-        let stated = layer.ints("output_shape")?.unwrap_or_default();
+        let stated = stated_output(layer)?;
         let is_last = equation
             .result
             .chars()
             .next_back()
             .map_or(&[][..], |last| if biases == [last] { &[true] } else { &[] });
         if equation.dense().is_some() && (biases.is_empty() || is_last == [true]) {
-            let out = stated.last().and_then(|len| u64::try_from(*len).ok()).ok_or_else(unsupported)?;
+            let out = stated.last().copied().flatten().ok_or_else(unsupported)?;
             let node = bound(site, self.values.node(Op::Gemm), "kernel", !biases.is_empty());
             let mut dims = x.dims.clone();
             *dims.last_mut().ok_or_else(unsupported)? = Some(out);
@@ -238,7 +238,7 @@ impl Lowering {
 struct Lens(Vec<(char, Option<u64>)>);
 
 impl Lens {
-    fn of(equation: &Equation, x: &Val, free: usize, stated: &[i64]) -> Option<Lens> {
+    fn of(equation: &Equation, x: &Val, free: usize, stated: &[Option<u64>]) -> Option<Lens> {
         let has_points = equation.left.starts_with("...");
         let letters = equation.left.trim_start_matches("...");
         if !has_points && free != 0 || has_points != equation.result.starts_with("...") {
@@ -251,7 +251,7 @@ impl Lens {
         let output =
             result.iter().skip(skipped).copied().zip(stated.iter().rev().take(result.len() - skipped).rev());
         // A length that the output leaves open is the input's.
-        let output = output.map(|(letter, len)| (letter, u64::try_from(*len).ok()));
+        let output = output.map(|(letter, len)| (letter, *len));
         let mut all: Vec<(char, Option<u64>)> = input.collect();
         for (letter, len) in output {
             match all.iter_mut().find(|(own, _)| *own == letter) {
@@ -274,6 +274,18 @@ impl Lens {
 
     fn dims(&self, letters: &str) -> Dims {
         letters.chars().map(|letter| self.len(letter)).collect()
+    }
+}
+
+/// Returns the lengths that `EinsumDense` states of its result's axes, without the batch.
+fn stated_output(layer: &Layer) -> Result<Dims, Reason> {
+    match layer.option("output_shape") {
+        None => Ok(Dims::new()),
+        Some(value) => match (lens(value), value.as_u64()) {
+            (Some(lens), _) => Ok(lens),
+            (None, Some(len)) => Ok(vec![Some(len)]),
+            (None, None) => Err("its option 'output_shape' is not valid".to_owned()),
+        },
     }
 }
 

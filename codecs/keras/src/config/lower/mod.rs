@@ -163,7 +163,7 @@ impl Lowering {
         if let Some(mode) = layer.quantization() {
             return Err(format!("its weights are quantized: {}", shown_name(mode)));
         }
-        if args.flag("training") {
+        if args.flag("training") && (layer.model.is_some() || is_trained_otherwise(&layer.class)) {
             return Err("it is called with training=True".to_owned());
         }
         self.values.place.clone_from(&layer.name);
@@ -179,6 +179,24 @@ impl Lowering {
 /// Whether a layer of Keras 2 stands for an operation of TensorFlow.
 fn is_tensorflow(layer: &Layer) -> bool {
     matches!(layer.class.as_str(), "TFOpLambda" | "SlicingOpLambda")
+}
+
+/// Whether a class computes something else in training.
+fn is_trained_otherwise(class: &str) -> bool {
+    [
+        "Dropout",
+        "Noise",
+        "BatchNormalization",
+        "Random",
+        "Attention",
+        "LSTM",
+        "GRU",
+        "RNN",
+        "Bidirectional",
+        "TimeDistributed",
+    ]
+    .iter()
+    .any(|kind| class.contains(kind))
 }
 
 /// Names the layer that a reason is about.

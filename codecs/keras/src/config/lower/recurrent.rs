@@ -24,12 +24,7 @@ struct Made {
 impl Lowering {
     /// Lowers `LSTM`, `GRU`, `SimpleRNN` and `RNN`.
     pub(super) fn recurrent(&mut self, site: Site, args: &Args) -> Result<Vec<Val>, Reason> {
-        let x = args.value(0, "sequences")?.or(args.value(0, "inputs")?).ok_or("it takes no sequence")?;
-        let states = match args.get(1, "initial_state") {
-            None => Vec::new(),
-            Some(arg @ (Arg::List(_) | Arg::Value(_))) => arg.all(),
-            Some(Arg::Constant(_)) => return Err("its argument 'initial_state' is a constant".to_owned()),
-        };
+        let (x, states) = sequence(args)?;
         let extra = args.kwargs.iter().find(|(name, arg)| {
             !matches!(name.as_str(), "initial_state" | "sequences" | "inputs") && !arg.all().is_empty()
         });
@@ -182,8 +177,7 @@ impl Lowering {
 
     /// Lowers `Bidirectional`: two layers, of which the second takes the sequence backwards.
     pub(super) fn bidirectional(&mut self, site: Site, args: &Args) -> Result<Vec<Val>, Reason> {
-        let x = args.value(0, "sequences")?.or(args.value(0, "inputs")?).ok_or("it takes no sequence")?;
-        let initial = args.get(1, "initial_state").map(Arg::all).unwrap_or_default();
+        let (x, initial) = sequence(args)?;
         let forward = site.layer.wrapped("layer").ok_or("it wraps no layer")?;
         let mut backward = site.layer.wrapped("backward_layer").unwrap_or_else(|| forward.clone());
         if site.layer.option("backward_layer").is_none() {
@@ -274,5 +268,17 @@ impl Lowering {
         let spec = [-1].into_iter().chain(lens).collect();
         let node = self.values.node(Op::Reshape).attribute("shape", Attribute::Ints(spec));
         self.values.same(node, x, dims)
+    }
+}
+
+/// Returns the sequence and the first states of a call. Keras 2 has both in its first argument.
+fn sequence(args: &Args) -> Result<(Val, Vec<Val>), Reason> {
+    let first = args.get(0, "sequences").or_else(|| args.get(0, "inputs")).map(Arg::all).unwrap_or_default();
+    let mut first = first.into_iter();
+    let x = first.next().ok_or("it takes no sequence")?;
+    match args.get(1, "initial_state") {
+        None => Ok((x, first.collect())),
+        Some(Arg::Constant(_)) => Err("its argument 'initial_state' is a constant".to_owned()),
+        Some(arg) => Ok((x, first.chain(arg.all()).collect())),
     }
 }
