@@ -98,6 +98,49 @@ def legacy(model, folder):
         (folder / "model.h5").unlink(missing_ok=True)
 
 
+OPTIMIZERS = {
+    "adam": lambda o: o.Adam(), "amsgrad": lambda o: o.Adam(amsgrad=True), "adamw": lambda o: o.AdamW(),
+    "nadam": lambda o: o.Nadam(), "adamax": lambda o: o.Adamax(), "sgd": lambda o: o.SGD(), "momentum": lambda o: o.SGD(momentum=0.9),
+    "rmsprop": lambda o: o.RMSprop(), "centered": lambda o: o.RMSprop(centered=True, momentum=0.9), "lion": lambda o: o.Lion(),
+    "adagrad": lambda o: o.Adagrad(), "adadelta": lambda o: o.Adadelta(), "ftrl": lambda o: o.Ftrl(),
+    "adafactor": lambda o: o.Adafactor(), "average": lambda o: o.Adam(use_ema=True),
+    "schedule": lambda o: o.Adam(o.schedules.ExponentialDecay(0.01, 10, 0.9)),
+}
+
+
+def check_optimizer(k, name, folder, program):
+    """Trains a model for two steps, and compares the slots with the optimizer's own variables."""
+    L = k.layers
+    k.backend.clear_session()
+    model = k.Sequential([k.Input((6, 3)), L.Conv1D(4, 3), L.BatchNormalization(), L.Flatten(), L.Dense(2)])
+    model.layers[-1].trainable = name != "momentum"
+    model.compile(OPTIMIZERS[name](k.optimizers), "mse")
+    random = np.random.default_rng(4)
+    model.fit(random.normal(size=(8, 6, 3)), random.normal(size=(8, 2)), batch_size=4, verbose=0)
+    folder.mkdir(parents=True)
+    model.save(folder / "model.keras")
+    with zipfile.ZipFile(folder / "model.keras") as archive:
+        (folder / "config.json").write_bytes(archive.read("config.json"))
+        file = h5py.File(io.BytesIO(archive.read("model.weights.h5")))
+    found = {}
+    file.visititems(lambda path, item: found.update({path: item[()]}) if isinstance(item, h5py.Dataset) else None)
+    weights = {path: value for path, value in found.items() if path.startswith("layers/")}
+    safetensors.numpy.save_file(weights, folder / "weights.safetensors")
+    safetensors.numpy.save_file({"input_layer": np.zeros((1, 6, 3), "float32")}, folder / "inputs.safetensors")
+    subprocess.run([program, folder], check=False, capture_output=True)
+    slots = json.loads((folder / "optimizer.json").read_text())
+    own = {path: value for path, value in found.items() if path.startswith("optimizer/")}
+    assert sorted(own) == sorted(slot["path"] for slot in slots), (sorted(own), slots)
+    by_name = {v["name"]: v["path"] for v in json.loads((folder / "variables.json").read_text())}
+    variables = model.optimizer.variables
+    for slot, variable in zip(slots, variables() if callable(variables) else variables):
+        assert np.array_equal(own[slot["path"]], np.array(variable)), slot
+        if slot["variable"] and slot["name"] not in "rc":
+            assert own[slot["path"]].shape == found[by_name[slot["variable"]]].shape, slot
+            flat = variable.name.replace("/", "_")
+            assert slot["variable"].replace("/", "_") in flat or k is keras, (slot, variable.name)
+
+
 def check(folder, expected, found):
     """Returns the greatest difference, relative to the greatest number."""
     variables = json.loads((folder / "variables.json").read_text())
@@ -125,12 +168,13 @@ def check(folder, expected, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", required=True)
+    parser.add_argument("--optimizers", action="store_true", help="compare optimizers alone")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     failed, compared, refused = [], 0, 0
     with tempfile.TemporaryDirectory() as scratch:
         for k in (keras, tf_keras):
-            for name in arguments.names or keras_models.MODELS:
+            for name in [] if arguments.optimizers else arguments.names or keras_models.MODELS:
                 if k is tf_keras and name in keras_models.ONLY3:
                     continue
                 folder = pathlib.Path(scratch) / k.__name__ / name
@@ -151,6 +195,15 @@ def main():
                 except Exception as error:
                     failed.append(label)
                     print(f"{label}: FAILED: {type(error).__name__}: {str(error)[:1500]}")
+                sys.stdout.flush()
+            for name in OPTIMIZERS if not arguments.names else []:
+                try:
+                    check_optimizer(k, name, pathlib.Path(scratch) / k.__name__ / f"optimizer_{name}", arguments.run)
+                    compared += 1
+                    print(f"{k.__name__} optimizer {name}: equal")
+                except Exception as error:
+                    failed.append(f"{k.__name__} optimizer {name}")
+                    print(f"{k.__name__} optimizer {name}: FAILED: {type(error).__name__}: {str(error)[:600]}")
                 sys.stdout.flush()
     print(f"{compared} models compared, {refused} refused, {len(failed)} failed: {', '.join(failed)}")
     sys.exit(bool(failed))

@@ -2,11 +2,11 @@
 //!
 //! Each folder has `config.json`, `weights.safetensors`, whose tensors have the paths of `.weights.h5` as names, and
 //! `inputs.safetensors`, with a tensor for each input. The results are written as `outputs.safetensors`, and the
-//! variables as `variables.json`. A folder without a graph gets `reason.txt` in place of the results.
+//! variables as `variables.json` and `optimizer.json`. A folder without a graph gets `reason.txt` in place of the results.
 
 use ckpt_api::{DType, Error, Limits, Result, Shape, Tensor};
 use ckpt_forward::{Arithmetic, Array, Cpu, Parameters, Program, Value};
-use ckpt_keras::config::{Model, Variable};
+use ckpt_keras::config::{Model, OptimizerVariable, Variable};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -40,13 +40,20 @@ fn run(folder: &Path) -> Result<()> {
     let model = Model::parse(&text, None, &Limits::default())?;
     let variables = model.variables().list;
     write(folder, "variables.json", describe(&variables).as_bytes())?;
+    let tensors = read(&folder.join("weights.safetensors"))?;
+    if let Some(optimizer) = &model.optimizer {
+        let trained: Vec<&Variable> = variables.iter().filter(|variable| variable.is_trained).collect();
+        let rank = |variable: &Variable| tensors.get(&variable.path).map(|value| value.shape.len());
+        let slots = optimizer.variables(&trained, rank).unwrap_or_default();
+        write(folder, "optimizer.json", describe_slots(&slots).as_bytes())?;
+    }
     let graph = match model.graph() {
         Ok(graph) => graph,
         Err(missing) => return write(folder, "reason.txt", missing.reason.as_bytes()),
     };
     graph.check()?;
     let inputs = read(&folder.join("inputs.safetensors"))?;
-    let stored = Stored(bind(&variables, &read(&folder.join("weights.safetensors"))?)?);
+    let stored = Stored(bind(&variables, &tensors)?);
     let shapes = inputs.iter().map(|(name, value)| (name.clone(), value.shape.clone())).collect();
     let program = Program::new(&graph, &stored, &shapes)?;
     let outputs = program.run(&mut Cpu::new(Arithmetic::F64), &inputs, &mut ())?;
@@ -75,6 +82,14 @@ fn describe(variables: &[Variable]) -> String {
             "name": variable.name, "path": variable.path, "group": variable.group, "position": variable.position,
             "role": variable.role, "trained": variable.is_trained,
         })
+    };
+    serde_json::Value::Array(variables.iter().map(entry).collect()).to_string()
+}
+
+fn describe_slots(variables: &[OptimizerVariable]) -> String {
+    let entry = |own: &OptimizerVariable| {
+        let slot = own.slot.as_ref();
+        serde_json::json!({"path": own.path, "name": own.name, "variable": slot.map(|slot| &slot.variable)})
     };
     serde_json::Value::Array(variables.iter().map(entry).collect()).to_string()
 }

@@ -10,6 +10,7 @@ mod kernels;
 mod layer;
 mod lower;
 mod naming;
+mod optimizer;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ mod variables;
 pub use calls::TensorRef;
 pub use layer::Layer;
 pub use lower::NoGraph;
+pub use optimizer::{Optimizer, OptimizerVariable};
 pub use variables::{Variable, Variables};
 
 /// Which generation of Keras wrote a model. Defaults, names and paths differ.
@@ -44,6 +46,8 @@ pub struct Model {
     pub layers: Vec<Layer>,
     /// How the layers are connected.
     pub structure: Structure,
+    /// The optimizer that the model was compiled with, if the configuration states it; `.h5` files have it apart.
+    pub optimizer: Option<Optimizer>,
 }
 
 /// How the layers of a model are connected.

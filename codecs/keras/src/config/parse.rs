@@ -2,7 +2,7 @@
 
 use super::calls::{Call, Names, TensorRef, calls, ends, invalid};
 use super::layer::{Layer, lens};
-use super::{Generation, Model, Structure};
+use super::{Generation, Model, Optimizer, Structure};
 use ckpt_api::{Error, Limit, Limits, Result};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -62,6 +62,8 @@ fn model(value: &Value, generation: Generation, depth: usize) -> Result<Model> {
     }
     let Some(layer) = Layer::parse(value) else { return Err(invalid(value, "an object with 'class_name'")) };
     let config = value.get("config").unwrap_or(&Value::Null);
+    let optimizer = value.get("compile_config").and_then(|config| config.get("optimizer"));
+    let optimizer = optimizer.and_then(|optimizer| Optimizer::parse(optimizer, generation));
     // Keras 1 has the layers of a Sequential model alone.
     let listed = config.get("layers").or(Some(config)).and_then(Value::as_array);
     let is_known = layer.is_builtin() && is_model(&layer.class);
@@ -77,6 +79,7 @@ fn model(value: &Value, generation: Generation, depth: usize) -> Result<Model> {
             generation,
             layers: Vec::new(),
             structure: Structure::Unknown(reason),
+            optimizer,
         });
     };
     let mut layers = Vec::with_capacity(listed.len());
@@ -112,7 +115,7 @@ fn model(value: &Value, generation: Generation, depth: usize) -> Result<Model> {
         }
     };
     let Layer { name, class, .. } = layer;
-    Ok(Model { name, class, generation, layers, structure })
+    Ok(Model { name, class, generation, layers, structure, optimizer })
 }
 
 /// Numbers the calls of models that are layers from 0: the call with its own inputs, which the configuration leaves out,

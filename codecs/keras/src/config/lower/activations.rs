@@ -7,6 +7,9 @@ use crate::config::parse::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 use serde_json::Value;
 
+/// ONNX's name, and the slope and the offset of a hard sigmoid.
+pub(super) type RecurrentActivation = (&'static str, Option<(f64, f64)>);
+
 impl Lowering {
     /// Applies the activation that a layer's option names.
     pub(super) fn activate(&mut self, site: Site, key: &str, x: Val) -> Result<Val, Reason> {
@@ -174,14 +177,13 @@ impl Lowering {
         self.values.apply(Op::PRelu, &[x, &slope])
     }
 
-    /// Returns the name of a recurrent layer's activation as ONNX has it, with the slope and the offset of a hard
-    /// sigmoid.
+    /// Returns a recurrent layer's activation.
     pub(super) fn recurrent_activation(
         &self,
         layer: &Layer,
         key: &str,
         default: &str,
-    ) -> Result<(&'static str, Option<(f64, f64)>), Reason> {
+    ) -> Result<RecurrentActivation, Reason> {
         let name = match layer.config.get(key) {
             None => default,
             Some(Value::Null) => "linear",
