@@ -4,6 +4,9 @@ use crate::{Error, Limit, Limits, Result};
 use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU8, NonZeroU32};
 
+/// Bytes of a checksum at the end of the compressed bytes.
+pub(crate) const FLETCHER_BYTES: u64 = 4;
+
 /// How the bytes of an extent are compressed in their file.
 ///
 /// ```
@@ -28,6 +31,10 @@ pub struct Compression {
     /// by [`Limit::ChunkBytes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffled: Option<NonZeroU32>,
+    /// Whether the file's bytes end in the Fletcher-32 checksum of those before, as HDF5's filter stores it: it counts
+    /// as `stored`, and is verified before anything is decompressed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fletcher32: bool,
 }
 
 /// How bytes are decompressed.
@@ -45,6 +52,11 @@ pub enum Method {
     Zstd,
     /// UTF-8 text with a character for each byte, U+0000 to U+00FF, as pickles of protocol 2 store bytes.
     Latin1,
+    /// LZF, as HDF5's filter of `h5py` stores it.
+    Lzf,
+    /// The same bytes again and again, at most 64: elements that have one value. Zeros where there are no bytes. Such an
+    /// extent holds at most [`Limit::ChunkBytes`].
+    Repeated,
     /// Numbers of a repeated field of a protocol buffer, which become little-endian elements.
     Protobuf(ProtobufNumbers),
 }
@@ -70,6 +82,8 @@ impl Method {
             Method::Zlib => "zlib",
             Method::Zstd => "zstd",
             Method::Latin1 => "latin-1",
+            Method::Lzf => "lzf",
+            Method::Repeated => "repeated",
             Method::Protobuf(_) => "protobuf",
         }
     }
@@ -82,6 +96,9 @@ impl Method {
             Method::Deflate | Method::Zlib => 1032,
             // A block of 128 KiB for four bytes.
             Method::Zstd => 32 << 10,
+            // 264 bytes for three.
+            Method::Lzf => 88,
+            Method::Repeated => u64::MAX,
             Method::Protobuf(numbers) if numbers.is_varint => numbers.element_bytes.get().into(),
             Method::Protobuf(_) => 1,
         }
@@ -91,7 +108,7 @@ impl Method {
 impl Compression {
     /// Bytes that lie in the file as `stored` bytes.
     pub fn new(method: Method, stored: u64) -> Self {
-        Compression { method, stored, skip: 0, shuffled: None }
+        Compression { method, stored, skip: 0, shuffled: None, fletcher32: false }
     }
 
     /// The same without its first decompressed bytes.
@@ -108,12 +125,26 @@ impl Compression {
         self
     }
 
+    /// The same, with a Fletcher-32 checksum in the last four bytes in the file.
+    #[must_use]
+    pub fn with_fletcher32(mut self) -> Self {
+        self.fletcher32 = true;
+        self
+    }
+
+    /// Compressed bytes in the file, without their checksum.
+    pub(crate) fn payload(&self) -> u64 {
+        self.stored.saturating_sub(if self.fletcher32 { FLETCHER_BYTES } else { 0 })
+    }
+
     /// Decompressed bytes of an extent of `len`, what is skipped included.
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`] where so few stored bytes cannot hold them.
     pub(crate) fn total(&self, len: u64) -> Result<u64> {
-        let most = self.stored.saturating_mul(self.method.largest_ratio());
+        // Of no bytes, zeros are repeated.
+        let of_nothing = if self.method == Method::Repeated { u64::MAX } else { 0 };
+        let most = self.payload().saturating_mul(self.method.largest_ratio()).max(of_nothing);
         self.skip.checked_add(len).filter(|total| *total <= most).ok_or_else(|| {
             Error::corrupt("the compressed data is too short for the tensor")
                 .found(format!("{} bytes of {}", self.stored, self.method.name()))
@@ -127,7 +158,8 @@ impl Compression {
     /// [`crate::Kind::Corrupt`], [`crate::Kind::Limit`].
     pub(crate) fn check(&self, len: u64, limits: &Limits) -> Result<()> {
         let total = self.total(len)?;
-        if self.shuffled.is_some() { limits.check(Limit::ChunkBytes, total) } else { Ok(()) }
+        let is_bounded = self.shuffled.is_some() || self.method == Method::Repeated;
+        if is_bounded { limits.check(Limit::ChunkBytes, total) } else { Ok(()) }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Compressed extents, read as if they lay decompressed in a file.
 
+use crate::compression::FLETCHER_BYTES;
+use crate::fletcher::Fletcher32;
 use crate::input::ends_before;
 use crate::latin1::Latin1Decoder;
+use crate::lzf::LzfDecoder;
 use crate::protobuf_numbers::NumberDecoder;
 use crate::{Compression, Error, Extent, File, Method, ReadAt, Result};
 use flate2::read::{DeflateDecoder, ZlibDecoder};
@@ -17,6 +20,8 @@ const KEPT: u64 = 1 << 20;
 const WORKING: u64 = 512 << 10;
 /// Bytes that are decompressed at once where nobody wants them.
 const SKIPPED: usize = 16 << 10;
+/// Bytes that are repeated, at most.
+const LONGEST_PATTERN: u64 = 64;
 /// The largest window of a Zstandard frame: what RFC 8878 recommends that every decoder supports.
 const LARGEST_WINDOW: u64 = 8 << 20;
 
@@ -33,8 +38,8 @@ impl Extent {
         match compression.method {
             _ if compression.shuffled.is_some() => total.saturating_mul(2).saturating_add(WORKING),
             _ if total <= KEPT => total + WORKING,
-            Method::Stored | Method::Deflate | Method::Zlib | Method::Latin1 | Method::Protobuf(_) => WORKING,
             Method::Zstd => 2 * LARGEST_WINDOW + WORKING,
+            _ => WORKING,
         }
     }
 
@@ -220,7 +225,34 @@ impl Decompressed {
     }
 
     fn start(&self) -> Result<Decoder> {
-        Decoder::new(self.compression.method, &self.source)
+        let compression = &self.compression;
+        let payload = Section { len: compression.payload(), ..self.source.clone() };
+        if compression.fletcher32 {
+            self.check_fletcher(&payload)?;
+        }
+        Decoder::new(compression.method, &payload, self.total)
+    }
+
+    /// Compares the checksum of the compressed bytes with the one that follows them.
+    fn check_fletcher(&self, payload: &Section) -> Result<()> {
+        let (mut sum, mut bytes) = (Fletcher32::default(), [0; SKIPPED]);
+        let mut at = 0;
+        while at < payload.len {
+            let part = within(&mut bytes, payload.len - at);
+            payload.fill(at, part)?;
+            sum.update(part);
+            at += part.len() as u64;
+        }
+        let mut stored = [0; FLETCHER_BYTES as usize];
+        self.source.fill(payload.len, &mut stored)?;
+        let (found, stored) = (sum.finish(), u32::from_le_bytes(stored));
+        if found == stored {
+            return Ok(());
+        }
+        Err(Error::corrupt("the checksum of the compressed data does not match")
+            .found(format!("{found:#010x}"))
+            .expected(format!("{stored:#010x}, as stored"))
+            .help("copy the file again; the data changed after it was written"))
     }
 
     /// All bytes, of an extent that is small, or bounded by a limit.
@@ -256,12 +288,12 @@ impl Decompressed {
                 .expected(crate::count(self.total, "byte")));
         }
         let used = decoder.used()?;
-        if used == self.compression.stored {
+        if used == self.compression.payload() {
             return Ok(());
         }
         Err(Error::corrupt("the compressed data ends too early")
             .found(crate::count(used, "byte"))
-            .expected(crate::count(self.compression.stored, "byte")))
+            .expected(crate::count(self.compression.payload(), "byte")))
     }
 
     fn place(&self, error: Error) -> Error {
@@ -292,6 +324,36 @@ fn unshuffled(bytes: &[u8], size: usize) -> Vec<u8> {
     out
 }
 
+/// Bytes that are repeated up to a length.
+struct Repeated {
+    pattern: Vec<u8>,
+    at: usize,
+    left: u64,
+}
+
+impl Repeated {
+    fn read(section: &Section, left: u64) -> Result<Self> {
+        if section.len > LONGEST_PATTERN {
+            return Err(Error::unsupported("the bytes that are repeated are too many")
+                .found(crate::count(section.len, "byte"))
+                .expected(format!("at most {LONGEST_PATTERN} bytes")));
+        }
+        let mut pattern = vec![0; section.len as usize];
+        section.fill(0, &mut pattern)?;
+        Ok(Repeated { pattern, at: 0, left })
+    }
+
+    fn read_into(&mut self, out: &mut [u8]) -> usize {
+        let out = within(out, self.left);
+        for byte in &mut *out {
+            *byte = self.pattern.get(self.at).copied().unwrap_or(0);
+            self.at = if self.at + 1 < self.pattern.len() { self.at + 1 } else { 0 };
+        }
+        self.left = self.left.saturating_sub(out.len() as u64);
+        out.len()
+    }
+}
+
 struct Decoder {
     method: Method,
     bytes: Bytes,
@@ -305,11 +367,14 @@ enum Bytes {
     Zlib(ZlibDecoder<Stored>),
     Zstd(Box<StreamingDecoder<Stored, FrameDecoder>>),
     Latin1(Latin1Decoder<Stored>),
+    Lzf(Box<LzfDecoder<Stored>>),
+    Repeated(Repeated),
     Protobuf(NumberDecoder<Stored>),
 }
 
 impl Decoder {
-    fn new(method: Method, section: &Section) -> Result<Self> {
+    /// Starts to decompress the bytes of a section to `total` bytes.
+    fn new(method: Method, section: &Section, total: u64) -> Result<Self> {
         let failure = Arc::default();
         let stored = Stored { section: section.clone(), at: 0, failure: Arc::clone(&failure) };
         let bytes = match method {
@@ -318,6 +383,8 @@ impl Decoder {
             Method::Zlib => Bytes::Zlib(ZlibDecoder::new(stored)),
             Method::Latin1 => Bytes::Latin1(Latin1Decoder::new(stored)),
             Method::Protobuf(numbers) => Bytes::Protobuf(NumberDecoder::new(stored, numbers)),
+            Method::Lzf => Bytes::Lzf(Box::new(LzfDecoder::new(stored))),
+            Method::Repeated => Bytes::Repeated(Repeated::read(section, total)?),
             Method::Zstd => match StreamingDecoder::new_with_max_window_size(stored, LARGEST_WINDOW) {
                 Ok(decoder) => Bytes::Zstd(Box::new(decoder)),
                 Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
@@ -341,6 +408,8 @@ impl Decoder {
                 Bytes::Zlib(decoder) => decoder.read(out),
                 Bytes::Zstd(decoder) => decoder.read(out),
                 Bytes::Latin1(decoder) => decoder.read(out),
+                Bytes::Lzf(decoder) => decoder.read(out),
+                Bytes::Repeated(repeated) => Ok(repeated.read_into(out)),
                 Bytes::Protobuf(decoder) => decoder.read(out),
             };
             match read {
@@ -366,6 +435,8 @@ impl Decoder {
             Bytes::Zlib(decoder) => Ok(decoder.total_in()),
             Bytes::Latin1(decoder) => Ok(decoder.used()),
             Bytes::Protobuf(decoder) => Ok(decoder.used()),
+            Bytes::Lzf(decoder) => Ok(decoder.used()),
+            Bytes::Repeated(repeated) => Ok(repeated.pattern.len() as u64),
             Bytes::Zstd(stream) => {
                 let stated = stream.decoder.get_checksum_from_data();
                 match (stated, stream.decoder.get_calculated_checksum()) {

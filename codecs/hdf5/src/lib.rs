@@ -1,0 +1,165 @@
+//! HDF5 files: where the bytes of datasets lie, and files as `h5py` writes them.
+//!
+//! This crate is no codec: it has what codecs of formats need that store their tensors in HDF5. It depends on nothing but
+//! `ckpt-api`, and opens no other file than the one that it is given.
+//!
+//! [`read`] lists groups, datasets and attributes. It reads superblocks of the versions 0 to 3, object headers, links and
+//! attributes of both generations, and every layout of datasets but virtual ones and those in other files: compact,
+//! contiguous, and chunks with any index, with the filters deflate, lzf, shuffle and fletcher32. Elements are not read:
+//! [`Stored`] says where they lie. What is left out is listed in [`Tree::left`], with the reason.
+//!
+//! Hostile files are normal. Every address and length is checked against the file. No node, header or object is read
+//! twice, so that circles come to an end, and a budget in proportion to the file's length bounds everything that is
+//! read. Soft links are not followed; links to other files, virtual datasets and external storage never are.
+//!
+//! ```
+//! use ckpt_api::{DType, Encoding, Input, Limits, Shape, Tensor};
+//! let tensor = Tensor::new("w", DType::F32, Shape::new([2u64])?);
+//! let mut draft = ckpt_hdf5::Draft::default();
+//! draft.dataset("layers/dense/vars/0", ckpt_hdf5::Datatype::little(DType::F32), tensor.shape.clone())?;
+//! let plan = draft.place()?;
+//! let mut bytes = vec![0; plan.len as usize];
+//! for (offset, block) in &plan.blocks {
+//!     bytes[*offset as usize..][..block.len()].copy_from_slice(block);
+//! }
+//! let file = Input::memory("w.h5", [("w.h5".to_owned(), bytes)].into()).main()?;
+//! let tree = ckpt_hdf5::read(&file, &Limits::default())?;
+//! assert_eq!(tree.datasets[0].path, "layers/dense/vars/0");
+//! assert_eq!(tree.datasets[0].stored.extents[0].offset, plan.datasets[0]);
+//! # Ok::<(), ckpt_api::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod datatype;
+mod format;
+mod read;
+mod write;
+
+pub use datatype::Datatype;
+pub use write::{Draft, Plan};
+
+use ckpt_api::{Error, Extent, File, Limits, Method, Result, Shape, Window};
+
+/// Reads everything but the elements of datasets.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Corrupt`] for a file that breaks the format's rules; [`ckpt_api::Kind::Limit`];
+/// [`ckpt_api::Kind::Unsupported`] for what concerns the whole file. What concerns one object is in [`Tree::left`].
+pub fn read(file: &File, limits: &Limits) -> Result<Tree> {
+    read::read(file, limits).map_err(|error| error.file(file.name()))
+}
+
+/// Whether the file has the signature of HDF5, at its beginning or after a user block.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`].
+pub fn is_hdf5(file: &File) -> Result<bool> {
+    Ok(read::superblock::find(file)?.is_some())
+}
+
+/// What a file holds.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// All groups, each before its members; the first is the root, whose path is empty.
+    pub groups: Vec<Group>,
+    /// All datasets, in the order of their paths' names, group by group.
+    pub datasets: Vec<Dataset>,
+    /// Objects that are left out.
+    pub left: Vec<Left>,
+    /// Bytes before the superblock.
+    pub user_block: u64,
+    /// Offset of the end, as the superblock states it: what follows does not belong to the file.
+    pub end: u64,
+}
+
+/// A group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Names from the root, joined with `/`.
+    pub path: String,
+    /// Its attributes, by name.
+    pub attributes: Vec<Attribute>,
+}
+
+/// A dataset.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// Names from the root, joined with `/`.
+    pub path: String,
+    /// How elements are stored.
+    pub datatype: Datatype,
+    /// Lengths of its axes; the last is the fastest.
+    pub shape: Shape,
+    /// Where the elements lie; nowhere for a datatype without a size.
+    pub stored: Stored,
+    /// Its attributes, by name.
+    pub attributes: Vec<Attribute>,
+}
+
+/// Where the elements of a dataset lie.
+#[derive(Clone, Debug, Default)]
+pub struct Stored {
+    /// Pieces in the file, whose number is 0: one, or a box for each chunk.
+    pub extents: Vec<Extent>,
+    /// If chunks are larger than the dataset, which box of them it is.
+    pub window: Option<Window>,
+}
+
+impl Stored {
+    fn new(extents: Vec<Extent>) -> Self {
+        Stored { extents, window: None }
+    }
+}
+
+/// An attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: AttributeValue,
+}
+
+/// The value of an attribute. Texts are bytes: `h5py` stores UTF-8, and other programs what they like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttributeValue {
+    /// One text.
+    Text(Vec<u8>),
+    /// A list of texts; an empty list of anything is one, too.
+    Texts(Vec<Vec<u8>>),
+    /// Something else, which is not read.
+    Other(Datatype),
+}
+
+impl AttributeValue {
+    /// Returns the text, if it is one and UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            AttributeValue::Text(text) => std::str::from_utf8(text).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// An object that is left out.
+#[derive(Debug)]
+pub struct Left {
+    /// Names from the root, joined with `/`.
+    pub path: String,
+    /// Why.
+    pub error: Error,
+    /// Whether something is missing without it; a second name of an object and a soft link miss nothing.
+    pub has_content: bool,
+}
+
+/// Looks up an attribute by its name.
+pub fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a AttributeValue> {
+    attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
+}
+
+/// Whether an extent has the same bytes again and again, which lie elsewhere.
+fn is_repeated(extent: &Extent) -> bool {
+    extent.compression.as_ref().is_some_and(|compression| compression.method == Method::Repeated)
+}
