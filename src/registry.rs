@@ -46,6 +46,8 @@ impl Registry {
                 Arc::new(ckpt_cnn2::Cnn2),
                 #[cfg(feature = "gguf")]
                 Arc::new(ckpt_gguf::Gguf),
+                #[cfg(feature = "keras")]
+                Arc::new(ckpt_keras::Keras),
                 #[cfg(feature = "nn")]
                 Arc::new(ckpt_nn::Nn),
                 #[cfg(feature = "npz")]

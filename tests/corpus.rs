@@ -5,6 +5,7 @@
     feature = "bullet",
     feature = "cnn2",
     feature = "gguf",
+    feature = "keras",
     feature = "nn",
     feature = "npz",
     feature = "onnx",

@@ -4,6 +4,7 @@
     feature = "bullet",
     feature = "cnn2",
     feature = "gguf",
+    feature = "keras",
     feature = "nn",
     feature = "npz",
     feature = "onnx",
@@ -90,6 +91,7 @@ fn output(directory: &Path, format: &str) -> PathBuf {
     directory.join(match format {
         "cnn2" => "out.bin",
         "gguf" => "out.gguf",
+        "keras" => "out.weights.h5",
         "nn" => "out.nn",
         "npz" => "out.npz",
         "onnx" => "out.onnx",

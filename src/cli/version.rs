@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 13] = [
+const FEATURES: [(&str, bool); 14] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
     ("forward", cfg!(feature = "forward")),
     ("gguf", cfg!(feature = "gguf")),
+    ("keras", cfg!(feature = "keras")),
     ("metal", cfg!(feature = "metal")),
     ("nn", cfg!(feature = "nn")),
     ("npz", cfg!(feature = "npz")),

@@ -26,6 +26,9 @@ pub struct Compression {
     /// Decompressed bytes before the extent's first: a header that is compressed together with the elements.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skip: u64,
+    /// Decompressed bytes after the extent's last: others' that are compressed together with its own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after: u64,
     /// Bytes of the elements whose bytes were shuffled before they were compressed: all first bytes, then all second
     /// ones, as HDF5's and Blosc's shuffle filters do. Such an extent is decompressed as a whole; its size is bounded
     /// by [`Limit::ChunkBytes`].
@@ -108,13 +111,20 @@ impl Method {
 impl Compression {
     /// Bytes that lie in the file as `stored` bytes.
     pub fn new(method: Method, stored: u64) -> Self {
-        Compression { method, stored, skip: 0, shuffled: None, fletcher32: false }
+        Compression { method, stored, skip: 0, after: 0, shuffled: None, fletcher32: false }
     }
 
     /// The same without its first decompressed bytes.
     #[must_use]
     pub fn skipping(mut self, bytes: u64) -> Self {
         self.skip = bytes;
+        self
+    }
+
+    /// The same, with so many decompressed bytes after the extent's.
+    #[must_use]
+    pub fn followed_by(mut self, bytes: u64) -> Self {
+        self.after = bytes;
         self
     }
 
@@ -137,7 +147,7 @@ impl Compression {
         self.stored.saturating_sub(if self.fletcher32 { FLETCHER_BYTES } else { 0 })
     }
 
-    /// Decompressed bytes of an extent of `len`, what is skipped included.
+    /// Decompressed bytes of an extent of `len`, those before and after it included.
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`] where so few stored bytes cannot hold them.
@@ -145,7 +155,8 @@ impl Compression {
         // Of no bytes, zeros are repeated.
         let of_nothing = if self.method == Method::Repeated { u64::MAX } else { 0 };
         let most = self.payload().saturating_mul(self.method.largest_ratio()).max(of_nothing);
-        self.skip.checked_add(len).filter(|total| *total <= most).ok_or_else(|| {
+        let total = self.skip.checked_add(len).and_then(|total| total.checked_add(self.after));
+        total.filter(|total| *total <= most).ok_or_else(|| {
             Error::corrupt("the compressed data is too short for the tensor")
                 .found(format!("{} bytes of {}", self.stored, self.method.name()))
                 .expected(format!("at least the compressed size of {len} bytes"))

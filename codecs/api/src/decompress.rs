@@ -34,7 +34,7 @@ impl Extent {
             return parts.fold(0, u64::saturating_add);
         }
         let Some(compression) = &self.compression else { return 0 };
-        let total = compression.skip.saturating_add(self.len);
+        let total = compression.skip.saturating_add(self.len).saturating_add(compression.after);
         match compression.method {
             _ if compression.shuffled.is_some() => total.saturating_mul(2).saturating_add(WORKING),
             _ if total <= KEPT => total + WORKING,
@@ -143,7 +143,7 @@ impl Read for Stored {
 struct Decompressed {
     source: Section,
     compression: Compression,
-    /// Decompressed bytes: of the extent, and with those that are skipped.
+    /// Decompressed bytes: of the extent, and with those before and after it.
     len: u64,
     total: u64,
     state: Mutex<State>,

@@ -1,12 +1,75 @@
-//! Keras models: what their configuration says.
+//! Reads and writes Keras models: `.keras`, `.weights.h5`, `.h5`, and their directories and shards.
 //!
-//! Keras stores a model as a configuration, which is JSON, and variables, which are HDF5 datasets. [`config`] reads the
-//! configuration: it lists the layers and their variables with the paths under which each container stores them, and
-//! lowers the layers to a graph.
+//! Keras stores a model as a configuration, which is JSON, and variables, which are HDF5 datasets. A tensor has the path
+//! of its dataset: `layers/dense/vars/0`, or `model_weights/dense/dense/kernel:0` in the `.h5` files of Keras 2.
 //!
-//! A configuration is data. Code in it (`Lambda`) is reported by the name of its layer, and never decoded.
+//! [`config`] reads the configuration: it lists the layers and their variables with the paths under which each container
+//! stores them, and lowers the layers to a graph. A configuration is data. Code in it (`Lambda`) is reported by the name
+//! of its layer, and never decoded.
+//!
+//! **Metadata**, namespace [`NAMESPACE`]: `config` and `training_config` (JSON), `keras_version`, `backend`, `date_saved`;
+//! and `path` of a tensor, the path of its variable in a `.weights.h5` file. The namespace `keras.files` has the bytes
+//! around the elements: files that were read are written again byte for byte while their tensors have their names,
+//! dtypes and shapes.
+//!
+//! ```
+//! use ckpt_api::{Codec, Input, Limits, Match};
+//! let input = Input::memory("m.h5", [("m.h5".to_owned(), b"\x89HDF\r\n\x1a\n".to_vec())].into());
+//! assert!(matches!(ckpt_keras::Keras.probe(&input)?, Match::Certain(_)));
+//! # Ok::<(), ckpt_api::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod config;
+mod format;
+mod read;
+mod write;
+
+use ckpt_api::{
+    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionSpec,
+    Options, OutputLayout, Result, Written,
+};
+
+/// Metadata namespace of a model's configuration.
+pub const NAMESPACE: &str = format::ID;
+
+/// The codec of the format `keras`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keras;
+
+const OPTIONS: &[OptionSpec] =
+    &[OptionSpec::lenient("leave out what cannot be read, such as texts, reporting each (default false)")];
+
+static INFO: FormatInfo = FormatInfo::new(format::ID, "Keras model (.keras) or weights (.weights.h5, .h5)")
+    .with_extensions(&["keras", "h5", "hdf5"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&format::WRITTEN)
+    .with_keeps(&[Aspect::Axes, Aspect::Roles, Aspect::Slots])
+    .with_free_names()
+    .with_options(OPTIONS);
+
+impl Codec for Keras {
+    fn info(&self) -> &FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        read::probe(input)
+    }
+
+    fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+        read::read(input, options, limits)
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
+        let _ = options;
+        write::place(checkpoint, name)
+    }
+
+    fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
+        write::finish(placed, written)
+    }
+}

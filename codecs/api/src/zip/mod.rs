@@ -291,6 +291,16 @@ impl End {
 }
 
 impl Entry {
+    /// Returns the offset of the entry in the archive.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns the offset of the member's own header.
+    pub fn local_at(&self) -> u64 {
+        self.local
+    }
+
     fn parse(fields: &mut Cursor<'_>) -> Result<Self> {
         let at = fields.position();
         let short = fields.remaining();

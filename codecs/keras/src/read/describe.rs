@@ -1,0 +1,116 @@
+//! Applies the configuration to the tensors: what their axes mean, what they are for, and what the model computes.
+
+use super::{Files, Part, optimizer};
+use crate::config::{Model, Variable};
+use crate::format::{
+    ID, KEY_BACKEND, KEY_CONFIG, KEY_PATH, KEY_SAVED, KEY_TRAINING, KEY_VERSION, MODEL_WEIGHTS, WEIGHT_NAMES,
+};
+use ckpt_api::{Contents, Kind, Limits, Result, Role, Tensor, TensorId};
+use ckpt_hdf5::{Attribute, AttributeValue, attribute};
+use std::collections::{BTreeMap, HashMap};
+
+/// Describes the tensors of a model.
+///
+/// # Errors
+/// [`Kind::Limit`] for a configuration that is too large. One that cannot be understood is a note.
+pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) -> Result<()> {
+    keep_texts(files, contents);
+    contents.notes.extend(files.notes.iter().cloned());
+    mark_by_path(&mut contents.checkpoint.tensors);
+    let mut trained = Vec::new();
+    if let Some(config) = &files.config {
+        match Model::parse(config, files.version.as_deref(), limits) {
+            Ok(model) => trained = bind(files, &model, contents),
+            Err(error) if error.kind() == Kind::Limit => return Err(error),
+            Err(error) => {
+                contents.notes.push(format!("the configuration is not understood: {}", error.quoted()));
+            }
+        }
+    }
+    optimizer::assign(files, &trained, &mut contents.checkpoint.tensors);
+    Ok(())
+}
+
+fn keep_texts(files: &Files, contents: &mut Contents) {
+    let texts = [
+        (KEY_CONFIG, &files.config),
+        (KEY_TRAINING, &files.training),
+        (KEY_VERSION, &files.version),
+        (KEY_BACKEND, &files.backend),
+        (KEY_SAVED, &files.saved),
+    ];
+    for (key, text) in texts {
+        if let Some(text) = text {
+            contents.checkpoint.metadata.insert(ID, key, text.as_str());
+        }
+    }
+}
+
+/// What a tensor is for by its path alone: states of metrics and of random numbers take no part in the model.
+fn mark_by_path(tensors: &mut [Tensor]) {
+    for tensor in tensors {
+        if tensor.name.starts_with("metrics/") || tensor.name.contains("/seed_generator/") {
+            tensor.role = Role::Bookkeeping;
+        }
+    }
+}
+
+/// Finds the tensors of the model's variables; returns those that an optimizer trains, in its order.
+fn bind(files: &Files, model: &Model, contents: &mut Contents) -> Vec<TensorId> {
+    let variables = model.variables();
+    for (layer, reason) in &variables.unknown {
+        contents.notes.push(format!("the tensors of layer '{layer}' are not described: {reason}"));
+    }
+    let ids = find(files, &variables.list, &contents.checkpoint.by_name());
+    let mut trained = Vec::new();
+    for (variable, id) in variables.list.iter().zip(&ids) {
+        let Some(tensor) = id.and_then(|id| contents.checkpoint.tensors.get_mut(id.0)) else { continue };
+        tensor.role = variable.tensor_role;
+        tensor.axes = variable.axes.clone().filter(|axes| axes.len() == tensor.shape.rank());
+        tensor.metadata.insert(ID, KEY_PATH, variable.path.as_str());
+        trained.extend(id.filter(|_| variable.is_trained));
+    }
+    trained
+}
+
+/// Returns the tensor of each variable: by its path or, in `.h5` files, by its position in its layer's list.
+pub(super) fn find(
+    files: &Files,
+    variables: &[Variable],
+    tensors: &HashMap<&str, TensorId>,
+) -> Vec<Option<TensorId>> {
+    let lists = files.parts.first().map(weight_lists).unwrap_or_default();
+    let of = |variable: &Variable| {
+        if let Some(id) = tensors.get(variable.path.as_str()) {
+            return Some(*id);
+        }
+        let path = lists.get(variable.group.as_str())?.get(variable.position)?;
+        tensors.get(path.as_str()).copied()
+    };
+    variables.iter().map(of).collect()
+}
+
+/// Returns the paths of the weights that an `.h5` file lists for each layer.
+pub(super) fn weight_lists(part: &Part) -> BTreeMap<&str, Vec<String>> {
+    let groups = part.tree.groups.iter().filter_map(|group| {
+        let layer = group.path.strip_prefix(MODEL_WEIGHTS)?.strip_prefix('/')?;
+        let names = names(&group.attributes, WEIGHT_NAMES)?;
+        Some((layer, names.into_iter().map(|name| format!("{}/{name}", group.path)).collect()))
+    });
+    groups.collect()
+}
+
+/// Returns a list of names, which Keras splits into several attributes if it is long.
+pub(super) fn names(attributes: &[Attribute], name: &str) -> Option<Vec<String>> {
+    let texts = |name: &str| match attribute(attributes, name) {
+        Some(AttributeValue::Texts(texts)) => {
+            Some(texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>())
+        }
+        _ => None,
+    };
+    if let Some(names) = texts(name) {
+        return Some(names);
+    }
+    let parts = (0..attributes.len()).map_while(|number| texts(&format!("{name}{number}")));
+    Some(parts.flatten().collect::<Vec<_>>()).filter(|names: &Vec<String>| !names.is_empty())
+}

@@ -1,0 +1,83 @@
+//! Reads a model's files: their configuration, and where their tensors lie.
+
+mod describe;
+mod files;
+mod index;
+mod optimizer;
+mod part;
+
+pub(crate) use files::Files;
+pub(crate) use part::Part;
+
+use crate::format::{ARCHIVE_END, CONFIG, INDEX_END, WEIGHTS};
+use crate::write::kept;
+use ckpt_api::zip::{self, record};
+use ckpt_api::{Contents, Error, Input, Kind, Limits, Match, Options, Result, Rules};
+
+/// Recognizes HDF5 files, archives and directories with weights of Keras, and indexes of such files.
+pub(crate) fn probe(input: &Input) -> Result<Match> {
+    if input.is_directory() {
+        return Ok(match input.has_file(WEIGHTS) && input.has_file(CONFIG) {
+            true => Match::Certain(format!("a directory with {CONFIG} and {WEIGHTS}")),
+            false => Match::No,
+        });
+    }
+    if !input.is_file() {
+        return Ok(Match::No);
+    }
+    let file = input.main()?;
+    if input.entry().ends_with(INDEX_END) {
+        return Ok(match index::Index::read(&file, input.limits()) {
+            Ok(_) => Match::Certain("an index of files of Keras weights".to_owned()),
+            Err(error) if error.kind() == Kind::Io => return Err(error),
+            Err(_) => Match::Possible(format!("its name ends in {INDEX_END}")),
+        });
+    }
+    if input.head()?.is_some_and(|head| [record::LOCAL, record::END].contains(&head)) {
+        return probe_archive(input, &file);
+    }
+    Ok(match ckpt_hdf5::is_hdf5(&file)? {
+        true => Match::Certain("has the signature of an HDF5 file".to_owned()),
+        false => Match::No,
+    })
+}
+
+fn probe_archive(input: &Input, file: &ckpt_api::File) -> Result<Match> {
+    match zip::entries(file, input.limits()) {
+        Ok((entries, _)) => {
+            let has = |name: &str| entries.iter().any(|entry| entry.name == name);
+            Ok(match has(CONFIG) || has(WEIGHTS) {
+                true => Match::Certain(format!("a zip archive with {CONFIG} or {WEIGHTS}")),
+                false => Match::No,
+            })
+        }
+        Err(error) if error.kind() == Kind::Io => Err(error),
+        Err(_) if input.entry().ends_with(ARCHIVE_END) => {
+            Ok(Match::Possible(format!("a damaged zip archive, whose name ends in {ARCHIVE_END}")))
+        }
+        Err(_) => Ok(Match::No),
+    }
+}
+
+/// Reads everything but the tensors' elements.
+pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+    let mut rules = Rules::new(options);
+    let files = Files::open(input, limits, true)?;
+    let mut contents = read_files(&files, &mut rules, limits)?;
+    kept::keep(&files, input, &mut contents, limits)?;
+    contents.repairs = rules.repairs;
+    Ok(contents)
+}
+
+/// Reads the tensors of opened files, and what their configuration says of them.
+pub(crate) fn read_files(files: &Files, rules: &mut Rules, limits: &Limits) -> Result<Contents> {
+    let mut contents = Contents::default().with_files(files.names.clone());
+    for part in &files.parts {
+        part.add_to(&mut contents, rules).map_err(|error| error.file(&part.shown))?;
+    }
+    if contents.checkpoint.tensors.is_empty() && files.parts.iter().any(|part| !part.tree.left.is_empty()) {
+        return Err(Error::unsupported("the files have no tensor that can be read"));
+    }
+    describe::describe(files, &mut contents, limits)?;
+    Ok(contents)
+}
