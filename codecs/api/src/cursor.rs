@@ -118,7 +118,16 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// As [`Cursor::number`].
     pub fn numbers<T: Number, const N: usize>(&mut self) -> Result<[T; N]> {
-        let mut numbers = [T::default(); N];
+        let (mut numbers, endian) = ([T::default(); N], self.endian);
+        let bytes = self.peek(N * T::BYTES)?;
+        if bytes.len() == N * T::BYTES {
+            for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(T::BYTES)) {
+                *number = T::from_bytes(bytes, endian).unwrap_or_default();
+            }
+            self.position += (N * T::BYTES) as u64;
+            return Ok(numbers);
+        }
+        // The error is that of the first number that is missing.
         for number in &mut numbers {
             *number = self.number()?;
         }

@@ -17,7 +17,12 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     if !input.head()?.is_some_and(|head| [LOCAL, END].contains(&head)) {
         return Ok(Match::No);
     }
-    Ok(match zip::entries(&input.main()?, input.limits()) {
+    let file = input.main()?;
+    // Other archives may have many thousand members, such as PyTorch's.
+    if input.head()? == Some(LOCAL) && matches!(zip::has_text(&file, input.limits(), ENDING), Ok(false)) {
+        return Ok(Match::No);
+    }
+    Ok(match zip::entries(&file, input.limits()) {
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(_) => Match::Possible("begins as a zip archive does".to_owned()),
         Ok((entries, _)) => {

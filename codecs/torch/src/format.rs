@@ -14,7 +14,7 @@ pub(crate) const ENDINGS: &[&str] = &["pt", "pth", "bin", "ckpt"];
 pub(crate) struct Element {
     /// The name of `torch.NAME`.
     pub(crate) name: &'static str,
-    /// The class of its storages, without `Storage`; empty for types that only untyped storages hold.
+    /// The class of its storages; empty for types that only untyped storages hold.
     storage: &'static str,
     pub(crate) bytes: u64,
     /// `None` for types that no other format has.
@@ -30,21 +30,21 @@ const fn unknown(name: &'static str, storage: &'static str, bytes: u64) -> Eleme
 }
 
 const ELEMENTS: &[Element] = &[
-    element("float64", "Double", 8, DType::F64),
-    element("float32", "Float", 4, DType::F32),
-    element("float16", "Half", 2, DType::F16),
-    element("bfloat16", "BFloat16", 2, DType::Bf16),
-    element("int64", "Long", 8, DType::I64),
-    element("int32", "Int", 4, DType::I32),
-    element("int16", "Short", 2, DType::I16),
-    element("int8", "Char", 1, DType::I8),
-    element("uint8", "Byte", 1, DType::U8),
-    element("bool", "Bool", 1, DType::Bool),
-    element("complex64", "ComplexFloat", 8, DType::C64),
-    element("complex128", "ComplexDouble", 16, DType::C128),
-    element("qint8", "QInt8", 1, DType::I8),
-    element("quint8", "QUInt8", 1, DType::U8),
-    element("qint32", "QInt32", 4, DType::I32),
+    element("float64", "DoubleStorage", 8, DType::F64),
+    element("float32", "FloatStorage", 4, DType::F32),
+    element("float16", "HalfStorage", 2, DType::F16),
+    element("bfloat16", "BFloat16Storage", 2, DType::Bf16),
+    element("int64", "LongStorage", 8, DType::I64),
+    element("int32", "IntStorage", 4, DType::I32),
+    element("int16", "ShortStorage", 2, DType::I16),
+    element("int8", "CharStorage", 1, DType::I8),
+    element("uint8", "ByteStorage", 1, DType::U8),
+    element("bool", "BoolStorage", 1, DType::Bool),
+    element("complex64", "ComplexFloatStorage", 8, DType::C64),
+    element("complex128", "ComplexDoubleStorage", 16, DType::C128),
+    element("qint8", "QInt8Storage", 1, DType::I8),
+    element("quint8", "QUInt8Storage", 1, DType::U8),
+    element("qint32", "QInt32Storage", 4, DType::I32),
     element("uint16", "", 2, DType::U16),
     element("uint32", "", 4, DType::U32),
     element("uint64", "", 8, DType::U64),
@@ -53,8 +53,8 @@ const ELEMENTS: &[Element] = &[
     element("float8_e4m3fnuz", "", 1, DType::F8E4m3fnuz),
     element("float8_e5m2fnuz", "", 1, DType::F8E5m2fnuz),
     element("float8_e8m0fnu", "", 1, DType::F8E8m0),
-    unknown("quint4x2", "QUInt4x2", 1),
-    unknown("quint2x4", "QUInt2x4", 1),
+    unknown("quint4x2", "QUInt4x2Storage", 1),
+    unknown("quint2x4", "QUInt2x4Storage", 1),
     unknown("float4_e2m1fn_x2", "", 1),
     unknown("complex32", "", 4),
     unknown("bcomplex32", "", 4),
@@ -66,7 +66,7 @@ const ELEMENTS: &[Element] = &[
 ];
 
 /// The bytes of storages without a type.
-pub(crate) const BYTE: Element = element("uint8", "Untyped", 1, DType::U8);
+pub(crate) const BYTE: Element = element("uint8", "UntypedStorage", 1, DType::U8);
 
 /// Returns the type of `torch.NAME`.
 pub(crate) fn element_named(name: &str) -> Option<Element> {
@@ -80,8 +80,8 @@ pub(crate) fn element_of(dtype: DType) -> Option<Element> {
 
 impl Element {
     /// Returns module and name of the class of its storages; `None` for types that only untyped storages hold.
-    pub(crate) fn storage_class(self) -> Option<(&'static str, String)> {
-        (!self.storage.is_empty()).then(|| ("torch", format!("{}Storage", self.storage)))
+    pub(crate) fn storage_class(self) -> Option<(&'static str, &'static str)> {
+        (!self.storage.is_empty()).then_some(("torch", self.storage))
     }
 }
 
@@ -99,10 +99,10 @@ impl StorageClass {
         if !matches!(module, "torch" | "torch.cuda" | "torch.storage") {
             return None;
         }
-        let kind = name.strip_suffix("Storage").filter(|kind| !kind.is_empty())?;
-        match kind {
-            "Untyped" => Some(StorageClass::Untyped),
-            _ => ELEMENTS.iter().copied().find(|element| element.storage == kind).map(StorageClass::Typed),
+        match name {
+            "" => None,
+            "UntypedStorage" => Some(StorageClass::Untyped),
+            _ => ELEMENTS.iter().copied().find(|element| element.storage == name).map(StorageClass::Typed),
         }
     }
 

@@ -109,6 +109,45 @@ impl Member {
 /// [`crate::Kind::Corrupt`], [`crate::Kind::Unsupported`]; [`crate::Kind::Limit`] for more members than
 /// [`Limit::Tensors`] and a directory of more bytes than [`Limit::HeaderBytes`].
 pub fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
+    let (end, bytes) = directory(file, limits)?;
+    let mut fields = record(&bytes, end.start);
+    // So many fit into the directory.
+    let mut entries = Vec::with_capacity(usize::try_from(end.count).unwrap_or(0));
+    while fields.remaining() > 0 {
+        let at = fields.position();
+        entries.push(Entry::parse(&mut fields).map_err(|error| error.offset(at))?);
+    }
+    if entries.len() as u64 != end.count {
+        return Err(differs(&end, entries.len().to_string()));
+    }
+    let mut names = HashSet::with_capacity(entries.len());
+    if let Some(twice) = entries.iter().find(|entry| !names.insert(entry.name.as_str())) {
+        return Err(Error::corrupt("two members have the same name").offset(twice.at).field(&twice.name));
+    }
+    Ok((entries, end.start))
+}
+
+/// Returns whether the central directory has this text, in a name or elsewhere. Much faster than [`entries`] for an archive
+/// of many members that are of no interest without it.
+///
+/// # Errors
+/// Those of finding and reading the directory.
+pub fn has_text(file: &File, limits: &Limits, text: &str) -> Result<bool> {
+    let (_, bytes) = directory(file, limits)?;
+    let Some(first) = text.as_bytes().first() else { return Ok(true) };
+    let mut rest = &bytes[..];
+    while let Some(at) = rest.iter().position(|byte| byte == first) {
+        rest = rest.get(at..).unwrap_or_default();
+        if rest.starts_with(text.as_bytes()) {
+            return Ok(true);
+        }
+        rest = rest.get(1..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// Reads the bytes of the central directory.
+fn directory(file: &File, limits: &Limits) -> Result<(End, Vec<u8>)> {
     let end = End::find(file)?;
     if end.start.checked_add(end.size) != Some(end.at) {
         return Err(Error::corrupt("the central directory does not lie before the archive's end")
@@ -117,34 +156,20 @@ pub fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
             .expected(format!("its end at {}", end.at))
             .help("the file is cut short, or something was put before the archive"));
     }
-    let differs = |found: String| {
-        Error::corrupt(
-            "the central directory has a different number of members than the archive's end states",
-        )
-        .offset(end.at)
-        .found(found)
-        .expected(end.count.to_string())
-    };
     if end.count.checked_mul(CENTRAL_BYTES).is_none_or(|least| least > end.size) {
-        return Err(differs(crate::count(end.size, "byte")));
+        return Err(differs(&end, crate::count(end.size, "byte")));
     }
     limits.check(Limit::Tensors, end.count).map_err(|error| error.offset(end.at))?;
     limits.check(Limit::HeaderBytes, end.size).map_err(|error| error.offset(end.at))?;
     let bytes = file.bytes(end.start, end.size)?;
-    let mut fields = record(&bytes, end.start);
-    let mut entries = Vec::new();
-    while fields.remaining() > 0 {
-        let at = fields.position();
-        entries.push(Entry::parse(&mut fields).map_err(|error| error.offset(at))?);
-    }
-    if entries.len() as u64 != end.count {
-        return Err(differs(entries.len().to_string()));
-    }
-    let mut names = HashSet::with_capacity(entries.len());
-    if let Some(twice) = entries.iter().find(|entry| !names.insert(entry.name.as_str())) {
-        return Err(Error::corrupt("two members have the same name").offset(twice.at).field(&twice.name));
-    }
-    Ok((entries, end.start))
+    Ok((end, bytes))
+}
+
+fn differs(end: &End, found: String) -> Error {
+    Error::corrupt("the central directory has a different number of members than the archive's end states")
+        .offset(end.at)
+        .found(found)
+        .expected(end.count.to_string())
 }
 
 /// Locates the bytes of all members, in the order of `entries`; `directory` is the offset of the central directory.
@@ -177,15 +202,16 @@ struct Headers<'a> {
     file: &'a File,
     /// Offsets of the headers that are not read yet.
     next: std::vec::IntoIter<u64>,
-    /// Bytes that were read last, and their offset.
+    /// A buffer, the offset of its bytes, and how many were read last.
     read: Vec<u8>,
     at: u64,
+    len: usize,
 }
 
 impl<'a> Headers<'a> {
     fn of(file: &'a File, ordered: &[(usize, &Entry)]) -> Self {
         let next: Vec<u64> = ordered.iter().map(|(_, entry)| entry.local).collect();
-        Headers { file, next: next.into_iter(), read: Vec::new(), at: 0 }
+        Headers { file, next: next.into_iter(), read: Vec::new(), at: 0, len: 0 }
     }
 
     /// The bytes at the next local header, which lies at `at`: `len` of them, or fewer at the end of the file, but no less
@@ -202,15 +228,27 @@ impl<'a> Headers<'a> {
                 }
                 end = end.max(with);
             }
-            self.read = self.file.bytes(at, end - at)?;
-            self.at = at;
+            self.fill(at, end)?;
         }
         Ok(self.held(at, len).unwrap_or_default())
     }
 
+    /// Reads a range into the buffer, which stays allocated: clearing a new one for each costs as much as reading.
+    fn fill(&mut self, at: u64, end: u64) -> Result<()> {
+        let too_long = |_| Error::limit("the header of a member is too long").offset(at);
+        self.len = 0;
+        let len = usize::try_from(end.saturating_sub(at)).map_err(too_long)?;
+        if self.read.len() < len {
+            self.read.resize(len, 0);
+        }
+        self.file.read_at(at, self.read.get_mut(..len).unwrap_or_default())?;
+        (self.at, self.len) = (at, len);
+        Ok(())
+    }
+
     fn held(&self, at: u64, len: u64) -> Option<&[u8]> {
         let start = usize::try_from(at.checked_sub(self.at)?).ok()?;
-        self.read.get(start..)?.get(..usize::try_from(len).ok()?)
+        self.read.get(..self.len)?.get(start..)?.get(..usize::try_from(len).ok()?)
     }
 }
 
@@ -320,7 +358,7 @@ impl Entry {
         let len = large.resolve(len)?;
         let compressed = large.resolve(compressed)?;
         let local = large.resolve(local)?;
-        let name = text(&name, flags)?;
+        let name = text(name, flags)?;
         let entry = Entry { name, at, flags, method, crc, compressed, len, local };
         if disk != 0 {
             return Err(entry.place(Error::unsupported("the archive has several parts")));
@@ -401,13 +439,16 @@ impl Entry {
     }
 }
 
-fn text(name: &[u8], flags: u16) -> Result<String> {
-    let text = std::str::from_utf8(name).ok().filter(|name| name.is_ascii() || flags & FLAG_UTF8 != 0);
-    text.map(str::to_owned).ok_or_else(|| {
+fn text(name: Vec<u8>, flags: u16) -> Result<String> {
+    let wrong = |name: &[u8]| {
         Error::unsupported("the member's name is neither ASCII nor UTF-8")
             .found(format!("\"{}\"", name.escape_ascii()))
             .help("write the archive again with the program that made it")
-    })
+    };
+    if !name.is_ascii() && flags & FLAG_UTF8 == 0 {
+        return Err(wrong(&name));
+    }
+    String::from_utf8(name).map_err(|error| wrong(error.as_bytes()))
 }
 
 /// The 64-bit numbers of an extra field, in the order of the 32-bit fields that refer to them.
@@ -444,7 +485,10 @@ fn record(bytes: &[u8], at: u64) -> Cursor<'_> {
 
 /// Returns whether the name is safe: no tool unpacks the member to a path outside its folder.
 pub fn stays_inside(name: &str) -> bool {
-    !name.starts_with('/') && !name.contains(['\\', '\0']) && name.split('/').all(|part| part != "..")
+    let name = name.as_bytes();
+    !name.starts_with(b"/")
+        && !name.iter().any(|byte| matches!(byte, b'\\' | 0))
+        && name.split(|byte| *byte == b'/').all(|part| part != b"..")
 }
 
 /// The description of a safe name, for messages.

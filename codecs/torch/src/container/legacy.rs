@@ -100,7 +100,7 @@ fn records(file: &File, tree: &Tree, keys: &Tree, limits: &Limits) -> Result<Has
 fn element_bytes(tree: &Tree) -> Result<HashMap<&str, u64>> {
     let mut sizes = HashMap::new();
     for id in tree.ids() {
-        let Value::Persistent(id) = tree.value(id) else { continue };
+        let Some(id) = tree.persistent(id) else { continue };
         let Ok(storage) = StorageId::parse(tree, id) else { continue };
         let bytes = storage.class.element().bytes;
         if *sizes.entry(storage.key).or_insert(bytes) != bytes {

@@ -103,13 +103,13 @@ impl<'a> StorageId<'a> {
                 .expected("('storage', class, key, location, elements)")
         };
         let Value::Tuple(list) = tree.value(id) else { return Err(wrong()) };
-        let items: Vec<Id> = tree.items(list).take(7).collect();
-        let ([kind, class, key, _location, elements] | [kind, class, key, _location, elements, _]) =
-            items[..]
-        else {
+        let mut items = [Id::NONE; 6];
+        if !matches!(list.len(), 5 | 6) {
             return Err(wrong());
-        };
-        if tree.text(kind) != Some("storage") {
+        }
+        items.iter_mut().zip(tree.items(list)).for_each(|(item, id)| *item = id);
+        let [kind, class, key, _location, elements, part] = items;
+        if !tree.is_text(kind, "storage") {
             return Err(wrong());
         }
         let (module, name) = tree.global(class).ok_or_else(wrong)?;
@@ -119,10 +119,10 @@ impl<'a> StorageId<'a> {
         let key = tree.text(key).ok_or_else(wrong)?;
         let count = |id: Id| tree.int(id).and_then(|number| u64::try_from(number).ok());
         let elements = count(elements).ok_or_else(wrong)?;
-        let part = match items.get(5) {
-            None | Some(&Id::NONE) => None,
-            Some(view) => {
-                let [_key, offset, len] = tree.tuple(*view).ok_or_else(wrong)?;
+        let part = match part {
+            Id::NONE => None,
+            view => {
+                let [_key, offset, len] = tree.tuple(view).ok_or_else(wrong)?;
                 Some(count(offset).zip(count(len)).ok_or_else(wrong)?)
             }
         };
@@ -133,10 +133,10 @@ impl<'a> StorageId<'a> {
 /// Checks every persistent id of a pickle.
 fn check_ids(tree: &Tree) -> Result<()> {
     for id in tree.ids() {
-        if let Value::Persistent(id) = tree.value(id) {
+        if let Some(id) = tree.persistent(id) {
             let is_module = match tree.value(id) {
                 Value::Tuple(list) => {
-                    tree.items(list).next().and_then(|kind| tree.text(kind)) == Some("module")
+                    tree.items(list).next().is_some_and(|kind| tree.is_text(kind, "module"))
                 }
                 _ => false,
             };

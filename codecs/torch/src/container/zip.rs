@@ -84,7 +84,8 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
 struct Archive<'a> {
     file: &'a File,
     folder: &'a str,
-    members: HashMap<&'a str, (&'a Entry, &'a Member)>,
+    /// Each with its name in the folder. No two have the same.
+    members: Vec<(&'a str, &'a Entry, &'a Member)>,
 }
 
 impl<'a> Archive<'a> {
@@ -97,15 +98,17 @@ impl<'a> Archive<'a> {
         })?;
         let own = |(entry, member): (&'a Entry, &'a Member)| {
             let name = entry.name.strip_prefix(folder)?.strip_prefix('/')?;
-            Some((name, (entry, member)))
+            Some((name, entry, member))
         };
-        let mut found = HashMap::with_capacity(entries.len());
+        let mut found = Vec::with_capacity(entries.len());
         found.extend(entries.iter().zip(members).filter_map(own));
         Ok(Archive { file, folder, members: found })
     }
 
+    /// Takes time linear in the number of members: for the few whose names are known.
     fn find(&self, name: &str) -> Option<(&'a Entry, &'a Member)> {
-        self.members.get(name).copied()
+        let (_, entry, member) = self.members.iter().find(|(own, ..)| *own == name)?;
+        Some((entry, member))
     }
 
     fn required(&self, name: &str) -> Result<(&'a Entry, &'a Member)> {
@@ -160,9 +163,9 @@ impl<'a> Archive<'a> {
 
     fn records(&self) -> HashMap<String, Record> {
         // PyTorch 1.4 wrote another folder. Nothing reads it in an archive that has the usual one.
-        let is_usual = self.members.keys().any(|name| name.starts_with("data/"));
+        let is_usual = self.members.iter().any(|(name, ..)| name.starts_with("data/"));
         let folder = if is_usual { "data/" } else { "tensors/" };
-        let record = |(name, (entry, member)): (&&str, &(&Entry, &Member))| {
+        let record = |(name, entry, member): &(&str, &Entry, &Member)| {
             let key = name.strip_prefix(folder)?;
             let record = Record {
                 start: member.start,

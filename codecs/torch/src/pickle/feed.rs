@@ -43,23 +43,34 @@ impl<'a> Feed<'a> {
 
     /// Takes the next byte.
     pub(crate) fn byte(&mut self) -> Result<u8> {
-        let [byte] = self.array()?;
-        Ok(byte)
+        match self.bytes.get(self.at).copied() {
+            Some(byte) => {
+                self.at += 1;
+                Ok(byte)
+            }
+            None => self.array().map(|[byte]| byte),
+        }
     }
 
     /// Takes the next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let held = |bytes: &[u8], at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).copied();
+        if let Some(bytes) = held(&self.bytes, self.at) {
+            self.at += N;
+            return Ok(bytes);
+        }
         let (at, _) = self.take(N as u64)?;
-        let bytes = self.bytes.get(at as usize..).and_then(|rest| rest.first_chunk());
-        bytes.copied().ok_or_else(|| self.short(N as u64))
+        held(&self.bytes, at as usize).ok_or_else(|| self.short(N as u64))
     }
 
     /// Takes `len` bytes and returns their range in [`Feed::into_bytes`]: the first, and how many.
     pub(crate) fn take(&mut self, len: u64) -> Result<(u32, u32)> {
         let end = (self.at as u64).checked_add(len).ok_or_else(|| self.short(len))?;
-        self.fill(end)?;
         if end > self.bytes.len() as u64 {
-            return Err(self.short(len));
+            self.fill(end)?;
+            if end > self.bytes.len() as u64 {
+                return Err(self.short(len));
+            }
         }
         let at = self.at;
         self.at = usize::try_from(end).map_err(|_| self.short(len))?;

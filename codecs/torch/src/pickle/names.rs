@@ -33,22 +33,25 @@ impl Names {
     pub(crate) fn of(tree: &Tree) -> Names {
         let mut names = Names::default();
         let mut seen = HashSet::new();
-        let mut called = HashSet::new();
+        let (mut called, mut last) = (HashSet::new(), [Id::NONE; 2]);
         for id in tree.ids() {
-            match tree.value(id) {
-                Value::Global(module, name) => names.add(module, name, Use::Named),
-                Value::Object(object) => {
-                    // A pickle calls few functions, each of them often.
-                    let is_new = called.insert(object.callable);
-                    let function = if is_new { tree.callable(object) } else { None };
-                    if let Some((module, name)) = function {
-                        names.add(module, name, Use::Called);
-                    }
-                    if names.danger.is_none() {
-                        names.danger = danger(tree, object, function, &mut seen);
-                    }
-                }
-                _ => {}
+            if let Some((module, name)) = tree.global(id) {
+                names.add(module, name, Use::Named);
+            }
+            let Some(object) = tree.object(id) else { continue };
+            // A pickle calls few functions, each of them often, and mostly the same two in turn.
+            let is_recent = last.contains(&object.callable);
+            let is_new = !is_recent && called.insert(object.callable);
+            if !is_recent {
+                let [first, _] = last;
+                last = [object.callable, first];
+            }
+            let function = if is_new { tree.callable(object) } else { None };
+            if let Some((module, name)) = function {
+                names.add(module, name, Use::Called);
+            }
+            if names.danger.is_none() {
+                names.danger = danger(tree, object, function, &mut seen);
             }
         }
         names

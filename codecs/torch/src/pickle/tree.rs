@@ -1,5 +1,7 @@
 //! The values that a pickle describes.
 
+mod typed;
+
 use super::arena::Arena;
 use super::list::{List, Lists};
 use super::opcode as op;
@@ -9,6 +11,8 @@ use std::fmt;
 /// Memory that a tree and its pickle may take for each byte of the pickle, and whatever its size.
 const BYTES_PER_BYTE: u64 = 8;
 const FREE_BYTES: u64 = 16 << 20;
+/// Classes and functions whose names a tree has at hand. Picklers name each one once.
+const NAMED: u32 = 256;
 
 /// A value of a [`Tree`]. Equal ids are one object in Python; small integers, booleans and `None` have no identity.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,7 +118,8 @@ enum Node {
     List(List),
     Set(List),
     Dict(List),
-    Global(Id, Id),
+    /// Module and name, and the index of [`Tree::named`], which the first ones have.
+    Global(Id, Id, u32),
     Object(u32),
     Persistent(Id),
     Buffer,
@@ -137,6 +142,10 @@ pub(crate) struct Tree {
     objects: Arena<Object>,
     decoded: Vec<Decoded>,
     decoded_bytes: u64,
+    /// Modules and names of the first classes and functions: reading a text checks its UTF-8 each time.
+    named: Vec<(String, String)>,
+    /// Ids of those that come next in `named`.
+    unnamed: Vec<(Id, Id)>,
     root: Id,
     end: u64,
 }
@@ -234,8 +243,9 @@ impl Tree {
             Node::List(list) => Value::List(*list),
             Node::Set(list) => Value::Set(*list),
             Node::Dict(list) => Value::Dict(*list),
-            Node::Global(module, name) => {
-                Value::Global(self.text(*module).unwrap_or_default(), self.text(*name).unwrap_or_default())
+            Node::Global(module, name, index) => {
+                let (module, name) = self.names(*module, *name, *index);
+                Value::Global(module, name)
             }
             Node::Object(index) => {
                 self.objects.get(*index).map_or(Value::Buffer, |object| Value::Object(*object))
@@ -258,75 +268,27 @@ impl Tree {
     /// The pairs of a list of keys and values.
     pub(crate) fn entries(&self, list: List) -> impl Iterator<Item = (Id, Id)> {
         let mut items = self.items(list);
-        std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+        (0..list.len() / 2).map_while(move |_| Some((items.next()?, items.next()?)))
     }
 
-    /// The elements of a tuple or list; of a tuple with `N` elements, all of them.
-    pub(crate) fn tuple<const N: usize>(&self, id: Id) -> Option<[Id; N]> {
-        let (Value::Tuple(list) | Value::List(list)) = self.value(id) else { return None };
-        if list.len() != N {
-            return None;
-        }
-        let mut items = self.items(list);
-        let mut all = [Id::NONE; N];
-        for item in &mut all {
-            *item = items.next()?;
-        }
-        Some(all)
+    fn node(&self, id: Id) -> Option<&Node> {
+        if id.0 & INLINE == 0 { self.nodes.get(id.0) } else { None }
     }
 
-    /// The value of a key that is a text, in a dict or in an object that entries were set in: the last one, which
-    /// Python keeps. Takes time linear in the number of entries.
-    pub(crate) fn entry(&self, id: Id, key: &str) -> Option<Id> {
-        let entries = match self.value(id) {
-            Value::Dict(entries) => entries,
-            Value::Object(object) => object.entries,
-            _ => return None,
-        };
-        let own = self.entries(entries).filter(|(own, _)| self.text(*own) == Some(key));
-        own.last().map(|(_, value)| value)
-    }
-
-    pub(crate) fn text(&self, id: Id) -> Option<&str> {
-        match self.value(id) {
-            Value::Text(text) => Some(text),
-            _ => None,
+    fn names(&self, module: Id, name: Id, index: u32) -> (&str, &str) {
+        match self.named.get(index as usize) {
+            Some((module, name)) => (module, name),
+            None => (self.text(module).unwrap_or_default(), self.text(name).unwrap_or_default()),
         }
     }
 
-    pub(crate) fn int(&self, id: Id) -> Option<i64> {
-        match self.value(id) {
-            Value::Int(number) => Some(number),
-            _ => None,
-        }
-    }
-
-    /// Module and qualified name of a class or function.
-    pub(crate) fn global(&self, id: Id) -> Option<(&str, &str)> {
-        match self.value(id) {
-            Value::Global(module, name) => Some((module, name)),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn object(&self, id: Id) -> Option<Object> {
-        match self.value(id) {
-            Value::Object(object) => Some(object),
-            _ => None,
-        }
-    }
-
-    /// Module and name of what an object calls, also where the class is named by a persistent id, as files that hold
-    /// whole modules do it before PyTorch 1.6.
-    pub(crate) fn callable(&self, object: Object) -> Option<(&str, &str)> {
-        let class = match self.value(object.callable) {
-            Value::Persistent(id) => {
-                let [kind, class, _, _] = self.tuple(id)?;
-                self.text(kind).filter(|kind| *kind == "module").map(|_| class)?
-            }
-            _ => object.callable,
-        };
-        self.global(class)
+    /// Puts the names of the first classes and functions at hand.
+    fn name(mut self) -> Self {
+        let own = |id: Id| self.text(id).unwrap_or_default().to_owned();
+        let names: Vec<_> = self.unnamed.iter().map(|(module, name)| (own(*module), own(*name))).collect();
+        self.named.extend(names);
+        self.unnamed.clear();
+        self
     }
 
     fn range(&self, at: u32, len: u32) -> &[u8] {
@@ -348,6 +310,8 @@ impl Builder {
             objects: Arena::default(),
             decoded: Vec::new(),
             decoded_bytes: 0,
+            named: Vec::new(),
+            unnamed: Vec::new(),
             root: Id::NONE,
             end: 0,
         })
@@ -356,12 +320,12 @@ impl Builder {
     /// The tree of a pickle that ends at `end` in its file.
     pub(crate) fn finish(mut self, pickle: Vec<u8>, root: Id, end: u64) -> Tree {
         (self.0.pickle, self.0.root, self.0.end) = (pickle, root, end);
-        self.0
+        self.0.name()
     }
 
     /// The tree of the same pickle, with the values that were added.
     pub(crate) fn into_tree(self) -> Tree {
-        self.0
+        self.0.name()
     }
 
     /// Puts the value of `to` in the place of `id`, which everything that refers to `id` then means.
@@ -444,7 +408,11 @@ impl Builder {
     }
 
     pub(crate) fn global(&mut self, module: Id, name: Id) -> Result<Id> {
-        self.node(Node::Global(module, name))
+        let index = (self.0.named.len() + self.0.unnamed.len()) as u32;
+        if index < NAMED {
+            self.0.unnamed.push((module, name));
+        }
+        self.node(Node::Global(module, name, index))
     }
 
     pub(crate) fn persistent(&mut self, id: Id) -> Result<Id> {

@@ -125,8 +125,9 @@ impl Work {
 
 /// Entries by key: the last value of each, where its first one stands, as in Python.
 fn keyed(tree: &Tree, entries: impl Iterator<Item = (Id, Id)>) -> Vec<(Part, Id)> {
-    let mut all: Vec<(Part, Id)> = Vec::new();
-    let mut places: HashMap<Key<'_>, usize> = HashMap::new();
+    let count = entries.size_hint().1.unwrap_or(0);
+    let mut all: Vec<(Part, Id)> = Vec::with_capacity(count);
+    let mut places: HashMap<Key<'_>, usize> = HashMap::with_capacity(count);
     for (key, value) in entries {
         let place = *places.entry(Key::new(tree, key)).or_insert(all.len());
         match all.get_mut(place) {
@@ -140,17 +141,17 @@ fn keyed(tree: &Tree, entries: impl Iterator<Item = (Id, Id)>) -> Vec<(Part, Id)
 /// A key that Python compares by its value.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
-    Text(&'a str),
+    Text(&'a [u8]),
     Int(i64),
     Other(Id),
 }
 
 impl<'a> Key<'a> {
     fn new(tree: &'a Tree, id: Id) -> Self {
-        match tree.value(id) {
-            Value::Text(text) => Key::Text(text),
-            Value::Int(number) => Key::Int(number),
-            _ => Key::Other(id),
+        match (tree.text_bytes(id), tree.int(id)) {
+            (Some(text), _) => Key::Text(text),
+            (None, Some(number)) => Key::Int(number),
+            (None, None) => Key::Other(id),
         }
     }
 }
@@ -161,7 +162,7 @@ fn dict(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
         Value::Tuple(list) => tree.items(list).last(),
         _ => None,
     };
-    let mut entries = Vec::new();
+    let mut entries = Vec::with_capacity(object.entries.len() / 2);
     match given.map(|given| tree.value(given)) {
         Some(Value::Dict(list)) => entries.extend(tree.entries(list)),
         // Pairs, as Python 2 writes them.

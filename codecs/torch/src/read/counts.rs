@@ -66,10 +66,17 @@ impl Counts {
                         }
                     }
                     Seen::No => {
+                        // Nothing lies within a tensor.
+                        let is_tensor = tree.object(child).is_some_and(|object| is_tensor(tree, object));
                         if let Some(entry) = seen.get_mut(index) {
-                            *entry = Seen::Open;
+                            *entry = if is_tensor { Seen::Done } else { Seen::Open };
                         }
-                        frames.push(open(child)?);
+                        if !is_tensor {
+                            frames.push(open(child)?);
+                        } else if let Some(names) = counts.names.get_mut(index) {
+                            *names = 1;
+                            frame.add(1, 0);
+                        }
                     }
                 }
                 continue;

@@ -32,26 +32,23 @@ pub(crate) fn place(
     limits: &Limits,
 ) -> Result<(Placement, Use)> {
     let storage = Storage::new(view, record)?;
-    let axes = Axes::new(view);
     storage.check(view)?;
     let encoding = Encoding::row_major(tensor).with_endian(endian);
     let build = |extents, encoding| Placement::new(id, &tensor.name, extents, encoding);
     if tensor.shape.elements() == 0 {
         return Ok((build(vec![storage.extent(0, 0)], encoding), Use::Part));
     }
+    if is_row_major(view) {
+        let (extent, use_) = storage.dense(view.offset, tensor.shape.elements());
+        return Ok((build(vec![extent], encoding), use_));
+    }
+    let axes = Axes::new(view);
     let order = axes.order();
     let encoding = encoding.with_order(order);
     let inner = axes.inner_elements();
     if inner == tensor.shape.elements() {
-        let extent = storage.extent(view.offset, inner);
-        let is_whole = extent.offset == record.start && extent.len == record.len && storage.base == 0;
-        let sum = record.crc.filter(|_| is_whole).map(|crc| Checksum {
-            algorithm: ChecksumAlgorithm::Crc32,
-            seed: 0,
-            value: Some(crc),
-        });
-        let use_ = if sum.is_some() || record.crc.is_none() { Use::Whole } else { Use::Part };
-        return Ok((build(vec![extent.with_checksum(sum)], encoding), use_));
+        let (extent, use_) = storage.dense(view.offset, inner);
+        return Ok((build(vec![extent], encoding), use_));
     }
     if let Some((window, first, elements)) =
         axes.window(view).filter(|(_, first, elements)| storage.holds(*first, *elements))
@@ -73,6 +70,16 @@ pub(crate) fn place(
             .help("save the tensor without the axes along which it is expanded"));
     }
     Ok((build(vec![extent], encoding).with_window(window), Use::Part))
+}
+
+/// Whether the elements lie one behind the other in row-major order, as those of most tensors do.
+fn is_row_major(view: &View<'_>) -> bool {
+    let mut step = 1u64;
+    view.shape.iter().zip(&view.strides).rev().all(|(len, stride)| {
+        let fits = *len == 1 || *stride == step;
+        step = step.saturating_mul(*len);
+        fits
+    })
 }
 
 /// Bytes of a view that repeats elements of its storage; 0 for one that does not.
@@ -135,6 +142,20 @@ impl<'a> Storage<'a> {
     fn holds(&self, first: u64, elements: u64) -> bool {
         let end = first.checked_add(elements).and_then(|end| end.checked_mul(self.bytes));
         end.is_some_and(|end| end <= self.len)
+    }
+
+    /// Elements that lie one behind the other: with the record's checksum if they are all of it.
+    fn dense(&self, first: u64, elements: u64) -> (Extent, Use) {
+        let extent = self.extent(first, elements);
+        let record = self.record;
+        let is_whole = extent.offset == record.start && extent.len == record.len && self.base == 0;
+        let sum = record.crc.filter(|_| is_whole).map(|crc| Checksum {
+            algorithm: ChecksumAlgorithm::Crc32,
+            seed: 0,
+            value: Some(crc),
+        });
+        let use_ = if sum.is_some() || record.crc.is_none() { Use::Whole } else { Use::Part };
+        (extent.with_checksum(sum), use_)
     }
 
     /// Elements that the storage [`holds`](Self::holds).

@@ -5,9 +5,14 @@ use crate::container::StorageId;
 use crate::format::{Element, StorageClass, element_named};
 use crate::pickle::{Id, Object, Tree, Value, shown};
 use ckpt_api::{Error, Result, Shape};
+use smallvec::SmallVec;
 
 /// Calls around a tensor: a parameter of a subclass of a tensor.
 const MOST_LAYERS: usize = 16;
+/// Arguments of a call: no function takes more.
+const MOST_ARGUMENTS: usize = 16;
+
+type Arguments = SmallVec<[Id; MOST_ARGUMENTS]>;
 
 /// A tensor as the pickle describes it: a view of a storage.
 #[derive(Clone, Debug)]
@@ -230,10 +235,9 @@ fn quantized<'a>(tree: &'a Tree, items: &[Id]) -> Result<Made<'a>> {
     Ok(Made::Tensor(Box::new(view)))
 }
 
-fn arguments_of(tree: &Tree, id: Id) -> Result<Vec<Id>> {
+fn arguments_of(tree: &Tree, id: Id) -> Result<Arguments> {
     match tree.value(id) {
-        // No function takes more.
-        Value::Tuple(list) | Value::List(list) => Ok(tree.items(list).take(16).collect()),
+        Value::Tuple(list) | Value::List(list) => Ok(tree.items(list).take(MOST_ARGUMENTS).collect()),
         _ => Err(wrong("the arguments of a tensor are no tuple")),
     }
 }

@@ -6,6 +6,7 @@ use super::rebuild::{described, is_tensor};
 use super::values::{Budget, Unfit, convert, key_text};
 use crate::pickle::{Id, Tree};
 use ckpt_api::{Error, Metadata, Result};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -178,8 +179,11 @@ impl Walk<'_> {
     /// Appends a part to a name; returns whether it has a text.
     fn push(&self, name: &mut String, part: Part, is_outermost: bool, has_tensors: bool) -> Result<bool> {
         let text = match part {
-            Part::Index(index) => Some(index.to_string()),
-            Part::Key(key) => key_text(self.tree, key),
+            Part::Index(index) => Some(Cow::Owned(index.to_string())),
+            Part::Key(key) => match self.tree.text(key) {
+                Some(text) => Some(Cow::Borrowed(text)),
+                None => key_text(self.tree, key).map(Cow::Owned),
+            },
         };
         let Some(text) = text else {
             if !has_tensors {

@@ -74,19 +74,39 @@ pub(super) fn pickle(
     lens: &[u64],
 ) -> (Vec<u8>, Vec<Storage>) {
     let mut storages: Vec<Storage> = Vec::new();
-    let mut numbers: HashMap<usize, usize> = HashMap::new();
-    let mut items = Vec::with_capacity(tensors.len());
-    for stored in tensors {
+    for (stored, number) in numbered(tensors, lens.len()) {
         let len = lens.get(stored.storage).copied().unwrap_or(0);
-        let number = *numbers.entry(stored.storage).or_insert(storages.len());
         if number == storages.len() {
             storages.push(Storage { key: number.to_string(), len, tensors: Vec::new() });
         }
         if let Some(storage) = storages.get_mut(number) {
             storage.tensors.push((stored.id, stored.encoding.clone()));
         }
+    }
+    (state_dict(checkpoint, tensors, lens), storages)
+}
+
+/// The pickle of [`pickle`] alone.
+pub(super) fn state_dict(checkpoint: &Checkpoint, tensors: &[Stored<'_>], lens: &[u64]) -> Vec<u8> {
+    let mut items: Vec<Item<'_>> = Vec::with_capacity(tensors.len());
+    for (stored, number) in numbered(tensors, lens.len()) {
+        let len = lens.get(stored.storage).copied().unwrap_or(0);
         items.push(stored.item(&stored.tensor.shape, number, len));
     }
     let modules = checkpoint.metadata.value(ID, KEY_MODULES).and_then(MetadataValue::as_map);
-    (state_dict::pickle(&items, modules), storages)
+    state_dict::pickle(&items, modules)
+}
+
+/// The tensors, each with the number of its storage: they are numbered by first use.
+fn numbered<'a, 'b>(
+    tensors: &'a [Stored<'b>],
+    storages: usize,
+) -> impl Iterator<Item = (&'a Stored<'b>, usize)> {
+    let mut numbers: Vec<Option<usize>> = vec![None; storages];
+    let mut next = 0;
+    tensors.iter().map(move |stored| {
+        let number = numbers.get_mut(stored.storage).map_or(next, |number| *number.get_or_insert(next));
+        next += usize::from(number == next);
+        (stored, number)
+    })
 }

@@ -54,7 +54,7 @@ pub(crate) fn keep(saved: &Saved, contents: &mut Contents, limits: &Limits) -> R
 /// The pickle that writing gives for these tensors alone.
 fn plain(checkpoint: &Checkpoint) -> Result<Vec<u8>> {
     let (stored, lens) = fresh::store(checkpoint)?;
-    Ok(fresh::pickle(checkpoint, &stored, &lens).0)
+    Ok(fresh::state_dict(checkpoint, &stored, &lens))
 }
 
 impl Kept {
@@ -118,7 +118,7 @@ fn order(key: &str) -> (u64, String) {
 fn all_storages(tree: &Tree) -> Option<BTreeMap<(u64, String), Storage>> {
     let mut storages = BTreeMap::new();
     for id in tree.ids() {
-        let Value::Persistent(id) = tree.value(id) else { continue };
+        let Some(id) = tree.persistent(id) else { continue };
         let storage = StorageId::parse(tree, id).ok().filter(|storage| storage.part.is_none())?;
         let is_name = !storage.key.is_empty()
             && storage.key.len() < 1024

@@ -24,7 +24,12 @@ pub(crate) struct Pickle {
     /// Few, by module and name.
     globals: Vec<(&'static str, String, Memo)>,
     texts: HashMap<String, Memo>,
+    /// The first of those, which most pickles write most often.
+    first_texts: Vec<(String, Memo)>,
 }
+
+/// Texts that are found without a hash.
+const FIRST_TEXTS: usize = 4;
 
 /// The version of a pickle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +41,8 @@ pub(crate) enum Protocol {
 impl Pickle {
     /// Begins a pickle.
     pub(crate) fn new(protocol: Protocol) -> Self {
-        Pickle { protocol, bytes: Writer::new(), next: 0, globals: Vec::new(), texts: HashMap::new() }
+        let (bytes, globals, texts, first_texts) = (Writer::new(), Vec::new(), HashMap::new(), Vec::new());
+        Pickle { protocol, bytes, next: 0, globals, texts, first_texts }
     }
 
     /// Ends the pickle and returns its bytes.
@@ -95,11 +101,15 @@ impl Pickle {
 
     /// Writes a text of which Python has one object: a constant of a program, or one that is assigned once.
     pub(crate) fn text(&mut self, text: &str) {
-        match self.texts.get(text).copied() {
+        let first = self.first_texts.iter().find(|(own, _)| own == text).map(|(_, memo)| *memo);
+        match first.or_else(|| self.texts.get(text).copied()) {
             Some(memo) => self.again(memo),
             None => {
                 let memo = self.own_text(text);
-                self.texts.insert(text.to_owned(), memo);
+                match self.first_texts.len() < FIRST_TEXTS {
+                    true => self.first_texts.push((text.to_owned(), memo)),
+                    false => drop(self.texts.insert(text.to_owned(), memo)),
+                }
             }
         }
     }

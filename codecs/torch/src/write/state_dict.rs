@@ -52,7 +52,7 @@ fn tensor(pickle: &mut Pickle, item: &Item<'_>, keys: &mut Vec<Memo>) {
     };
     pickle.global("torch._utils", function);
     pickle.begin_tuple(arguments);
-    match &class {
+    match class {
         Some((module, name)) => storage(pickle, item, (module, name, item.element.bytes), keys),
         None => storage(pickle, item, ("torch.storage", "UntypedStorage", BYTE.bytes), keys),
     }

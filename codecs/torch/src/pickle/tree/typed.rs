@@ -1,0 +1,96 @@
+//! A value as what the caller takes it for: `None` if it is something else.
+
+use super::{Id, Node, Object, Tree, Value};
+
+impl Tree {
+    /// The elements of a tuple or list; of a tuple with `N` elements, all of them.
+    pub(crate) fn tuple<const N: usize>(&self, id: Id) -> Option<[Id; N]> {
+        let Some(Node::Tuple(list) | Node::List(list)) = self.node(id) else { return None };
+        if list.len() != N {
+            return None;
+        }
+        let mut items = self.items(*list);
+        let mut all = [Id::NONE; N];
+        for item in &mut all {
+            *item = items.next()?;
+        }
+        Some(all)
+    }
+
+    /// The value of a key that is a text, in a dict or in an object that entries were set in: the last one, which
+    /// Python keeps. Takes time linear in the number of entries.
+    pub(crate) fn entry(&self, id: Id, key: &str) -> Option<Id> {
+        let entries = match self.node(id)? {
+            Node::Dict(entries) => *entries,
+            Node::Object(index) => self.objects.get(*index)?.entries,
+            _ => return None,
+        };
+        let own = self.entries(entries).filter(|(own, _)| self.is_text(*own, key));
+        own.last().map(|(_, value)| value)
+    }
+
+    pub(crate) fn text(&self, id: Id) -> Option<&str> {
+        match self.value(id) {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether the value is this text: faster than comparing [`Tree::text`].
+    pub(crate) fn is_text(&self, id: Id, text: &str) -> bool {
+        self.text_bytes(id) == Some(text.as_bytes())
+    }
+
+    /// The UTF-8 of a text.
+    pub(crate) fn text_bytes(&self, id: Id) -> Option<&[u8]> {
+        match self.node(id)? {
+            Node::Text(at, len) => Some(self.range(*at, *len)),
+            Node::Decoded(_) => self.text(id).map(str::as_bytes),
+            _ => None,
+        }
+    }
+
+    /// The id of what lies outside of the pickle.
+    pub(crate) fn persistent(&self, id: Id) -> Option<Id> {
+        match self.node(id)? {
+            Node::Persistent(id) => Some(*id),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn int(&self, id: Id) -> Option<i64> {
+        match (id.inline(), self.node(id)) {
+            (Some(Value::Int(number)), _) => Some(number),
+            (None, Some(Node::Int(number))) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Module and qualified name of a class or function.
+    pub(crate) fn global(&self, id: Id) -> Option<(&str, &str)> {
+        match self.node(id)? {
+            Node::Global(module, name, index) => Some(self.names(*module, *name, *index)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn object(&self, id: Id) -> Option<Object> {
+        match self.node(id)? {
+            Node::Object(index) => self.objects.get(*index).copied(),
+            _ => None,
+        }
+    }
+
+    /// Module and name of what an object calls, also where the class is named by a persistent id, as files that hold
+    /// whole modules do it before PyTorch 1.6.
+    pub(crate) fn callable(&self, object: Object) -> Option<(&str, &str)> {
+        let class = match self.value(object.callable) {
+            Value::Persistent(id) => {
+                let [kind, class, _, _] = self.tuple(id)?;
+                self.text(kind).filter(|kind| *kind == "module").map(|_| class)?
+            }
+            _ => object.callable,
+        };
+        self.global(class)
+    }
+}
