@@ -159,3 +159,39 @@ proptest! {
         }
     }
 }
+
+/// A matrix of 4 MiB as so many ranks of PyTorch store it, each its own rows.
+#[cfg(feature = "torch")]
+fn sharded(ranks: u64) -> Source {
+    let tensor = Tensor::new("w", DType::F32, Shape::new([1024, 1024]).unwrap());
+    let values = vec![(0..1u32 << 20).flat_map(u32::to_le_bytes).collect::<Vec<u8>>()];
+    let checkpoint = Checkpoint { tensors: vec![tensor], ..Checkpoint::default() };
+    let options = [("form", "dcp".to_owned()), ("ranks", ranks.to_string())];
+    let options = options.map(|(key, value)| (key.to_owned(), value));
+    let files = conformance::write(&ckpt_torch::Torch, &checkpoint, &values, "m", &options).unwrap();
+    let files: BTreeMap<String, Vec<u8>> =
+        files.into_iter().map(|(name, bytes)| (name.trim_start_matches("m/").to_owned(), bytes)).collect();
+    let shards = files.keys().filter(|name| name.ends_with(".distcp")).count();
+    assert_eq!(shards as u64, ranks, "{:?}", files.keys());
+    Source::open(&Registry::builtin(), Input::memory(".metadata", files), &OpenOptions::default()).unwrap()
+}
+
+#[cfg(feature = "torch")]
+#[test]
+fn the_memory_for_a_sharded_checkpoint_does_not_grow_with_its_shards() {
+    /// What describes a shard of a tensor.
+    const EACH: u64 = 512;
+    let folder = tempfile::tempdir().unwrap();
+    let planned = |ranks: u64| {
+        let output = folder.path().join("out.safetensors");
+        let conversion = Conversion::new().resources(Resources::new().threads(2));
+        conversion.plan(&Registry::builtin(), &sharded(ranks), output).unwrap()
+    };
+    let peaks = [2u64, 8, 32, 128].map(|ranks| (ranks, planned(ranks).plan().peak_memory));
+    let (least, first) = peaks[0];
+    for (ranks, peak) in peaks {
+        assert!(first <= peak && peak <= first + EACH * (ranks - least), "{ranks} ranks: {peaks:?}");
+    }
+    // Two chunks of each thread: what is streamed, and no tile of a tensor.
+    assert!(first < 16 << 20, "{peaks:?}");
+}

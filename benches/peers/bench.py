@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures ckpt beside `cp` and beside Python (TensorFlow, PyTorch, onnx, safetensors, NumPy), on checkpoints made here.
+"""Measures ckpt beside `cp` and beside Python (TensorFlow, PyTorch, onnx, gguf, safetensors, NumPy), on checkpoints made here.
 
     python benches/peers/bench.py --ckpt target/release/ckpt --scratch SCRATCH_DIR
         [--quick] [--only GROUP …] [--growth] [--huge] [--forward] [--readme]
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import checks
 import forward
+import gguf_model
 import growth
 import harness
 import onnx_model
@@ -56,6 +57,14 @@ PYTHON = Bound(slower=10)
 
 def measure_jobs(bench: Bench, wanted: list[str]) -> list[dict]:
     """The tables of these of `GROUPS`."""
+    tables = of_large(bench, wanted) if {"tensorflow", *OF_SAFETENSORS} & set(wanted) else []
+    for name, group in OTHERS.items():
+        if name in wanted:
+            tables += group(bench)
+    return tables
+
+
+def of_large(bench: Bench, wanted: list[str]) -> list[dict]:
     folder = bench.scratch / "large"
     prefix = folder / "model"
     tensors = [Tensor(f"layer_{number:02}/kernel", (bench.side, bench.side)) for number in range(LAYERS)]
@@ -69,9 +78,6 @@ def measure_jobs(bench: Bench, wanted: list[str]) -> list[dict]:
         if name in wanted:
             tables += group(bench, large.safetensors)
     shutil.rmtree(folder)
-    for name, group in OTHERS.items():
-        if name in wanted:
-            tables += group(bench)
     return tables
 
 
@@ -240,14 +246,13 @@ def instant(bench: Bench) -> list[dict]:
         many("ckpt --version", [ckpt, "--version"], times, bench.scratch, Bound(wall=0.005)),
         many(f"ckpt inspect of a 2 GiB checkpoint with {tensors:,} tensors", [ckpt, "inspect", str(prefix)], 25,
              bench.scratch, Bound(wall=0.04)),
-        *pytorch.instant(bench, 25 if bench.rounds > 1 else 1),
     ]
     shutil.rmtree(prefix.parent)
     return [{"id": "instant", "title": "Start-up and inspecting", "rounds": 25, "rows": rows}]
 
 
 # Groups of tables by their names: those of the large tensors as a safetensors file, and those that make their own.
-OF_SAFETENSORS = {"pytorch": pytorch.measure, "onnx": onnx_model.measure}
+OF_SAFETENSORS = {"pytorch": pytorch.measure, "gguf": gguf_model.measure, "onnx": onnx_model.measure}
 OTHERS = {"networks": networks, "small": small, "small-pytorch": pytorch.small, "instant": instant}
 GROUPS = ("tensorflow", *OF_SAFETENSORS, *OTHERS)
 
@@ -283,8 +288,6 @@ def main() -> None:
     parser.add_argument("--results", type=pathlib.Path, help="a JSON file for every figure; what it has of others is kept")
     parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
     arguments = parser.parse_args()
-    if arguments.readme and arguments.only != GROUPS:
-        parser.error("--readme shows every table, measured in one go: leave --only out")
     scratch = arguments.scratch.resolve()
     scratch.mkdir(parents=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -297,7 +300,7 @@ def main() -> None:
     print(report.text(results))
     path = report.RESULTS if arguments.readme else arguments.results
     if path:
-        report.save(path, results)
+        report.save(path, results, apart=arguments.only != GROUPS)
     if arguments.readme:
         report.rewrite()
 
@@ -323,7 +326,7 @@ def run(arguments: argparse.Namespace, scratch: pathlib.Path) -> dict:
                       small=2000 if quick else 20_000, list_bytes=10**6 if quick else 10**8,
                       rounds=1 if quick else arguments.rounds, peer_rounds=1 if quick else arguments.peer_rounds,
                       peers=not arguments.no_peers)
-        if bench.peers:
+        if bench.peers and {"tensorflow", "small"} & set(arguments.only):
             prove(bench)
         results["jobs"] = {"machine": here, "gib": gib, "tables": measure_jobs(bench, arguments.only)}
     return results

@@ -28,6 +28,7 @@ class Bound:
     wall: float | None = None  # seconds
     rss: float | None = None  # MiB
     slower: float | None = None  # wall time at least so many times that of the program that it stands beside
+    rate: float | None = None  # GB of output at least, for each second of each thread
 
     def as_json(self) -> dict:
         return {key: value for key, value in vars(self).items() if value is not None}
@@ -123,7 +124,7 @@ def in_rounds(programs: list[Program], rounds: int, rehearsed: bool = True, outp
     counted, `output` says how many bytes are written. Output is removed before the disk is synced, so that no run pays for
     what another wrote."""
     costs: list[list[Cost]] = [[] for _ in programs]
-    touched = [output] * len(programs)
+    touched, made = [output] * len(programs), [0] * len(programs)
     right: dict[str, str] = {}
     for number in range(0 if rehearsed else 1, rounds + 1):
         for place, program in enumerate(programs):
@@ -133,18 +134,19 @@ def in_rounds(programs: list[Program], rounds: int, rehearsed: bool = True, outp
             cost = measured(program)
             log(f"  {f'round {number}' if number else 'check  '}: {program.name}: {cost.wall:.3f} s")
             written = sum(path.stat().st_size for output in outputs(program.output) for path in files(output))
-            touched[place] = written + program.reads + int(cost.rss * MIB)
+            made[place], touched[place] = written, written + program.reads + int(cost.rss * MIB)
             if number > 0:
                 costs[place].append(cost)
             if number == (0 if rehearsed else 1):
                 checked(program, right)
             remove(program.output)
             os.sync()
-    return [row(program, own) for program, own in zip(programs, costs)]
+    return [row(program, own, written) for program, own, written in zip(programs, costs, made)]
 
 
-def row(program: Program, costs: list[Cost]) -> dict:
-    kept = {"name": program.name, "job": program.job, "threads": program.threads, "beside": program.beside}
+def row(program: Program, costs: list[Cost], written: int = 0) -> dict:
+    kept = {"name": program.name, "job": program.job, "threads": program.threads, "beside": program.beside,
+            "written": written if program.bound.rate else None}
     return {key: value for key, value in kept.items() if value} | {
         "bound": program.bound.as_json(),
         **{key: [round(getattr(cost, key), 4) for cost in costs] for key in ("wall", "cpu", "rss")},

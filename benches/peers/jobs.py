@@ -59,10 +59,11 @@ class Bench:
         return Program(name, command, self.out(output), bound, check, beside=beside, source=source)
 
 
-def table(key: str, title: str, rounds: int, programs: list[Program]) -> dict:
+def table(key: str, title: str, rounds: int, programs: list[Program], unit: str = "cp") -> dict:
+    """Measures programs beside the first of them, which tables call `unit`."""
     log(title)
     return {"id": key, "title": title, "rounds": rounds, "baseline": programs[0].name,
-            "rows": in_rounds(programs, rounds)}
+            **({} if unit == "cp" else {"unit": unit}), "rows": in_rounds(programs, rounds)}
 
 
 def run_python(script: str, *arguments: object) -> None:

@@ -75,6 +75,72 @@ def onnx_to_safetensors(path: str, out: str) -> None:
     safetensors.numpy.save_file({tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}, out)
 
 
+def gguf_to_safetensors(path: str, out: str) -> None:
+    import gguf
+    import safetensors.numpy
+
+    read = gguf.GGUFReader(path).tensors
+    safetensors.numpy.save_file({each.name: gguf.dequantize(each.data, each.tensor_type) for each in read}, out)
+
+
+def safetensors_to_q8_0(path: str, out: str) -> None:
+    to_blocks(path, out, "Q8_0")
+
+
+def safetensors_to_q4_0(path: str, out: str) -> None:
+    to_blocks(path, out, "Q4_0")
+
+
+def to_blocks(path: str, out: str, name: str) -> None:
+    import gguf
+    import safetensors.numpy
+
+    kind, writer = gguf.GGMLQuantizationType[name], gguf.GGUFWriter(out, "llama")
+    for name, array in safetensors.numpy.load_file(path).items():
+        writer.add_tensor(name, gguf.quantize(array, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def compare_gguf(path: str, out: str) -> None:
+    """Not a job: whether gguf-py reads in a file what safetensors reads in the other: the halves, or the f32 of blocks."""
+    import gguf
+    import numpy
+    from safetensors import safe_open
+
+    read = gguf.GGUFReader(path).tensors
+    with safe_open(out, "np") as file:
+        assert {each.name for each in read} == set(file.keys()) and read
+        for each in read:
+            is_half = each.tensor_type == gguf.GGMLQuantizationType.F16
+            expected = each.data if is_half else gguf.dequantize(each.data, each.tensor_type)
+            assert numpy.array_equal(file.get_tensor(each.name), expected), each.name
+
+
+def compare_q8_0(path: str, out: str) -> None:
+    """Not a job: whether a GGUF file has the blocks that gguf-py's quantizer gives for a safetensors file."""
+    compare_blocks(path, out, "Q8_0")
+
+
+def compare_q4_0(path: str, out: str) -> None:
+    """Not a job: see `compare_q8_0`."""
+    compare_blocks(path, out, "Q4_0")
+
+
+def compare_blocks(path: str, out: str, name: str) -> None:
+    import gguf
+    import numpy
+    from safetensors.numpy import load_file
+
+    kind, expected = gguf.GGMLQuantizationType[name], load_file(path)
+    read = gguf.GGUFReader(out).tensors
+    assert {each.name for each in read} == expected.keys() and read
+    for each in read:
+        assert each.tensor_type == kind and numpy.array_equal(each.data, gguf.quantize(expected[each.name], kind)), each.name
+
+
 def compare_pt(path: str, out: str) -> None:
     """Not a job: whether PyTorch reads in a file what safetensors reads in the other, whatever way it loads the file."""
     import torch
@@ -87,8 +153,10 @@ def compare_pt(path: str, out: str) -> None:
         assert all(found[name].view(torch.int32).equal(expected[name].view(torch.int32)) for name in found)
 
 
-JOBS = {job.__name__: job for job in (tf2_to_safetensors, safetensors_to_tf2, transpose, f16, compare, pt_to_safetensors,
-                                      safetensors_to_pt, onnx_to_safetensors, compare_pt)}
+JOBS = {job.__name__: job for job in (
+    tf2_to_safetensors, safetensors_to_tf2, transpose, f16, compare, pt_to_safetensors, safetensors_to_pt,
+    onnx_to_safetensors, compare_pt, gguf_to_safetensors, safetensors_to_q8_0, safetensors_to_q4_0, compare_gguf,
+    compare_q8_0, compare_q4_0)}
 
 if __name__ == "__main__":
     JOBS[sys.argv[1]](*sys.argv[2:])

@@ -47,13 +47,25 @@ def main() -> None:
     rewrite(check=sys.argv[1:] == ["--check"])
 
 
-def save(path: pathlib.Path, results: dict) -> None:
-    """What the file has of other kinds of measurement stays."""
+def save(path: pathlib.Path, results: dict, apart: bool = False) -> None:
+    """What the file has of other kinds of measurement stays. Of tables that were measured `apart` from the others, each
+    takes the place of the one with its id."""
     known = json.loads(path.read_text()) if path.exists() else {}
+    if apart and "jobs" in known and "jobs" in results:
+        results = results | {"jobs": merged(known["jobs"], results["jobs"])}
     text = json.dumps(known | results, indent=1)
     # One line for each list of numbers.
     text = re.sub(r"\[\s+([-\d.e,\s]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
     path.write_text(text + "\n")
+
+
+def merged(known: dict, found: dict) -> dict:
+    """Each table that was measured apart says on which machine."""
+    if known["gib"] != found["gib"]:
+        sys.exit(f"tables of {found['gib']:g} GiB do not go with those of {known['gib']:g} GiB")
+    new = {each["id"]: each | {"machine": found["machine"]} for each in found["tables"]}
+    kept = [new.pop(each["id"], each) for each in known["tables"]]
+    return known | {"tables": [*kept, *new.values()]}
 
 
 def rewrite(check: bool = False) -> None:
@@ -84,7 +96,7 @@ def filled(path: pathlib.Path, blocks: dict[str, str]) -> str:
 def sections(results: dict) -> dict[str, str]:
     made = {}
     if "jobs" in results:
-        made["jobs"] = "\n\n".join(table(each) for each in results["jobs"]["tables"])
+        made["jobs"] = jobs(results["jobs"])
     if "growth" in results:
         made["size"] = grown(results["growth"]["size"], SIZE)
         made["tensors"] = grown(results["growth"]["tensors"], TENSORS)
@@ -143,6 +155,15 @@ def described(results: dict) -> str:
 # Tables of jobs.
 
 
+def jobs(measured: dict) -> str:
+    """The tables that were measured in one go, and then those measured apart, by machine and load."""
+    groups: dict[str, list[str]] = {}
+    for each in measured["tables"]:
+        apart = f"*Measured apart from the tables above:* {described({'': each})}" if "machine" in each else ""
+        groups.setdefault(apart, []).append(table(each))
+    return "\n\n".join("\n\n".join(filter(None, [apart, *groups[apart]])) for apart in sorted(groups))
+
+
 def ratios(row: dict, other: dict) -> list[float]:
     """Wall time as a multiple of another program's, round by round."""
     return [own / its for own, its in zip(row["wall"], other["wall"])]
@@ -153,7 +174,8 @@ def table(measured: dict) -> str:
     by_name = {row["name"]: row for row in rows}
     base = by_name.get(measured.get("baseline"))
     beside = any("beside" in row for row in rows)
-    header = ["program", "wall", *(["× cp (least–most)"] if base else []), *(["× ckpt"] if beside else []), "CPU",
+    unit = measured.get("unit", "cp")
+    header = ["program", "wall", *([f"× {unit} (least–most)"] if base else []), *(["× ckpt"] if beside else []), "CPU",
               "peak RSS, MiB", "bound", "met"]
     cells = []
     for row in rows:
@@ -164,7 +186,7 @@ def table(measured: dict) -> str:
             cell.append(f"{statistics.median(found):.2f}{spread}")
         if beside:
             cell.append(f"{slower(row, by_name):.1f}" if "beside" in row else "")
-        cell += [time(median(row, "cpu")), memory(row), *judged(row, base, by_name)]
+        cell += [time(median(row, "cpu")), memory(row), *judged(row, base, by_name, unit)]
         cells.append(cell)
     return f"**{measured['title']}**: {medians(measured['rounds']).lower()}\n\n{lines(header, cells)}"
 
@@ -173,12 +195,16 @@ def slower(row: dict, by_name: dict) -> float:
     return statistics.median(ratios(row, by_name[row["beside"]]))
 
 
-def judged(row: dict, base: dict | None, by_name: dict) -> list[str]:
-    """The bound, and whether it is met."""
+def judged(row: dict, base: dict | None, by_name: dict, unit: str) -> list[str]:
+    """The bound, and whether it is met; `unit` is what the base is called."""
     bound, said, met = row["bound"], [], []
     if "ratio" in bound and base:
-        said.append(f"≤ {bound['ratio']:g} × cp")
+        said.append(f"≤ {bound['ratio']:g} × {unit}")
         met.append(statistics.median(ratios(row, base)) <= bound["ratio"])
+    if "rate" in bound:
+        rate = row["written"] / 1e9 / row["threads"] / median(row, "wall")
+        said.append(f"≥ {bound['rate']:g} GB/s a thread ({rate:.2f})")
+        met.append(rate >= bound["rate"])
     if "wall" in bound:
         said.append(f"≤ {bound['wall'] * 1000:g} ms")
         met.append(median(row, "wall") <= bound["wall"])
@@ -193,9 +219,11 @@ def judged(row: dict, base: dict | None, by_name: dict) -> list[str]:
 
 
 # The tables of large conversions, those with Python beside them, and those of many small tensors.
-KEYS = ("tf2", "safetensors", "torch", "distributed-2", "distributed-8", "onnx", "networks", "transposed", "casts", "cold")
-BESIDE = ("python", "torch-python", "onnx")
-SMALL, SMALL_BESIDE = ("small", "small-torch"), ("small-python", "small-torch-python")
+KEYS = ("tf2", "safetensors", "torch", "distributed-2", "distributed-8", "gguf", "onnx", "networks", "transposed", "casts",
+        "cold")
+BESIDE = ("python", "torch-python", "gguf-decoded", "onnx")
+SMALL, SMALL_BESIDE = ("small", "small-torch"), ("gguf-encoded", "small-python", "small-torch-python")
+INSTANT = ("instant", "instant-torch")
 
 
 def headline(results: dict) -> str:
@@ -279,7 +307,10 @@ def instants(tables: dict[str, dict]) -> str:
     said = [f"{row['job']}{small_tensors(tables[key])}: {time(median(row, 'wall'))}"
             for key in SMALL if key in tables for row in tables[key]["rows"] if row.get("threads") == 2]
     said += [f"`{row['name'].split(' of ')[0]}`{''.join(row['name'].partition(' of ')[1:])}: {time(median(row, 'wall'))}"
-             for row in tables["instant"]["rows"] if row["name"].startswith("ckpt")]
+             for key in INSTANT if key in tables for row in tables[key]["rows"] if row["name"].startswith("ckpt")]
+    if "experts" in tables:
+        base, *rows = tables["experts"]["rows"]
+        said += [f"{row['job']}: {statistics.median(ratios(row, base)):.2f} times as long as {base['job']}" for row in rows]
     return "; ".join(said) + "."
 
 
