@@ -28,6 +28,16 @@ pub enum AxisStep {
         /// The dtype after.
         to: DType,
     },
+    /// Converts every element to another dtype, whatever floating-point dtype the tensor has.
+    CastAny {
+        /// The dtype after.
+        to: DType,
+    },
+    /// Undoes [`AxisStep::CastAny`] as far as that goes: nothing states what the dtype was, so elements stay as they are.
+    Stay {
+        /// The dtype that the tensor must have.
+        from: DType,
+    },
     /// Multiplies every element by a number, in 32-bit floats.
     Scale(Factor),
     /// Adds a number to every element, in 32-bit floats.
@@ -139,7 +149,7 @@ pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
     /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `reshape _ -> 32 2 _`, `flatten_order 4 4 8`,
-    /// `unflatten_order 4 4 8`, `cast f32 -> bf16`, `scale 0.5`, `scale 1/3` or `add 1`.
+    /// `unflatten_order 4 4 8`, `cast f32 -> bf16`, `cast _ -> f32`, `cast f32 -> _`, `scale 0.5`, `scale 1/3` or `add 1`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for any other text.
@@ -164,7 +174,9 @@ impl AxisStep {
             return cast(words).ok_or_else(|| {
                 Error::mapping("the dtypes of a step are wrong")
                     .found(format!("'{text}'"))
-                    .expected("two dtypes between which numbers can be converted, such as 'cast f32 -> bf16'")
+                    .expected(
+                        "two dtypes between which numbers can be converted, such as 'cast f32 -> bf16', or one float and '_'",
+                    )
             });
         }
         if let "scale" | "add" = verb {
@@ -226,6 +238,8 @@ impl AxisStep {
             AxisStep::Unsqueeze(axis) => AxisStep::Squeeze(*axis),
             AxisStep::Reshape(reshape) => AxisStep::Reshape(reshape.inverse()),
             AxisStep::Cast { from, to } => AxisStep::Cast { from: *to, to: *from },
+            AxisStep::CastAny { to } => AxisStep::Stay { from: *to },
+            AxisStep::Stay { from } => AxisStep::CastAny { to: *from },
             AxisStep::Scale(factor) => AxisStep::Scale(factor.inverse()),
             AxisStep::Add(term) => AxisStep::Add(negative(*term)),
             AxisStep::FlattenOrder(image) => AxisStep::UnflattenOrder(image.clone()),
@@ -258,6 +272,8 @@ impl std::fmt::Display for AxisStep {
             AxisStep::Unsqueeze(axis) => write!(f, "unsqueeze {axis}"),
             AxisStep::Reshape(reshape) => write!(f, "reshape{reshape}"),
             AxisStep::Cast { from, to } => write!(f, "cast {from} -> {to}"),
+            AxisStep::CastAny { to } => write!(f, "cast _ -> {to}"),
+            AxisStep::Stay { from } => write!(f, "cast {from} -> _"),
             AxisStep::Scale(factor) => write!(f, "scale {factor}"),
             AxisStep::Add(term) => write!(f, "add {term}"),
             AxisStep::FlattenOrder(image) => write!(f, "flatten_order{image}"),
@@ -284,13 +300,25 @@ fn negative(number: Scalar) -> Scalar {
     Scalar::new(-number.get()).unwrap_or(number)
 }
 
-/// Parses `f32 -> bf16`, after the name of the step.
-fn cast<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<AxisStep> {
-    let from: DType = words.next()?.parse().ok()?;
-    let arrow = words.next()?;
-    let to: DType = words.next()?.parse().ok()?;
-    let fits = arrow == "->" && words.next().is_none() && from != to;
-    (fits && castable(from, to) && castable(to, from)).then_some(AxisStep::Cast { from, to })
+/// Parses `f32 -> bf16`, `_ -> f32` or `f32 -> _`, after the name of the step.
+fn cast<'a>(words: impl Iterator<Item = &'a str>) -> Option<AxisStep> {
+    let words: Vec<&str> = words.take(4).collect();
+    let [from, "->", to] = words[..] else { return None };
+    let float = |word: &str| word.parse().ok().filter(|dtype: &DType| is_of_any(*dtype));
+    match (from, to) {
+        ("_", to) => float(to).map(|to| AxisStep::CastAny { to }),
+        (from, "_") => float(from).map(|from| AxisStep::Stay { from }),
+        (from, to) => {
+            let (from, to): (DType, DType) = (from.parse().ok()?, to.parse().ok()?);
+            let fits = from != to && castable(from, to) && castable(to, from);
+            fits.then_some(AxisStep::Cast { from, to })
+        }
+    }
+}
+
+/// Whether numbers of every float can be converted to this dtype.
+fn is_of_any(dtype: DType) -> bool {
+    matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
 }
 
 fn permutation(numbers: &[Option<usize>]) -> Option<Vec<usize>> {
@@ -314,6 +342,8 @@ mod tests {
             "unsqueeze 3",
             "reshape 4096 -> 32 2 64",
             "cast f32 -> bf16",
+            "cast _ -> f32",
+            "cast bf16 -> _",
             "scale 0.5",
             "scale 1/3",
             "scale -2e-10",
@@ -333,6 +363,7 @@ mod tests {
             AxisStep::parse("reshape _ -> 4 _ on 2").unwrap().inverse().to_string(),
             "reshape 4 _ -> _ on 2"
         );
+        assert_eq!(AxisStep::parse("cast _ -> f32").unwrap().inverse().to_string(), "cast f32 -> _");
         assert_eq!(AxisStep::parse("scale 3").unwrap().inverse().to_string(), "scale 1/3");
         assert_eq!(AxisStep::parse("add 0.5").unwrap().inverse().to_string(), "add -0.5");
         assert_eq!(AxisStep::parse("squeeze 1").unwrap().inverse().to_string(), "unsqueeze 1");
@@ -359,6 +390,9 @@ mod tests {
             "cast f32 bf16",
             "cast f32 -> f32",
             "cast f32 -> string",
+            "cast _ -> _",
+            "cast _ -> i32",
+            "cast string -> _",
             "cast f32 -> bf16 -> f16",
             "cast float7 -> f32",
             "reshape",

@@ -1,6 +1,7 @@
 """gguf-py reads what `ckpt` writes, and the other way round; registers its checks."""
 
 import gguf
+import ml_dtypes
 import numpy as np
 import safetensors.numpy
 from harness import assert_equal, check, convert, load
@@ -86,6 +87,81 @@ def what_ckpt_writes_gguf_py_reads(folder):
     assert kinds == {"general.architecture": ["STRING"], "llama.block_count": ["UINT32"], "a": ["ARRAY", "INT32"], "f": ["FLOAT32"]}
     convert(folder / "in.safetensors", folder / "like.gguf", "--set", f"like={folder}/out.gguf")
     assert (folder / "like.gguf").read_bytes() == (folder / "out.gguf").read_bytes()
+
+
+ENCODED = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
+
+
+def sources() -> dict[str, np.ndarray]:
+    """Tensors of every float, with numbers of very different sizes."""
+    random = np.random.default_rng(3)
+    spread = random.standard_normal((40, 256)) * 10.0 ** random.integers(-4, 4, (40, 1))
+    return {
+        "f32.weight": spread.astype(np.float32), "f16.weight": numbers(3, 5, 64).astype(np.float16), "f64.weight": numbers(70, 96).astype(np.float64),
+        "bf16.weight": numbers(64, 64).astype(ml_dtypes.bfloat16), "zeros.weight": np.zeros((2, 32), np.float32),
+        "ramp.weight": np.arange(-64, 64, dtype=np.float32).reshape(2, 64) / 4, "bias": numbers(64).astype(np.float16),
+        "odd.weight": numbers(4, 33), "i.weight": np.arange(64, dtype=np.int32).reshape(2, 32), "none.weight": np.zeros((0, 32), np.float32),
+    }
+
+
+def assert_quantized(path, given: dict[str, np.ndarray], kind: gguf.GGMLQuantizationType) -> None:
+    """The file has the bytes that gguf-py quantizes to, and in them the numbers that it reads."""
+    found = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    assert found.keys() == given.keys()
+    for name, value in given.items():
+        data, own = np.array(found[name].data), found[name].tensor_type
+        if value.dtype.kind not in "fV":
+            assert data.tobytes() == value.tobytes(), name
+        elif value.ndim < 2:
+            assert own.name == "F32" and np.array_equal(data, value.astype(np.float32)), name
+        elif value.shape[-1] % 32:
+            assert own.name == "F16" and np.array_equal(data, value.astype(np.float16)), name
+        else:
+            assert own == kind, name
+            expected = gguf.quantize(value.astype(np.float32), kind)
+            assert data.tobytes() == expected.tobytes(), f"{name}: other blocks"
+            if value.size:
+                assert_equal({name: gguf.dequantize(data, kind)}, {name: gguf.dequantize(expected, kind)})
+
+
+@check(*ENCODED)
+def ckpt_quantizes_as_gguf_py_does(folder, name):
+    given, kind = sources(), gguf.GGMLQuantizationType[name]
+    safetensors.numpy.save_file({key: value for key, value in given.items()}, folder / "in.safetensors")
+    options = ["--set", f"type={name.lower()}", "--allow", "quantized", "--allow", "narrowed"]
+    said = convert(folder / "in.safetensors", folder / "out.gguf", *options, "--verify")
+    assert "rows of 33 elements" in said and "largest rounding error" in said, said
+    assert_quantized(folder / "out.gguf", given, kind)
+    for number, more in enumerate([["-j", "1", "--max-memory", "8m"], ["-j", "3", "--item-size", "1k"]]):
+        convert(folder / "in.safetensors", folder / f"{number}.gguf", *options, *more)
+        assert (folder / f"{number}.gguf").read_bytes() == (folder / "out.gguf").read_bytes()
+
+
+@check(*ENCODED)
+def axes_are_turned_and_blocks_decoded_before_ckpt_quantizes(folder, name):
+    kind = gguf.GGMLQuantizationType[name]
+    options = ["--set", f"type={name.lower()}", "--allow", "quantized"]
+    turned = numbers(96, 70)
+    safetensors.numpy.save_file({"w": turned}, folder / "in.safetensors")
+    convert(folder / "in.safetensors", folder / "turned.gguf", *options, "--transform", "w: transpose", "--verify")
+    assert_quantized(folder / "turned.gguf", {"w": turned.T.copy()}, kind)
+    blocks = {other: tensor for other, tensor in mixed().items() if other in QUANTIZED}
+    write(folder / "blocks.gguf", blocks)
+    convert(folder / "blocks.gguf", folder / "again.gguf", *options, "--verify")
+    found = {tensor.name: np.array(tensor.data) for tensor in gguf.GGUFReader(folder / "again.gguf").tensors}
+    for other, (data, own) in blocks.items():
+        expected = data if own == kind else gguf.quantize(gguf.dequantize(data, own), kind)
+        assert found[other].tobytes() == expected.tobytes(), other
+
+
+@check("nan", "inf", "-inf", "1e9")
+def what_gguf_py_would_quantize_to_junk_is_refused(folder, value):
+    given = numbers(8, 64)
+    given[5, 7] = float(value)
+    safetensors.numpy.save_file({"w": given}, folder / "in.safetensors")
+    options = ["--set", "type=q8_0", "--allow", "all"]
+    said = convert(folder / "in.safetensors", folder / "out.gguf", *options, fails=True)
+    assert "element 327" in said and "gguf.Q8_0" in said, said
 
 
 @check()

@@ -16,6 +16,7 @@ import sys
 import gguf
 import numpy as np
 import safetensors.numpy
+import safetensors.torch
 import torch
 import transformers
 from harness import assert_equal, check, convert, load, main
@@ -30,8 +31,16 @@ TO_GGUF = {
     "mistral": ("llama", "llama-hf-to-gguf", lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**SIZES))),
     "qwen2": ("qwen2", "qwen-hf-to-gguf", lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**SIZES))),
     "qwen3": ("qwen3", "qwen-hf-to-gguf", lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(head_dim=8, **SIZES))),
+    "gemma": ("gemma", "gemma-hf-to-gguf", lambda: transformers.GemmaForCausalLM(transformers.GemmaConfig(head_dim=4, **SIZES))),
+    "gemma2": ("gemma2", "gemma2-hf-to-gguf", lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(head_dim=4, **SIZES))),
+    "gemma3": ("gemma3", "gemma2-hf-to-gguf", lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(head_dim=4, **SIZES))),
+    "phi2": ("phi2", "phi-hf-to-gguf", lambda: transformers.PhiForCausalLM(transformers.PhiConfig(pad_token_id=0, **SIZES))),
     "phi3": ("phi3", "phi3-hf-to-gguf", lambda: transformers.Phi3ForCausalLM(transformers.Phi3Config(pad_token_id=0, **SIZES))),
 }
+
+
+# What `transformers` does not load from GGUF: gguf-py's names, and the values that llama.cpp's converter gives.
+NOT_LOADED = ("gemma", "phi2")
 
 
 def random_state(model: torch.nn.Module, *second_names: str) -> dict:
@@ -77,19 +86,37 @@ def write_gguf(path: pathlib.Path, architecture: str, tensors: dict, config) -> 
     return path
 
 
+def bf16(value: np.ndarray) -> np.ndarray:
+    return torch.from_numpy(value).bfloat16().float().numpy()
+
+
+def names_in(architecture: str):
+    return gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, architecture.upper()), SIZES["num_hidden_layers"])
+
+
 @check(*TO_GGUF)
 def transformers_loads_a_model_that_went_to_gguf(folder, name):
     architecture, table, make = TO_GGUF[name]
     model = make()
-    state = random_state(model)
+    is_gemma = name.startswith("gemma")
+    state = random_state(model, *(["lm_head.weight"] if is_gemma else []))  # of Gemma, that is the embedding
+    if is_gemma:  # of which 1 more, and 1 less, is exact
+        state = {key: bf16(value) if "norm.weight" in key else value for key, value in state.items()}
     model.config.save_pretrained(folder)
     found = there_and_back(folder, table, state)
-    names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, architecture.upper()), SIZES["num_hidden_layers"])
+    if is_gemma:
+        norms = [key for key in state if "norm.weight" in key]
+        assert sorted(key for key in found if "norm.weight" in key) == sorted(names_in(architecture).get_name(key, (".weight",)) for key in norms)
+        for key in norms:
+            assert np.array_equal(found[names_in(architecture).get_name(key, (".weight",))], state[key] + np.float32(1)), key
+    names = names_in(architecture)
     assert found.keys() == {names.get_name(name, try_suffixes=(".weight", ".bias")) for name in state}
     (folder / "gguf").mkdir()  # beside no config.json: the heads are read from the file's keys
     path = write_gguf(folder / "gguf" / "model.gguf", architecture, found, model.config)
     convert(path, folder / "from_gguf.safetensors", "--map", table, "--inverse")
     assert_equal(load(folder / "from_gguf.safetensors"), state)
+    if name in NOT_LOADED:
+        return
     # GGUF has no architecture of its own for Mistral.
     model = TO_GGUF["llama"][2]() if architecture == "llama" else model
     loaded = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
@@ -106,6 +133,35 @@ def the_heads_are_read_from_the_configuration_or_given(folder):
     query = state["model.layers.1.self_attn.q_proj.weight"]
     expected = query.reshape(4, 2, 2, 16).swapaxes(1, 2).reshape(16, 16)
     assert np.array_equal(load(folder / "given.safetensors")["blk.1.attn_q.weight"], expected)
+
+
+@check("bfloat16", "float16", "float32")
+def norms_of_gemma_plus_1_are_sums_in_f32_and_what_is_rounded_is_reported(folder, dtype):
+    model = TO_GGUF["gemma2"][2]()
+    state = {name: torch.from_numpy(value).to(getattr(torch, dtype)) for name, value in random_state(model, "lm_head.weight").items()}
+    safetensors.torch.save_file(state, folder / "model.safetensors")
+    said = convert(folder / "model.safetensors", folder / "out.gguf", "--map", "gemma2-hf-to-gguf")
+    assert "rounded" in said and ("retyped" in said) == (dtype != "float32"), said
+    found = {tensor.name: tensor for tensor in gguf.GGUFReader(folder / "out.gguf").tensors}
+    assert len(found) == len(state)
+    for name, value in state.items():
+        tensor = found[names_in("gemma2").get_name(name, (".weight",))]
+        if "norm.weight" in name:  # llama.cpp's converter, which adds in the dtype of a file of f16
+            assert tensor.tensor_type.name == "F32" and np.array_equal(tensor.data, (value.float() + 1).numpy()), name
+
+
+@check()
+def phi_of_microsoft_has_one_tensor_for_queries_keys_and_values(folder):
+    config = transformers.PhiConfig(pad_token_id=0, **(SIZES | dict(num_key_value_heads=4)))
+    state = random_state(transformers.PhiForCausalLM(config))
+    # PHI_MAPPING of convert_phi_weights_to_hf.py, backwards.
+    microsoft = renamed(state, [
+        (r"^model\.embed_tokens\.", "transformer.embd.wte."), (r"^lm_head\.", "lm_head.linear."),
+        (r"^model\.final_layernorm\.", "lm_head.ln."), (r"^model\.layers\.", "transformer.h."),
+        (r"\.input_layernorm\.", ".ln."), (r"\.self_attn\.dense\.", ".mixer.out_proj."), (r"\.self_attn\.", ".mixer.")])
+    for kind in ("weight", "bias"):
+        fused(microsoft, [f"mixer.{part}_proj.{kind}" for part in "qkv"], f"mixer.Wqkv.{kind}")
+    assert_equal(there_and_back(folder, "phi-microsoft-to-hf", microsoft), state)
 
 
 def per_expert(kind: str) -> tuple[dict, dict]:

@@ -85,6 +85,8 @@ pub(super) fn step_on_inputs<'t>(target: &'t Target, source: &Tensor) -> Option<
             AxisStep::Squeeze(_)
             | AxisStep::Unsqueeze(_)
             | AxisStep::Cast { .. }
+            | AxisStep::CastAny { .. }
+            | AxisStep::Stay { .. }
             | AxisStep::Scale(_)
             | AxisStep::Add(_) => {}
             AxisStep::Reshape(reshape) => {

@@ -49,7 +49,7 @@ pub(super) fn rebuild_as(
         let placed = made_from.map_err(|error| named(located(error, target), target))?;
         let from: Vec<&Tensor> = sources.iter().filter_map(|id| Some(&tensors.get(*id)?.tensor)).collect();
         changed.extend(scaled::losses(target, &from));
-        changed.extend(numbers::losses(target, &placed.tensor));
+        changed.extend(numbers::losses(target, &placed.tensor, &from));
         let part = target.recipe.join.number();
         made.push((sources.first().copied(), part, placed));
     }

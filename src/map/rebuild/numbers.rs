@@ -54,20 +54,22 @@ fn in_parts() -> Error {
         .help("convert without this step first, to a format that stores whole tensors, such as safetensors")
 }
 
-/// Returns what the casts of a target and the steps that compute lose.
-pub(super) fn losses(target: &Target, tensor: &Tensor) -> Vec<Loss> {
+/// Returns what the casts of a target and the steps that compute lose. `made` is the tensor after all steps, `sources` are
+/// those that it is made of.
+pub(super) fn losses(target: &Target, made: &Tensor, sources: &[&Tensor]) -> Vec<Loss> {
     let steps = &target.recipe.steps;
     let first = steps.iter().find_map(|step| match step {
         AxisStep::Cast { from, .. } => Some(*from),
+        AxisStep::CastAny { .. } => sources.first().map(|tensor| tensor.dtype),
         _ => None,
     });
-    let mut dtype = first.unwrap_or(tensor.dtype);
+    let mut dtype = first.unwrap_or(made.dtype);
     let mut losses = Vec::new();
     for step in steps {
         match step {
-            AxisStep::Cast { from, to } => {
-                let kind = if exact(*from, *to) { LossKind::Retyped } else { LossKind::Narrowed };
-                losses.push(Loss::new(kind, &target.name, format!("{from} becomes {to}, as a step states")));
+            AxisStep::Cast { to, .. } | AxisStep::CastAny { to } if *to != dtype => {
+                let kind = if exact(dtype, *to) { LossKind::Retyped } else { LossKind::Narrowed };
+                losses.push(Loss::new(kind, &target.name, format!("{dtype} becomes {to}, as a step states")));
                 dtype = *to;
             }
             AxisStep::Scale(factor) => losses.extend(scaled(&target.name, *factor, step, dtype)),

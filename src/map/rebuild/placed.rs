@@ -49,6 +49,15 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
             }
             AxisStep::Reshape(lengths) => reshape(placed, lengths, step)?,
             AxisStep::Cast { from, to } => cast(placed, *from, *to, step)?,
+            AxisStep::CastAny { to } if placed.tensor.dtype.is_float() => {
+                let from = placed.tensor.dtype;
+                if from == *to { placed } else { cast(placed, from, *to, step)? }
+            }
+            AxisStep::Stay { from } if placed.tensor.dtype == *from => placed,
+            AxisStep::CastAny { .. } => {
+                return Err(wrong_dtype(step, &placed.tensor, "floating-point numbers"));
+            }
+            AxisStep::Stay { from } => return Err(wrong_dtype(step, &placed.tensor, from.name())),
             AxisStep::Scale(_) | AxisStep::Add(_) => compute(placed, step)?,
             AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
                 reorder_image(placed, image, step, earlier.replace(step))?
@@ -62,10 +71,7 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
 fn cast(mut placed: PlacedTensor, from: DType, to: DType, step: &AxisStep) -> Result<PlacedTensor> {
     let tensor = &mut placed.tensor;
     if tensor.dtype != from || tensor.quantization.is_some() {
-        let units = if tensor.quantization.is_some() { ", of quantized units" } else { "" };
-        return Err(Error::mapping("a step does not fit the tensor")
-            .found(format!("'{step}' for a tensor of {}{units}", tensor.dtype))
-            .expected(format!("a tensor of {from}")));
+        return Err(wrong_dtype(step, tensor, from.name()));
     }
     // What is stored as f32 may have more digits than the dtype that an earlier step gave it.
     let is_rounded =
@@ -75,6 +81,13 @@ fn cast(mut placed: PlacedTensor, from: DType, to: DType, step: &AxisStep) -> Re
         with_operations(&mut placed.placement, &[Operation::Round(from)])?;
     }
     Ok(placed)
+}
+
+fn wrong_dtype(step: &AxisStep, tensor: &Tensor, expected: &str) -> Error {
+    let units = if tensor.quantization.is_some() { ", of quantized units" } else { "" };
+    Error::mapping("a step does not fit the tensor")
+        .found(format!("'{step}' for a tensor of {}{units}", tensor.dtype))
+        .expected(format!("a tensor of {expected}"))
 }
 
 pub(super) fn misfit(step: &AxisStep, placed: &PlacedTensor, expected: &str) -> Error {

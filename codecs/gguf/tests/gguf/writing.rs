@@ -2,7 +2,8 @@
 
 use crate::build::{Build, F32, Q8_0, floats, key, q8_0, read_all, tensor};
 use ckpt_api::{
-    Blocks, Checkpoint, Codec, DType, Kind, Metadata, Options, OutputLayout, Placement, Result, Shape, Side, Tensor,
+    Blocks, Checkpoint, Codec, DType, Kind, Metadata, Options, OutputLayout, Placement, Result, Shape, Side,
+    Tensor,
 };
 use ckpt_gguf::Gguf;
 
