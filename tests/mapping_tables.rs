@@ -49,13 +49,14 @@ fn maps(table: &str, count: usize, expected: &Expected, dropped: &[&str]) -> Vec
 }
 
 #[test]
-fn every_table_has_a_title_and_an_inverse() {
+fn every_table_has_a_title_and_an_inverse_unless_it_dequantizes() {
     let names: Vec<_> = Mapping::builtin_names().collect();
     assert_eq!(names.len(), 27);
     for name in names {
         let mapping = Mapping::builtin(name).unwrap();
         assert!(mapping.title().is_some_and(|title| !title.contains('\n')), "{name}");
-        mapping.inverse().unwrap();
+        let dequantizes = name.starts_with("fp8-") || name.starts_with("mxfp4-");
+        assert_eq!(mapping.inverse().is_ok(), !dequantizes, "{name}");
     }
     assert!(Mapping::builtin("gpt2").is_none());
 }
