@@ -172,6 +172,36 @@ fn differs(end: &End, found: String) -> Error {
         .expected(end.count.to_string())
 }
 
+/// Returns the length of an archive that other bytes follow, as readers find it that take the last end in a file for
+/// the archive's; `None` for an archive that ends with its file, and where there is no end.
+///
+/// ```
+/// use ckpt_api::{Input, zip};
+/// let len = |bytes: &[u8]| {
+///     let file = Input::memory("a.zip", [("a.zip".to_owned(), bytes.to_vec())].into()).main()?;
+///     zip::len_before_others(&file)
+/// };
+/// let archive = [&b"PK\x05\x06"[..], &[0; 18]].concat();
+/// assert_eq!(len(&archive)?, None);
+/// assert_eq!(len(&[&archive[..], b"more"].concat())?, Some(22));
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+///
+/// # Errors
+/// Those of reading the file.
+pub fn len_before_others(file: &File) -> Result<Option<u64>> {
+    let (first, tail) = End::tail(file)?;
+    let is_end =
+        |(_, window): &(usize, &[u8])| window.starts_with(&END) && window.len() >= END_BYTES as usize;
+    let mut ends = End::windows(&tail).filter(is_end).peekable();
+    if ends.peek().is_none() || End::windows(&tail).any(|(_, window)| End::fills(window)) {
+        return Ok(None);
+    }
+    let len = ends.next().and_then(|(at, window)| Some(at + END_BYTES as usize + End::comment_len(window)?));
+    let len = len.map(|len| first.saturating_add(len as u64));
+    Ok(len.filter(|len| *len < file.len()))
+}
+
 /// Locates the bytes of all members, in the order of `entries`; `directory` is the offset of the central directory.
 ///
 /// # Errors
@@ -264,18 +294,35 @@ struct End {
 }
 
 impl End {
-    fn find(file: &File) -> Result<Self> {
+    /// The last bytes of a file, in which its end lies, and the offset of the first of them.
+    fn tail(file: &File) -> Result<(u64, Vec<u8>)> {
         let longest = (END_BYTES + LONGEST_COMMENT).min(file.len());
         let first = file.len().saturating_sub(longest);
-        let tail = file.bytes(first, longest)?;
-        // The comment must fill the rest, so that what looks like an end within a comment is none.
-        let fits = |(_, window): &(usize, &[u8])| {
-            let (fixed, comment) = window.split_at_checked(END_BYTES as usize).unwrap_or_default();
-            let len = fixed.last_chunk().map(|len| usize::from(u16::from_le_bytes(*len)));
-            fixed.starts_with(&END) && len == Some(comment.len())
-        };
-        let windows = (0..tail.len()).rev().filter_map(|at| Some((at, tail.get(at..)?)));
-        let (index, bytes) = windows.into_iter().find(fits).ok_or_else(|| {
+        Ok((first, file.bytes(first, longest)?))
+    }
+
+    /// What follows each byte and the byte itself, the last one first.
+    fn windows(tail: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+        (0..tail.len()).rev().filter_map(|at| Some((at, tail.get(at..)?)))
+    }
+
+    /// Whether these bytes are an end whose comment fills the rest, so that what looks like an end within a comment is
+    /// none.
+    fn fills(window: &[u8]) -> bool {
+        window.starts_with(&END)
+            && Self::comment_len(window).is_some_and(|len| window.len() == END_BYTES as usize + len)
+    }
+
+    /// The length of the comment of an end that begins with these bytes.
+    fn comment_len(window: &[u8]) -> Option<usize> {
+        let fixed = window.get(..END_BYTES as usize)?;
+        fixed.last_chunk().map(|len| usize::from(u16::from_le_bytes(*len)))
+    }
+
+    fn find(file: &File) -> Result<Self> {
+        let (first, tail) = Self::tail(file)?;
+        let mut windows = Self::windows(&tail);
+        let (index, bytes) = windows.find(|(_, window)| Self::fills(window)).ok_or_else(|| {
             Error::corrupt("the archive has no end")
                 .offset(file.len())
                 .expected("the end-of-central-directory record of a zip archive")

@@ -8,6 +8,10 @@ use std::collections::HashMap;
 /// The version of the format.
 const VERSION: i64 = 1001;
 
+/// What is different in the file that is written.
+const DIFFERENCE: &str =
+    "it has the format before PyTorch 1.6, and is written as the zip archive of PyTorch 2.8";
+
 /// See [`super::open`].
 pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     let mut at = LEGACY_MAGIC.len() as u64;
@@ -31,6 +35,8 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         endian,
         is_script: false,
         folder: None,
+        differences: vec![DIFFERENCE.to_owned()],
+        followed_by: 0,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The files that `torch.save` writes: where the pickle lies, and where the bytes of each storage.
 
+mod differences;
 mod legacy;
 mod tar;
 mod zip;
@@ -26,6 +27,10 @@ pub(crate) struct Saved {
     pub(crate) is_script: bool,
     /// The folder of a zip archive in which the records lie.
     pub(crate) folder: Option<String>,
+    /// How the file differs from the one that is written for the same pickle and storages, a clause each.
+    pub(crate) differences: Vec<String>,
+    /// Bytes that follow the archive's end.
+    pub(crate) followed_by: u64,
 }
 
 /// The bytes of one storage.

@@ -31,6 +31,10 @@ pub(super) fn is_checkpoint(file: &File) -> Result<bool> {
     Ok(Header::parse(&header).is_some_and(|header| NAMES.contains(&header.name.as_str())))
 }
 
+/// What is different in the file that is written.
+const DIFFERENCE: &str =
+    "it has the tar archive of before PyTorch 0.4, and is written as the zip archive of PyTorch 2.8";
+
 /// See [`super::open`].
 pub(super) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     let members = members(file)?;
@@ -64,6 +68,8 @@ pub(super) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         endian: Endian::Little,
         is_script: false,
         folder: None,
+        differences: vec![DIFFERENCE.to_owned()],
+        followed_by: 0,
     })
 }
 

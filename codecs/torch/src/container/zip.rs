@@ -1,6 +1,8 @@
 //! The zip archive that `torch.save` writes since PyTorch 1.6, and TorchScript archives.
 
+use super::differences::Records;
 use super::{Record, Saved, check_ids};
+use crate::distributed::section::section;
 use crate::pickle::{Feed, Names, parse};
 use ckpt_api::zip::{self, Entry, Member};
 use ckpt_api::{Cursor, Endian, Error, File, Limits, Result};
@@ -30,8 +32,10 @@ pub(crate) fn sign(file: &File, limits: &Limits) -> Result<Sign> {
         Err(error) if error.kind() == ckpt_api::Kind::Io => return Err(error),
         _ => {}
     }
-    match zip::entries(file, limits) {
-        Ok((entries, _)) if entries.iter().any(|entry| is_pickle(&entry.name)) => Ok(Sign::Checkpoint),
+    match archive(file, limits) {
+        Ok(Located { entries, .. }) if entries.iter().any(|entry| is_pickle(&entry.name)) => {
+            Ok(Sign::Checkpoint)
+        }
         Ok(_) => Ok(Sign::Other),
         Err(error) if error.kind() == ckpt_api::Kind::Io => Err(error),
         Err(_) => Ok(Sign::Damaged),
@@ -50,9 +54,34 @@ fn first_name(file: &File) -> Result<String> {
     String::from_utf8(name).map_err(|_| Error::corrupt("the name is not UTF-8"))
 }
 
+/// An archive whose directory was read.
+struct Located {
+    /// The archive without what follows it.
+    file: File,
+    entries: Vec<Entry>,
+    /// Offset of the directory.
+    directory: u64,
+}
+
+/// Reads the directory of an archive. Bytes may follow its end: PyTorch ignores them.
+fn archive(file: &File, limits: &Limits) -> Result<Located> {
+    let error = match zip::entries(file, limits) {
+        Ok((entries, directory)) => return Ok(Located { file: file.clone(), entries, directory }),
+        Err(error) => error,
+    };
+    let Some(len) = zip::len_before_others(file)? else { return Err(error) };
+    let archive = section(file, 0, len)?;
+    match zip::entries(&archive, limits) {
+        Ok((entries, directory)) => Ok(Located { file: archive, entries, directory }),
+        Err(_) => Err(error),
+    }
+}
+
 /// See [`super::open`].
 pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
-    let (entries, directory) = zip::entries(file, limits)?;
+    let Located { file: archive, entries, directory } = archive(file, limits)?;
+    let followed_by = file.len().saturating_sub(archive.len());
+    let file = &archive;
     let members = zip::members(file, &entries, directory)?;
     let archive = Archive::new(file, &entries, &members)?;
     archive.check_version()?;
@@ -77,7 +106,36 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         endian,
         is_script,
         folder: Some(archive.folder.to_owned()),
+        differences: differences(&archive, &entries, &members, directory, is_script),
+        followed_by,
     })
+}
+
+fn differences(
+    archive: &Archive<'_>,
+    entries: &[Entry],
+    members: &[Member],
+    directory: u64,
+    is_script: bool,
+) -> Vec<String> {
+    if is_script {
+        return vec!["it is a TorchScript archive, and is written as a state dict".to_owned()];
+    }
+    let mut records = Records {
+        all: Vec::with_capacity(entries.len()),
+        prefix: archive.folder.len() as u64 + 1,
+        outside: Vec::new(),
+        directory,
+        len: archive.file.len(),
+    };
+    for (entry, member) in entries.iter().zip(members) {
+        let name = entry.name.strip_prefix(archive.folder).and_then(|name| name.strip_prefix('/'));
+        match name {
+            Some(name) => records.all.push((name, entry, member)),
+            None => records.outside.push(&entry.name),
+        }
+    }
+    records.differences()
 }
 
 /// The members of an archive below its one folder.

@@ -15,6 +15,10 @@ pub(crate) fn of(saved: &Saved, found: &Found, meta: &[String], root: Option<&st
     if saved.is_script {
         notes.push("it is a TorchScript archive: its tensors are read, and its code is left out".to_owned());
     }
+    if saved.followed_by > 0 {
+        let bytes = count(saved.followed_by, "byte");
+        notes.push(format!("{bytes} after the archive's end left out; PyTorch ignores them, too"));
+    }
     if let Some(root) = root {
         notes.push(format!("everything outside of '{}' is left out", root.escape_debug()));
     }

@@ -4,7 +4,7 @@ use super::children::{Part, Sort, Work, children, sort};
 use super::counts::Counts;
 use super::rebuild::{described, is_tensor};
 use super::values::{Budget, Unfit, convert, key_text};
-use crate::pickle::{Id, Tree};
+use crate::pickle::{Id, Tree, Value};
 use ckpt_api::{Error, Metadata, Result};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,6 +27,17 @@ pub(crate) struct Found {
     /// Classes and functions whose calls have tensors in what they are given.
     pub(crate) foreign: BTreeSet<String>,
     pub(crate) modules: usize,
+    /// What tensors lie in, by name.
+    pub(crate) containers: Vec<(String, Container)>,
+}
+
+/// How the names of what lies in something come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Container {
+    /// By keys.
+    Dict,
+    /// By indexes.
+    List,
 }
 
 /// Values that are left out: how many, and what the first of them are.
@@ -153,6 +164,10 @@ impl Walk<'_> {
             let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
             self.found.optimizers.push((prefix, id));
         }
+        let is_list = matches!(self.tree.value(id), Value::List(_) | Value::Tuple(_) | Value::Set(_));
+        self.found
+            .containers
+            .push((name.to_owned(), if is_list { Container::List } else { Container::Dict }));
         let children = children(self.tree, id).into_iter();
         Ok(Frame { children, name_len: name.len(), tensors_only: sort == Sort::Module })
     }

@@ -50,7 +50,7 @@ pub(super) fn folder(checkpoint: &Checkpoint) -> &str {
 }
 
 /// Whether the text is the name of one folder, which no tool unpacks to another place.
-fn is_folder(text: &str) -> bool {
+pub(super) fn is_folder(text: &str) -> bool {
     let is_safe = !text.contains(['/', '\\', '\0']) && text != ".." && text != ".";
     !text.is_empty() && text.len() < 1024 && is_safe
 }

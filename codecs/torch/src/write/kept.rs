@@ -4,23 +4,26 @@
 //! more: dicts within dicts, parameters, values that are no tensors. It is kept in the metadata, if it makes nothing but
 //! tensors and plain values, and is written again while its tensors are the checkpoint's.
 
-use super::file::{FOLDER, Storage};
-use super::{KEY_FOLDER, KEY_PICKLE, ZIP, fresh};
+use super::file::{FOLDER, Storage, is_folder};
+use super::nesting::Nesting;
+use super::{KEY_CONTAINERS, KEY_DIFFERENCES, KEY_FOLDER, KEY_PICKLE, ZIP, fresh};
 use crate::container::{Record, Saved, StorageId};
 use crate::format::{ID, StorageClass, element_named};
-use crate::pickle::{Feed, Tree, Value, parse};
+use crate::pickle::opcode as op;
+use crate::pickle::{Feed, Tree, Value, parse, shown};
 use crate::read::layout;
 use crate::read::rebuild::{Made, View, made};
 use crate::read::roles;
-use crate::read::walk::{Found, walk};
+use crate::read::walk::{Container, Found, walk};
 use ckpt_api::{
     Checkpoint, Contents, Encoding, Endian, File, Limits, MetadataValue, Result, Tensor, TensorId, Ties,
+    first_few,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How every pickle that PyTorch writes begins: protocol 2.
-const PROTOCOL: [u8; 2] = [0x80, 2];
+const PROTOCOL: [u8; 2] = [op::PROTO, 2];
 
 /// A pickle whose tensors are the checkpoint's.
 pub(crate) struct Kept {
@@ -31,22 +34,50 @@ pub(crate) struct Kept {
     pub(crate) has_roles: bool,
 }
 
-/// Keeps in the metadata what writing the file again needs.
+/// Keeps in the metadata what writing the file again needs, and how the file that is written will differ.
 ///
 /// # Errors
 /// Those of [`fresh::store`].
-pub(crate) fn keep(saved: &Saved, contents: &mut Contents, limits: &Limits) -> Result<()> {
-    let Some(folder) = saved.folder.as_ref().filter(|_| !saved.is_script) else { return Ok(()) };
-    if folder != FOLDER {
-        contents.checkpoint.metadata.insert(ZIP, KEY_FOLDER, folder.as_str());
+pub(crate) fn keep(
+    saved: &Saved,
+    contents: &mut Contents,
+    containers: Vec<(String, Container)>,
+    limits: &Limits,
+) -> Result<()> {
+    let mut differences = saved.differences.clone();
+    if let Some(folder) = saved.folder.as_ref().filter(|_| !saved.is_script) {
+        if folder != FOLDER {
+            contents.checkpoint.metadata.insert(ZIP, KEY_FOLDER, folder.as_str());
+        }
+        contents.checkpoint.ties = Ties::of(contents);
+        let kept = match plain(&contents.checkpoint)? == saved.tree.pickle() {
+            true => Ok(None),
+            false => fit(&saved.tree, &contents.checkpoint, limits).map(|_| Some(saved.tree.pickle())),
+        };
+        contents.checkpoint.ties = Ties::default();
+        match kept {
+            Ok(Some(pickle)) => {
+                let bytes = MetadataValue::Bytes(pickle.to_vec());
+                contents.checkpoint.metadata.insert(ZIP, KEY_PICKLE, bytes);
+            }
+            Ok(None) => {}
+            Err(difference) => differences.push(difference),
+        }
+        if !is_folder(folder) {
+            differences.push("the name of its folder is not safe, and is replaced".to_owned());
+        }
+        if saved.followed_by > 0 {
+            differences
+                .push(format!("{} after its end are left out", ckpt_api::count(saved.followed_by, "byte")));
+        }
     }
-    contents.checkpoint.ties = Ties::of(contents);
-    let is_plain = plain(&contents.checkpoint)? == saved.tree.pickle();
-    let is_kept = !is_plain && fit(&saved.tree, &contents.checkpoint, limits).is_some();
-    contents.checkpoint.ties = Ties::default();
-    if is_kept {
-        let bytes = MetadataValue::Bytes(saved.tree.pickle().to_vec());
-        contents.checkpoint.metadata.insert(ZIP, KEY_PICKLE, bytes);
+    let nesting = Nesting::new(containers).value();
+    if let Some(value) = nesting.filter(|_| contents.checkpoint.metadata.value(ZIP, KEY_PICKLE).is_none()) {
+        contents.checkpoint.metadata.insert(ZIP, KEY_CONTAINERS, value);
+    }
+    if !differences.is_empty() {
+        let list = differences.into_iter().map(MetadataValue::from).collect();
+        contents.checkpoint.metadata.insert(ZIP, KEY_DIFFERENCES, MetadataValue::List(list));
     }
     Ok(())
 }
@@ -64,7 +95,7 @@ impl Kept {
         let limits = Limits::default();
         let file = File::new(Arc::new(pickle.to_vec()), "data.pkl").ok()?;
         let tree = parse(Feed::new(&file, 0, file.len(), &limits)).ok()?;
-        let (storages, found) = fit(&tree, checkpoint, &limits).filter(|_| tree.end() == file.len())?;
+        let (storages, found) = fit(&tree, checkpoint, &limits).ok().filter(|_| tree.end() == file.len())?;
         let has_roles = has_roles(&tree, &found, checkpoint);
         Some(Kept { pickle: pickle.to_vec(), storages, has_roles })
     }
@@ -83,31 +114,44 @@ fn has_roles(tree: &Tree, found: &Found, checkpoint: &Checkpoint) -> bool {
 
 /// Returns the storages of a pickle and what it holds, if it is harmless, and each storage is filled by tensors of the
 /// checkpoint, which has no others.
-fn fit(tree: &Tree, checkpoint: &Checkpoint, limits: &Limits) -> Option<(Vec<Storage>, Found)> {
-    if !tree.pickle().starts_with(&PROTOCOL) || !is_harmless(tree) {
-        return None;
-    }
-    let found = walk(tree, tree.root(), ID).ok()?;
+///
+/// # Errors
+/// The reason why not, as a clause.
+fn fit(
+    tree: &Tree,
+    checkpoint: &Checkpoint,
+    limits: &Limits,
+) -> std::result::Result<(Vec<Storage>, Found), String> {
+    check_harmless(tree)?;
+    let others = || "its pickle holds other tensors than are read".to_owned();
+    let found = walk(tree, tree.root(), ID).map_err(|_| others())?;
     if found.tensors.len() != checkpoint.tensors.len() {
-        return None;
+        return Err(others());
     }
     let by_name = checkpoint.by_name();
-    let mut storages = all_storages(tree)?;
+    let mut storages = all_storages(tree).ok_or("its pickle describes storages as no PyTorch does")?;
     for (name, id) in &found.tensors {
-        let own = *by_name.get(name.as_str())?;
-        let Made::Tensor(view) = made(tree, *id).ok()? else { return None };
-        let storage = storages.get_mut(&order(view.storage.key))?;
-        let encoding = filling(checkpoint, own, &view, storage.len, limits)?;
+        let own = *by_name.get(name.as_str()).ok_or_else(others)?;
+        let Ok(Made::Tensor(view)) = made(tree, *id) else { return Err(others()) };
+        let storage = storages.get_mut(&order(view.storage.key)).ok_or_else(others)?;
+        let view_of = |what: &str| format!("'{}' {what}", name.escape_debug());
+        let encoding = filling(checkpoint, own, &view, storage.len, limits)
+            .ok_or_else(|| view_of("is a view of a part of its storage, and gets a storage of its own"))?;
         if let Some((first, of_first)) = storage.tensors.first().filter(|_| storage.len > 0) {
             let ties = &checkpoint.ties;
             if ties.first_of(*first) != ties.first_of(own) || *of_first != encoding {
-                return None;
+                return Err(view_of(
+                    "is another view of a storage than a tensor before, and gets one of its own",
+                ));
             }
         }
         storage.tensors.push((own, encoding));
     }
-    let is_filled = |storage: &Storage| storage.len == 0 || !storage.tensors.is_empty();
-    storages.values().all(is_filled).then(|| (storages.into_values().collect(), found))
+    let is_empty = |storage: &&Storage| storage.len > 0 && storage.tensors.is_empty();
+    match storages.values().find(is_empty) {
+        None => Ok((storages.into_values().collect(), found)),
+        Some(storage) => Err(format!("no tensor needs its storage '{}', which is left out", storage.key)),
+    }
 }
 
 /// Keys of storages are ordered as numbers.
@@ -156,6 +200,35 @@ fn filling(
         }
         _ => None,
     }
+}
+
+/// Names that a text lists.
+const SHOWN: usize = 5;
+
+/// Checks that a pickle has the protocol that PyTorch writes, and makes nothing but tensors and plain values.
+fn check_harmless(tree: &Tree) -> std::result::Result<(), String> {
+    let [.., protocol] = PROTOCOL;
+    match tree.pickle() {
+        [op::PROTO, own, ..] if *own == protocol => {}
+        [op::PROTO, own, ..] => {
+            return Err(format!(
+                "its pickle has the protocol {own}, and is written with protocol {protocol}"
+            ));
+        }
+        _ => return Err(format!("its pickle states no protocol, and is written with protocol {protocol}")),
+    }
+    if is_harmless(tree) {
+        return Ok(());
+    }
+    let names = tree.ids().filter_map(|id| match tree.value(id) {
+        Value::Global(module, name) if !is_allowed(module, name) => Some(shown(module, name)),
+        _ => None,
+    });
+    let names: BTreeSet<String> = names.collect();
+    Err(match names.is_empty() {
+        true => "its pickle has buffers outside of it".to_owned(),
+        false => format!("its pickle names what a new one does not: {}", first_few(&names, SHOWN)),
+    })
 }
 
 /// Whether the pickle makes nothing but tensors and plain values: what `torch.load` accepts with `weights_only=True`.

@@ -5,9 +5,10 @@ mod archive;
 pub(crate) mod distributed;
 mod file;
 mod fresh;
-mod identity;
+pub(crate) mod identity;
 mod kept;
 mod kind;
+mod nesting;
 mod pickle;
 mod set;
 mod state_dict;
@@ -20,7 +21,8 @@ pub(crate) use kind::NATIVE;
 use crate::format::ID;
 use archive::Sums;
 use ckpt_api::{
-    Aspect, Checkpoint, FinishState, Literal, Loss, LossKind, Options, OutputLayout, Result, Written,
+    Aspect, Checkpoint, FinishState, Literal, Loss, LossKind, MetadataValue, Options, OutputLayout, Result,
+    Written,
 };
 use kept::Kept;
 use set::Target;
@@ -35,6 +37,10 @@ const KEY_INDEX: &str = "index";
 pub(crate) const ZIP: &str = "torch.zip";
 const KEY_FOLDER: &str = "folder";
 const KEY_PICKLE: &str = "pickle";
+/// The dicts and lists that the names come from, where the pickle is not kept.
+const KEY_CONTAINERS: &str = "containers";
+/// How the file that was read differs from the one that is written for it, a clause each.
+const KEY_DIFFERENCES: &str = "differences";
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
@@ -70,9 +76,24 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
             set::add_index(&mut placed, checkpoint, &target, &shards, total)?;
         }
     }
+    if !target.set {
+        name_differences(&mut placed, checkpoint);
+    }
     let bytes = sums.iter().map(Sums::bytes).sum();
     placed.finish = FinishState::new(sums).of_size(bytes);
     Ok(placed)
+}
+
+/// Declares how the file differs from the one that was read, where it would else have the same bytes.
+fn name_differences(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
+    let kept = checkpoint.metadata.value(ZIP, KEY_DIFFERENCES).and_then(MetadataValue::as_list);
+    let subject = format!("{ZIP}.{KEY_DIFFERENCES}");
+    let texts = kept.into_iter().flatten().filter_map(MetadataValue::as_text);
+    let loss = |text: &str| {
+        let detail = format!("the file that was read is not written byte for byte: {text}");
+        Loss::new(LossKind::BookkeepingDropped, &subject, detail)
+    };
+    placed.losses.extend(texts.map(loss));
 }
 
 /// See [`ckpt_api::Codec::finish`].

@@ -167,3 +167,37 @@ fn zip(records: &[(String, Vec<u8>)]) -> Vec<u8> {
     bytes.extend([0, 0]);
     bytes
 }
+
+/// An archive as PyTorch writes it, whose records begin on multiples of `alignment`.
+pub fn archive(records: &[(&str, &[u8])], alignment: usize) -> Vec<u8> {
+    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    for (name, data) in records {
+        let at = bytes.len() as u32;
+        let flags = if data.is_empty() { 0x0800u16 } else { 0x0808 };
+        let (name_len, crc, len) =
+            ((name.len() as u16).to_le_bytes(), crc32fast::hash(data), data.len() as u32);
+        let sums = [crc.to_le_bytes(), len.to_le_bytes(), len.to_le_bytes()].concat();
+        let padding = (bytes.len() + 30 + name.len() + 4).wrapping_neg() % alignment;
+        let fixed = [&[0, 0][..], &flags.to_le_bytes(), &[0; 6]].concat();
+        bytes.extend([b"PK\x03\x04", &fixed[..], &[0; 12], &name_len].concat());
+        bytes.extend((padding as u16 + 4).to_le_bytes());
+        bytes.extend(
+            [name.as_bytes(), b"FB", &(padding as u16).to_le_bytes(), &vec![b'Z'; padding], data].concat(),
+        );
+        if !data.is_empty() {
+            bytes.extend([b"PK\x07\x08", &sums[..]].concat());
+        }
+        directory.extend([b"PK\x01\x02\0\0", &fixed[..], &sums, &name_len, &[0; 12]].concat());
+        directory.extend([&at.to_le_bytes(), name.as_bytes()].concat());
+    }
+    let (start, size, count) = (bytes.len() as u64, directory.len() as u64, records.len() as u64);
+    bytes.extend(&directory);
+    let at = bytes.len() as u64;
+    let numbers = [count, count, size, start].map(u64::to_le_bytes).concat();
+    bytes.extend([b"PK\x06\x06\x2c\0\0\0\0\0\0\0\x1e\x03\x2d\0\0\0\0\0\0\0\0\0", &numbers[..]].concat());
+    bytes.extend([b"PK\x06\x07\0\0\0\0", &at.to_le_bytes()[..], &[1, 0, 0, 0]].concat());
+    let counts = [count as u16; 2].map(u16::to_le_bytes).concat();
+    let places = [size as u32, start as u32].map(u32::to_le_bytes).concat();
+    bytes.extend([b"PK\x05\x06\0\0\0\0", &counts[..], &places, &[0, 0]].concat());
+    bytes
+}

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every case: its directory, and what it is expected to hold.
-fn cases() -> Option<Vec<(PathBuf, Value)>> {
+pub fn cases() -> Option<Vec<(PathBuf, Value)>> {
     let Some(root) = std::env::var_os("CKPT_CASES") else {
         eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
         return None;
@@ -27,8 +27,15 @@ fn cases() -> Option<Vec<(PathBuf, Value)>> {
     Some(cases)
 }
 
-fn name(path: &Path) -> String {
+pub fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// The input of a case of one file.
+pub fn case_input(path: &Path, expected: &Value) -> Option<Input> {
+    let open = path.join(expected["open"].as_str().unwrap());
+    (open.is_file() && open.extension().is_none_or(|ending| ending != "json"))
+        .then(|| Input::open(open).unwrap())
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod build;
 mod cases;
 mod conformance;
+mod differences;
 mod distributed;
 mod kit;
 mod names;

@@ -111,7 +111,7 @@ impl<'a> Kept<'a> {
             all.extend(chunks.map(|chunk| (&chunk.at, Part::Chunk(number, chunk.region.clone()))));
         }
         let own: HashMap<&str, usize> =
-            parts.objects.iter().enumerate().map(|(number, (name, _))| (*name, number)).collect();
+            parts.objects.iter().enumerate().map(|(number, object)| (object.name.as_str(), number)).collect();
         for (name, at) in values {
             all.push((at, Part::Object(*own.get(name.as_str())?)));
         }

@@ -79,7 +79,7 @@ struct Place {
 
 impl Laid {
     fn add_object(&mut self, parts: &Parts<'_>, number: usize, place: &mut Place) -> Result<()> {
-        let pickle = parts.objects.get(number).map_or(&[][..], |(_, pickle)| pickle);
+        let pickle = parts.objects.get(number).map_or(&[][..], |object| &object.pickle[..]);
         let at = self.add(Archive::new(place.file, FOLDER, pickle)?, place)?;
         self.objects.get_mut(number).into_iter().for_each(|own| *own = at.clone());
         Ok(())

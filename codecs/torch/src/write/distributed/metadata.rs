@@ -53,9 +53,9 @@ fn attributes(pickle: &mut Pickle, len: usize, write: impl FnOnce(&mut Pickle, &
 /// Shapes and chunks of tensors, and which names are objects.
 fn describe(pickle: &mut Pickle, parts: &Parts<'_>, laid: &Laid) {
     let mut items = pickle.begin_items(Items::Dict, parts.objects.len() + parts.tensors.len());
-    for (name, _) in &parts.objects {
+    for object in &parts.objects {
         pickle.before_item(&mut items);
-        pickle.text(name);
+        pickle.text(&object.name);
         pickle.object(MODULE, "BytesStorageMetadata");
     }
     for (stored, chunks) in parts.tensors.iter().zip(&laid.chunks) {
@@ -114,7 +114,7 @@ fn size(pickle: &mut Pickle, sizes: &[u64]) {
 
 /// The keys and indexes that lead to every value.
 fn plan(pickle: &mut Pickle, parts: &Parts<'_>, paths: &Paths) {
-    let objects = parts.objects.iter().map(|(name, _)| *name);
+    let objects = parts.objects.iter().map(|object| object.name.as_str());
     let names = objects.chain(parts.tensors.iter().map(|stored| stored.tensor.name.as_str()));
     let mut items = pickle.begin_items(Items::Dict, parts.objects.len() + parts.tensors.len());
     for name in names {
@@ -140,12 +140,12 @@ fn plan(pickle: &mut Pickle, parts: &Parts<'_>, paths: &Paths) {
 fn locate(pickle: &mut Pickle, parts: &Parts<'_>, laid: &Laid) {
     let chunks = laid.chunks.iter().map(Vec::len).sum::<usize>();
     let mut items = pickle.begin_items(Items::Dict, parts.objects.len() + chunks);
-    for ((name, _), at) in parts.objects.iter().zip(&laid.objects) {
+    for (object, at) in parts.objects.iter().zip(&laid.objects) {
         pickle.before_item(&mut items);
         pickle.object(MODULE, "MetadataIndex");
         attributes(pickle, 2, |pickle, fields| {
             fields.begin(pickle, "fqn");
-            pickle.text(name);
+            pickle.text(&object.name);
             fields.begin(pickle, "index");
             pickle.none();
         });

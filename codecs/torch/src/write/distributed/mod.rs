@@ -11,6 +11,7 @@ pub(crate) use kept::{is_described, keep, keep_object, keep_objects};
 
 use super::archive::Sums;
 use super::fresh::{self, Stored};
+use super::nesting::{self, Nesting};
 use super::{KEY_MODULES, leave_out_roles, leave_out_scales};
 use crate::distributed::{METADATA, roles};
 use crate::format::{ENDINGS, ID};
@@ -20,6 +21,7 @@ use ckpt_api::{
 };
 use kept::Kept;
 use layout::Laid;
+use objects::Object;
 
 /// Metadata namespace of what a directory was read with, and its keys: the file `.metadata`, and the pickles of values
 /// that do not follow from the metadata, by name.
@@ -30,8 +32,8 @@ const KEY_OBJECTS: &str = "objects";
 /// What the directory holds.
 struct Parts<'a> {
     tensors: Vec<Stored<'a>>,
-    /// Names and pickles of values that are no tensors.
-    objects: Vec<(&'a str, Vec<u8>)>,
+    /// Values that are no tensors.
+    objects: Vec<Object>,
 }
 
 /// Whether a directory is written: if the option `form` says so, where the output is a directory without a name of its
@@ -56,9 +58,10 @@ pub(super) fn is_chosen(checkpoint: &Checkpoint, name: &str, options: &Options) 
 pub(super) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let (tensors, lens) = fresh::store(checkpoint)?;
     let mut placed = OutputLayout::default();
-    let objects = objects::all(checkpoint, &mut placed.losses);
-    let parts = Parts { tensors, objects };
     let kept = Kept::of(checkpoint);
+    let nesting = if kept.is_none() { Nesting::of(checkpoint) } else { Nesting::default() };
+    let objects = objects::all(checkpoint, &nesting, &mut placed.losses);
+    let parts = Parts { tensors, objects };
     let folder = if name.is_empty() { String::new() } else { format!("{name}/") };
     let is_free = options.text("ranks").is_none() && options.text("shard_size").is_none();
     let again = match kept.as_ref().filter(|_| is_free) {
@@ -69,7 +72,13 @@ pub(super) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         Some(again) => again,
         None => {
             let laid = layout::lay_out(&parts, &shards::distribute(&parts, &lens, options)?)?;
-            let paths = kept.as_ref().map(Kept::paths).unwrap_or_default();
+            let own = || parts.tensors.iter().map(|stored| stored.tensor.name.as_str());
+            let of_tensors = || own().map(|name| (name, nesting.steps(name)));
+            let of_objects = || parts.objects.iter().map(|own| (own.name.as_str(), own.steps.clone()));
+            let paths = match &kept {
+                Some(kept) => kept.paths(),
+                None => nesting::paths(of_tensors().chain(of_objects())),
+            };
             let metadata = metadata::pickle(&parts, &laid, &paths);
             (laid, metadata)
         }
@@ -99,7 +108,7 @@ fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint, parts: &Parts<'
     let own = || parts.tensors.iter().map(|stored| stored.tensor);
     let mut read: Vec<Tensor> =
         own().map(|own| Tensor::new(&own.name, own.dtype, own.shape.clone())).collect();
-    let names: Vec<String> = parts.objects.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let names: Vec<String> = parts.objects.iter().map(|object| object.name.clone()).collect();
     roles::assign(&mut read, &names);
     if read.iter().zip(own()).any(|(read, own)| read.role != own.role || read.slot != own.slot) {
         leave_out_roles(placed, "the names of a distributed checkpoint state others");

@@ -1,26 +1,44 @@
 //! Values that are no tensors, as `torch.save` pickles them.
 
 use super::{DCP, KEY_OBJECTS};
+use crate::distributed::metadata::Step;
 use crate::format::ID;
+use crate::write::nesting::{Entry, Nesting, entries};
 use crate::write::pickle::{Batches, Items, Pickle, Protocol};
 use crate::write::{KEY_INDEX, KEY_MODULES};
 use ckpt_api::{Checkpoint, Loss, LossKind, MetadataMap, MetadataValue};
 use std::collections::HashSet;
 
-/// Names and pickles of the values of the checkpoint's metadata. One that has a tensor's name is a loss.
-pub(super) fn all<'a>(checkpoint: &'a Checkpoint, losses: &mut Vec<Loss>) -> Vec<(&'a str, Vec<u8>)> {
+/// A value that is no tensor.
+pub(super) struct Object {
+    pub(super) name: String,
+    pub(super) pickle: Vec<u8>,
+    /// The keys and indexes that lead to it.
+    pub(super) steps: Vec<Step>,
+}
+
+/// The values of the checkpoint's metadata. One that has a tensor's name is a loss.
+pub(super) fn all(checkpoint: &Checkpoint, nesting: &Nesting, losses: &mut Vec<Loss>) -> Vec<Object> {
     let names: HashSet<&str> = checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let kept = checkpoint.metadata.value(DCP, KEY_OBJECTS).and_then(MetadataValue::as_map);
     let own = checkpoint.metadata.namespace(ID).into_iter().flat_map(MetadataMap::iter);
     let mut objects = Vec::new();
     for (name, value) in own.filter(|(name, _)| ![KEY_MODULES, KEY_INDEX].contains(name)) {
-        if names.contains(name) {
-            losses.push(Loss::new(LossKind::MetadataDropped, name, "a tensor has its name"));
-            continue;
+        let steps = nesting.steps(name);
+        // What a directory had as one value stays one.
+        let entries = match super::Kept::is_in(checkpoint) {
+            true => vec![Entry { name: name.to_owned(), steps, value }],
+            false => entries(name, steps, value),
+        };
+        for Entry { name, steps, value } in entries {
+            if names.contains(name.as_str()) {
+                losses.push(Loss::new(LossKind::MetadataDropped, name, "a tensor has its name"));
+                continue;
+            }
+            let kept = kept.and_then(|kept| kept.get(&name)).and_then(MetadataValue::as_bytes);
+            let again = kept.filter(|pickle| super::kept::is_of(pickle, value)).map(<[u8]>::to_vec);
+            objects.push(Object { name, pickle: again.unwrap_or_else(|| pickle(value)), steps });
         }
-        let kept = kept.and_then(|kept| kept.get(name)).and_then(MetadataValue::as_bytes);
-        let again = kept.filter(|pickle| super::kept::is_of(pickle, value)).map(<[u8]>::to_vec);
-        objects.push((name, again.unwrap_or_else(|| pickle(value))));
     }
     objects
 }
