@@ -51,7 +51,7 @@ pub(crate) struct Chunk {
 }
 
 /// Bytes of a shard.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Location {
     /// Path of the shard, relative to the directory. Many chunks share one.
     pub(crate) path: Arc<str>,

@@ -20,7 +20,7 @@ use ckpt_api::{
 };
 use metadata::{Chunk, Location, Metadata, Sharded};
 use section::section;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The file that describes the checkpoint.
 pub(crate) const METADATA: &str = ".metadata";
@@ -71,9 +71,18 @@ pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<
     write::keep(&tree, file.len(), &mut contents.checkpoint.metadata);
     drop(tree);
     check_files(input, &metadata)?;
-    check_apart(input, &metadata)?;
+    let ties = ties(input, &metadata)?;
     let names = names.without(write::is_described);
-    let mut reader = Reader { input, limits, rules, names, files: Vec::new(), opened: HashMap::new() };
+    let mut reader = Reader {
+        input,
+        limits,
+        rules,
+        names,
+        files: Vec::new(),
+        opened: HashMap::new(),
+        ties,
+        read: HashMap::new(),
+    };
     for sharded in &metadata.tensors {
         let id = TensorId(contents.placements.len());
         let (tensor, placement) = reader.tensor(id, sharded).map_err(|error| error.tensor(&sharded.name))?;
@@ -135,29 +144,32 @@ fn check_files(input: &Input, metadata: &Metadata) -> Result<()> {
         .help("copy the files of all ranks into one directory"))
 }
 
-/// Checks that no bytes belong to two chunks or values: PyTorch writes each one, tied tensors too, and many that share one
-/// would take far longer to read than the files are long.
-fn check_apart(input: &Input, metadata: &Metadata) -> Result<()> {
+/// Returns the chunks that several tensors have, which are ties: PyTorch writes each one, and this crate writes one. Checks
+/// that no other bytes belong to two chunks or values.
+fn ties<'a>(input: &Input, metadata: &'a Metadata) -> Result<HashSet<&'a Location>> {
     let chunks = metadata
         .tensors
         .iter()
-        .flat_map(|tensor| tensor.chunks.iter().map(|chunk| (tensor.name.as_str(), &chunk.at)));
-    let mut all: Vec<(&str, &Location)> =
-        chunks.chain(metadata.values.iter().map(|(name, at)| (name.as_str(), at))).collect();
-    all.sort_by(|(_, a), (_, b)| (&a.path, a.offset).cmp(&(&b.path, b.offset)));
+        .flat_map(|tensor| tensor.chunks.iter().map(|chunk| (tensor.name.as_str(), &chunk.at, true)));
+    let values = metadata.values.iter().map(|(name, at)| (name.as_str(), at, false));
+    let mut all: Vec<(&str, &Location, bool)> = chunks.chain(values).collect();
+    all.sort_by(|(_, a, _), (_, b, _)| (&a.path, a.offset).cmp(&(&b.path, b.offset)));
+    let mut ties = HashSet::new();
     for pair in all.windows(2) {
-        let [(first, before), (second, at)] = pair else { continue };
-        if before.path == at.path && before.offset.saturating_add(before.len) > at.offset {
+        let [(first, before, is_chunk), (second, at, is_other)] = pair else { continue };
+        if before == at && *is_chunk && *is_other && first != second {
+            ties.insert(*at);
+        } else if before.path == at.path && before.offset.saturating_add(before.len) > at.offset {
             return Err(Error::corrupt("two chunks of the distributed checkpoint share bytes")
                 .file(input.display(&at.path))
                 .offset(at.offset)
                 .tensor(*second)
                 .found(format!("a chunk of '{}' from byte {} on", first.escape_debug(), before.offset))
-                .expected("bytes of its own for each chunk")
+                .expected("bytes of its own for each chunk, or all of them for a tie")
                 .help("the file '.metadata' was changed or is of another checkpoint: get it again"));
         }
     }
-    Ok(())
+    Ok(ties)
 }
 
 /// The files of a checkpoint.
@@ -169,9 +181,26 @@ struct Reader<'a> {
     names: Names,
     files: Vec<String>,
     opened: HashMap<String, (FileId, File)>,
+    /// Chunks that several tensors have, and those of them that were read: each is opened once.
+    ties: HashSet<&'a Location>,
+    read: HashMap<Location, (Tensor, Placement)>,
 }
 
 impl Reader<'_> {
+    /// The tensor of a chunk's archive.
+    fn saved(&mut self, name: &str, chunk: &Chunk, own: &File) -> Result<(Tensor, Placement)> {
+        if let Some(read) = self.read.get(&chunk.at) {
+            return Ok(read.clone());
+        }
+        let saved = container::open(own, self.limits)?;
+        self.scan(&saved.tree)?;
+        let read = saved_tensor(&saved, own, name, self.limits)?;
+        if self.ties.contains(&chunk.at) {
+            self.read.insert(chunk.at.clone(), read.clone());
+        }
+        Ok(read)
+    }
+
     fn tensor(&mut self, id: TensorId, sharded: &Sharded) -> Result<(Tensor, Placement)> {
         let parts =
             sharded.chunks.iter().map(|chunk| self.part(sharded, chunk)).collect::<Result<Vec<_>>>()?;
@@ -206,9 +235,7 @@ impl Reader<'_> {
             let at = error.context().offset.unwrap_or(0).saturating_add(chunk.at.offset);
             error.file(file.name()).offset(at)
         };
-        let saved = container::open(&own, self.limits).map_err(on_chunk)?;
-        self.scan(&saved.tree).map_err(on_chunk)?;
-        let (tensor, placement) = saved_tensor(&saved, &own, &sharded.name, self.limits).map_err(on_chunk)?;
+        let (tensor, placement) = self.saved(&sharded.name, chunk, &own).map_err(on_chunk)?;
         if let Some(stated) =
             sharded.element.and_then(|element| element.dtype).filter(|own| *own != tensor.dtype)
         {

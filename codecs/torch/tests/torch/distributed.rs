@@ -2,7 +2,7 @@
 
 use crate::build::{Py, dict, pickle, saved};
 use ckpt_api::conformance::{self, Sample, check};
-use ckpt_api::{Error, Input, Ties};
+use ckpt_api::{Checkpoint, Contents, Error, Input, TensorId, Ties};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -291,4 +291,47 @@ fn paths_stay_in_their_directory_and_name_a_file() {
         assert_eq!(error.context().field, Some("relative_path"));
         assert!(error.to_string().contains(".metadata"), "'{name}': {error}");
     }
+}
+
+/// What is read of a file, written as a directory, and read again.
+fn through_a_directory(value: &Py, storages: &[Vec<f32>], options: &[(&str, &str)]) -> (Contents, Contents) {
+    let bytes = saved(value, storages);
+    let input = Input::memory("m.pt", BTreeMap::from([("m.pt".to_owned(), bytes)]));
+    let (given, values) = conformance::read(&Torch, &input, &[]).unwrap();
+    let checkpoint = Checkpoint { ties: Ties::of(&given), ..given.checkpoint.clone() };
+    let options: Vec<_> =
+        options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let written = conformance::write(&Torch, &checkpoint, &values, "out", &options).unwrap();
+    let files = written.into_iter().map(|(name, bytes)| (name.replace("out/", ""), bytes)).collect();
+    let (read, again) = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
+    assert_eq!(again, values);
+    (given, read)
+}
+
+#[test]
+fn ties_that_share_their_chunks_are_ties_when_they_are_read() {
+    let tied = || Py::Floats(0, vec![3, 2]);
+    let value = dict(vec![("a", tied()), ("b", Py::Floats(1, vec![2])), ("c", tied())]);
+    let numbers = [vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0], vec![6.0, 7.0]];
+    for options in [&[("form", "dcp")][..], &[("ranks", "2")]] {
+        let (given, read) = through_a_directory(&value, &numbers, options);
+        assert_eq!(read.checkpoint.tensors, given.checkpoint.tensors);
+        let ties = Ties::of(&read);
+        assert!(ties.first_of(TensorId(2)) == TensorId(0) && !Ties::of(&given).is_empty(), "{ties:?}");
+    }
+}
+
+#[test]
+fn values_of_a_file_are_entries_as_pytorch_has_them() {
+    let group = dict(vec![("lr", Py::Int(3)), ("params", Py::List(vec![Py::Int(0)]))]);
+    let state = dict(vec![("exp_avg", Py::Floats(0, vec![2]))]);
+    let optimizer =
+        dict(vec![("state", Py::Dict(vec![(Py::Int(0), state)])), ("param_groups", Py::List(vec![group]))]);
+    let value = dict(vec![("optimizer", optimizer), ("names", Py::List(vec![Py::Text("a")]))]);
+    let (_, read) = through_a_directory(&value, &[vec![1.0, 2.0]], &[("form", "dcp")]);
+    assert_eq!(read.checkpoint.tensors[0].name, "optimizer.state.0.exp_avg");
+    assert_eq!(read.checkpoint.tensors[0].role, ckpt_api::Role::Optimizer);
+    let own = read.checkpoint.metadata.namespace("torch").unwrap();
+    let names: Vec<&str> = own.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["optimizer.param_groups.0.lr", "optimizer.param_groups.0.params", "names"]);
 }
