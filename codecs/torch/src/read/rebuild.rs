@@ -4,7 +4,7 @@ use super::numpy::{self, Array};
 use crate::container::StorageId;
 use crate::format::{Element, StorageClass, element_named};
 use crate::pickle::{Id, Object, Tree, Value, shown};
-use ckpt_api::{Error, Result, Shape};
+use ckpt_api::{Error, Result, Setting, Shape};
 use smallvec::SmallVec;
 
 /// Calls around a tensor: a parameter of a subclass of a tensor.
@@ -93,6 +93,8 @@ enum Rebuilder {
     FromType,
     Quantized,
     Meta,
+    Sparse,
+    Nested,
     Other(&'static str),
 }
 
@@ -104,9 +106,8 @@ fn rebuilder(module: &str, name: &str) -> Option<Rebuilder> {
             "_rebuild_parameter" | "_rebuild_parameter_with_state" => Rebuilder::Parameter,
             "_rebuild_qtensor" => Rebuilder::Quantized,
             "_rebuild_meta_tensor_no_storage" => Rebuilder::Meta,
-            "_rebuild_sparse_tensor" => Rebuilder::Other("a sparse tensor"),
-            "_rebuild_sparse_csr_tensor" => Rebuilder::Other("a sparse tensor"),
-            "_rebuild_nested_tensor" => Rebuilder::Other("a nested tensor"),
+            "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => Rebuilder::Sparse,
+            "_rebuild_nested_tensor" => Rebuilder::Nested,
             "_rebuild_wrapper_subclass" => Rebuilder::Other("a subclass of a tensor that wraps others"),
             "_rebuild_device_tensor_from_numpy" | "_rebuild_device_tensor_from_cpu_tensor" => {
                 Rebuilder::Other("a tensor of another device")
@@ -114,6 +115,7 @@ fn rebuilder(module: &str, name: &str) -> Option<Rebuilder> {
             _ if name.starts_with("_rebuild_") => Rebuilder::Other("a tensor of an unknown kind"),
             _ => return None,
         }),
+        ("torch.nested._internal.nested_tensor", "_rebuild_njt") => Some(Rebuilder::Nested),
         ("torch._tensor" | "torch.tensor", "_rebuild_from_type" | "_rebuild_from_type_v2") => {
             Some(Rebuilder::FromType)
         }
@@ -135,7 +137,7 @@ pub(crate) fn made<'a>(tree: &'a Tree, id: Id) -> Result<Made<'a>> {
         let found = tree.global(callable).and_then(|(module, name)| rebuilder(module, name));
         let Some(rebuilder) = found else {
             if layer > 0 {
-                return Err(not_a_tensor(tree, callable));
+                return Ok(Made::Unsupported(made_elsewhere(tree, callable)));
             }
             let array = numpy::array(tree, object)?;
             return Ok(array.map_or(Made::Other, |array| Made::Array(Box::new(array))));
@@ -159,7 +161,14 @@ pub(crate) fn made<'a>(tree: &'a Tree, id: Id) -> Result<Made<'a>> {
             }
             Rebuilder::Quantized => return quantized(tree, &items),
             Rebuilder::Meta => return Ok(Made::Meta),
-            Rebuilder::Other(what) => return Ok(Made::Unsupported(unsupported(what))),
+            Rebuilder::Sparse => return Ok(Made::Unsupported(sparse(tree, &items))),
+            Rebuilder::Nested => {
+                let error = unsupported("a nested tensor", "save the tensors of tensor.unbind() instead");
+                return Ok(Made::Unsupported(error));
+            }
+            Rebuilder::Other(what) => {
+                return Ok(Made::Unsupported(unsupported(what, "save a dense tensor on the CPU instead")));
+            }
         }
     }
     Err(wrong("a tensor is wrapped too often"))
@@ -172,13 +181,13 @@ fn plain<'a>(tree: &'a Tree, items: &[Id], element: Option<Element>, metadata: u
         return Ok(Made::Unsupported(unknown_type(view.element.name)));
     }
     let flag = |key: &str| items.get(metadata).and_then(|dict| tree.entry(*dict, key)) == Some(Id::TRUE);
-    if let Some((_, call)) =
-        [("conj", "resolve_conj"), ("neg", "resolve_neg")].iter().find(|(key, _)| flag(key))
-    {
-        let error = Error::unsupported(
-            "the tensor's numbers are stored with other signs: it is a conjugated or negated view",
-        );
-        return Ok(Made::Unsupported(error.help(format!("save the result of tensor.{call}() instead"))));
+    if flag("conj") {
+        let what = "a conjugated view, whose imaginary parts are stored with the other sign,";
+        return Ok(Made::Unsupported(unsupported(what, "save tensor.resolve_conj() instead")));
+    }
+    if flag("neg") {
+        let what = "a negated view, whose numbers are stored with the other sign,";
+        return Ok(Made::Unsupported(unsupported(what, "save tensor.resolve_neg() instead")));
     }
     Ok(Made::Tensor(Box::new(view)))
 }
@@ -230,7 +239,12 @@ fn quantized<'a>(tree: &'a Tree, items: &[Id]) -> Result<Made<'a>> {
             let axis = axis.ok_or_else(|| wrong("a quantized tensor has no valid axis"))?;
             Quantizer::Channel { scales, zero_points, axis }
         }
-        _ => return Ok(Made::Unsupported(unsupported("a tensor that is quantized in an unknown way"))),
+        _ => {
+            return Ok(Made::Unsupported(unsupported(
+                "a tensor that is quantized in an unknown way",
+                "save tensor.dequantize() instead",
+            )));
+        }
     });
     Ok(Made::Tensor(Box::new(view)))
 }
@@ -270,8 +284,21 @@ fn naturals(tree: &Tree, id: Id) -> Option<Vec<u64>> {
     tree.items(list).map(|id| natural(tree, id)).collect()
 }
 
-fn not_a_tensor(tree: &Tree, callable: Id) -> Error {
-    wrong("a tensor is made by a function that makes none").found(described(tree, callable))
+/// The error of a tensor that some function makes in its own way, such as that of a subclass.
+fn made_elsewhere(tree: &Tree, callable: Id) -> Error {
+    unsupported("a tensor that an unknown function makes", "save a plain tensor instead")
+        .found(described(tree, callable))
+}
+
+/// The error of a sparse tensor, with its layout: `torch.sparse_csr`.
+fn sparse(tree: &Tree, items: &[Id]) -> Error {
+    let layout = items.first().and_then(|layout| tree.object(*layout));
+    let layout = layout.and_then(|layout| tree.tuple(layout.arguments)).and_then(|[name]| tree.text(name));
+    let error = unsupported("a sparse tensor", "save tensor.to_dense() instead");
+    match layout {
+        Some(layout) => error.found(shown_text(layout)),
+        None => error,
+    }
 }
 
 /// What a value is, for messages.
@@ -301,12 +328,28 @@ fn wrong(message: &str) -> Error {
     Error::corrupt(message).help("the pickle was not written by PyTorch, or is damaged")
 }
 
-fn unsupported(what: &str) -> Error {
-    Error::unsupported(format!("{what} is not supported")).help("save a dense tensor on the CPU instead")
+fn unsupported(what: &str, instead: &str) -> Error {
+    Error::unsupported(format!("{what} is not supported")).help(or_leave_out(instead))
+}
+
+fn or_leave_out(instead: &str) -> String {
+    format!("{instead}, or leave the tensor out with {}", Setting::ReadOption("lenient=true"))
 }
 
 fn unknown_type(name: &str) -> Error {
+    let instead = match name {
+        "complex32" => "save tensor.to(torch.complex64) instead",
+        "quint4x2" | "quint2x4" => "save tensor.dequantize() instead",
+        "float4_e2m1fn_x2" => "save tensor.view(torch.uint8) instead, which has its bytes",
+        _ if name.starts_with("bits") => "save tensor.view(torch.uint8) instead, which has its bytes",
+        _ => "save it as another type",
+    };
     Error::unsupported("the tensor's type is not supported")
-        .found(format!("torch.{}", name.escape_debug()))
-        .help("save it as another type")
+        .found(format!("torch.{}", shown_text(name)))
+        .help(or_leave_out(instead))
+}
+
+/// A text of the file, short and without anything that moves a terminal's cursor.
+fn shown_text(text: &str) -> String {
+    text.chars().take(80).collect::<String>().escape_debug().to_string()
 }

@@ -8,4 +8,5 @@ mod distributed;
 mod kit;
 mod names;
 mod numpy;
+mod unsupported;
 mod zero;
