@@ -83,6 +83,7 @@ pub(super) fn table(links: &[Link], separators: Separators) -> Result<Mapping> {
         relation: link.relation,
         role: None,
         steps: link.steps,
+        sizes: Vec::new(),
         invertible: true,
     });
     let pairs = renames.iter().flat_map(|link| link.targets.iter().zip(&link.sources));

@@ -46,7 +46,7 @@
 //!
 //! | in the rule | `from` | `to` | |
 //! |---|---|---|---|
-//! | `split = 1` | one | a list | cuts the source along this axis, into equal parts or `sizes = [768, 64, 64]`; then takes the steps on each part |
+//! | `split = 1` | one | a list | cuts the source along this axis, into equal parts or `sizes = [768, 64, 64]`, also by parameters, `sizes = ["{heads} * 64", 64, 64]`; then takes the steps on each part |
 //! | `merge = 0` | a list | one | takes the steps on each source; then concatenates along this axis |
 //! | `stack = "n"` | one | one | takes the steps on each source; then puts those of the numbers `{n:int}` from 0 on side by side along a new axis 0, or `stack_axis = 1` |
 //! | `unstack = "n"` | one | one | makes a tensor `{n}` of each index on axis 0, or `stack_axis = 1`; then takes the steps on each |
@@ -81,6 +81,7 @@ mod problems;
 mod relation;
 mod rule;
 mod rule_text;
+mod sizes;
 #[cfg(test)]
 mod tests;
 

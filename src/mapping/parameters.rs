@@ -1,6 +1,7 @@
 //! Parameters of a mapping: lengths that differ from model to model, such as the number of attention heads.
 
 use super::definition::Mapping;
+use super::sizes::Size;
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
 use crate::words::quote;
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The parameters of a mapping, by name.
 pub(crate) type Parameters = BTreeMap<String, Parameter>;
 
-/// A length that a step names in braces, and where its value is found.
+/// A length that a step or a size names in braces, and where its value is found.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameter {
@@ -46,7 +47,8 @@ impl Mapping {
     /// ```
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for a parameter that the mapping does not have, and for the value 0.
+    /// [`ckpt_api::Kind::Usage`] for a parameter that the mapping does not have, and for the value 0;
+    /// [`ckpt_api::Kind::Mapping`] for sizes that do not fit 64 bits then.
     pub fn with_parameter(mut self, name: &str, value: u64) -> Result<Self> {
         if self.parameters.remove(name).is_none() {
             let error = Error::usage("the mapping has no parameter of this name that lacks a value")
@@ -63,6 +65,9 @@ impl Mapping {
             if let AxisStep::Reshape(reshape) = step {
                 reshape.set(name, value);
             }
+        }
+        for rule in &mut self.rules {
+            rule.set_in_sizes(name, value)?;
         }
         for other in self.parameters.values_mut().filter(|other| other.default.as_deref() == Some(name)) {
             other.default = Some(value.to_string());
@@ -131,17 +136,18 @@ pub(super) fn check(mapping: &Mapping, limits: &Limits) -> Result<()> {
     let steps = mapping.rules.iter().map(|rule| &rule.steps).chain(mapping.roles.values()).flatten();
     let reshapes =
         steps.filter_map(|step| if let AxisStep::Reshape(reshape) = step { Some(reshape) } else { None });
-    let named: BTreeSet<&str> = reshapes.flat_map(|reshape| reshape.parameters()).collect();
+    let of_sizes = mapping.rules.iter().flat_map(|rule| &rule.sizes).flat_map(Size::parameters);
+    let named: BTreeSet<&str> = reshapes.flat_map(|reshape| reshape.parameters()).chain(of_sizes).collect();
     if let Some(name) = named.iter().find(|name| !mapping.parameters.contains_key(**name)) {
-        return Err(Error::mapping("a step names a parameter that [parameters] does not have")
+        return Err(Error::mapping("a rule names a parameter that [parameters] does not have")
             .found(quote(name))
             .help(nearest(name, mapping.parameters())));
     }
     for (name, parameter) in &mapping.parameters {
         let at = |error: Error| error.field(format!("parameters, {}", quote(name)));
         if !named.contains(name.as_str()) {
-            return Err(at(Error::mapping("no step names this parameter")
-                .help(format!("name it in a reshape, {{{name}}}, or remove it"))));
+            return Err(at(Error::mapping("no step or size names this parameter")
+                .help(format!("name it in a reshape or in sizes, {{{name}}}, or remove it"))));
         }
         for key in &parameter.metadata {
             Pattern::selecting(key, limits).map_err(at)?;

@@ -90,10 +90,10 @@ fn rule_text(rule: &Rule) -> String {
         Relation::Dequantize(how) => text += &dequantize_text(how),
         Relation::Split { axis, sizes } | Relation::Merge { axis, sizes } => {
             let key = if matches!(rule.relation, Relation::Split { .. }) { "split" } else { "merge" };
-            text += &parts_text(key, *axis, sizes.as_deref());
+            text += &parts_text(key, *axis, sizes_text(rule, sizes.as_deref()));
         }
-        Relation::Stack(stack) => text += &stack_text(["stack", "merge"], stack),
-        Relation::Unstack(stack) => text += &stack_text(["unstack", "split"], stack),
+        Relation::Stack(stack) => text += &stack_text(["stack", "merge"], stack, rule),
+        Relation::Unstack(stack) => text += &stack_text(["unstack", "split"], stack, rule),
     }
     match &rule.role {
         Some(role) => text += &format!("role = {}\n", string(role)),
@@ -106,9 +106,19 @@ fn rule_text(rule: &Rule) -> String {
     text
 }
 
-fn parts_text(key: &str, axis: usize, sizes: Option<&[u64]>) -> String {
-    let sizes = sizes.map(|sizes| format!("sizes = {sizes:?}\n"));
-    format!("{key} = {axis}\n{}", sizes.unwrap_or_default())
+fn parts_text(key: &str, axis: usize, sizes: String) -> String {
+    format!("{key} = {axis}\n{sizes}")
+}
+
+/// The sizes of a rule; those of its relation are known.
+fn sizes_text(rule: &Rule, known: Option<&[u64]>) -> String {
+    match known {
+        _ if !rule.sizes.is_empty() => {
+            format!("sizes = {}\n", list(rule.sizes.iter().map(ToString::to_string)))
+        }
+        Some(sizes) => format!("sizes = {sizes:?}\n"),
+        None => String::new(),
+    }
 }
 
 fn dequantize_text(how: &Dequantize) -> String {
@@ -120,13 +130,13 @@ fn dequantize_text(how: &Dequantize) -> String {
     format!("dequantize = {}\n{block}{dtype}", string(how.format.name()))
 }
 
-fn stack_text([key, parts_key]: [&str; 2], stack: &Stack) -> String {
+fn stack_text([key, parts_key]: [&str; 2], stack: &Stack, rule: &Rule) -> String {
     let mut text = format!("{key} = {}\n", string(&stack.index));
     if stack.axis > 0 {
         text += &format!("stack_axis = {}\n", stack.axis);
     }
     if let Some(Parts { axis, sizes, .. }) = &stack.parts {
-        text += &parts_text(parts_key, *axis, sizes.as_deref());
+        text += &parts_text(parts_key, *axis, sizes_text(rule, sizes.as_deref()));
     }
     text
 }

@@ -1,6 +1,7 @@
 //! One rule: patterns of source names, the forms of their targets, and the steps between them.
 
 use super::relation::{Relation, Stack, inverse_steps};
+use super::sizes::Size;
 use crate::pattern::{Class, Part, Pattern, SEPARATOR};
 use crate::recipe::AxisStep;
 use crate::words::{printable, quote};
@@ -39,6 +40,8 @@ pub(crate) struct Rule {
     /// The role that gives the rule its steps, if any.
     pub(crate) role: Option<String>,
     pub(crate) steps: Vec<AxisStep>,
+    /// The sizes of parts while a parameter of theirs has no value; after that, the relation has them.
+    pub(crate) sizes: Vec<Size>,
     /// Whether the rule may be read backwards.
     pub(crate) invertible: bool,
 }
@@ -119,6 +122,7 @@ impl Rule {
             relation: self.relation.inverse(),
             role: self.role.clone(),
             steps: inverse_steps(&self.steps),
+            sizes: self.sizes.clone(),
             invertible: true,
         })
     }

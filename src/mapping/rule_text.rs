@@ -3,6 +3,7 @@
 use super::definition::Roles;
 use super::relation::{Relation, Stack};
 use super::rule::Rule;
+use super::sizes::{Size, SizeText, check_lengths};
 use crate::pattern::{Class, Part, Pattern, is_name};
 use crate::recipe::{AxisStep, Dequantize, MAX_AXES, Parts, ScaledFormat};
 use crate::words::quote;
@@ -21,7 +22,7 @@ pub(super) struct RuleText {
     steps: Option<Spanned<Vec<String>>>,
     split: Option<Spanned<u64>>,
     merge: Option<Spanned<u64>>,
-    sizes: Option<Spanned<Vec<u64>>>,
+    sizes: Option<Spanned<Vec<SizeText>>>,
     stack: Option<Spanned<String>>,
     unstack: Option<Spanned<String>>,
     stack_axis: Option<Spanned<u64>>,
@@ -80,7 +81,8 @@ impl RuleText {
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`], and [`ckpt_api::Kind::Limit`], with the line and the key.
     pub(super) fn parse(&self, context: &Context) -> Result<Rule> {
-        let relation = self.relation(context)?;
+        let sizes = self.sizes(context)?;
+        let relation = self.relation(context, sizes.iter().map(Size::value).collect())?;
         let counts = (self.from.get_ref().texts.len(), self.to.get_ref().texts.len());
         check_counts(&relation, counts, context.limits)
             .map_err(|error| context.error("from", self.from.span().start, error))?;
@@ -94,6 +96,11 @@ impl RuleText {
             relation,
             role: self.role().map(str::to_owned),
             steps: self.steps(context)?,
+            sizes: if sizes.iter().any(|size| size.parameters().next().is_some()) {
+                sizes
+            } else {
+                Vec::new()
+            },
             invertible: self.inverse,
         })
     }
@@ -219,7 +226,14 @@ impl RuleText {
         }
     }
 
-    fn relation(&self, context: &Context) -> Result<Relation> {
+    fn sizes(&self, context: &Context) -> Result<Vec<Size>> {
+        let Some(sizes) = &self.sizes else { return Ok(Vec::new()) };
+        let parsed = sizes.get_ref().iter().map(Size::parse).collect::<Result<_>>();
+        parsed.map_err(|error| context.error("sizes", sizes.span().start, error))
+    }
+
+    /// `values` are the sizes, if the rule has some and all have values.
+    fn relation(&self, context: &Context, values: Option<Vec<u64>>) -> Result<Relation> {
         let axis = |key: &str, axis: &Spanned<u64>| match usize::try_from(*axis.get_ref()) {
             Ok(number) if number < MAX_AXES => Ok(number),
             _ => Err(context.error(
@@ -230,7 +244,7 @@ impl RuleText {
                     .expected(format!("a number below {MAX_AXES}")),
             )),
         };
-        let sizes = self.sizes.as_ref().map(|sizes| sizes.get_ref().clone());
+        let sizes = values.filter(|_| self.sizes.is_some());
         let parts = |key: &str, number: &Option<Spanned<u64>>, names: &Names| {
             let axis = number.as_ref().map(|number| axis(key, number)).transpose()?;
             Ok::<_, Error>(axis.map(|axis| Parts { axis, parts: names.texts.len(), sizes: sizes.clone() }))
@@ -275,7 +289,8 @@ impl RuleText {
                 }
                 _ => None,
             };
-            check_sizes(sizes.get_ref(), forms)
+            let count = sizes.get_ref().len();
+            check_sizes(count, values_of(&relation), forms)
                 .map_err(|error| context.error("sizes", sizes.span().start, error))?;
         }
         Ok(relation)
@@ -390,22 +405,26 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
         .help(help))
 }
 
-fn check_sizes(sizes: &[u64], forms: Option<usize>) -> Result<()> {
+/// Returns the sizes that a relation has.
+fn values_of(relation: &Relation) -> Option<&[u64]> {
+    match relation {
+        Relation::Split { sizes, .. } | Relation::Merge { sizes, .. } => sizes.as_deref(),
+        Relation::Stack(stack) | Relation::Unstack(stack) => stack.parts.as_ref()?.sizes.as_deref(),
+        _ => None,
+    }
+}
+
+fn check_sizes(count: usize, values: Option<&[u64]>, forms: Option<usize>) -> Result<()> {
     let Some(forms) = forms else {
         return Err(Error::mapping("a rule has sizes, but no split or merge")
             .help("name the axis: split = AXIS or merge = AXIS"));
     };
-    if sizes.len() != forms {
+    if count != forms {
         return Err(Error::mapping("the number of sizes differs from the number of parts")
-            .found(sizes.len().to_string())
+            .found(count.to_string())
             .expected(forms.to_string()));
     }
-    if sizes.contains(&0) || sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size)).is_none() {
-        return Err(Error::mapping("the sizes are not valid lengths")
-            .found(format!("{sizes:?}"))
-            .expected("numbers of at least 1, whose sum fits 64 bits"));
-    }
-    Ok(())
+    values.map_or(Ok(()), check_lengths)
 }
 
 fn listed(captures: &BTreeMap<&str, &str>) -> String {

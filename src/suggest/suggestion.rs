@@ -205,6 +205,7 @@ impl Pair {
             relation,
             role: None,
             steps: self.steps.clone(),
+            sizes: Vec::new(),
             invertible: true,
         }
     }

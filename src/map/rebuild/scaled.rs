@@ -176,9 +176,9 @@ pub(super) fn losses(target: &Target, sources: &[&Tensor]) -> Vec<Loss> {
     };
     let dtype = how.dtype;
     let detail = match how.format {
-        ScaledFormat::Mxfp4 => format!("stored as MXFP4 with '{}', and now as {dtype}", scales.name),
+        ScaledFormat::Mxfp4 => format!("stored as MXFP4 with scales, and now as {dtype}"),
         ScaledFormat::Scaled => {
-            format!("stored as {} with scales in '{}', and now as {dtype}", elements.dtype, scales.name)
+            format!("stored as {} with scales, and now as {dtype}", elements.dtype)
         }
     };
     let mut losses = vec![Loss::new(LossKind::Dequantized, &target.name, detail)];

@@ -2,6 +2,7 @@
 
 use super::{apply, assert_says, fails, mapping, refused};
 use crate::mapping::Mapping;
+use crate::recipe::Join;
 use ckpt_api::{Kind, Limits};
 
 const HEADS: &str = "
@@ -85,4 +86,49 @@ fn parameters_and_steps_name_each_other() {
     }
     let head = "[parameters.a]\nmetadata = ['{']\n[parameters.b]";
     assert_says(&wrong(head, step), &["parameters, 'a'"]);
+}
+
+/// Queries, keys and values fused, of different sizes.
+const FUSED: &str = "
+    [parameters.heads]
+    config = ['num_attention_heads']
+    [parameters.kv_heads]
+    default = 'heads'
+    [[rule]]
+    from = 'qkv'
+    to = ['q', 'k', 'v']
+    split = 0
+    sizes = ['{heads} * 64', '{kv_heads}*64', '64 * {kv_heads}']";
+
+#[test]
+fn the_sizes_of_parts_are_products_of_numbers_and_parameters() {
+    let given = mapping(FUSED).with_parameter("heads", 8).unwrap().with_parameter("kv_heads", 2).unwrap();
+    let sizes = |mapping: &Mapping, names: &[&str]| match &apply(mapping, names).targets[0].recipe.join {
+        Join::Part { sizes, .. } | Join::Merged { sizes, .. } => sizes.clone().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sizes(&given, &["qkv"]), [512, 128, 128]);
+    assert_eq!(sizes(&mapping(&given.to_toml()), &["qkv"]), [512, 128, 128]);
+    let inverse = mapping(&mapping(FUSED).inverse().unwrap().to_toml());
+    assert_says(&fails(&inverse, &["q", "k", "v"]), &["'heads'"]);
+    let inverse = inverse.with_parameter("heads", 8).unwrap().with_parameters_of(|_| Ok(None)).unwrap();
+    assert_eq!(sizes(&inverse, &["q", "k", "v"]), [512, 512, 512]);
+    let huge = mapping(FUSED).with_parameter("heads", u64::MAX).unwrap().with_parameter("kv_heads", 1);
+    assert_says(
+        &huge.unwrap_err().to_string(),
+        &["the sizes are not valid lengths", "18446744073709551615 * 64"],
+    );
+}
+
+#[test]
+fn a_size_that_is_no_product_or_names_an_unknown_parameter_is_refused() {
+    let wrong = |size: &str| {
+        let rule = "[[rule]]\nfrom = 'qkv'\nto = ['q', 'k']\nsplit = 0\nsizes = ";
+        refused(&format!("{rule}[1, {size}]")).to_string()
+    };
+    for size in ["'{heads'", "'heads'", "'2 + 3'", "''", "'2 *'", "'{a b}'"] {
+        assert_says(&wrong(size), &["neither a number nor a product", "line 5, rule 1, sizes"]);
+    }
+    assert_says(&wrong("'{heads}'"), &["'heads'", "[parameters]"]);
+    assert_says(&wrong("0"), &["the sizes are not valid lengths"]);
 }

@@ -177,6 +177,7 @@ proptest! {
             relation: Relation::One,
             role: Some(role.clone()),
             steps: vec![AxisStep::Transpose],
+            sizes: Vec::new(),
             invertible: true,
         };
         let entry = Entry { target: names[3].clone(), line: None };
