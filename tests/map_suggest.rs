@@ -571,7 +571,33 @@ fn suggest_has_one_rule_for_the_parts_of_all_layers() {
     }
 }
 
-/// As the heads of an attention layer: no step changes such a shape.
+#[test]
+fn suggest_reshapes_tensors_whose_values_are_equal_then() {
+    let place = Workplace::new();
+    let (q, o) = (values(1, &[8, 2, 3]), values(2, &[2, 3, 8]));
+    let turned = |rows: usize, columns: usize, numbers: &[f32]| {
+        let at = |column: usize| (0..rows).map(move |row| numbers[row * columns + column]);
+        (vec![columns, rows], (0..columns).flat_map(at).collect::<Vec<f32>>())
+    };
+    let (of_q, of_o) = (turned(8, 6, &q.1), turned(6, 8, &o.1));
+    let flat = (vec![48], values(3, &[48]).1);
+    let a = [tensor("0/q/kernel", q), tensor("0/o/kernel", o), tensor("bias", values(3, &[4, 12]))];
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &[tensor("0.q", of_q), tensor("0.o", of_o), tensor("0.b", flat)]);
+    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    for steps in [
+        "steps = [\"reshape 2 3 -> 6 on 1\", \"transpose\"]",
+        "steps = [\"reshape 2 3 -> 6\", \"transpose\"]",
+        "steps = [\"reshape 4 12 -> 48\"]",
+    ] {
+        assert!(text.contains(steps), "{steps}: {text}");
+    }
+    place.write("map.toml", &text);
+    place.says(&["convert", "a.safetensors", "out.safetensors", "--map", "map.toml", "-q", "--no-sync"]);
+    assert!(place.says(&["diff", "out.safetensors", "b.safetensors"]).contains("equal bit for bit"));
+}
+
+/// The heads of an attention layer whose elements lie in an order that no step makes.
 #[test]
 fn suggest_asks_what_makes_the_elements_of_a_tensor_in_another_shape() {
     let heads = |name: &str, seed: usize| tensor(name, values(seed, &[4, 2, 3]));
@@ -581,7 +607,8 @@ fn suggest_asks_what_makes_the_elements_of_a_tensor_in_another_shape() {
     let place = Workplace::new();
     let a = [heads("a/q", 1), heads("a/k", 2), heads("a/o", 3), zeros("a/zeros", &[5, 7])];
     place.checkpoint("a.safetensors", &a);
-    let out = tensor("b.out", (vec![6, 4], values(3, &[24]).1));
+    let reversed = values(3, &[24]).1.into_iter().rev().collect();
+    let out = tensor("b.out", (vec![6, 4], reversed));
     place.checkpoint("b.safetensors", &[tensor("b.in", (vec![8, 6], flat)), out, zeros("b.zeros", &[35])]);
     let command = ["map", "suggest", "a.safetensors", "b.safetensors"];
     let asked = ["question: what makes 'b.out' of 'a/o'?", "question: what makes 'b.in' of 'a/q', 'a/k'?"];

@@ -1,5 +1,6 @@
 //! The mapping language, rule by rule.
 
+mod dequantize;
 mod parameters;
 mod properties;
 mod stacks;

@@ -5,7 +5,7 @@ use super::joins::{self, Direction};
 use super::names::{Index, Name, Parents};
 use super::parts::Rest;
 use super::reorder::{Key, Reordering, has_many_axes, reorderings};
-use super::reshaped::reshaped;
+use super::reshaped::{reshaped, steps_between};
 use super::steps::{Undecided, decide};
 use super::suggestion::{Basis, Pair, Reshaped, StepsBasis, Untried};
 use super::values::{Crowd, Equal, Groups, by_dtype, by_sum, common, originals};
@@ -132,10 +132,27 @@ impl<'s> Pairing<'s> {
         let (of_a, of_b) = self.rest(crowds);
         let (a, b) = (Rest { source: self.a, ids: &of_a }, Rest { source: self.b, ids: &of_b });
         for (whole, parts) in reshaped(a, b)? {
-            self.add_reshaped(&[whole], &parts);
+            let steps = match parts[..] {
+                [part] => steps_between((self.a, whole), (self.b, part))?,
+                _ => None,
+            };
+            match (steps, &parts[..]) {
+                (Some(steps), [part]) if !self.taken.1.contains(part) => {
+                    self.taken.0.insert(whole);
+                    self.taken.1.insert(*part);
+                    let names = |source: &Source, id| name(source, id).into_iter().collect();
+                    let (sources, targets) = (names(self.a, whole), names(self.b, *part));
+                    self.joined.push(Pair::new(sources, targets, steps, Basis::Value, StepsBasis::Only));
+                }
+                _ => self.add_reshaped(&[whole], &parts),
+            }
         }
         // One tensor and another are found from both sides.
         for (whole, parts) in reshaped(b, a)?.into_iter().filter(|(_, parts)| parts.len() > 1) {
+            let is_taken = parts.iter().any(|part| self.taken.0.contains(part));
+            if is_taken || self.taken.1.contains(&whole) {
+                continue;
+            }
             self.add_reshaped(&parts, &[whole]);
         }
         Ok(())

@@ -1,13 +1,16 @@
 //! Finds tensors without a partner that have the elements of others in another shape: by sums over the elements.
 //!
-//! No step changes such a shape, as that of the heads of an attention layer, so a mapping cannot have these pairs.
+//! Where one tensor becomes one, a `reshape` may make the shape, such as that of the heads of an attention layer: its values
+//! show whether it does.
 
 use super::elements::Sum;
 use super::parts::{Rest, follow};
 use super::reorder::long_axes;
 use super::values::Reading;
+use crate::recipe::{AxisStep, Join, Recipe, Target};
 use crate::resources::{default_threads, in_parallel};
-use ckpt_api::{DType, Result, TensorId};
+use crate::source::Source;
+use ckpt_api::{DType, Kind, Result, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many different numbers of elements are tried for the parts of a tensor.
@@ -50,6 +53,59 @@ pub(super) fn reshaped(wholes: Rest<'_>, parts: Rest<'_>) -> Result<Vec<Reshaped
     Ok(found.into_iter().filter_map(|(id, parts)| Some((id, parts?))).collect())
 }
 
+/// Returns the steps that make one tensor another of a different shape, if their values are equal then: a `reshape`,
+/// with a transpose before or after it if one of the tensors is a matrix.
+pub(super) fn steps_between(
+    (a, one): (&Source, TensorId),
+    (b, other): (&Source, TensorId),
+) -> Result<Option<Vec<AxisStep>>> {
+    let Some(name) = a.checkpoint().tensors.get(one.0).map(|tensor| tensor.name.clone()) else {
+        return Ok(None);
+    };
+    for steps in candidates(a.shape(one), b.shape(other)) {
+        let recipe = Recipe { join: Join::One, steps: steps.clone() };
+        let target = Target { name: name.clone(), sources: vec![name.clone()], recipe };
+        let made = match a.made(&[target]) {
+            Ok(made) => made,
+            // What the steps cannot change, a rule cannot, either.
+            Err(error) if matches!(error.kind(), Kind::Mapping | Kind::Unsupported) => continue,
+            Err(error) => return Err(error),
+        };
+        let Some(id) = made.find(&name).filter(|id| made.shape(*id) == b.shape(other)) else { continue };
+        if Reading::own(&made, id).equals(&made, (b, &Reading::own(b, other)))? {
+            return Ok(Some(steps));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the steps that may lead from one shape to another of as many elements.
+fn candidates(from: &[u64], to: &[u64]) -> Vec<Vec<AxisStep>> {
+    let mut all: Vec<Option<Vec<AxisStep>>> = vec![reshape(from, to).map(|step| vec![step])];
+    if let [rows, columns] = *to {
+        all.push(reshape(from, &[columns, rows]).map(|step| vec![step, AxisStep::Transpose]));
+    }
+    if let [rows, columns] = *from {
+        all.push(reshape(&[columns, rows], to).map(|step| vec![AxisStep::Transpose, step]));
+    }
+    all.into_iter().flatten().collect()
+}
+
+/// Returns the step between two shapes, without the axes that are the same at both ends; `None` if they are equal.
+fn reshape(from: &[u64], to: &[u64]) -> Option<AxisStep> {
+    let same = |pairs: &mut dyn Iterator<Item = (&u64, &u64)>| pairs.take_while(|(a, b)| a == b).count();
+    let most = from.len().min(to.len()).checked_sub(1)?;
+    let before = same(&mut from.iter().zip(to)).min(most);
+    let after = same(&mut from.iter().rev().zip(to.iter().rev())).min(most - before);
+    let lens = |shape: &[u64]| {
+        let middle = shape.get(before..shape.len() - after).unwrap_or_default();
+        middle.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    let place = if before > 0 { format!(" on {before}") } else { String::new() };
+    let text = format!("reshape {} -> {}{place}", lens(from), lens(to));
+    if from == to { None } else { AxisStep::parse(&text).ok() }
+}
+
 fn dtype(rest: Rest<'_>, id: TensorId) -> DType {
     rest.source.canonical(id).dtype
 }
@@ -90,5 +146,21 @@ impl Known {
         let lens = [u64::try_from(sums.len()).ok()?].into_iter().chain(lens);
         let parts = follow(sums, lens, |len, sum| self.by_sum.get(&(dtype, len.checked_mul(each)?, sum)))?;
         Some(parts.into_iter().map(|(id, _)| id).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reshape_names_only_the_axes_that_change() {
+        let text = |from: &[u64], to: &[u64]| reshape(from, to).map(|step| step.to_string());
+        assert_eq!(text(&[8, 2, 3], &[8, 6]).as_deref(), Some("reshape 2 3 -> 6 on 1"));
+        assert_eq!(text(&[2, 3, 8], &[6, 8]).as_deref(), Some("reshape 2 3 -> 6"));
+        assert_eq!(text(&[4, 2, 3, 5], &[4, 6, 5]).as_deref(), Some("reshape 2 3 -> 6 on 1"));
+        assert_eq!(text(&[6], &[6, 1]).as_deref(), Some("reshape 6 -> 6 1"));
+        assert_eq!(text(&[6, 2], &[6, 2]), None);
+        assert_eq!(text(&[], &[1]), None);
     }
 }

@@ -15,7 +15,11 @@ pub(super) fn rename_in_graph(contents: &mut Contents, targets: &[Target]) -> Ve
         .map(String::as_str)
         .filter(|name| !whole.contains_key(name))
         .collect();
-    let lost = drop_graph_without(contents, &gone, "is merged, split or computed");
+    let why = match targets.iter().any(|target| computes(&target.recipe)) {
+        true => "is merged, split or computed",
+        false => "is merged or split",
+    };
+    let lost = drop_graph_without(contents, &gone, why);
     let names: BTreeMap<String, String> =
         whole.into_iter().map(|(source, target)| (source.to_owned(), target.name.clone())).collect();
     contents.checkpoint.follow(&names);
@@ -100,6 +104,10 @@ fn whole(targets: &[Target]) -> BTreeMap<&str, &Target> {
 }
 
 fn is_whole(recipe: &Recipe) -> bool {
-    let computes = recipe.steps.iter().any(|step| step.operation().is_some());
-    matches!(recipe.join, Join::One | Join::Tied) && !computes
+    matches!(recipe.join, Join::One | Join::Tied) && !computes(recipe)
+}
+
+/// Whether numbers of the target are others than those of its sources.
+fn computes(recipe: &Recipe) -> bool {
+    matches!(recipe.join, Join::Dequantized(_)) || recipe.steps.iter().any(|step| step.operation().is_some())
 }

@@ -78,7 +78,7 @@ fn parameters_and_steps_name_each_other() {
     let rule = |step: &str| format!("[[rule]]\nfrom = 'q'\nto = 'Q'\nsteps = ['{step}']");
     let wrong = |head: &str, step: &str| refused(&format!("{head}\n{}", rule(step))).to_string();
     assert_says(&wrong("", "reshape _ -> {heads} _"), &["'heads'", "[parameters]"]);
-    assert_says(&wrong("[parameters.heads]", "transpose"), &["no step names", "'heads'"]);
+    assert_says(&wrong("[parameters.heads]", "transpose"), &["no step or size names", "'heads'"]);
     let step = "reshape _ -> {a} {b} _";
     for default in ["c", "a", "0", "b"] {
         let head = format!("[parameters.a]\ndefault = '{default}'\n[parameters.b]\ndefault = '1'");
