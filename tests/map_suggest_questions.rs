@@ -95,3 +95,29 @@ fn suggest_says_that_it_did_not_compare_all_orders_of_images() {
         "{asked}"
     );
 }
+
+#[test]
+fn suggest_reshapes_tensors_whose_values_are_equal_then() {
+    let place = Workplace::new();
+    let (q, o) = (values(1, &[8, 2, 3]), values(2, &[2, 3, 8]));
+    let turned = |rows: usize, columns: usize, numbers: &[f32]| {
+        let at = |column: usize| (0..rows).map(move |row| numbers[row * columns + column]);
+        (vec![columns, rows], (0..columns).flat_map(at).collect::<Vec<f32>>())
+    };
+    let (of_q, of_o) = (turned(8, 6, &q.1), turned(6, 8, &o.1));
+    let flat = (vec![48], values(3, &[48]).1);
+    let a = [tensor("0/q/kernel", q), tensor("0/o/kernel", o), tensor("bias", values(3, &[4, 12]))];
+    place.checkpoint("a.safetensors", &a);
+    place.checkpoint("b.safetensors", &[tensor("0.q", of_q), tensor("0.o", of_o), tensor("0.b", flat)]);
+    let text = place.says(&["map", "suggest", "a.safetensors", "b.safetensors"]);
+    for steps in [
+        "steps = [\"reshape 2 3 -> 6 on 1\", \"transpose\"]",
+        "steps = [\"reshape 2 3 -> 6\", \"transpose\"]",
+        "steps = [\"reshape 4 12 -> 48\"]",
+    ] {
+        assert!(text.contains(steps), "{steps}: {text}");
+    }
+    place.write("map.toml", &text);
+    place.says(&["convert", "a.safetensors", "out.safetensors", "--map", "map.toml", "-q", "--no-sync"]);
+    assert!(place.says(&["diff", "out.safetensors", "b.safetensors"]).contains("equal bit for bit"));
+}

@@ -139,16 +139,26 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
             Step::Cast { from: *dtype, to: DType::F16, exact: false },
             Step::Pack { dtype: *dtype },
             Step::Reshape { from: shape(&[4]), to: shape(&[1, 4]) },
+            Step::Compute { from: *dtype, operations: vec!["scale 2".into()] },
         ]
     });
     let steps: Vec<Step> = steps.collect();
     let element_bytes = 4.try_into().unwrap();
     let protobuf = Method::Protobuf(ProtobufNumbers { tag_bytes: 1, element_bytes, is_varint: true });
+    let stored = serde_json::json!({ "file": 0, "offset": 8, "len": 1 });
+    let plain =
+        serde_json::json!({ "dtype": "f8_e4m3", "endian": "little", "order": [0], "packing": "bytes" });
+    let scales =
+        serde_json::json!({ "name": "s", "stored": stored, "encoding": plain, "shape": [1], "block": [128] });
+    let operations = serde_json::json!([{ "multiply": 0.5 }, { "divide": 3.0 }, { "add": -1.0 }, { "round": "bf16" },
+                                        { "multiply-blocks": scales }]);
+    let computed = serde_json::json!({ "stored": stored, "encoding": plain, "operations": operations });
     let placement = serde_json::json!({
         "tensor": 0, "name": "w",
         "extents": [{ "file": 0, "offset": 0, "len": 4, "region": { "start": [0], "shape": [1] },
                       "checksum": { "algorithm": "crc32c", "seed": 0, "value": null } },
-                    { "file": 0, "offset": 4, "len": 4, "compression": { "method": protobuf, "stored": 4 } }],
+                    { "file": 0, "offset": 4, "len": 4, "compression": { "method": protobuf, "stored": 4 } },
+                    { "file": 0, "offset": 8, "len": 4, "computed": computed }],
         "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" }, "shape": [1],
     });
     let scaled = ckpt::api::Tensor::new("w", DType::F32, shape(&[1]))
