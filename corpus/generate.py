@@ -14,6 +14,7 @@ import sys
 import make_bullet
 import make_cnn2
 import make_gguf
+import make_keras
 import make_nn
 import make_npz
 import make_onnx
@@ -25,7 +26,7 @@ from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
-    "bullet": [make_bullet], "cnn2": [make_cnn2], "gguf": [make_gguf], "nn": [make_nn], "npz": [make_npz],
+    "bullet": [make_bullet], "cnn2": [make_cnn2], "gguf": [make_gguf], "keras": [make_keras], "nn": [make_nn], "npz": [make_npz],
     "onnx": [make_onnx], "safetensors": [make_safetensors], "tf2": [make_tf2], "torch": [make_torch, make_torch_directories],
 }
 HEAD = """\

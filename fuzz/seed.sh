@@ -13,12 +13,14 @@ sys.dont_write_bytecode = True
 import make_bullet, make_tf2
 
 corpus, out = pathlib.Path("corpus"), pathlib.Path("fuzz/corpus")
-for codec in ("bullet", "cnn2", "gguf", "nn", "npz", "onnx", "safetensors", "tf2", "torch"):
+for codec in ("bullet", "cnn2", "gguf", "keras", "nn", "npz", "onnx", "safetensors", "tf2", "torch"):
     for file in sorted(path for path in (corpus / codec).rglob("*") if path.is_file()):
         name = "-".join(file.relative_to(corpus / codec).parts)
         shutil.copyfile(file, out / "probe" / f"{codec}-{name}")
         if codec != "tf2":
             shutil.copyfile(file, out / f"{codec}_read" / name)
+        if codec == "keras" and file.suffix == ".h5":
+            shutil.copyfile(file, out / "hdf5_read" / name)
         if codec == "safetensors":
             shutil.copyfile(file, out / "safetensors_peer" / name)
             # It gives a header its length itself, too.

@@ -89,15 +89,9 @@ fn in_zip(head: &[u8; 64]) -> Option<&'static str> {
     let len = usize::from(u16::from_le_bytes([head[26], head[27]]));
     let name = head.get(30..(30 + len).min(head.len())).filter(|_| head.starts_with(b"PK\x03\x04"))?;
     let is_of_torch = |name: &[u8]| name.ends_with(b"/data.pkl") || name.ends_with(b"/.format_version");
-    let of_keras: [&[u8]; 3] = [b"metadata.json", b"config.json", b"model.weights.h5"];
-    if is_of_torch(name) {
-        return Some(
-            "it is a PyTorch file: load it in Python with torch.load, and save its tensors with \
-             safetensors.torch.save_file",
-        );
-    }
-    of_keras.contains(&name).then_some(
-        "it is a Keras .keras file: load the model in Keras, and save it with model.export('DIRECTORY')",
+    is_of_torch(name).then_some(
+        "it is a PyTorch file: load it in Python with torch.load, and save its tensors with \
+         safetensors.torch.save_file",
     )
 }
 
@@ -108,14 +102,9 @@ fn by_head(head: &[u8]) -> Option<String> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "it is compressed with zstd: decompress it first",
         [0xfd, b'7', b'z', b'X', b'Z', ..] => "it is compressed with xz: decompress it first",
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => "it is compressed with bzip2: decompress it first",
-        [0x89, b'H', b'D', b'F', ..] => {
-            "it is an HDF5 file, such as a Keras .h5 file: load the model in Keras, and save it with \
-             model.export('DIRECTORY') or tf.train.Checkpoint(model=model).write('PREFIX')"
-        }
         [b'P', b'K', 3, 4, ..] => {
             "it is a zip archive, but not a NumPy archive: unpack it; if it is a PyTorch .pt file, save its tensors \
-             with safetensors.torch.save_file; if it is a Keras .keras file, save the model with \
-             model.export('DIRECTORY')"
+             with safetensors.torch.save_file"
         }
         [0x80, 2..=5, ..] => {
             "it is a Python pickle, which is a program and is never run here: save the tensors in Python, with \
@@ -134,9 +123,6 @@ pub(crate) fn instead(name: &str) -> Option<&'static str> {
         }
         "pkl" | "pickle" => {
             "pickles are not supported, because they are programs: use .safetensors, or a file that torch.save wrote"
-        }
-        "h5" | "hdf5" | "keras" => {
-            "files of Keras are not supported: use a TensorFlow checkpoint (.index), which Keras saves and loads"
         }
         "pb" | "tflite" | "savedmodel" => {
             "graphs of TensorFlow are not written: use a TensorFlow checkpoint (.index)"
@@ -164,14 +150,12 @@ mod tests {
         tar[257..262].copy_from_slice(b"ustar");
         for (bytes, said) in [
             (&b"\x1f\x8b\x08\0\0\0\0\0\0\0"[..], "gzip"),
-            (b"\x89HDF\r\n\x1a\n\0\0", "model.export"),
             (b"PK\x03\x04\x14\0\0\0\0\0", "safetensors.torch.save_file"),
             (b"\x80\x02}q\0X\0\0\0\0", "pickle"),
             (&tar, "tar"),
             (b"hello, world", "`OpenOptions::format`"),
             (b"", "the file is empty"),
             (&zip("archive/data.pkl"), "it is a PyTorch file"),
-            (&zip("metadata.json"), "it is a Keras .keras file"),
             (&zip("readme.txt"), "it is a zip archive"),
         ] {
             assert!(of(bytes).contains(said), "{said}: {}", of(bytes));

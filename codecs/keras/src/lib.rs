@@ -47,7 +47,7 @@ static INFO: FormatInfo = FormatInfo::new(format::ID, "Keras model (.keras) or w
     .with_reads(Network::ALL)
     .with_writes(Network::ALL)
     .with_dtypes(&format::WRITTEN)
-    .with_keeps(&[Aspect::Axes, Aspect::Roles, Aspect::Slots])
+    .with_keeps(&[Aspect::Graph, Aspect::Axes, Aspect::Roles, Aspect::Slots])
     .with_free_names()
     .with_options(OPTIONS);
 

@@ -1,11 +1,11 @@
 //! Applies the configuration to the tensors: what their axes mean, what they are for, and what the model computes.
 
 use super::{Files, Part, optimizer};
-use crate::config::{Model, Variable};
+use crate::config::{Model, NoGraph, Variable, Variables};
 use crate::format::{
     ID, KEY_BACKEND, KEY_CONFIG, KEY_PATH, KEY_SAVED, KEY_TRAINING, KEY_VERSION, MODEL_WEIGHTS, WEIGHT_NAMES,
 };
-use ckpt_api::{Contents, Kind, Limits, Result, Role, Tensor, TensorId};
+use ckpt_api::{Contents, Kind, Limits, MissingGraph, Result, Role, Tensor, TensorId};
 use ckpt_hdf5::{Attribute, AttributeValue, attribute};
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,18 +17,63 @@ pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) 
     keep_texts(files, contents);
     contents.notes.extend(files.notes.iter().cloned());
     mark_by_path(&mut contents.checkpoint.tensors);
-    let mut trained = Vec::new();
-    if let Some(config) = &files.config {
-        match Model::parse(config, files.version.as_deref(), limits) {
-            Ok(model) => trained = bind(files, &model, contents),
-            Err(error) if error.kind() == Kind::Limit => return Err(error),
-            Err(error) => {
+    let model =
+        match files.config.as_ref().map(|config| Model::parse(config, files.version.as_deref(), limits)) {
+            None => None,
+            Some(Ok(model)) => Some(model),
+            Some(Err(error)) if error.kind() == Kind::Limit => return Err(error),
+            Some(Err(error)) => {
                 contents.notes.push(format!("the configuration is not understood: {}", error.quoted()));
+                None
             }
+        };
+    let bound = model.as_ref().map(|model| (model, bind(files, model, contents)));
+    let described = bound.as_ref().map(|(model, bound)| (*model, bound));
+    optimizer::assign(files, described, &mut contents.checkpoint.tensors);
+    match described {
+        Some((model, bound)) => add_graph(model, bound, contents),
+        None => {
+            let reason = format!("{} has no configuration of the model", shown(files));
+            contents.missing_graph = Some(MissingGraph { reason, is_unstated: true, help: None });
         }
     }
-    optimizer::assign(files, &trained, &mut contents.checkpoint.tensors);
     Ok(())
+}
+
+/// The file that would have the configuration.
+fn shown(files: &Files) -> &str {
+    files.parts.first().map_or("the input", |part| part.shown.as_str())
+}
+
+/// Adds the graph of the model, whose nodes refer to the tensors.
+fn add_graph(model: &Model, bound: &Bound, contents: &mut Contents) {
+    let missing = |reason: String| MissingGraph { reason, is_unstated: false, help: None };
+    let mut graph = match model.graph() {
+        Ok(graph) => graph,
+        Err(NoGraph { reason }) => {
+            contents.missing_graph = Some(missing(reason));
+            return;
+        }
+    };
+    let mut lacking = None;
+    graph.each_node_mut(|node| {
+        for name in node.parameters.values_mut() {
+            match bound.ids.get(name.as_str()).and_then(|id| contents.checkpoint.tensors.get(id.0)) {
+                Some(tensor) => name.clone_from(&tensor.name),
+                None => lacking = Some(name.clone()),
+            }
+        }
+    });
+    match lacking {
+        Some(name) => contents.missing_graph = Some(missing(format!("the files lack the variable '{name}'"))),
+        None => contents.checkpoint.graph = Some(graph),
+    }
+}
+
+/// The variables of a model, and the tensors of those that the files have, by the variables' names.
+pub(super) struct Bound {
+    pub(super) variables: Variables,
+    pub(super) ids: HashMap<String, TensorId>,
 }
 
 fn keep_texts(files: &Files, contents: &mut Contents) {
@@ -55,22 +100,23 @@ fn mark_by_path(tensors: &mut [Tensor]) {
     }
 }
 
-/// Finds the tensors of the model's variables; returns those that an optimizer trains, in its order.
-fn bind(files: &Files, model: &Model, contents: &mut Contents) -> Vec<TensorId> {
+/// Finds the tensors of the model's variables, and describes them.
+fn bind(files: &Files, model: &Model, contents: &mut Contents) -> Bound {
     let variables = model.variables();
     for (layer, reason) in &variables.unknown {
         contents.notes.push(format!("the tensors of layer '{layer}' are not described: {reason}"));
     }
     let ids = find(files, &variables.list, &contents.checkpoint.by_name());
-    let mut trained = Vec::new();
+    let mut found = HashMap::new();
     for (variable, id) in variables.list.iter().zip(&ids) {
-        let Some(tensor) = id.and_then(|id| contents.checkpoint.tensors.get_mut(id.0)) else { continue };
+        let Some(id) = *id else { continue };
+        let Some(tensor) = contents.checkpoint.tensors.get_mut(id.0) else { continue };
         tensor.role = variable.tensor_role;
         tensor.axes = variable.axes.clone().filter(|axes| axes.len() == tensor.shape.rank());
         tensor.metadata.insert(ID, KEY_PATH, variable.path.as_str());
-        trained.extend(id.filter(|_| variable.is_trained));
+        found.insert(variable.name.clone(), id);
     }
-    trained
+    Bound { variables, ids: found }
 }
 
 /// Returns the tensor of each variable: by its path or, in `.h5` files, by its position in its layer's list.

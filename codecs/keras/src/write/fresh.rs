@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 const SHOWN: usize = 8;
 /// The longest list of names that one attribute holds, in names: Keras splits longer ones.
 const MOST_NAMES: usize = 4000;
-/// The longest configuration that an attribute can have is bounded by the heap, not by this.
+/// The end of the name of the file that an index names.
 const SHARD: &str = "_00000.weights.h5";
 
 /// A model, by its configuration.
@@ -60,6 +60,22 @@ impl<'a> Config<'a> {
         Err(Error::unsupported("the checkpoint lacks tensors of the model that its configuration describes")
             .found(first_few(&missing, SHOWN))
             .help("write a file whose name ends in .weights.h5, which has no configuration"))
+    }
+
+    /// The configuration for `config.json`: those of `.h5` files do not name the module of the model's class.
+    fn for_archive(&self) -> Vec<u8> {
+        let parsed: Option<serde_json::Value> = serde_json::from_str(self.text).ok();
+        let names_module = parsed.is_some_and(|value| value.get("module").is_some());
+        let module = match self.model.class.as_str() {
+            "Functional" | "Model" if !self.is_old() => "keras.src.models.functional",
+            _ => "keras",
+        };
+        match self.text.trim_start().strip_prefix('{') {
+            Some(rest) if !names_module => {
+                format!("{{\"module\": \"{module}\", \"registered_name\": null, {rest}").into_bytes()
+            }
+            _ => self.text.as_bytes().to_vec(),
+        }
     }
 
     fn is_old(&self) -> bool {
@@ -145,10 +161,10 @@ fn with_config(
         layout.file(inside(name, WEIGHTS), &Runs { len: plan.len, runs: plan.blocks.clone() }, 0);
         layout.placements = h5.placements(&plan, 0)?;
         layout.file(inside(name, METADATA), &Runs::of(metadata), 1);
-        layout.file(inside(name, CONFIG), &Runs::of(config.text.as_bytes().to_vec()), 2);
+        layout.file(inside(name, CONFIG), &Runs::of(config.for_archive()), 2);
         return Ok(layout);
     }
-    let (runs, weights, places) = archived(&plan, &metadata, config.text.as_bytes())?;
+    let (runs, weights, places) = archived(&plan, &metadata, &config.for_archive())?;
     layout.file(name.to_owned(), &runs, 0);
     layout.placements = h5.placements(&plan, weights.start)?;
     let sums = layout.checksum(weights, &places);

@@ -5,15 +5,21 @@
 
 use super::sparse::{Runs, Sparse};
 use super::{Layout, Weights};
-use crate::format::{CONFIG, Container, FILES, INDEX_END, KEY_CONTAINER, KEY_PARTS, METADATA};
+use crate::format::{
+    CONFIG, Container, FILES, INDEX_END, KEY_CONTAINER, KEY_PARTS, LAYER_NAMES, METADATA, MODEL_CONFIG,
+    MODEL_WEIGHTS, WEIGHTS_END,
+};
 use crate::read::{Files, read_files};
 use ckpt_api::{
     Checkpoint, Contents, Extent, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, Placement,
     ReadAt, Result, Rules,
 };
+use ckpt_hdf5::attribute;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Bytes of a checksum.
+const CHECKSUM_BYTES: u64 = 4;
 const KEY_NAME: &str = "name";
 const KEY_BYTES: &str = "bytes";
 
@@ -37,22 +43,66 @@ pub(crate) fn keep(files: &Files, input: &Input, contents: &mut Contents, limits
         }
         Container::Sharded => others.push(input.entry().to_owned()),
     }
-    let mut parts = Vec::new();
+    let (mut parts, mut runs) = (Vec::new(), Vec::new());
     for (number, name) in files.names.iter().chain(&others).enumerate() {
         let file = input.file(name)?;
         let extents = contents.placements.iter().flat_map(|placement| &placement.extents);
         let extents = extents.filter(|extent| extent.file == FileId(number));
-        let taken: Vec<(u64, u64)> = extents.map(|extent| (extent.offset, extent.len)).collect();
+        let mut taken: Vec<(u64, u64)> = extents.map(|extent| (extent.offset, extent.len)).collect();
+        if number == 0 {
+            // The checksum follows from the elements.
+            taken.extend(files.checksums.iter().map(|place| (*place, CHECKSUM_BYTES)));
+        }
         let Some(bytes) = Runs::around(&file, taken, limits.get(Limit::HeaderBytes))? else { return Ok(()) };
         let mut part = MetadataMap::new();
         part.insert(KEY_NAME, name.as_str());
         part.insert(KEY_BYTES, MetadataValue::Bytes(bytes.to_bytes()));
         parts.push(MetadataValue::Map(part));
+        runs.push((name.clone(), bytes));
+    }
+    if is_fresh(files, input, contents, &runs, limits)? {
+        return Ok(());
     }
     let metadata = &mut contents.checkpoint.metadata;
     metadata.insert(FILES, KEY_CONTAINER, files.container.name());
     metadata.insert(FILES, KEY_PARTS, MetadataValue::List(parts));
     Ok(())
+}
+
+/// Whether the same files are written without what is kept of them.
+fn is_fresh(
+    files: &Files,
+    input: &Input,
+    contents: &Contents,
+    runs: &[(String, Runs)],
+    limits: &Limits,
+) -> Result<bool> {
+    let name = if files.container == Container::Directory { "" } else { input.entry() };
+    let Ok(layout) = super::fresh::lay_out(&contents.checkpoint, name, files.container) else { return Ok(false) };
+    if layout.files.len() != runs.len() {
+        return Ok(false);
+    }
+    for (number, file) in layout.files.iter().enumerate() {
+        let (Some((_, own)), Some(len)) = (runs.iter().find(|(name, _)| *name == file.name), file.len) else {
+            return Ok(false);
+        };
+        let fresh = File::new(Arc::new(Sparse::new(layout.runs(number, len))), &file.name)?;
+        let fresh = Runs::around(&fresh, Vec::new(), limits.get(Limit::HeaderBytes))?;
+        if fresh.as_ref() != Some(own) {
+            return Ok(false);
+        }
+    }
+    let same = |placement: &Placement| {
+        let own = contents.placements.get(placement.tensor.0);
+        let offsets = |placement: &Placement| -> Vec<(u64, u64)> {
+            placement.extents.iter().map(|extent| (extent.offset, extent.len)).collect()
+        };
+        own.is_some_and(|own| {
+            let is_empty = own.extents.iter().all(|extent| extent.len == 0);
+            own.encoding == placement.encoding && (is_empty || offsets(own) == offsets(placement))
+        })
+    };
+    Ok(layout.placements.len() == contents.placements.len() && layout.placements.iter().all(same))
 }
 
 /// The files that were read, if they still describe the checkpoint.
@@ -95,8 +145,21 @@ impl Kept {
         fits(&contents, checkpoint).then_some(Kept { parts, files, contents })
     }
 
+    /// Whether Keras looks for what is in the files in an output of this name: in `.weights.h5` files, weights by path.
+    fn suits(&self, name: &str) -> bool {
+        let is_old = |group: &ckpt_hdf5::Group| {
+            let has = |name: &str| attribute(&group.attributes, name).is_some();
+            group.path == MODEL_WEIGHTS || (group.path.is_empty() && (has(LAYER_NAMES) || has(MODEL_CONFIG)))
+        };
+        let is_old = self.files.parts.iter().any(|part| part.tree.groups.iter().any(is_old));
+        self.files.container != Container::File || !is_old || !name.ends_with(WEIGHTS_END)
+    }
+
     /// Lays out the same files, under the name of the output.
     pub(super) fn lay_out(self, checkpoint: &Checkpoint, name: &str) -> Option<Layout> {
+        if !self.suits(name) {
+            return None;
+        }
         let mut layout = Layout::default();
         let renamed = |part: &str| self.renamed(part, name);
         let by_name = checkpoint.by_name();

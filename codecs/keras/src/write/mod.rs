@@ -180,14 +180,19 @@ impl Layout {
         self.literals = cut;
     }
 
+    /// The bytes of a file that are no elements.
+    fn runs(&self, number: usize, len: u64) -> Runs {
+        let own = self.literals.iter().filter(|literal| literal.file.0 == number);
+        let mut runs: Vec<(u64, Vec<u8>)> = own.map(|own| (own.offset, own.bytes.clone())).collect();
+        runs.sort_by_key(|(offset, _)| *offset);
+        Runs { len, runs }
+    }
+
     /// Reads what is laid out; `None` if it cannot be read, which an output without its tensors is.
     fn read_again(&self, name: &str, container: Container) -> Option<Contents> {
         let mut held: BTreeMap<String, Arc<dyn ReadAt>> = BTreeMap::new();
         for (number, file) in self.files.iter().enumerate() {
-            let own = self.literals.iter().filter(|literal| literal.file.0 == number);
-            let mut runs: Vec<(u64, Vec<u8>)> = own.map(|own| (own.offset, own.bytes.clone())).collect();
-            runs.sort_by_key(|(offset, _)| *offset);
-            held.insert(file.name.clone(), Arc::new(Sparse::new(Runs { len: file.len?, runs })));
+            held.insert(file.name.clone(), Arc::new(Sparse::new(self.runs(number, file.len?))));
         }
         if container == Container::Directory {
             let folder = inside(name, "");
@@ -257,9 +262,20 @@ fn left_out(
     let mut left = BTreeMap::new();
     let mut note = |aspect: Aspect, comes_back: bool| {
         if !comes_back {
-            left.insert(aspect, "the configuration of the model does not state it".to_owned());
+            left.insert(aspect, "the output has no configuration that states it".to_owned());
         }
     };
+    let renamed = checkpoint.graph.clone().map(|mut graph| {
+        graph.each_node_mut(|node| {
+            for name in node.parameters.values_mut() {
+                if let Some(new) = written.get(name.as_str()) {
+                    *name = (*new).to_owned();
+                }
+            }
+        });
+        graph
+    });
+    note(Aspect::Graph, renamed.is_none() || renamed == again.graph);
     note(Aspect::Axes, all(&|own, again| own.axes.is_none() || own.axes == again.axes));
     note(Aspect::Roles, all(&|own, again| own.role == again.role));
     note(Aspect::Slots, all(&same_slot));

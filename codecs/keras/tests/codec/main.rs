@@ -1,3 +1,4 @@
 //! Tests of the codec, on files that Keras and h5py wrote and on ones made byte by byte.
 
 mod cases;
+mod kit;
