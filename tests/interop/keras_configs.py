@@ -165,15 +165,40 @@ def check(folder, expected, found):
     return worst
 
 
+def check_described(k, folder, inputs, expected, found):
+    """Loads the model that describes the graph, and compares what it computes."""
+    config = (folder / "described.json").read_bytes()
+    paths = {variable["name"]: variable["path"] for variable in json.loads((folder / "variables.json").read_text())}
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file.create_group("vars")
+        for variable in json.loads((folder / "order.json").read_text()):
+            file[variable["path"]] = np.transpose(found[paths[variable["tensor"]]], variable["order"])
+    with zipfile.ZipFile(folder / "described.keras", "w") as archive:
+        archive.writestr("metadata.json", json.dumps({"keras_version": k.__version__, "date_saved": ""}))
+        archive.writestr("config.json", config)
+        archive.writestr("model.weights.h5", buffer.getvalue())
+    model = (k.saving if k is keras else k.models).load_model(folder / "described.keras", compile=False)
+    given = list(inputs.values())
+    made = model(given if len(given) > 1 else given[0], training=False)
+    made = made if isinstance(made, (list, tuple)) else [made]
+    assert len(made) == len(expected), (len(made), len(expected))
+    for at, (own, value) in enumerate(zip(made, expected)):
+        difference = np.abs(np.asarray(own) - value).max() / max(1.0, np.abs(value).max())
+        assert own.shape == value.shape and difference <= BOUND, (at, own.shape, value.shape, difference)
+    return json.loads(config)["class_name"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", required=True)
+    parser.add_argument("--keras", choices=["keras", "tf_keras"])
     parser.add_argument("--optimizers", action="store_true", help="compare optimizers alone")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
-    failed, compared, refused = [], 0, 0
+    failed, compared, described, refused = [], 0, 0, 0
     with tempfile.TemporaryDirectory() as scratch:
-        for k in (keras, tf_keras):
+        for k in [k for k in (keras, tf_keras) if arguments.keras in (None, k.__name__)]:
             for name in [] if arguments.optimizers else arguments.names or keras_models.MODELS:
                 if k is tf_keras and name in keras_models.ONLY3:
                     continue
@@ -190,8 +215,17 @@ def main():
                         print(f"{label}: refused: {reason.read_text()}")
                         continue
                     assert not reason.exists(), reason.read_text()
-                    print(f"{label}: {check(folder, expected, found):.1e}")
+                    worst = check(folder, expected, found)
                     compared += 1
+                    reason = folder / "not_described.txt"
+                    if reason.exists():
+                        print(f"{label}: {worst:.1e}; not described: {reason.read_text()}")
+                        continue
+                    inputs = safetensors.numpy.load_file(folder / "inputs.safetensors")
+                    names = input_names(json.loads((folder / "config.json").read_text())["config"])
+                    inputs = {key: inputs[key] for key in names}
+                    print(f"{label}: {worst:.1e}; described: {check_described(k, folder, inputs, expected, found)}")
+                    described += 1
                 except Exception as error:
                     failed.append(label)
                     print(f"{label}: FAILED: {type(error).__name__}: {str(error)[:1500]}")
@@ -205,7 +239,7 @@ def main():
                     failed.append(f"{k.__name__} optimizer {name}")
                     print(f"{k.__name__} optimizer {name}: FAILED: {type(error).__name__}: {str(error)[:600]}")
                 sys.stdout.flush()
-    print(f"{compared} models compared, {refused} refused, {len(failed)} failed: {', '.join(failed)}")
+    print(f"{compared} models compared, {described} described again, {refused} refused, {len(failed)} failed: {', '.join(failed)}")
     sys.exit(bool(failed))
 
 

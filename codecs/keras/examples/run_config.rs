@@ -2,11 +2,11 @@
 //!
 //! Each folder has `config.json`, `weights.safetensors`, whose tensors have the paths of `.weights.h5` as names, and
 //! `inputs.safetensors`, with a tensor for each input. The results are written as `outputs.safetensors`, and the
-//! variables as `variables.json` and `optimizer.json`. A folder without a graph gets `reason.txt` in place of the results.
+//! variables as `variables.json` and `optimizer.json`. The graph is described as a configuration again. A folder without a graph gets `reason.txt` in place of the results.
 
-use ckpt_api::{DType, Error, Limits, Result, Shape, Tensor};
+use ckpt_api::{Checkpoint, DType, Error, Graph, Limits, Result, Shape, Tensor};
 use ckpt_forward::{Arithmetic, Array, Cpu, Parameters, Program, Value};
-use ckpt_keras::config::{Model, OptimizerVariable, Variable};
+use ckpt_keras::config::{DescribedVariable, Model, OptimizerVariable, Variable};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -57,6 +57,7 @@ fn run(folder: &Path) -> Result<()> {
     let shapes = inputs.iter().map(|(name, value)| (name.clone(), value.shape.clone())).collect();
     let program = Program::new(&graph, &stored, &shapes)?;
     let outputs = program.run(&mut Cpu::new(Arithmetic::F64), &inputs, &mut ())?;
+    describe_again(folder, &model, &graph, &stored)?;
     let ordered: Vec<&Value> = graph.outputs.iter().filter_map(|output| outputs.get(&output.name)).collect();
     write(folder, "outputs.safetensors", &safetensors(&ordered)?)
 }
@@ -84,6 +85,23 @@ fn describe(variables: &[Variable]) -> String {
         })
     };
     serde_json::Value::Array(variables.iter().map(entry).collect()).to_string()
+}
+
+/// Describes the graph as a configuration of Keras again: `described.json` has it, and `order.json` its variables.
+fn describe_again(folder: &Path, model: &Model, graph: &Graph, stored: &Stored) -> Result<()> {
+    let tensors = stored.0.values().map(|(tensor, _)| tensor.clone()).collect();
+    let checkpoint = Checkpoint { graph: Some(graph.clone()), tensors, ..Checkpoint::default() };
+    let described = match Model::describe(&checkpoint, model.generation) {
+        Ok(described) => described,
+        Err(error) => return write(folder, "not_described.txt", error.to_string().as_bytes()),
+    };
+    let entry = |own: &DescribedVariable| {
+        let tensor = checkpoint.tensors.get(own.tensor.0).map(|tensor| &tensor.name);
+        serde_json::json!({"path": own.variable.path, "tensor": tensor, "order": own.order})
+    };
+    let order = serde_json::Value::Array(described.variables.iter().map(entry).collect()).to_string();
+    write(folder, "order.json", order.as_bytes())?;
+    write(folder, "described.json", described.config.as_bytes())
 }
 
 fn describe_slots(variables: &[OptimizerVariable]) -> String {

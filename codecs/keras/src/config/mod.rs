@@ -15,12 +15,14 @@ mod parse;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod write;
 
 pub use calls::TensorRef;
 pub use layer::Layer;
 pub use lower::NoGraph;
 pub use optimizer::{Optimizer, OptimizerVariable};
 pub use variables::{Variable, Variables};
+pub use write::{Described, DescribedVariable};
 
 /// Which generation of Keras wrote a model. Defaults, names and paths differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -87,6 +87,7 @@ impl Lowering {
     pub(super) fn over(&mut self, op: Op, x: &Val, axes: &[i64]) -> Result<Val, Reason> {
         let mut axes = axes.iter().map(|axis| x.resolve(*axis)).collect::<Result<Vec<_>, _>>()?;
         axes.sort_unstable();
+        axes.dedup();
         let [axis] = axes[..] else {
             return self.over_several(op, x, &axes);
         };

@@ -10,6 +10,9 @@ use serde_json::Value;
 /// Most elements of a causal mask.
 const MAX_MASK: u64 = 1 << 22;
 
+/// Most heads that share keys.
+const MAX_HEADS: u64 = 1 << 12;
+
 /// The least score, as Keras gives it to what a mask hides.
 const HIDDEN: f64 = -1e9;
 
@@ -102,6 +105,9 @@ impl Lowering {
     /// Repeats each head so that there are `heads`.
     fn repeated_heads(&mut self, x: &Val, heads: u64) -> Result<Val, Reason> {
         let pairs = x.len(1).unwrap_or(1).max(1);
+        if heads > MAX_HEADS || pairs > heads {
+            return Err(format!("it has {heads} heads and {pairs} for keys, which is not supported"));
+        }
         let index =
             (0..heads).map(|head| super::values::int(head * pairs / heads)).collect::<Result<Vec<_>, _>>()?;
         let index = self.values.integers(&[heads], index)?;

@@ -212,7 +212,7 @@ impl Lowering {
                 let begin = if window.is_same { total / 2 } else { 0 };
                 begins.push(begin);
                 ends.push(total - begin);
-                open.push((-cut).max(0));
+                open.push(cut.saturating_neg().max(0));
                 if let Some(len) = dims.get_mut(side + 1) {
                     *len = len.map(|len| window.transposed_len(side, len, cut)).transpose()?;
                 }

@@ -100,10 +100,11 @@ impl Lowering {
             inputs.push(dtype.map_or(value.clone(), |dtype| value.of_type(dtype)));
         }
         let mut outputs = Vec::new();
+        let given: HashSet<String> = inputs.iter().map(|input: &Value| input.name.clone()).collect();
         let names = output_names(model);
         for (val, name) in self.model(model, "", vals)?.into_iter().zip(names) {
             let val = self.values.last(&val)?;
-            let is_input = inputs.iter().any(|input| input.name == val.name);
+            let is_input = given.contains(&val.name);
             let val = if is_input {
                 self.values.place = "output".to_owned();
                 self.values.apply(Op::Identity, &[&val])?
@@ -207,6 +208,7 @@ fn named(layer: &Layer, reason: &str) -> Reason {
 /// Returns the names, lengths and integer types of a model's inputs.
 fn model_inputs(model: &Model) -> Result<Vec<(String, Dims, Option<DType>)>, Reason> {
     let unstated = || "the shape of its input is not stated".to_owned();
+    let indices = index_layers(model);
     match &model.structure {
         Structure::Unknown(reason) => Err(reason.clone()),
         Structure::Sequential { input } => {
@@ -226,23 +228,22 @@ fn model_inputs(model: &Model) -> Result<Vec<(String, Dims, Option<DType>)>, Rea
             .map(|(_, end)| {
                 let layer = model.layers.get(end.layer).ok_or_else(unstated)?;
                 let dims = layer.stated_shape().ok_or_else(unstated)?;
-                let is_index = feeds_embedding(model, end.layer);
+                let is_index = indices.contains(&end.layer);
                 Ok((layer.name.clone(), dims, integer(layer).or(is_index.then_some(DType::I32))))
             })
             .collect(),
     }
 }
 
-/// Whether all uses of an input are indices of embeddings: Keras casts them to integers.
-fn feeds_embedding(model: &Model, input: usize) -> bool {
-    let mut uses = model.layers.iter().filter(|layer| {
-        layer.calls.iter().flat_map(super::calls::Call::references).any(|reference| reference.layer == input)
-    });
-    let mut is_used = false;
-    uses.all(|layer| {
-        is_used = true;
-        layer.class == "Embedding"
-    }) && is_used
+/// Returns the layers whose results are indices of embeddings alone: Keras casts them to integers.
+fn index_layers(model: &Model) -> HashSet<usize> {
+    let (mut indices, mut others) = (HashSet::new(), HashSet::new());
+    for layer in &model.layers {
+        let used =
+            layer.calls.iter().flat_map(super::calls::Call::references).map(|reference| reference.layer);
+        if layer.class == "Embedding" { indices.extend(used) } else { others.extend(used) }
+    }
+    indices.difference(&others).copied().collect()
 }
 
 /// The type of an input's elements, if they are integers or truth values.

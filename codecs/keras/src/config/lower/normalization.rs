@@ -5,6 +5,9 @@ use super::{Lowering, Site};
 use crate::config::layer::{Layer, Reason};
 use ckpt_api::{Attribute, Node, Op};
 
+/// What Keras divides by at least.
+const LEAST_DEVIATION: f64 = 1e-7;
+
 impl Lowering {
     pub(super) fn batch_norm(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
         let layer = site.layer;
@@ -128,34 +131,28 @@ impl Lowering {
         let broadcast: Dims =
             (0..x.rank()).map(|axis| if axes.contains(&axis) { x.len(axis) } else { Some(1) }).collect();
         let is_suffix = axes.iter().copied().eq(x.rank() - axes.len().min(x.rank())..x.rank());
-        let mut stored = Vec::new();
+        let mut found = Vec::new();
         for name in ["mean", "variance"] {
-            let val = match layer.floats(name)? {
-                None => self.values.stored(&site.variable(name), kept.clone())?,
-                Some(values) => match values[..] {
-                    [value] => self.values.scalar(value)?,
-                    _ => {
-                        let shape = kept
-                            .iter()
-                            .copied()
-                            .collect::<Option<Vec<u64>>>()
-                            .ok_or("the shape of its input is not stated")?;
-                        if shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len))
-                            != u64::try_from(values.len()).ok()
-                        {
-                            return Err(format!("its option '{name}' does not fit its input"));
-                        }
-                        self.values.floats(&shape, values)?
-                    }
-                },
+            let (val, is_stored) = match layer.floats(name)? {
+                None => (self.values.stored(&site.variable(name), kept.clone())?, true),
+                Some(values) => (self.statistics(name, &kept, values)?, false),
             };
             let is_plain = val.rank() == 0 || is_suffix;
-            stored.push(if is_plain { val } else { self.values.reshape(&val, broadcast.clone())? });
+            found.push((
+                if is_plain { val } else { self.values.reshape(&val, broadcast.clone())? },
+                is_stored,
+            ));
         }
-        let [mean, variance] = <[Val; 2]>::try_from(stored).map_err(|_| "it lacks its statistics")?;
-        let root = self.values.apply(Op::Sqrt, &[&variance])?;
-        let least = self.values.scalar(1e-7)?;
-        let deviation = self.values.apply(Op::Max, &[&root, &least])?;
+        let [(mean, _), (variance, is_stored)] =
+            <[_; 2]>::try_from(found).map_err(|_| "it lacks its statistics")?;
+        let deviation = match is_stored {
+            true => {
+                let root = self.values.apply(Op::Sqrt, &[&variance])?;
+                let least = self.values.scalar(LEAST_DEVIATION)?;
+                self.values.apply(Op::Max, &[&root, &least])?
+            }
+            false => variance,
+        };
         let x = if x.is_integer { self.cast(x, "float")? } else { x.clone() };
         if layer.flag("invert", false) {
             let scaled = self.values.apply(Op::Mul, &[&x, &deviation])?;
@@ -163,6 +160,28 @@ impl Lowering {
         }
         let centered = self.values.apply(Op::Sub, &[&x, &mean])?;
         self.values.apply(Op::Div, &[&centered, &deviation])
+    }
+
+    /// Makes the value of a mean that the configuration states, or of the deviation of a variance.
+    fn statistics(&mut self, name: &str, kept: &Dims, values: Vec<f64>) -> Result<Val, Reason> {
+        let is_mean = name == "mean";
+        let values: Vec<f64> = values
+            .into_iter()
+            .map(|value| if is_mean { value } else { value.sqrt().max(LEAST_DEVIATION) })
+            .collect();
+        if let [value] = values[..] {
+            return self.values.scalar(value);
+        }
+        let shape = kept
+            .iter()
+            .copied()
+            .collect::<Option<Vec<u64>>>()
+            .ok_or("the shape of its input is not stated")?;
+        let count = shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len));
+        if count != u64::try_from(values.len()).ok() {
+            return Err(format!("its option '{name}' does not fit its input"));
+        }
+        self.values.floats(&shape, values)
     }
 
     /// Lowers `Rescaling`: `x·scale + offset`.

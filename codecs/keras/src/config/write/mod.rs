@@ -1,0 +1,326 @@
+//! Makes a configuration of a graph: each operator becomes the layer of Keras that computes it.
+//!
+//! A value of the graph is a result of a layer whose axes may be in another order: images have their channels last in
+//! Keras. Transposes and axes of length 1 cost nothing until a layer needs the elements in the graph's order.
+
+mod emit;
+mod images;
+mod layers;
+mod merging;
+mod moves;
+mod recurrent;
+mod tensors;
+
+use super::{Generation, Model, Variable};
+use ckpt_api::{Checkpoint, Error, Graph, Limits, Node, Op, Result, TensorId};
+use emit::Emitted;
+use std::collections::{HashMap, HashSet};
+
+/// A configuration that describes a checkpoint's graph.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// The JSON.
+    pub config: String,
+    /// The model's variables, in its order.
+    pub variables: Vec<DescribedVariable>,
+}
+
+/// A variable, and the tensor that it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedVariable {
+    /// Where the containers store it.
+    pub variable: Variable,
+    /// The checkpoint's tensor.
+    pub tensor: TensorId,
+    /// Its stored order of axes: stored axis `k` is axis `order[k]` of the tensor.
+    pub order: Vec<usize>,
+}
+
+/// A value of the graph.
+#[derive(Clone, Debug)]
+enum Item {
+    Value(Held),
+    /// A tensor of the checkpoint, in its stored order.
+    Stored(TensorId),
+    Number(f64),
+    /// A constant: its shape, and its numbers.
+    Numbers(Vec<u64>, Vec<f64>),
+}
+
+/// A result of a layer, as the graph has it.
+#[derive(Clone, Debug)]
+struct Held {
+    /// The layer, by its position.
+    layer: usize,
+    /// Which of its results.
+    result: usize,
+    /// Lengths of its axes in Keras.
+    dims: Vec<Option<u64>>,
+    /// For each axis of the graph's value, the axis in Keras; `None` for one of length 1 that Keras lacks.
+    axes: Vec<Option<usize>>,
+    /// Whether the graph has the steps, the second axis in Keras, in reverse order.
+    is_reversed: bool,
+}
+
+impl Held {
+    /// A value whose axes are those in Keras.
+    fn plain(layer: usize, result: usize, dims: Vec<Option<u64>>) -> Held {
+        let axes = (0..dims.len()).map(Some).collect();
+        Held { layer, result, dims, axes, is_reversed: false }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.axes.iter().copied().eq((0..self.dims.len()).map(Some)) && !self.is_reversed
+    }
+
+    /// Whether the graph has the channels, the last axis in Keras, second.
+    fn is_channels_first(&self) -> bool {
+        let rank = self.dims.len();
+        rank > 2 && self.axes.iter().copied().eq([0, rank - 1].into_iter().chain(1..rank - 1).map(Some))
+    }
+
+    /// Returns the axis in Keras of an axis of the graph.
+    fn axis(&self, axis: i64) -> Result<usize> {
+        let rank = i64::try_from(self.axes.len()).unwrap_or(i64::MAX);
+        let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
+        let found = usize::try_from(at).ok().and_then(|at| self.axes.get(at)).copied().flatten();
+        found.ok_or_else(|| Error::unsupported("Keras has no such axis").found(format!("axis {axis}")))
+    }
+
+    /// Returns the length of an axis in Keras.
+    fn len(&self, axis: usize) -> Option<u64> {
+        self.dims.get(axis).copied().flatten()
+    }
+}
+
+/// Makes layers of the nodes, in their order.
+struct Emitter<'a> {
+    checkpoint: &'a Checkpoint,
+    graph: &'a Graph,
+    tensors: HashMap<&'a str, TensorId>,
+    generation: Generation,
+    layers: Vec<Emitted>,
+    /// How often each name was wanted.
+    names: HashMap<String, u64>,
+    values: HashMap<&'a str, Item>,
+    /// The nodes that take each value, by their positions.
+    takers: HashMap<&'a str, Vec<usize>>,
+    /// The tensors that are constants of the graph, by the values' names.
+    constants: HashMap<&'a str, &'a str>,
+    /// The graph's results.
+    results: HashSet<&'a str>,
+    /// Nodes that belong to the layer of another one.
+    absorbed: HashSet<usize>,
+    /// Tensors by the names of their variables.
+    bound: HashMap<String, (TensorId, Vec<usize>)>,
+}
+
+impl Model {
+    /// Describes the graph of a checkpoint as a configuration: a Sequential model where its layers form a chain, and a
+    /// functional one otherwise. Keras 3 and Keras 2 read what is written for them; what is written for Keras 2 has no
+    /// operations of `keras.ops`.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a checkpoint without a graph, or one that does not state activations or axes;
+    /// [`ckpt_api::Kind::Unsupported`], naming the node, for what no layer of Keras computes.
+    pub fn describe(checkpoint: &Checkpoint, generation: Generation) -> Result<Described> {
+        let Some(graph) = &checkpoint.graph else {
+            return Err(Error::usage(
+                "the source does not describe its layers, so there is no model for Keras",
+            )
+            .help(checkpoint.advise_architecture()));
+        };
+        graph.require_activations()?;
+        let mut takers: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for input in &node.inputs {
+                takers.entry(input).or_default().push(at);
+            }
+        }
+        let mut emitter = Emitter {
+            checkpoint,
+            graph,
+            tensors: checkpoint.by_name(),
+            generation,
+            layers: Vec::new(),
+            names: HashMap::new(),
+            values: HashMap::new(),
+            takers,
+            constants: constants(graph),
+            results: graph.outputs.iter().map(|output| output.name.as_str()).collect(),
+            absorbed: HashSet::new(),
+            bound: HashMap::new(),
+        };
+        emitter.inputs()?;
+        for (at, node) in graph.nodes.iter().enumerate() {
+            if !emitter.absorbed.contains(&at) {
+                emitter.node(at, node).map_err(|error| error.field(&node.name))?;
+            }
+        }
+        let outputs = emitter.outputs()?;
+        let config = emitter.config(&outputs);
+        let version = if generation == Generation::Keras3 { "3" } else { "2" };
+        let limits = Limits::default()
+            .with(ckpt_api::Limit::TextBytes, u64::MAX)
+            .with(ckpt_api::Limit::TextTokens, u64::MAX);
+        let model = Model::parse(&config, Some(version), &limits)?;
+        let variables = emitter.join(model.variables().list)?;
+        Ok(Described { config, variables })
+    }
+}
+
+impl<'a> Emitter<'a> {
+    fn inputs(&mut self) -> Result<()> {
+        for input in &self.graph.inputs {
+            let mut dims = input.shape.clone();
+            let Some(batch) = dims.first_mut() else {
+                return Err(Error::unsupported("an input of Keras has a batch").field(&input.name));
+            };
+            *batch = None;
+            let is_integer =
+                input.dtype.is_some_and(|dtype| !dtype.is_float()) || self.feeds_table(&input.name);
+            let layer = self.input_layer(&input.name, &dims, is_integer);
+            self.values.insert(&input.name, Item::Value(Held::plain(layer, 0, dims)));
+        }
+        Ok(())
+    }
+
+    /// Whether all nodes that take a value look up rows of a table by it.
+    fn feeds_table(&self, name: &str) -> bool {
+        let takers = self.takers.get(name).map_or(&[][..], Vec::as_slice);
+        let looks_up = |at: &usize| {
+            let node = self.graph.nodes.get(*at);
+            node.is_some_and(|node| node.op == Op::Gather && node.parameters.contains_key("weight"))
+        };
+        !takers.is_empty() && takers.iter().all(looks_up)
+    }
+
+    fn outputs(&mut self) -> Result<Vec<(String, Held)>> {
+        let mut found = Vec::new();
+        for output in &self.graph.outputs {
+            let held = self.value(&output.name).and_then(|held| self.materialized("output", &held));
+            found.push((output.name.clone(), held.map_err(|error| error.field(&output.name))?));
+        }
+        Ok(found)
+    }
+
+    /// Returns a value that a layer makes.
+    fn value(&self, name: &str) -> Result<Held> {
+        match self.values.get(name) {
+            Some(Item::Value(held)) => Ok(held.clone()),
+            Some(_) => {
+                Err(Error::unsupported("a layer of Keras takes a constant in place of a value").found(name))
+            }
+            None => Err(Error::corrupt("the graph takes a value that it does not make").found(name)),
+        }
+    }
+
+    /// Returns an input of a node that a layer makes.
+    fn input(&self, node: &Node, at: usize) -> Result<Held> {
+        match node.inputs.get(at) {
+            Some(name) => self.value(name),
+            None => Err(Error::corrupt("a node of the graph lacks an input")),
+        }
+    }
+
+    /// States what a node's result is.
+    fn set(&mut self, node: &'a Node, at: usize, item: Item) {
+        if let Some(name) = node.outputs.get(at) {
+            self.values.insert(name, item);
+        }
+    }
+
+    /// Whether a node's result is taken by another one, or is one of the graph's.
+    fn is_used(&self, node: &Node, at: usize) -> bool {
+        node.outputs.get(at).is_some_and(|name| {
+            self.takers.contains_key(name.as_str()) || self.results.contains(name.as_str())
+        })
+    }
+
+    fn node(&mut self, at: usize, node: &'a Node) -> Result<()> {
+        let made = match &node.op {
+            Op::Constant => self.constant(node)?,
+            Op::Identity => {
+                self.values.get(node.inputs.first().map_or("", String::as_str)).cloned().ok_or_else(lost)?
+            }
+            Op::LSTM | Op::GRU | Op::RNN => return self.recurrent(node),
+            Op::Einsum => Item::Value(self.einsum(at, node)?),
+            op => {
+                let made = match self.moved(node)? {
+                    Some(item) => {
+                        return {
+                            self.set(node, 0, item);
+                            Ok(())
+                        };
+                    }
+                    None => match self.weighted(node)? {
+                        Some(held) => Some(held),
+                        None => match self.image(node)? {
+                            Some(held) => Some(held),
+                            None => self.elementwise(node)?,
+                        },
+                    },
+                };
+                Item::Value(made.ok_or_else(|| {
+                    Error::unsupported("Keras has no layer for this operator").found(op.name())
+                })?)
+            }
+        };
+        self.set(node, 0, made);
+        Ok(())
+    }
+
+    fn constant(&self, node: &Node) -> Result<Item> {
+        if let Some(name) = node.parameters.get("value") {
+            return self.tensor(name).map(Item::Stored);
+        }
+        let number = match (node.attributes.get("value_float"), node.attributes.get("value_int")) {
+            (Some(_), _) => Some(node.float("value_float", 0.0)?),
+            (_, Some(_)) => Some(node.float("value_int", 0.0)?),
+            _ => None,
+        };
+        if let Some(number) = number {
+            return Ok(Item::Number(number));
+        }
+        let list = if node.attributes.contains_key("value_ints") { "value_ints" } else { "value_floats" };
+        let numbers = node.floats(list)?.ok_or_else(moves::invalid)?;
+        let shape = match node.ints("shape")? {
+            None => vec![numbers.len() as u64],
+            Some(shape) => shape
+                .iter()
+                .map(|len| u64::try_from(*len).ok())
+                .collect::<Option<_>>()
+                .ok_or_else(moves::invalid)?,
+        };
+        let count = shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len));
+        match (&shape[..], &numbers[..]) {
+            ([], [number]) => Ok(Item::Number(*number)),
+            _ if count == Some(numbers.len() as u64) => Ok(Item::Numbers(shape, numbers)),
+            _ => Err(moves::invalid()),
+        }
+    }
+
+    /// Gives each variable its tensor.
+    fn join(&mut self, variables: Vec<Variable>) -> Result<Vec<DescribedVariable>> {
+        let joined = variables.into_iter().map(|variable| {
+            let (tensor, order) = self.bound.remove(&variable.name).ok_or_else(|| {
+                Error::defect("a variable of the written model has no tensor").tensor(&variable.name)
+            })?;
+            Ok(DescribedVariable { variable, tensor, order })
+        });
+        joined.collect()
+    }
+}
+
+/// Returns the tensors that are constants of a graph, by the values' names.
+fn constants(graph: &Graph) -> HashMap<&str, &str> {
+    let constants = graph.nodes.iter().filter(|node| node.op == Op::Constant);
+    let named = constants
+        .filter_map(|node| Some((node.outputs.first()?.as_str(), node.parameters.get("value")?.as_str())));
+    named.collect()
+}
+
+/// The error for a value that is not made yet.
+fn lost() -> Error {
+    Error::corrupt("the graph takes a value that it does not make")
+}
