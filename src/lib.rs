@@ -26,6 +26,7 @@ mod memory;
 mod natural;
 pub mod pattern;
 pub mod plan;
+mod pytorch;
 pub mod receipt;
 pub mod recipe;
 mod registry;

@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Format, and extension, of a model that gives its graph to another checkpoint.
-const GRAPH_FORMAT: &str = "onnx";
+/// Extensions of models that give their graphs to another checkpoint; a SavedModel is a directory.
+const GRAPH_EXTENSIONS: [&str; 6] = ["onnx", "keras", "h5", "hdf5", "pb", "safetensors"];
 
 /// A checkpoint that is only read.
 #[derive(Args)]
@@ -315,14 +315,15 @@ fn open_one(registry: &Registry, path: &Path, options: &OpenOptions) -> Result<S
 
 /// The graph of the model that is given in place of an architecture file; `None` for a file that is one.
 fn read_graph(registry: &Registry, path: &Path, limits: &Limits) -> Option<Result<Arc<ModelGraph>>> {
-    let options = OpenOptions::new().format(GRAPH_FORMAT).limits(limits.clone());
+    let options = OpenOptions::new().limits(limits.clone());
     let read =
         || Source::open(registry, path, &options).and_then(|model| ModelGraph::of(&model)).map(Arc::new);
     is_model(path).then(read)
 }
 
 fn is_model(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == GRAPH_FORMAT)
+    let is_own = |extension: &std::ffi::OsStr| GRAPH_EXTENSIONS.iter().any(|own| extension == *own);
+    path.extension().is_some_and(is_own) || (path.is_dir() && builtin_file(&path.display().to_string()).is_none())
 }
 
 /// The architecture in a file; `None` for a model, which gives its graph.

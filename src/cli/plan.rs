@@ -10,6 +10,7 @@ use super::{Report, print_after, to_json, verbose};
 use crate::convert::{Conversion, Planned};
 use crate::inspect::placement_bytes;
 use crate::natural::make_readable;
+use crate::mapping::Mapping;
 use crate::plan::{Plan, Policy};
 use crate::recipe::Transform;
 use crate::registry::Registry;
@@ -149,9 +150,12 @@ pub(super) fn prepare(
     let to = target.info();
     let mut read = Vec::new();
     let mut options = pairs(&arguments.to_set)?;
-    if !arguments.set.is_empty() {
+    let limits = arguments.reading.limits()?;
+    let mapping = arguments.map.as_deref().map(|name| read_mapping(name, &limits)).transpose()?;
+    let (set, code, mapping) = of_mapping(&arguments.set, mapping)?;
+    if !set.is_empty() {
         let from = arguments.reading.codec(registry, &arguments.input)?;
-        let (reading, writing) = route(&arguments.set, from.info().options, to.options)?;
+        let (reading, writing) = route(&set, from.info().options, to.options)?;
         read = reading;
         options.extend(writing);
     }
@@ -170,8 +174,6 @@ pub(super) fn prepare(
     };
     let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
     arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
-    let limits = arguments.reading.limits()?;
-    let mapping = arguments.map.as_deref().map(|name| read_mapping(name, &limits)).transpose()?;
     let mapping =
         if arguments.inverse { mapping.map(|mapping| mapping.inverse()).transpose()? } else { mapping };
     let to_graph = mapping.clone().map(Arc::new);
@@ -181,6 +183,7 @@ pub(super) fn prepare(
         options,
         architecture: for_target,
         mapping,
+        code,
         transforms: transforms(&arguments.transform)?,
         include: arguments.include.clone(),
         exclude: arguments.exclude.clone(),
@@ -195,6 +198,27 @@ pub(super) fn prepare(
     let planned = conversion.plan_unjudged(registry, &source, output)?;
     verbose::planned(planned.plan(), started);
     Ok((conversion, planned))
+}
+
+/// The options of a generated mapping apart from those of formats: the other options, the name of the code, and the
+/// mapping with its own option.
+fn of_mapping(
+    set: &[String],
+    mapping: Option<Mapping>,
+) -> Result<(Vec<String>, Option<String>, Option<Mapping>)> {
+    let mut mapping = match mapping {
+        Some(mapping) if mapping.is_generated() => mapping,
+        other => return Ok((set.to_vec(), None, other)),
+    };
+    let (mut rest, mut code) = (Vec::new(), None);
+    for option in set {
+        match option.split_once('=') {
+            Some(("torch-names", names)) => mapping = mapping.with_names(names)?,
+            Some(("code", name)) => code = Some(name.to_owned()),
+            _ => rest.push(option.clone()),
+        }
+    }
+    Ok((rest, code, Some(mapping)))
 }
 
 fn transforms(given: &[String]) -> Result<Vec<Transform>> {

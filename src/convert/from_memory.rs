@@ -27,7 +27,7 @@ pub(crate) fn write_from_memory(
     let files = Files::memory(contents.files.iter().cloned().zip(data).collect());
     let codec = conversion.writer(registry, output)?;
     let mapped = map(&Arc::new(contents), &conversion.map_options(true))?;
-    let plan = conversion.compile(&*codec, in_memory(), mapped, output, &LibraryWords)?;
+    let plan = conversion.compile(&*codec, in_memory(), mapped, (output, None), &LibraryWords)?;
     conversion.judge(&plan)?;
     let request =
         StageRequest { overwrite: conversion.overwrite, ..StageRequest::new(&output.name, plan.files()) };

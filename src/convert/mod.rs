@@ -4,6 +4,7 @@ mod compare;
 mod computed;
 mod examine;
 mod from_memory;
+mod generated;
 mod graph;
 mod phase;
 mod pins;
@@ -12,6 +13,7 @@ mod receipts;
 mod record;
 mod reread;
 mod settings;
+mod sums;
 mod summary;
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
 mod tests;
@@ -25,6 +27,8 @@ pub use receipts::ItemReceipt;
 pub use summary::{Resumed, Rounded, Summary};
 
 use crate::map::{MapOptions, Mapped, Twins, map};
+use crate::pytorch::Translation;
+use generated::Code;
 use crate::mapping::Mapping;
 use crate::plan::{MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, TargetRecord, compile};
 use crate::recipe::Transform;
@@ -77,6 +81,9 @@ pub struct Conversion {
     pub architecture: Option<ArchitectureFile>,
     /// New names for the tensors.
     pub mapping: Option<Mapping>,
+    /// Where to write the program of PyTorch modules that belongs to the mapping `keras-to-torch`: a name beside the
+    /// output.
+    pub code: Option<String>,
     /// What happens to the axes of tensors, by their names after mapping.
     pub transforms: Vec<Transform>,
     /// [Patterns](crate::pattern) of the tensors to keep; empty for all tensors.
@@ -153,24 +160,44 @@ impl Conversion {
         output: impl IntoDestination,
     ) -> Result<Planned> {
         let output = output.into_destination()?;
-        if let Some(std::borrow::Cow::Owned(mapping)) =
+        let mut translation =
+            self.mapping.as_ref().map(|mapping| source.translation(mapping)).transpose()?.flatten();
+        if let (Some(translation), Some(mapping)) = (&mut translation, &self.mapping) {
+            let mapping = Some(translation.mapping_for(mapping)?);
+            let code = generated::code(self, translation, &output)?;
+            let is_inverse = self.mapping.as_ref().is_some_and(Mapping::is_inverse);
+            let translated = Conversion { mapping, ..self.clone() };
+            let remarks = Some(&*translation).filter(|_| !is_inverse);
+            return translated.plan_to(registry, source, output, (remarks, code));
+        }
+        generated::check_none(self)?;
+        if let Some(Cow::Owned(mapping)) =
             self.mapping.as_ref().map(|mapping| source.with_parameters(mapping)).transpose()?
         {
             let with_parameters = Conversion { mapping: Some(mapping), ..self.clone() };
-            return with_parameters.plan_to(registry, source, output);
+            return with_parameters.plan_to(registry, source, output, (None, None));
         }
-        self.plan_to(registry, source, output)
+        self.plan_to(registry, source, output, (None, None))
     }
 
     /// Plans with a mapping whose parameters have values.
-    fn plan_to(&self, registry: &Registry, source: &Source, output: Destination) -> Result<Planned> {
+    fn plan_to(
+        &self,
+        registry: &Registry,
+        source: &Source,
+        output: Destination,
+        (translation, code): (Option<&Translation>, Option<Code>),
+    ) -> Result<Planned> {
         let codec = self.writer(registry, &output)?;
         let mut mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
+        if let Some(translation) = translation {
+            generated::report(translation, &mut mapped, code.is_some());
+        }
         if let Some(model) = source.pending_graph() {
             give_graph(model, Arc::make_mut(&mut mapped.contents))?;
         }
         let words = &*source.options.vocabulary;
-        let plan = self.compile(&*codec, source_record(source)?, mapped, &output, words)?;
+        let plan = self.compile(&*codec, source_record(source)?, mapped, (&output, code), words)?;
         Planned::new(registry, source, codec, output, plan, self)
     }
 
@@ -180,12 +207,18 @@ impl Conversion {
         codec: &dyn Codec,
         source: SourceRecord,
         mapped: Mapped,
-        output: &Destination,
+        (output, code): (&Destination, Option<Code>),
         words: &dyn Vocabulary,
     ) -> Result<Plan> {
         let info = codec.info();
-        let placed = self.place(codec, &mapped, &output.name)?;
-        let Mapped { contents, excluded, losses, made_of, twins } = mapped;
+        let mut placed = self.place(codec, &mapped, &output.name)?;
+        let Mapped { mut contents, excluded, losses, made_of, twins, addends } = mapped;
+        if !addends.is_empty() {
+            sums::add(Arc::make_mut(&mut contents), &mut placed, addends)?;
+        }
+        if let Some(code) = code {
+            code.place(&mut placed)?;
+        }
         let one_of = |twins: &Twins| made_of.get_key_value(&twins.name);
         let made_twins =
             twins.iter().filter_map(one_of).map(|(name, of)| (name.clone(), of.clone())).collect();

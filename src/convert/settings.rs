@@ -55,6 +55,14 @@ impl Conversion {
         self
     }
 
+    /// Writes `model.py` beside the output, under this name: the PyTorch modules that belong to the mapping
+    /// `keras-to-torch`. Default: none.
+    #[must_use]
+    pub fn code(mut self, name: impl Into<String>) -> Self {
+        self.code = Some(name.into());
+        self
+    }
+
     /// Adds a transform of the axes of tensors, by their names after mapping. Default: none.
     #[must_use]
     pub fn transform(mut self, transform: Transform) -> Self {

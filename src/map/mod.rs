@@ -12,10 +12,11 @@ mod transform;
 #[cfg(any(feature = "cli", feature = "forward"))]
 use crate::mapping::Applied;
 use crate::mapping::Mapping;
-use crate::recipe::{Join, Target, Transform};
+use crate::recipe::{AxisStep, Join, Target, Transform};
 use ckpt_api::{Contents, DType, Limits, Loss, Placement, Result, Role, Tensor, Ties};
 use flatten::ImageSteps;
-use rebuild::{rebuild, rebuild_as};
+pub(crate) use rebuild::Addend;
+use rebuild::{Rebuilt, rebuild, rebuild_as};
 use retype::retype;
 use select::{Removed, remove, select};
 use std::collections::{BTreeMap, HashMap};
@@ -48,6 +49,8 @@ pub(crate) struct Mapped {
     pub(crate) made_of: BTreeMap<String, Vec<String>>,
     /// Tensors that must be equal, because one name stands for them.
     pub(crate) twins: Vec<Twins>,
+    /// Tensors that are added to others where these are written.
+    pub(crate) addends: Vec<Addend>,
 }
 
 /// Two tensors of the source that must be equal, because one name stands for both.
@@ -74,6 +77,7 @@ pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<
         losses: Vec::new(),
         made_of: BTreeMap::new(),
         twins: Vec::new(),
+        addends: Vec::new(),
     };
     if !options.include.is_empty() || !options.exclude.is_empty() {
         let removed = select(mapped.contents_mut(), options.include, options.exclude)?;
@@ -121,7 +125,7 @@ pub(crate) fn renamed(
     let mut contents = contents.clone();
     let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
     remove(&mut contents, applied.dropped.clone());
-    rebuild_by(mapping, &mut contents, &applied.targets)?;
+    rebuild_by(mapping, &mut contents, &applied.targets)?.complete()?;
     Ok((contents, applied))
 }
 
@@ -147,7 +151,7 @@ pub(crate) fn made(contents: &Contents, targets: &[Target]) -> Result<Contents> 
 }
 
 /// Makes the targets of a mapping; an error names the mapping's file, and the entry that made the target.
-fn rebuild_by(mapping: &Mapping, contents: &mut Contents, targets: &[Target]) -> Result<Vec<Loss>> {
+fn rebuild_by(mapping: &Mapping, contents: &mut Contents, targets: &[Target]) -> Result<Rebuilt> {
     rebuild_as(contents, targets, &|error, target| mapping.blame(error, &target.sources))
 }
 
@@ -168,9 +172,11 @@ impl Mapped {
         let removed = remove(self.contents_mut(), applied.dropped);
         self.remove(removed);
         self.twins.extend(twins(&self.contents, &applied.targets));
+        self.twins.extend(checked_whole(&self.contents, &applied.targets));
         steps.add(&applied.targets);
-        let losses = rebuild_by(mapping, self.contents_mut(), &applied.targets)?;
+        let Rebuilt { losses, addends } = rebuild_by(mapping, self.contents_mut(), &applied.targets)?;
         self.losses.extend(losses);
+        self.addends.extend(addends);
         let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
         let unused = unused.map(|rule| format!("of the mapping, nothing matched: {rule}"));
         let notes: Vec<String> = unused.collect();
@@ -180,6 +186,29 @@ impl Mapped {
         self.made_of.extend(applied.targets.into_iter().map(|target| (target.name, target.sources)));
         Ok(())
     }
+}
+
+/// Tensors whose parts are reordered are read in runs, to which no checksum belongs: each is read as a whole beside, and
+/// compared with itself.
+fn checked_whole(contents: &Contents, targets: &[Target]) -> Vec<Twins> {
+    let is_in_runs = |target: &&Target| {
+        target.recipe.steps.iter().any(|step| matches!(step, AxisStep::Parts { .. }))
+    };
+    let mut found: Vec<Twins> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    let mut names: Option<HashMap<&str, _>> = None;
+    for target in targets.iter().filter(is_in_runs) {
+        let ids = names.get_or_insert_with(|| contents.checkpoint.by_name());
+        for source in target.sources.iter().filter(|source| seen.insert(source.as_str())) {
+            let stored = ids.get(source.as_str()).and_then(|id| contents.tensor_at(*id).ok());
+            let Some((tensor, placement)) = stored else { continue };
+            if placement.extents.iter().any(|extent| extent.checksum.is_some()) {
+                let whole = (tensor.clone(), placement.clone());
+                found.push(Twins { name: target.name.clone(), first: whole.clone(), other: whole });
+            }
+        }
+    }
+    found
 }
 
 /// Of tensors that become one, only one is kept: that is no loss where they are equal, which reading them shows.

@@ -113,6 +113,10 @@ impl Facts<'_> {
 
 fn apply(mapping: &Mapping, names: &[&str], facts: &Facts<'_>, limits: &Limits) -> Result<Applied> {
     mapping.check_parameters()?;
+    if mapping.is_generated() {
+        return Err(Error::mapping("the mapping is made for a graph, and there is none")
+            .help("name the checkpoint of a model, or the model that gives the graph"));
+    }
     let Resolved { links, dropped, unused } = resolve(mapping, names, facts, limits)?;
     let inverse = proven_inverse(mapping, &links, limits);
     let mut targets: Vec<Target> = links.iter().flat_map(Link::recipes).collect();

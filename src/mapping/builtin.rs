@@ -1,6 +1,11 @@
 //! The mappings that come with the program: `schemas/mappings/*.toml`.
 
-use super::definition::Mapping;
+use super::definition::{Generator, Mapping};
+use crate::pytorch::{KERAS_TO_TORCH, TorchNames};
+use ckpt_api::{Error, Result};
+
+/// What the generated mapping does.
+const TITLE: &str = "Keras to PyTorch, made for the graph of each checkpoint";
 
 /// Includes files by name.
 macro_rules! files {
@@ -49,6 +54,16 @@ impl Mapping {
     /// # Ok::<(), ckpt_api::Error>(())
     /// ```
     pub fn builtin(name: &str) -> Option<Self> {
+        if name == KERAS_TO_TORCH {
+            let generator = Generator { names: TorchNames::default(), is_inverse: false };
+            return Some(Mapping {
+                origin: Some(name.to_owned()),
+                title: Some(TITLE.to_owned()),
+                is_builtin: true,
+                generator: Some(generator),
+                ..Mapping::empty()
+            });
+        }
         // A test reads every file, so `ok` hides no error.
         let mapping =
             Mapping::from_toml(Self::builtin_text(name)?, &format!("built-in mapping {name}")).ok()?;
@@ -62,6 +77,37 @@ impl Mapping {
 
     /// Returns the names of the built-in mappings.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
-        FILES.iter().map(|(name, _)| *name)
+        let before = FILES.iter().map(|(name, _)| *name).filter(|name| *name < KERAS_TO_TORCH);
+        let after = FILES.iter().map(|(name, _)| *name).filter(|name| *name > KERAS_TO_TORCH);
+        before.chain([KERAS_TO_TORCH]).chain(after)
+    }
+
+    /// Whether the mapping is made for the graph of each checkpoint: it has no rules of its own.
+    pub(crate) fn is_generated(&self) -> bool {
+        self.generator.is_some()
+    }
+
+    /// Whether a generated mapping leads from PyTorch to Keras.
+    pub(crate) fn is_inverse(&self) -> bool {
+        self.generator.is_some_and(|generator| generator.is_inverse)
+    }
+
+    /// Chooses how a generated mapping names PyTorch's modules: `layers`, `sequential` or `torchvision`.
+    ///
+    /// ```
+    /// let mapping = ckpt::mapping::Mapping::builtin("keras-to-torch").expect("it is built in");
+    /// assert!(mapping.clone().with_names("sequential").is_ok());
+    /// assert!(mapping.with_names("tensorflow").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for other names, and for a mapping that is not generated.
+    pub fn with_names(mut self, names: &str) -> Result<Self> {
+        let Some(generator) = &mut self.generator else {
+            let error = Error::usage("the mapping has no parameter 'names': its file states all names");
+            return Err(self.located(error));
+        };
+        generator.names = TorchNames::parse(names)?;
+        Ok(self)
     }
 }

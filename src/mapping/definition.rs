@@ -4,6 +4,7 @@ use super::lookup::{Entry, Lookup, check_lookup};
 use super::parameters::Parameters;
 use super::rule::{Rule, Separators};
 use crate::pattern::Pattern;
+use crate::pytorch::TorchNames;
 use crate::recipe::AxisStep;
 use crate::words::quote;
 use ckpt_api::{Error, Limits, Result, Role};
@@ -49,6 +50,17 @@ pub struct Mapping {
     pub(crate) parameters: Parameters,
     pub(crate) lookup: Lookup,
     pub(crate) rules: Vec<Rule>,
+    /// What makes the mapping when there is a graph; until then it has no rules.
+    pub(crate) generator: Option<Generator>,
+}
+
+/// What makes a mapping of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Generator {
+    /// How PyTorch's modules are named.
+    pub(crate) names: TorchNames,
+    /// Whether the mapping leads from PyTorch to Keras.
+    pub(crate) is_inverse: bool,
 }
 
 /// A pattern of names that are dropped.
@@ -115,6 +127,7 @@ impl Mapping {
             parameters: Parameters::new(),
             lookup: Lookup::new(),
             rules: Vec::new(),
+            generator: None,
         }
     }
 

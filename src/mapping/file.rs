@@ -88,6 +88,7 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
         rules,
         roles,
         parameters: raw.parameters,
+        generator: None,
     };
     parameters::check(&mapping, limits)?;
     check_lookup(&mapping.lookup, limits)?;

@@ -1,7 +1,7 @@
 //! Reads a mapping backwards.
 
 use super::dead;
-use super::definition::Mapping;
+use super::definition::{Generator, Mapping};
 use super::lookup::Entry;
 use super::relation::{Link, Relation, inverse_steps};
 use super::rule::{Rule, Separators, check_count, twins};
@@ -21,6 +21,10 @@ impl Mapping {
 }
 
 fn invert(mapping: &Mapping) -> Result<Mapping> {
+    if let Some(generator) = mapping.generator {
+        let generator = Some(Generator { is_inverse: !generator.is_inverse, ..generator });
+        return Ok(Mapping { generator, ..mapping.clone() });
+    }
     let rules = (0..mapping.rules.len()).map(|index| invert_rule(mapping, index));
     let rules = rules.collect::<Result<Vec<Rule>>>()?;
     if let Some((first, second)) = twins(&rules) {
@@ -47,6 +51,7 @@ fn invert(mapping: &Mapping) -> Result<Mapping> {
         parameters: mapping.parameters.clone(),
         lookup: lookup.collect(),
         rules,
+        generator: None,
     };
     // A rule that another hides has no effect on any name, so it is no inverse; and a file could not contain it.
     dead::check(&inverse).map_err(|error| inverse.located(error))?;

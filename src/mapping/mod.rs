@@ -40,7 +40,7 @@
 //! 0, is an error. The separators in a path become the `target_separator`.
 //!
 //! **Steps** ([`crate::recipe::AxisStep`]): `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`,
-//! `reshape _ -> 32 2 _ on 1`, `cast f32 -> bf16`, `scale 0.5`, `scale 1/3`, `add 1`, and for the input axis of a dense layer behind a Flatten `flatten_order 4 4 8` and its inverse, `unflatten_order 4 4 8`.
+//! `reshape _ -> 32 2 _ on 1`, `parts 1 0 2 on 0`, `cast f32 -> bf16`, `scale 0.5`, `scale 1/3`, `add 1`, and for the input axis of a dense layer behind a Flatten `flatten_order 4 4 8` and its inverse, `unflatten_order 4 4 8`.
 //!
 //! **Several tensors.** A rule that takes or makes several tensors has a list of names with the same captures:
 //!
@@ -56,6 +56,8 @@
 //! | `dequantize = "mxfp4"` | elements, scales | one | the same for bytes of MXFP4 |
 //! | `tie = true` | one | a list | gives the same tensor each name |
 //! | `tie = true` | a list | one | takes the first of tensors that must be equal |
+//! | `sum = true` | one | a list | gives the first name the tensor, and the others zeros, which are added to it |
+//! | `sum = true` | a list | one | takes the steps on each source; then adds them, which are 32-bit floats |
 //!
 //! A rule with a list in `from` matches a name that matches any pattern of the list. For the same captures, all sources
 //! must be there, or none.

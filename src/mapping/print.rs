@@ -88,6 +88,7 @@ fn rule_text(rule: &Rule) -> String {
         Relation::One => {}
         Relation::Tie => text += "tie = true\n",
         Relation::Dequantize(how) => text += &dequantize_text(how),
+        Relation::Terms | Relation::Sum => text += "sum = true\n",
         Relation::Split { axis, sizes } | Relation::Merge { axis, sizes } => {
             let key = if matches!(rule.relation, Relation::Split { .. }) { "split" } else { "merge" };
             text += &parts_text(key, *axis, sizes_text(rule, sizes.as_deref()));

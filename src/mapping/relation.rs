@@ -19,6 +19,10 @@ pub(crate) enum Relation {
     Tie,
     /// Quantized elements and their scales to numbers.
     Dequantize(Dequantize),
+    /// One source, several targets whose sum it is: the first is the source, the others are zeros.
+    Terms,
+    /// Several sources, one target: their sum.
+    Sum,
 }
 
 /// Tensors as elements of a larger one.
@@ -46,6 +50,8 @@ impl Relation {
             Relation::Merge { axis, sizes } => Relation::Split { axis, sizes },
             Relation::Stack(stack) => Relation::Unstack(stack),
             Relation::Unstack(stack) => Relation::Stack(stack),
+            Relation::Terms => Relation::Sum,
+            Relation::Sum => Relation::Terms,
             same => same,
         }
     }
@@ -111,7 +117,9 @@ impl Link {
             }
             Relation::Dequantize(how) => Join::Dequantized(how.clone()),
             Relation::Tie if self.sources.len() > 1 => Join::Tied,
-            Relation::Tie => Join::One,
+            Relation::Terms if part > 0 => Join::Zeros,
+            Relation::Tie | Relation::Terms => Join::One,
+            Relation::Sum => Join::Sum,
         };
         self.targets.iter().enumerate().map(move |(part, name)| Target {
             name: name.clone(),

@@ -188,6 +188,7 @@ impl Rule {
             }
             Relation::Tie => Some("tied".to_owned()),
             Relation::Dequantize(how) => Some(how.to_string()),
+            Relation::Terms | Relation::Sum => Some("summed".to_owned()),
         };
         let words: Vec<String> = match &self.relation {
             Relation::Merge { .. } | Relation::Stack(_) => steps.chain(joined).collect(),

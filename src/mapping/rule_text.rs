@@ -31,6 +31,8 @@ pub(super) struct RuleText {
     dtype: Option<Spanned<String>>,
     #[serde(default)]
     tie: bool,
+    #[serde(default)]
+    sum: bool,
     #[serde(default = "yes")]
     inverse: bool,
 }
@@ -260,19 +262,17 @@ impl RuleText {
         if let Some(relation) = self.dequantization(context)? {
             return Ok(relation);
         }
-        let relation = match (split, merge, &self.stack, &self.unstack, self.tie) {
+        let relation = match (split, merge, &self.stack, &self.unstack, self.tie || self.sum) {
+            (None, None, None, None, true) if self.tie && self.sum => return Err(self.several(context)),
+            (None, None, None, None, true) if self.sum && self.from.get_ref().texts.len() > 1 => Relation::Sum,
+            (None, None, None, None, true) if self.sum => Relation::Terms,
             (None, None, None, None, false) => Relation::One,
             (None, None, None, None, true) => Relation::Tie,
             (Some(Parts { axis, sizes, .. }), None, None, None, false) => Relation::Split { axis, sizes },
             (None, Some(Parts { axis, sizes, .. }), None, None, false) => Relation::Merge { axis, sizes },
             (None, parts, Some(index), None, false) => Relation::Stack(stack(index, parts)),
             (parts, None, None, Some(index), false) => Relation::Unstack(stack(index, parts)),
-            _ => {
-                let error = Error::mapping("a rule has more than one of split, merge, stack, unstack and tie")
-                    .help("write a rule for each, with its own names; only merge and stack, or unstack and split, go \
-                           together");
-                return Err(context.error("split, merge, tie", self.from.span().start, error));
-            }
+            _ => return Err(self.several(context)),
         };
         if let Some(axis) =
             self.stack_axis.as_ref().filter(|_| self.stack.is_none() && self.unstack.is_none())
@@ -294,6 +294,13 @@ impl RuleText {
                 .map_err(|error| context.error("sizes", sizes.span().start, error))?;
         }
         Ok(relation)
+    }
+
+    fn several(&self, context: &Context) -> Error {
+        let error = Error::mapping("a rule has more than one of split, merge, stack, unstack, tie and sum").help(
+            "write a rule for each, with its own names; only merge and stack, or unstack and split, go together",
+        );
+        context.error("split, merge, tie", self.from.span().start, error)
     }
 }
 
@@ -317,7 +324,7 @@ impl RuleText {
         };
         let at = |key: &str, start: usize, error: Error| Err(context.error(key, start, error));
         let others = [&self.split, &self.merge, &self.stack_axis].iter().any(|axis| axis.is_some());
-        if others || self.stack.is_some() || self.unstack.is_some() || self.sizes.is_some() || self.tie {
+        if others || self.stack.is_some() || self.unstack.is_some() || self.sizes.is_some() || self.tie || self.sum {
             let error = Error::mapping("a rule that dequantizes also splits, merges, stacks or ties");
             let help = "write a second mapping for it, and convert in two steps";
             return at("dequantize", format.span().start, error.help(help));
@@ -381,16 +388,17 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
         Relation::Dequantize(_) => {
             ("a rule that dequantizes", ("the names of elements and of scales", one), from == 2 && to == 1)
         }
-        Relation::Tie => {
+        Relation::Tie | Relation::Terms | Relation::Sum => {
             let fits = from.min(to) == 1 && from.max(to) > 1;
-            ("a tie", (one, "a list of at least two names, or the reverse"), fits)
+            let what = if *relation == Relation::Tie { "a tie" } else { "a sum" };
+            (what, (one, "a list of at least two names, or the reverse"), fits)
         }
     };
     if fits {
         return Ok(());
     }
     let help = match relation {
-        Relation::One => "a list needs split = AXIS, merge = AXIS or tie = true",
+        Relation::One => "a list needs split = AXIS, merge = AXIS, tie = true or sum = true",
         Relation::Dequantize(_) => {
             "the elements come first, such as from = [\"{name:path}.weight\", \"{name:path}.weight_scale\"]"
         }

@@ -42,6 +42,13 @@ pub enum AxisStep {
     Scale(Factor),
     /// Adds a number to every element, in 32-bit floats.
     Add(Scalar),
+    /// Puts the equal parts of an axis in another order: part `k` of the result is part `order[k]` of the input.
+    Parts {
+        /// The number of each part in the input.
+        order: Vec<usize>,
+        /// The axis.
+        axis: usize,
+    },
     /// Reorders an axis along which images were flattened with their channels last: now the channels come first.
     FlattenOrder(FlattenedImage),
     /// Undoes [`AxisStep::FlattenOrder`]: the channels come last.
@@ -149,7 +156,8 @@ pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
     /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `reshape _ -> 32 2 _`, `flatten_order 4 4 8`,
-    /// `unflatten_order 4 4 8`, `cast f32 -> bf16`, `cast _ -> f32`, `cast f32 -> _`, `scale 0.5`, `scale 1/3` or `add 1`.
+    /// `unflatten_order 4 4 8`, `cast f32 -> bf16`, `cast _ -> f32`, `cast f32 -> _`, `scale 0.5`, `scale 1/3`, `add 1`
+    /// or `parts 1 0 2 on 0`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for any other text.
@@ -186,6 +194,12 @@ impl AxisStep {
                 )
             });
         }
+        if verb == "parts" {
+            return match parts(words) {
+                Some(step) => Ok(step),
+                None => wrong("every part from 0, once, and the axis, such as 'parts 1 0 2 on 0'"),
+            };
+        }
         if let "flatten_order" | "unflatten_order" = verb {
             return match FlattenedImage::parse(words) {
                 Some(image) if verb == "flatten_order" => Ok(AxisStep::FlattenOrder(image)),
@@ -220,6 +234,7 @@ impl AxisStep {
                     "add",
                     "flatten_order",
                     "unflatten_order",
+                    "parts",
                 ];
                 Err(Error::mapping("unknown step")
                     .found(format!("'{text}'"))
@@ -242,6 +257,9 @@ impl AxisStep {
             AxisStep::Stay { from } => AxisStep::CastAny { to: *from },
             AxisStep::Scale(factor) => AxisStep::Scale(factor.inverse()),
             AxisStep::Add(term) => AxisStep::Add(negative(*term)),
+            AxisStep::Parts { order, axis } => {
+                AxisStep::Parts { order: inverse_permutation(order), axis: *axis }
+            }
             AxisStep::FlattenOrder(image) => AxisStep::UnflattenOrder(image.clone()),
             AxisStep::UnflattenOrder(image) => AxisStep::FlattenOrder(image.clone()),
         }
@@ -276,6 +294,11 @@ impl std::fmt::Display for AxisStep {
             AxisStep::Stay { from } => write!(f, "cast {from} -> _"),
             AxisStep::Scale(factor) => write!(f, "scale {factor}"),
             AxisStep::Add(term) => write!(f, "add {term}"),
+            AxisStep::Parts { order, axis } => {
+                f.write_str("parts")?;
+                order.iter().try_for_each(|part| write!(f, " {part}"))?;
+                write!(f, " on {axis}")
+            }
             AxisStep::FlattenOrder(image) => write!(f, "flatten_order{image}"),
             AxisStep::UnflattenOrder(image) => write!(f, "unflatten_order{image}"),
             AxisStep::Permute(order) => {
@@ -298,6 +321,16 @@ fn number_step<'a>(verb: &str, mut words: impl Iterator<Item = &'a str>) -> Opti
 /// The negative of a number: as finite as the number.
 fn negative(number: Scalar) -> Scalar {
     Scalar::new(-number.get()).unwrap_or(number)
+}
+
+/// Parses `1 0 2 on 0`, after the name of the step.
+fn parts<'a>(words: impl Iterator<Item = &'a str>) -> Option<AxisStep> {
+    let words: Vec<&str> = words.take(MAX_AXES + 2).collect();
+    let [order @ .., "on", axis] = &words[..] else { return None };
+    let numbers: Vec<Option<usize>> =
+        order.iter().map(|word| word.parse().ok().filter(|part| *part < MAX_AXES)).collect();
+    let axis = axis.parse().ok().filter(|axis| *axis < MAX_AXES)?;
+    permutation(&numbers).filter(|order| !order.is_empty()).map(|order| AxisStep::Parts { order, axis })
 }
 
 /// Parses `f32 -> bf16`, `_ -> f32` or `f32 -> _`, after the name of the step.

@@ -77,6 +77,10 @@ pub enum Join {
     Tied,
     /// Quantized elements, the first tensor, times their scales, the second.
     Dequantized(Dequantize),
+    /// As many zeros as the source has elements: what is added to it where a target stores a sum as its terms.
+    Zeros,
+    /// The sum of several tensors of 32-bit floats.
+    Sum,
 }
 
 /// One of several parts.
@@ -114,6 +118,8 @@ impl Join {
                 index.saturating_mul(parts).saturating_add(part)
             }
             Join::One | Join::Merged { .. } | Join::Stacked { .. } | Join::Tied | Join::Dequantized(_) => 0,
+            Join::Zeros => 1,
+            Join::One | Join::Merged { .. } | Join::Stacked { .. } | Join::Tied | Join::Sum => 0,
         }
     }
 }
@@ -144,6 +150,8 @@ impl Recipe {
             }
             Join::Tied => Some("the first of equal tensors".to_owned()),
             Join::Dequantized(how) => Some(how.to_string()),
+            Join::Zeros => Some("zeros of the same shape".to_owned()),
+            Join::Sum => Some("the sum".to_owned()),
         };
         let steps = self.steps.iter().map(ToString::to_string);
         match &self.join {

@@ -1,7 +1,7 @@
 //! The graph of one model, for checkpoints of tensors of the same names.
 
 use super::Source;
-use ckpt_api::{Axis, Checkpoint, Error, Graph, Input, Result, Shape};
+use ckpt_api::{Axis, Checkpoint, DType, Error, Graph, Input, Result, Shape, Tensor};
 use std::collections::{HashMap, HashSet};
 
 /// What a model computes, with the shapes and axes of its tensors.
@@ -40,6 +40,21 @@ impl ModelGraph {
             tensors: tensors.collect(),
             graph,
         })
+    }
+
+    /// What the model computes.
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The tensors that the graph uses, as weights of 32-bit floats.
+    pub(crate) fn to_tensors(&self) -> Vec<Tensor> {
+        let tensor = |(name, shape, axes): &(String, Shape, Option<Vec<Axis>>)| {
+            let mut tensor = Tensor::new(name, DType::F32, shape.clone());
+            tensor.axes.clone_from(axes);
+            tensor
+        };
+        self.tensors.iter().map(tensor).collect()
     }
 
     /// Whether the checkpoint has a tensor under each name that the graph uses.

@@ -4,7 +4,8 @@ use super::Source;
 use crate::mapping::{KEY_SEPARATOR, Mapping, Parameter};
 use crate::pattern::Pattern;
 use crate::template::Configuration;
-use ckpt_api::{Limits, Metadata, Result};
+use crate::pytorch::{Translation, translate};
+use ckpt_api::{Error, Limits, Metadata, Result, Setting};
 use std::borrow::Cow;
 
 /// Files beside a checkpoint that describe its model: of Hugging Face, and of Meta.
@@ -17,6 +18,9 @@ impl Source {
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for a parameter without a value; whatever keeps the file from being read.
     pub(crate) fn with_parameters<'m>(&self, mapping: &'m Mapping) -> Result<Cow<'m, Mapping>> {
+        if let Some(translation) = self.translation(mapping)? {
+            return translation.mapping_for(mapping).map(Cow::Owned);
+        }
         if mapping.parameters().next().is_none() {
             return Ok(Cow::Borrowed(mapping));
         }
@@ -32,6 +36,33 @@ impl Source {
             }
         };
         mapping.with_parameters_of(find).map(Cow::Owned)
+    }
+}
+
+impl Source {
+    /// What the graph makes of a mapping that is generated; `None` for another one. A mapping to PyTorch is made of the
+    /// source's graph, one from PyTorch of the graph of the model that is given beside.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`] without a graph; what keeps a layer from having a module.
+    pub(crate) fn translation(&self, mapping: &Mapping) -> Result<Option<Translation>> {
+        let Some(generator) = mapping.generator else { return Ok(None) };
+        if generator.is_inverse {
+            let Some(model) = &self.options.graph else {
+                return Err(Error::mapping("the way back to Keras needs the Keras model")
+                    .found("no model whose graph has the names of Keras")
+                    .help(format!("give it with {}", Setting::Architecture)));
+            };
+            return translate(model.graph(), &model.to_tensors(), generator.names).map(Some);
+        }
+        let Some(graph) = &self.checkpoint().graph else {
+            let error = Error::mapping("a mapping that is made of a graph needs a graph");
+            let reason = self.contents().missing_graph.as_ref().map(|missing| missing.reason.clone());
+            return Err(error
+                .found(reason.unwrap_or_else(|| format!("a checkpoint of format '{}' without one", self.format())))
+                .help(format!("convert a SavedModel, which has one, or give the model with {}", Setting::Architecture)));
+        };
+        translate(graph, &self.checkpoint().tensors, generator.names).map(Some)
     }
 }
 

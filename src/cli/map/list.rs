@@ -6,7 +6,7 @@ use super::super::width::Layout;
 use super::super::{Report, print_after, to_json};
 use super::Output;
 use crate::mapping::Mapping;
-use ckpt_api::Result;
+use ckpt_api::{Error, Result};
 use clap::Args;
 
 #[derive(Args)]
@@ -47,6 +47,11 @@ pub(super) fn run(arguments: &ListArguments, json: bool) -> Result<Report> {
 }
 
 pub(super) fn show(arguments: &ShowArguments, json: bool) -> Result<Report> {
+    if Mapping::builtin(&arguments.name).is_some_and(|mapping| mapping.is_generated()) {
+        return Err(Error::usage("the mapping has no file: it is made for the graph of each checkpoint")
+            .field(&arguments.name)
+            .help(format!("show it for one checkpoint: ckpt map check {} PATH", arguments.name)));
+    }
     let text = Mapping::builtin_text(&arguments.name).ok_or_else(|| super::unknown(&arguments.name))?;
     if json {
         let value = to_json(&serde_json::json!({ "name": arguments.name, "toml": text }))?;

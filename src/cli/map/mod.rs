@@ -70,6 +70,10 @@ pub(super) fn read_mapping(given: &str, limits: &Limits) -> Result<Mapping> {
     let mut mapping = read_file_or_builtin(name, limits)?;
     for parameter in parameters.iter().flat_map(|parameters| parameters.split(',')) {
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if key == "names" && mapping.is_generated() {
+            mapping = mapping.with_names(value)?;
+            continue;
+        }
         let value = value.parse().map_err(|_| {
             Error::usage("the parameter of a mapping has no value")
                 .found(format!("'{parameter}'"))

@@ -88,7 +88,8 @@ pub(super) fn step_on_inputs<'t>(target: &'t Target, source: &Tensor) -> Option<
             | AxisStep::CastAny { .. }
             | AxisStep::Stay { .. }
             | AxisStep::Scale(_)
-            | AxisStep::Add(_) => {}
+            | AxisStep::Add(_)
+            | AxisStep::Parts { .. } => {}
             AxisStep::Reshape(reshape) => {
                 let first = reshape.axis.min(axes.len());
                 let end = first.saturating_add(reshape.from.len()).min(axes.len());

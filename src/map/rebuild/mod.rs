@@ -3,11 +3,13 @@
 mod digits;
 mod image;
 mod numbers;
+mod parts;
 mod placed;
 mod references;
 mod reshape;
 mod scaled;
 mod stack;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -19,13 +21,36 @@ use references::{reassign_slots, rename_in_graph};
 use stack::{element, stack};
 use std::collections::HashMap;
 
+pub(crate) use sums::Addend;
+
+/// What rebuilding costs, and what is left to add to its results.
+pub(super) struct Rebuilt {
+    pub(super) losses: Vec<Loss>,
+    pub(super) addends: Vec<Addend>,
+}
+
+impl Rebuilt {
+    /// The losses, where nothing is left to add.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for a sum, which only a conversion computes.
+    pub(super) fn complete(self) -> Result<Vec<Loss>> {
+        match self.addends.first() {
+            None => Ok(self.losses),
+            Some(addend) => Err(Error::unsupported("a sum of tensors is computed only by a conversion")
+                .tensor(&addend.target)
+                .help("convert first, and use the result")),
+        }
+    }
+}
+
 /// Replaces the tensors by the targets and returns the losses. Every tensor must be a source of a target. Targets take
 /// the places of their first sources.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] for a recipe that does not fit its tensors, naming both.
 pub(super) fn rebuild(contents: &mut Contents, targets: &[Target]) -> Result<Vec<Loss>> {
-    rebuild_as(contents, targets, &|error, _| error)
+    rebuild_as(contents, targets, &|error, _| error)?.complete()
 }
 
 /// As [`rebuild`]; `located` adds to an error where the target comes from.
@@ -33,11 +58,12 @@ pub(super) fn rebuild_as(
     contents: &mut Contents,
     targets: &[Target],
     located: &dyn Fn(Error, &Target) -> Error,
-) -> Result<Vec<Loss>> {
+) -> Result<Rebuilt> {
     let tensors = take_tensors(contents);
     let ids: HashMap<&str, usize> =
         tensors.iter().enumerate().map(|(id, placed)| (placed.tensor.name.as_str(), id)).collect();
     let (mut made, mut changed) = (Vec::with_capacity(targets.len()), Vec::new());
+    let mut addends = Vec::new();
     for target in targets {
         let sources = target.sources.iter().map(|name| {
             ids.get(name.as_str())
@@ -50,6 +76,8 @@ pub(super) fn rebuild_as(
         let from: Vec<&Tensor> = sources.iter().filter_map(|id| Some(&tensors.get(*id)?.tensor)).collect();
         changed.extend(scaled::losses(target, &from));
         changed.extend(numbers::losses(target, &placed.tensor, &from));
+        let terms = sums::addends(target, &sources, &tensors);
+        addends.extend(terms.map_err(|error| named(located(error, target), target))?);
         let part = target.recipe.join.number();
         made.push((sources.first().copied(), part, placed));
     }
@@ -65,7 +93,7 @@ pub(super) fn rebuild_as(
     let mut losses = rename_in_graph(contents, targets);
     losses.extend(reordered);
     losses.extend(changed);
-    Ok(losses)
+    Ok(Rebuilt { losses, addends })
 }
 
 fn take_tensors(contents: &mut Contents) -> Vec<PlacedTensor> {
@@ -101,7 +129,8 @@ fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<
         split(whole, of.axis, part, &sizes)
     };
     let mut made = match join {
-        Join::One | Join::Tied => reorder(first()?, steps)?,
+        Join::One | Join::Tied | Join::Sum => reorder(first()?, steps)?,
+        Join::Zeros => sums::zeros(reorder(first()?, steps)?)?,
         Join::Part { axis, part, parts, sizes } => {
             let of = Parts { axis: *axis, parts: *parts, sizes: sizes.clone() };
             reorder(part_of(first()?, *part, &of)?, steps)?

@@ -2,6 +2,7 @@
 
 use super::image::reorder_image;
 use super::numbers::{compute, with_operations};
+use super::parts;
 use super::reshape::reshape;
 use crate::layout::inverse_permutation;
 use crate::recipe::AxisStep;
@@ -59,6 +60,7 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
             }
             AxisStep::Stay { from } => return Err(wrong_dtype(step, &placed.tensor, from.name())),
             AxisStep::Scale(_) | AxisStep::Add(_) => compute(placed, step)?,
+            AxisStep::Parts { order, axis } => parts::reorder(&placed, order, *axis, step)?,
             AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
                 reorder_image(placed, image, step, earlier.replace(step))?
             }

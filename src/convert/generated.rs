@@ -1,0 +1,95 @@
+//! What a mapping that is made of a graph adds to a conversion: its remarks, and the program beside the output.
+
+use super::Conversion;
+use crate::map::Mapped;
+use crate::pytorch::Translation;
+use crate::store::Destination;
+use crate::words::quote;
+use ckpt_api::{Error, FileId, Literal, LossKind, OutputFile, OutputLayout, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A program that is written beside the output.
+pub(super) struct Code {
+    name: String,
+    text: String,
+}
+
+impl Code {
+    /// Adds the program to the files of the output: all of them appear, or none.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for the name of another file of the output.
+    pub(super) fn place(self, placed: &mut OutputLayout) -> Result<()> {
+        if placed.files.iter().any(|file| file.name == self.name) {
+            return Err(Error::usage("the generated code has the name of a file of the output").file(self.name));
+        }
+        let file = FileId(placed.files.len());
+        let bytes = self.text.into_bytes();
+        placed.files.push(OutputFile::new(self.name, bytes.len() as u64));
+        placed.literals.push(Literal { file, offset: 0, bytes });
+        Ok(())
+    }
+}
+
+/// The program that a conversion asks for.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`], naming the layer that has no form in PyTorch; [`ckpt_api::Kind::Usage`] for a name
+/// that is not beside the output.
+pub(super) fn code(
+    conversion: &Conversion,
+    translation: &mut Translation,
+    output: &Destination,
+) -> Result<Option<Code>> {
+    let Some(given) = &conversion.code else { return Ok(None) };
+    let path = Path::new(given);
+    let parent = |path: &Path| path.parent().map(Path::to_path_buf).unwrap_or_default();
+    let location = output.store.location().map(std::path::PathBuf::from);
+    let is_beside = parent(path).as_os_str().is_empty() || location.is_some_and(|own| same(&own, &parent(path)));
+    let name = path.file_name().and_then(|name| name.to_str()).filter(|_| is_beside);
+    let Some(name) = name else {
+        return Err(Error::usage("the generated code is written beside the output")
+            .field("code")
+            .found(quote(given))
+            .expected("the name of a file, such as model.py"));
+    };
+    if conversion.mapping.as_ref().is_some_and(|mapping| mapping.is_inverse()) {
+        return Err(Error::usage("only a conversion to PyTorch has generated code").field("code"));
+    }
+    let text = std::mem::replace(&mut translation.code, Ok(String::new()))?;
+    Ok(Some(Code { name: name.to_owned(), text }))
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+/// Refuses a program where no mapping makes one.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`].
+pub(super) fn check_none(conversion: &Conversion) -> Result<()> {
+    match &conversion.code {
+        None => Ok(()),
+        Some(name) => Err(Error::usage("only the mapping keras-to-torch has generated code")
+            .field("code")
+            .found(quote(name))
+            .help("convert with this mapping, or leave out the code")),
+    }
+}
+
+/// Adds what the graph shows to what mapping found. The program states conventions, which are lost without it.
+pub(super) fn report(translation: &Translation, mapped: &mut Mapped, has_code: bool) {
+    mapped.losses.extend(translation.losses.iter().cloned());
+    if has_code {
+        mapped.losses.retain(|loss| loss.kind != LossKind::Convention);
+        return;
+    }
+    mapped.losses.extend(translation.conventions.iter().cloned());
+    let notes = translation.notes.iter().cloned();
+    Arc::make_mut(&mut mapped.contents).notes.extend(notes);
+}

@@ -1,0 +1,69 @@
+//! Tensors as sums: zeros that are added to one, and terms that are added up.
+
+use super::placed::{PlacedTensor, check_fixed_size, reorder};
+use crate::recipe::{Join, Target};
+use ckpt_api::{Compression, DType, Encoding, Error, Extent, Method, Placement, Result, Tensor};
+
+/// A tensor that is added to a target where that is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Addend {
+    /// The name of the target.
+    pub(crate) target: String,
+    pub(crate) tensor: Tensor,
+    pub(crate) placement: Placement,
+}
+
+/// The terms of a sum after its first.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] for terms of different shapes, [`ckpt_api::Kind::Unsupported`] for those that are no
+/// 32-bit floats.
+pub(super) fn addends(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<Vec<Addend>> {
+    if target.recipe.join != Join::Sum {
+        return Ok(Vec::new());
+    }
+    let terms = sources.iter().filter_map(|id| tensors.get(*id).cloned());
+    let terms: Vec<PlacedTensor> =
+        terms.map(|term| reorder(term, &target.recipe.steps)).collect::<Result<_>>()?;
+    check_terms(&terms)?;
+    let rest = terms.into_iter().skip(1);
+    let named = |PlacedTensor { tensor, placement }| Addend { target: target.name.clone(), tensor, placement };
+    Ok(rest.map(named).collect())
+}
+
+/// Zeros in the shape of a tensor. Nothing is read of it.
+pub(super) fn zeros(mut placed: PlacedTensor) -> Result<PlacedTensor> {
+    check_fixed_size(&placed, "replaced by zeros")?;
+    let PlacedTensor { tensor, placement } = &mut placed;
+    tensor.blocks = None;
+    let encoding = Encoding::row_major(tensor);
+    let bytes = encoding.stored_len(tensor.shape.elements());
+    let bytes = bytes.ok_or_else(|| Error::defect("a tensor has elements of no size").tensor(&tensor.name))?;
+    let first = placement.extents.first();
+    let extent = first.map(|first| {
+        Extent::new(first.file, first.offset, bytes).with_compression(Compression::new(Method::Repeated, 0))
+    });
+    let (id, name) = (placement.tensor, placement.name.clone());
+    *placement = Placement::new(id, name, extent.into_iter().collect(), encoding);
+    Ok(placed)
+}
+
+/// Checks that terms can be added: 32-bit floats of one shape.
+fn check_terms(terms: &[PlacedTensor]) -> Result<()> {
+    let Some(first) = terms.first().map(|term| &term.tensor) else { return Ok(()) };
+    for PlacedTensor { tensor, .. } in terms {
+        if tensor.dtype != DType::F32 || tensor.quantization.is_some() {
+            return Err(Error::unsupported("only tensors of f32 can be added")
+                .tensor(&tensor.name)
+                .found(tensor.dtype.name())
+                .help("convert to f32 first: --dtype f32"));
+        }
+        if tensor.shape != first.shape {
+            return Err(Error::mapping("tensors of different shapes cannot be added")
+                .tensor(&tensor.name)
+                .found(tensor.shape.to_string())
+                .expected(format!("{}, as '{}'", first.shape, first.name)));
+        }
+    }
+    Ok(())
+}
