@@ -89,7 +89,8 @@ fn constructor(program: &Program, paths: &Paths) -> String {
             let _ = writeln!(text, "        {}.{missing} = None", paths.expression(number));
         }
     }
-    for (constant, name) in program.constants.iter().zip(paths.constants()) {
+    let read = program.read();
+    for (constant, name) in program.constants.iter().zip(paths.constants()).filter(|(own, _)| read.contains(&own.value)) {
         let _ = writeln!(text, "        self.register_buffer({}, {}, persistent=False)", string(name), constant.made);
     }
     text

@@ -36,6 +36,8 @@ impl<'g> Translator<'g> {
             Op::Squeeze => self.each_axis(node, "squeeze"),
             Op::Unsqueeze => self.each_axis(node, "unsqueeze"),
             Op::Transpose => self.transpose(node),
+            Op::Expand => self.expand(node),
+            Op::CumSum => self.cumsum(node),
             Op::Tile => self.listed(node, "repeats", "repeat"),
             Op::MatMul => self.two(node, "torch.matmul({}, {})"),
             Op::Einsum => self.einsum(node),
@@ -315,6 +317,30 @@ impl<'g> Translator<'g> {
         let values = ints(node, attribute)?.ok_or_else(|| refuse(node, &format!("has no {attribute}")))?;
         let x = self.input(node, 0)?;
         self.put_expression(node, &format!("{{}}.{method}({})", list(values).trim_matches(['[', ']'])), &[x]);
+        Ok(())
+    }
+
+    fn expand(&mut self, node: &'g Node) -> Result<()> {
+        let shape = ints(node, "shape")?.unwrap_or_default();
+        let rank = node.inputs.first().and_then(|input| self.shapes.rank(input));
+        let rank = rank.ok_or_else(|| refuse(node, "repeats a value whose number of axes is not known"))?;
+        let new = shape.len().saturating_sub(rank);
+        // A length of 1 keeps that of the value, which PyTorch writes as -1.
+        let own = shape.iter().enumerate().map(|(at, len)| if *len == 1 && at >= new { -1 } else { *len });
+        let kept = std::iter::repeat_n(-1, rank.saturating_sub(shape.len()));
+        let lens: Vec<i64> = kept.chain(own).collect();
+        let x = self.input(node, 0)?;
+        self.put_expression(node, &format!("{{}}.expand({})", list(&lens).trim_matches(['[', ']'])), &[x]);
+        Ok(())
+    }
+
+    fn cumsum(&mut self, node: &'g Node) -> Result<()> {
+        if int(node, "exclusive", 0)? != 0 || int(node, "reverse", 0)? != 0 {
+            return Err(refuse(node, "sums up in another order than PyTorch's cumsum"));
+        }
+        let axis = int(node, "axis", 0)?;
+        let x = self.input(node, 0)?;
+        self.put_expression(node, &format!("{{}}.cumsum({axis})"), &[x]);
         Ok(())
     }
 

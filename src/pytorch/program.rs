@@ -2,6 +2,7 @@
 
 use crate::mapping::Relation;
 use crate::recipe::AxisStep;
+use std::collections::HashSet;
 
 /// A module, or tensors that belong together.
 #[derive(Clone, Debug)]
@@ -115,6 +116,11 @@ pub(super) struct Constant {
 }
 
 impl Program {
+    /// The values that a statement reads, or that are results.
+    pub(super) fn read(&self) -> HashSet<ValueId> {
+        self.statements.iter().flat_map(Statement::reads).chain(self.outputs.iter().copied()).collect()
+    }
+
     /// A new value.
     pub(super) fn value(&mut self, hint: &str) -> ValueId {
         self.hints.push(hint.to_owned());

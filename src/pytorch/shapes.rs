@@ -118,6 +118,28 @@ impl Shapes {
             Op::ReduceSum | Op::ReduceMean | Op::ReduceMax | Op::ReduceMin | Op::ReduceProd | Op::ReduceL2
             | Op::ReduceSumSquare | Op::ReduceLogSumExp => reduced(node, first()?),
             Op::Resize => resized(node, first()?),
+            Op::CumSum => first(),
+            Op::Tile => {
+                let repeats = ints(node, "repeats").ok()??;
+                let own = |(len, times): (Option<u64>, &i64)| match *times {
+                    1 => len,
+                    times => len?.checked_mul(u64::try_from(times).ok()?),
+                };
+                Some(first()?.into_iter().zip(repeats).map(own).collect())
+            }
+            Op::Expand => {
+                let (x, shape) = (first()?, ints(node, "shape").ok()??);
+                let wanted: Dims = shape.iter().map(|len| u64::try_from(*len).ok()).collect();
+                let rank = x.len().max(wanted.len());
+                let padded = |dims: &Dims| -> Dims {
+                    std::iter::repeat_n(Some(1), rank - dims.len()).chain(dims.iter().copied()).collect()
+                };
+                let own = |(own, wanted): (Option<u64>, Option<u64>)| match wanted {
+                    None | Some(1) => own,
+                    wanted => wanted,
+                };
+                Some(padded(&x).into_iter().zip(padded(&wanted)).map(own).collect())
+            }
             Op::Einsum => self.after_einsum(node),
             op if is_elementwise(op) => self.broadcast(node),
             _ => None,

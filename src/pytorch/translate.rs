@@ -224,7 +224,6 @@ impl<'g> Translator<'g> {
         }
         if let Some(literal) = scalar(node) {
             self.literals.insert(output, literal);
-            return Ok(());
         }
         let made = super::functions::numbers(node)?;
         let value = self.program.value(&node.name);

@@ -4,6 +4,9 @@ use super::Source;
 use ckpt_api::{Axis, Checkpoint, DType, Error, Graph, Input, Result, Shape, Tensor};
 use std::collections::{HashMap, HashSet};
 
+/// The file of a SavedModel's graph.
+const SAVED_MODEL: &str = "saved_model.pb";
+
 /// What a model computes, with the shapes and axes of its tensors.
 #[derive(Clone, Debug)]
 pub struct ModelGraph {
@@ -33,8 +36,15 @@ impl ModelGraph {
         let used: HashSet<&str> = graph.tensors().collect();
         let tensors = contents.checkpoint.tensors.iter().filter(|tensor| used.contains(tensor.name.as_str()));
         let tensors = tensors.map(|tensor| (tensor.name.clone(), tensor.shape.clone(), tensor.axes.clone()));
+        // Of a SavedModel, the file that has the graph: it is what plans record.
+        let entry = format!("{}/{SAVED_MODEL}", model.input.entry().trim_end_matches('/'));
+        let entry = entry.trim_start_matches('/');
+        let input = match model.input.is_directory() && model.input.has_file(entry) {
+            true => Input::within_store(model.input.store().clone(), entry).within(model.input.limits()),
+            false => model.input.clone(),
+        };
         Ok(ModelGraph {
-            input: model.input.clone(),
+            input,
             format: model.format(),
             name,
             tensors: tensors.collect(),
