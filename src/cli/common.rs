@@ -323,7 +323,8 @@ fn read_graph(registry: &Registry, path: &Path, limits: &Limits) -> Option<Resul
 
 fn is_model(path: &Path) -> bool {
     let is_own = |extension: &std::ffi::OsStr| GRAPH_EXTENSIONS.iter().any(|own| extension == *own);
-    path.extension().is_some_and(is_own) || (path.is_dir() && builtin_file(&path.display().to_string()).is_none())
+    path.extension().is_some_and(is_own)
+        || (path.is_dir() && builtin_file(&path.display().to_string()).is_none())
 }
 
 /// The architecture in a file; `None` for a model, which gives its graph.

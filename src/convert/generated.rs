@@ -22,7 +22,9 @@ impl Code {
     /// [`ckpt_api::Kind::Usage`] for the name of another file of the output.
     pub(super) fn place(self, placed: &mut OutputLayout) -> Result<()> {
         if placed.files.iter().any(|file| file.name == self.name) {
-            return Err(Error::usage("the generated code has the name of a file of the output").file(self.name));
+            return Err(
+                Error::usage("the generated code has the name of a file of the output").file(self.name)
+            );
         }
         let file = FileId(placed.files.len());
         let bytes = self.text.into_bytes();
@@ -46,7 +48,8 @@ pub(super) fn code(
     let path = Path::new(given);
     let parent = |path: &Path| path.parent().map(Path::to_path_buf).unwrap_or_default();
     let location = output.store.location().map(std::path::PathBuf::from);
-    let is_beside = parent(path).as_os_str().is_empty() || location.is_some_and(|own| same(&own, &parent(path)));
+    let is_beside =
+        parent(path).as_os_str().is_empty() || location.is_some_and(|own| same(&own, &parent(path)));
     let name = path.file_name().and_then(|name| name.to_str()).filter(|_| is_beside);
     let Some(name) = name else {
         return Err(Error::usage("the generated code is written beside the output")

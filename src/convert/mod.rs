@@ -13,8 +13,8 @@ mod receipts;
 mod record;
 mod reread;
 mod settings;
-mod sums;
 mod summary;
+mod sums;
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
 mod tests;
 
@@ -27,10 +27,9 @@ pub use receipts::ItemReceipt;
 pub use summary::{Resumed, Rounded, Summary};
 
 use crate::map::{MapOptions, Mapped, Twins, map};
-use crate::pytorch::Translation;
-use generated::Code;
 use crate::mapping::Mapping;
 use crate::plan::{MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, TargetRecord, compile};
+use crate::pytorch::Translation;
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
@@ -41,6 +40,7 @@ use ckpt_api::{
     ArchitectureFile, Aspect, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind,
     Options, OutputLayout, Placement, Result, Role, Side, Tensor, Vocabulary,
 };
+use generated::Code;
 use std::borrow::Cow;
 use std::sync::Arc;
 

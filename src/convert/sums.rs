@@ -10,8 +10,13 @@ use std::collections::HashMap;
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for a target that is not stored as 32-bit floats.
 pub(super) fn add(contents: &mut Contents, placed: &mut OutputLayout, addends: Vec<Addend>) -> Result<()> {
-    let ids: HashMap<String, usize> =
-        contents.checkpoint.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.clone(), id)).collect();
+    let ids: HashMap<String, usize> = contents
+        .checkpoint
+        .tensors
+        .iter()
+        .enumerate()
+        .map(|(id, tensor)| (tensor.name.clone(), id))
+        .collect();
     let places: HashMap<usize, usize> =
         placed.placements.iter().enumerate().map(|(at, placement)| (placement.tensor.0, at)).collect();
     for Addend { target, mut tensor, mut placement } in addends {

@@ -264,7 +264,9 @@ impl RuleText {
         }
         let relation = match (split, merge, &self.stack, &self.unstack, self.tie || self.sum) {
             (None, None, None, None, true) if self.tie && self.sum => return Err(self.several(context)),
-            (None, None, None, None, true) if self.sum && self.from.get_ref().texts.len() > 1 => Relation::Sum,
+            (None, None, None, None, true) if self.sum && self.from.get_ref().texts.len() > 1 => {
+                Relation::Sum
+            }
             (None, None, None, None, true) if self.sum => Relation::Terms,
             (None, None, None, None, false) => Relation::One,
             (None, None, None, None, true) => Relation::Tie,
@@ -324,7 +326,13 @@ impl RuleText {
         };
         let at = |key: &str, start: usize, error: Error| Err(context.error(key, start, error));
         let others = [&self.split, &self.merge, &self.stack_axis].iter().any(|axis| axis.is_some());
-        if others || self.stack.is_some() || self.unstack.is_some() || self.sizes.is_some() || self.tie || self.sum {
+        if others
+            || self.stack.is_some()
+            || self.unstack.is_some()
+            || self.sizes.is_some()
+            || self.tie
+            || self.sum
+        {
             let error = Error::mapping("a rule that dequantizes also splits, merges, stacks or ties");
             let help = "write a second mapping for it, and convert in two steps";
             return at("dequantize", format.span().start, error.help(help));

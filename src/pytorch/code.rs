@@ -52,13 +52,18 @@ fn docstring(program: &Program, class: &str) -> String {
         format!("[{}]", lens.collect::<Vec<_>>().join(", "))
     };
     let mut names = Names::default();
-    let mut text = format!("\"\"\"{class}, converted from Keras by ckpt.\n\nTakes the values that the Keras model takes, ");
+    let mut text = format!(
+        "\"\"\"{class}, converted from Keras by ckpt.\n\nTakes the values that the Keras model takes, "
+    );
     text += "with their axes in the same order:\n\n";
     for input in &program.inputs {
         let name = if program.inputs.len() == 1 { "x".to_owned() } else { names.unique(&input.name) };
         let _ = writeln!(text, "    {name}: {}", shape(&input.shape));
     }
-    let _ = write!(text, "\nLoad the weights with {class}().load_state_dict(…), and call .eval() before predicting.\n\"\"\"");
+    let _ = write!(
+        text,
+        "\nLoad the weights with {class}().load_state_dict(…), and call .eval() before predicting.\n\"\"\""
+    );
     text.replace('…', "...")
 }
 
@@ -90,8 +95,15 @@ fn constructor(program: &Program, paths: &Paths) -> String {
         }
     }
     let read = program.read();
-    for (constant, name) in program.constants.iter().zip(paths.constants()).filter(|(own, _)| read.contains(&own.value)) {
-        let _ = writeln!(text, "        self.register_buffer({}, {}, persistent=False)", string(name), constant.made);
+    for (constant, name) in
+        program.constants.iter().zip(paths.constants()).filter(|(own, _)| read.contains(&own.value))
+    {
+        let _ = writeln!(
+            text,
+            "        self.register_buffer({}, {}, persistent=False)",
+            string(name),
+            constant.made
+        );
     }
     text
 }
@@ -115,7 +127,8 @@ fn body(program: &Program, paths: &Paths) -> String {
         return String::new();
     }
     let mut variables = Variables::new(program, paths);
-    let arguments: Vec<String> = program.inputs.iter().map(|input| variables.argument(program, input)).collect();
+    let arguments: Vec<String> =
+        program.inputs.iter().map(|input| variables.argument(program, input)).collect();
     let mut text = format!("\n    def forward(self, {}):\n", arguments.join(", "));
     let statements = statements::joined(program, paths);
     for (number, statement) in statements.iter().enumerate() {

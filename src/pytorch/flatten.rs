@@ -45,8 +45,13 @@ impl<'g> Translator<'g> {
         let channel = view.axes.as_ref().filter(|_| view.moves_channels_last())?;
         let channel = channel.iter().position(|axis| *axis == Some(1))?;
         let channels = dims.get(channel).copied().flatten()?;
-        let pixels: Vec<Option<u64>> =
-            dims.iter().enumerate().skip(1).filter(|(axis, _)| *axis != channel).map(|(_, len)| *len).collect();
+        let pixels: Vec<Option<u64>> = dims
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(axis, _)| *axis != channel)
+            .map(|(_, len)| *len)
+            .collect();
         Some(Flattened { pixels: product(&pixels)?, channels })
     }
 
@@ -56,7 +61,9 @@ impl<'g> Translator<'g> {
         let mut seen = 0usize;
         while let Some(value) = left.pop() {
             seen = seen.saturating_add(1);
-            let Some(takers) = self.all_takers(value).filter(|takers| !takers.is_empty()) else { return false };
+            let Some(takers) = self.all_takers(value).filter(|takers| !takers.is_empty()) else {
+                return false;
+            };
             if seen > self.nodes.len() {
                 return false;
             }
@@ -67,7 +74,9 @@ impl<'g> Translator<'g> {
                         left.extend(taker.outputs.first().map(String::as_str));
                     }
                     Op::Softmax | Op::LogSoftmax => return false,
-                    op if (op.is_activation() || *op == Op::Identity || *op == Op::Clip) && taker.inputs.len() == 1 => {
+                    op if (op.is_activation() || *op == Op::Identity || *op == Op::Clip)
+                        && taker.inputs.len() == 1 =>
+                    {
                         left.extend(taker.outputs.first().map(String::as_str));
                     }
                     _ => return false,

@@ -18,10 +18,22 @@ impl<'g> Translator<'g> {
         }
         match &node.op {
             Op::Softmax | Op::LogSoftmax => self.softmax(node),
-            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Pow | Op::Max | Op::Min | Op::Equal | Op::Less
-            | Op::LessOrEqual | Op::Greater | Op::GreaterOrEqual | Op::And | Op::Or | Op::Xor | Op::Mod => {
-                self.binary(node)
-            }
+            Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Pow
+            | Op::Max
+            | Op::Min
+            | Op::Equal
+            | Op::Less
+            | Op::LessOrEqual
+            | Op::Greater
+            | Op::GreaterOrEqual
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Mod => self.binary(node),
             Op::Where => self.where_else(node),
             Op::Concat => self.concat(node),
             Op::GlobalAveragePool => self.global_pool(node, "mean", "Avg"),
@@ -131,7 +143,8 @@ impl<'g> Translator<'g> {
 
     fn concat(&mut self, node: &'g Node) -> Result<()> {
         let axis = int(node, "axis", 1)?;
-        let values = (0..node.inputs.len()).map(|at| self.input(node, at)).collect::<Result<Vec<ValueId>>>()?;
+        let values =
+            (0..node.inputs.len()).map(|at| self.input(node, at)).collect::<Result<Vec<ValueId>>>()?;
         let slots = vec!["{}"; values.len()].join(", ");
         self.put_expression(node, &format!("torch.cat([{slots}], {axis})"), &values);
         Ok(())
@@ -159,7 +172,8 @@ impl<'g> Translator<'g> {
             (None, Some(rank)) => Some((0..rank).collect()),
             _ => None,
         };
-        let axes = axes.ok_or_else(|| refuse(node, "reduces axes of a value whose number of axes is not known"))?;
+        let axes =
+            axes.ok_or_else(|| refuse(node, "reduces axes of a value whose number of axes is not known"))?;
         let own = view.axes.clone().unwrap_or_default();
         let of_base: Option<Vec<usize>> = axes.iter().map(|axis| own.get(*axis).copied().flatten()).collect();
         let (value, of_base, rest) = match of_base.filter(|_| !keeps) {
@@ -174,7 +188,8 @@ impl<'g> Translator<'g> {
         let listed: Vec<String> = sorted.iter().map(usize::to_string).collect();
         let listed = if let [one] = &listed[..] { one.clone() } else { format!("({})", listed.join(", ")) };
         let keep = if keeps { ", keepdim=True" } else { "" };
-        let value = self.program.assign(&node.name, pieces(&format!("{{}}.{function}({listed}{keep})"), &[value]));
+        let value =
+            self.program.assign(&node.name, pieces(&format!("{{}}.{function}({listed}{keep})"), &[value]));
         match rest {
             None => self.put(node, value),
             Some(rest) => {
@@ -191,7 +206,8 @@ impl<'g> Translator<'g> {
         let pads = ints(node, "pads")?.unwrap_or_default();
         let (begins, ends) = pads.split_at(pads.len() / 2);
         let used = begins.iter().zip(ends).position(|pair| pair != (&0, &0)).unwrap_or(begins.len());
-        let flat: Vec<String> = begins.iter().zip(ends).skip(used).rev().map(|(a, b)| format!("{a}, {b}")).collect();
+        let flat: Vec<String> =
+            begins.iter().zip(ends).skip(used).rev().map(|(a, b)| format!("{a}, {b}")).collect();
         let mode = match text(node, "mode", "constant")? {
             "constant" => {
                 let value = float(node, "value", 0.0)?;
@@ -211,9 +227,11 @@ impl<'g> Translator<'g> {
     }
 
     fn slice(&mut self, node: &'g Node) -> Result<()> {
-        let (starts, ends) = (ints(node, "starts")?.unwrap_or_default(), ints(node, "ends")?.unwrap_or_default());
+        let (starts, ends) =
+            (ints(node, "starts")?.unwrap_or_default(), ints(node, "ends")?.unwrap_or_default());
         let rank = node.inputs.first().and_then(|input| self.shapes.rank(input));
-        let rank = rank.ok_or_else(|| refuse(node, "takes parts of a value whose number of axes is not known"))?;
+        let rank =
+            rank.ok_or_else(|| refuse(node, "takes parts of a value whose number of axes is not known"))?;
         let own: Vec<i64> = (0..).take(starts.len()).collect();
         let axes = ints(node, "axes")?.unwrap_or(&own);
         let steps = sizes_of(ints(node, "steps")?, starts.len());
@@ -223,7 +241,8 @@ impl<'g> Translator<'g> {
         let mut flipped = Vec::new();
         let mut flipped_of_base = Vec::new();
         for (((axis, start), end), step) in axes.iter().zip(starts).zip(ends).zip(&steps) {
-            let axis = at_axis(*axis, rank).ok_or_else(|| refuse(node, "takes parts along an axis that does not exist"))?;
+            let axis = at_axis(*axis, rank)
+                .ok_or_else(|| refuse(node, "takes parts along an axis that does not exist"))?;
             if (*step, *start, *end < -i64::from(u32::MAX)) == (-1, -1, true) {
                 flipped.push(axis.to_string());
                 flipped_of_base.extend(own(axis).flatten());
@@ -306,7 +325,8 @@ impl<'g> Translator<'g> {
     }
 
     fn transpose(&mut self, node: &'g Node) -> Result<()> {
-        let perm = ints(node, "perm")?.ok_or_else(|| refuse(node, "reverses axes whose number is not known"))?;
+        let perm =
+            ints(node, "perm")?.ok_or_else(|| refuse(node, "reverses axes whose number is not known"))?;
         let listed = list(perm);
         let x = self.input(node, 0)?;
         self.put_expression(node, &format!("{{}}.permute({})", listed.trim_matches(['[', ']'])), &[x]);
@@ -356,7 +376,8 @@ impl<'g> Translator<'g> {
         if !equation.chars().all(is_plain) {
             return Err(refuse(node, "has an equation that is not supported"));
         }
-        let values = (0..node.inputs.len()).map(|at| self.input(node, at)).collect::<Result<Vec<ValueId>>>()?;
+        let values =
+            (0..node.inputs.len()).map(|at| self.input(node, at)).collect::<Result<Vec<ValueId>>>()?;
         let slots = ", {}".repeat(values.len());
         self.put_expression(node, &format!("torch.einsum({}{slots})", string(equation)), &values);
         Ok(())
@@ -427,7 +448,8 @@ impl<'g> Translator<'g> {
         let kernel = ints(node, "kernel_shape")?.unwrap_or_default();
         let kernel = sizes(node, "kernel_shape", kernel.len(), 1, 1)?;
         let window = Window::of(node, &kernel)?;
-        let lens = node.inputs.first().and_then(|input| self.shapes.get(input)).and_then(|dims| dims.get(2..));
+        let lens =
+            node.inputs.first().and_then(|input| self.shapes.get(input)).and_then(|dims| dims.get(2..));
         let pads = padding(node, &window, lens.unwrap_or_default())?;
         // A side that the value does not have, as images of one row, needs no window.
         let axes = view.axes.clone().unwrap_or_default();
@@ -447,8 +469,13 @@ impl<'g> Translator<'g> {
             self.put(node, value);
             return Ok(());
         }
-        let of = |values: &[i64]| kept.iter().filter_map(|side| values.get(*side).copied()).collect::<Vec<i64>>();
-        let window = Window { kernel: of(&window.kernel), strides: of(&window.strides), dilations: of(&window.dilations) };
+        let of =
+            |values: &[i64]| kept.iter().filter_map(|side| values.get(*side).copied()).collect::<Vec<i64>>();
+        let window = Window {
+            kernel: of(&window.kernel),
+            strides: of(&window.strides),
+            dilations: of(&window.dilations),
+        };
         let mut own = node.clone();
         own.attributes.remove("auto_pad");
         let pads = pads.unwrap_or_default();
@@ -465,7 +492,8 @@ impl<'g> Translator<'g> {
     fn pooled(&mut self, node: &Node, window: &Window, x: ValueId, ceil: bool) -> Result<ValueId> {
         let sides = window.kernel.len();
         let is_max = node.op == Op::MaxPool;
-        let lens = node.inputs.first().and_then(|input| self.shapes.get(input)).and_then(|dims| dims.get(2..));
+        let lens =
+            node.inputs.first().and_then(|input| self.shapes.get(input)).and_then(|dims| dims.get(2..));
         let pads = padding(node, window, lens.unwrap_or_default())?;
         let counts = int(node, "count_include_pad", 0)? != 0;
         let is_even = pads.as_ref().is_some_and(|pads| pads.iter().all(|(begin, end)| begin == end));
@@ -481,7 +509,8 @@ impl<'g> Translator<'g> {
             false => self.padded(node, window, x, if is_max { "-float(\"inf\")" } else { "0" })?,
         };
         let mut arguments = vec![tuple(&window.kernel)];
-        arguments.extend((window.strides != window.kernel).then(|| format!("stride={}", tuple(&window.strides))));
+        arguments
+            .extend((window.strides != window.kernel).then(|| format!("stride={}", tuple(&window.strides))));
         arguments.extend(named("padding", &padding, 0));
         arguments.extend(named("dilation", &window.dilations, 1).filter(|_| is_max));
         arguments.extend(ceil.then(|| "ceil_mode=True".to_owned()));
@@ -578,8 +607,25 @@ fn unary(node: &Node) -> Result<Option<(String, Option<String>)>> {
         Op::Not => only("~{}.bool()"),
         Op::Reciprocal => only("1.0 / {}"),
         Op::Neg => only("-{}"),
-        Op::Floor | Op::Ceil | Op::Round | Op::Sign | Op::Abs | Op::Sqrt | Op::Exp | Op::Log | Op::Sin | Op::Cos
-        | Op::Tan | Op::Asin | Op::Acos | Op::Atan | Op::Sinh | Op::Cosh | Op::Asinh | Op::Acosh | Op::Atanh
+        Op::Floor
+        | Op::Ceil
+        | Op::Round
+        | Op::Sign
+        | Op::Abs
+        | Op::Sqrt
+        | Op::Exp
+        | Op::Log
+        | Op::Sin
+        | Op::Cos
+        | Op::Tan
+        | Op::Asin
+        | Op::Acos
+        | Op::Atan
+        | Op::Sinh
+        | Op::Cosh
+        | Op::Asinh
+        | Op::Acosh
+        | Op::Atanh
         | Op::Erf => only(&format!("{{}}.{}()", node.op.name().to_ascii_lowercase())),
         _ => None,
     })
@@ -628,7 +674,9 @@ fn extreme(node: &Node, operands: &[Piece], name: &str) -> Result<Vec<Piece>> {
             let side = if name == "max" { "min" } else { "max" };
             Ok(vec![(*value).clone(), text(&format!(".clamp({side}=")), (*bound).clone(), text(")")])
         }
-        ([a, b], []) => Ok(vec![text(&format!("torch.{name}imum(")), (*a).clone(), text(", "), (*b).clone(), text(")")]),
+        ([a, b], []) => {
+            Ok(vec![text(&format!("torch.{name}imum(")), (*a).clone(), text(", "), (*b).clone(), text(")")])
+        }
         _ => Err(refuse(node, "does not take two values")),
     }
 }

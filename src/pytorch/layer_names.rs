@@ -16,7 +16,9 @@ pub(super) fn without_model<'n>(name: &'n str, model: Option<&str>) -> &'n str {
 pub(super) fn model<'n>(mut tensors: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let first = tensors.next()?.split_once(['/', '.'])?.0;
     let is_own = |name: &str| {
-        name.strip_prefix(first).and_then(|rest| rest.strip_prefix(['/', '.'])).is_some_and(|rest| rest.contains(['/', '.']))
+        name.strip_prefix(first)
+            .and_then(|rest| rest.strip_prefix(['/', '.']))
+            .is_some_and(|rest| rest.contains(['/', '.']))
     };
     tensors.all(is_own).then_some(first)
 }

@@ -73,9 +73,7 @@ impl<'g> Translator<'g> {
         let len = |axis: usize| weight.shape.get(axis).copied().unwrap_or(0);
         let mut groups = u64::try_from(int(node, "group", 1)?).unwrap_or(1);
         let (mut steps, channels, outputs) = match (weight.axis(Axis::Out), weight.axis(Axis::Multiplier)) {
-            (Some(out), _) => {
-                (permute(weight, &[out, input]), len(input).saturating_mul(groups), len(out))
-            }
+            (Some(out), _) => (permute(weight, &[out, input]), len(input).saturating_mul(groups), len(out)),
             (None, Some(each)) => {
                 groups = len(input);
                 let outputs = len(input).saturating_mul(len(each));
@@ -90,7 +88,8 @@ impl<'g> Translator<'g> {
         let has_bias = self.bias(node, &mut weights)?;
         let x = self.input(node, 0)?;
         let (x, pads) = self.padded(node, &window, x, "0")?;
-        let mut arguments = vec![channels.to_string(), outputs.to_string(), format!("kernel_size={}", tuple(&kernel))];
+        let mut arguments =
+            vec![channels.to_string(), outputs.to_string(), format!("kernel_size={}", tuple(&kernel))];
         arguments.extend(named("stride", &window.strides, 1));
         arguments.extend(named("padding", &pads, 0));
         arguments.extend(named("dilation", &window.dilations, 1));
@@ -116,14 +115,24 @@ impl<'g> Translator<'g> {
 
     /// A value as a module's window needs it: padded by a statement where the sides differ. Returns what is left to the
     /// module to pad.
-    pub(super) fn padded(&mut self, node: &Node, window: &Window, x: ValueId, fill: &str) -> Result<(ValueId, Vec<i64>)> {
+    pub(super) fn padded(
+        &mut self,
+        node: &Node,
+        window: &Window,
+        x: ValueId,
+        fill: &str,
+    ) -> Result<(ValueId, Vec<i64>)> {
         let none = vec![0; window.kernel.len()];
-        let lens = node.inputs.first().and_then(|input| self.shapes.get(input)).and_then(|dims| dims.get(2..));
+        let lens =
+            node.inputs.first().and_then(|input| self.shapes.get(input)).and_then(|dims| dims.get(2..));
         let lens = lens.map(<[Option<u64>]>::to_vec).unwrap_or_default();
         let value = (fill != "0").then(|| format!(", value={fill}")).unwrap_or_default();
         let Some(pads) = padding(node, window, &lens)? else {
             self.program.pads_same = true;
-            self.convention(node, "its padding depends on the size of its input, as 'same' of Keras with strides does");
+            self.convention(
+                node,
+                "its padding depends on the size of its input, as 'same' of Keras with strides does",
+            );
             let reach: Vec<i64> = (0..window.kernel.len()).filter_map(|side| window.reach(side)).collect();
             let lower = text(node, "auto_pad", "")? == "SAME_LOWER";
             let lower = if lower { ", lower=True" } else { "" };
@@ -134,7 +143,10 @@ impl<'g> Translator<'g> {
         if pads.iter().all(|(begin, end)| begin == end) {
             return Ok((x, pads.into_iter().map(|(begin, _)| begin).collect()));
         }
-        let why = format!("it pads {} before and behind each side, which no 'padding' of PyTorch states", show(&pads));
+        let why = format!(
+            "it pads {} before and behind each side, which no 'padding' of PyTorch states",
+            show(&pads)
+        );
         self.convention(node, &why);
         let flat: Vec<String> =
             pads.iter().rev().flat_map(|(begin, end)| [begin.to_string(), end.to_string()]).collect();
@@ -199,7 +211,12 @@ impl<'g> Translator<'g> {
             Some(2 | 3) => 1,
             Some(4) => 2,
             Some(5) => 3,
-            _ => return Err(refuse(node, "takes a value whose number of axes is not known, or not from 2 to 5")),
+            _ => {
+                return Err(refuse(
+                    node,
+                    "takes a value whose number of axes is not known, or not from 2 to 5",
+                ));
+            }
         };
         let epsilon = float(node, "epsilon", 1e-5)?;
         let momentum = match node.attributes.contains_key("momentum") {
@@ -209,11 +226,19 @@ impl<'g> Translator<'g> {
         let channels = mean.shape.elements();
         // 1 − 0.99 is 0.010000000000000009 in binary.
         let momentum = ((1.0 - momentum) * 1e9).round() / 1e9;
-        self.setting(node, &format!("eps={}, momentum={}", number(epsilon), number(momentum)), "1e-5 and 0.1");
-        let roles = [("scale", "weight"), ("bias", "bias"), ("mean", "running_mean"), ("variance", "running_var")];
+        self.setting(
+            node,
+            &format!("eps={}, momentum={}", number(epsilon), number(momentum)),
+            "1e-5 and 0.1",
+        );
+        let roles =
+            [("scale", "weight"), ("bias", "bias"), ("mean", "running_mean"), ("variance", "running_var")];
         let (weights, missing) = self.vectors(node, &roles)?;
-        let mut arguments =
-            vec![channels.to_string(), format!("eps={}", number(epsilon)), format!("momentum={}", number(momentum))];
+        let mut arguments = vec![
+            channels.to_string(),
+            format!("eps={}", number(epsilon)),
+            format!("momentum={}", number(momentum)),
+        ];
         let missing = without_affine(&mut arguments, missing, "affine=False");
         let made = Made::Call(format!("nn.BatchNorm{class}d({})", arguments.join(", ")));
         let x = self.input(node, 0)?;
@@ -235,7 +260,10 @@ impl<'g> Translator<'g> {
         let stated = stated.and_then(|name| self.tensors.shape(name)).map(|shape| shape.to_vec());
         let lens = match (lens, stated) {
             (Some(lens), Some(stated)) if lens != stated => {
-                return Err(refuse(node, "normalizes other axes than its scale has, which PyTorch's module cannot"));
+                return Err(refuse(
+                    node,
+                    "normalizes other axes than its scale has, which PyTorch's module cannot",
+                ));
             }
             (None, None) => return Err(refuse(node, "normalizes an axis whose length is not known")),
             (lens, stated) => stated.or(lens).unwrap_or_default(),
@@ -251,7 +279,9 @@ impl<'g> Translator<'g> {
         let (weights, missing) = self.vectors(node, roles)?;
         let mut arguments = vec![lens, format!("eps={}", number(epsilon))];
         let missing = match (&missing[..], is_rms) {
-            (["weight"], true) => without_affine(&mut arguments, vec!["weight", "bias"], "elementwise_affine=False"),
+            (["weight"], true) => {
+                without_affine(&mut arguments, vec!["weight", "bias"], "elementwise_affine=False")
+            }
             _ => without_affine(&mut arguments, missing, "elementwise_affine=False"),
         };
         let class = if is_rms { "RMSNorm" } else { "LayerNorm" };
@@ -267,8 +297,10 @@ impl<'g> Translator<'g> {
         let dims = node.inputs.first().and_then(|input| self.shapes.get(input));
         let of_input = dims.and_then(|dims| dims.get(1).copied().flatten());
         let stated = node.parameters.get("scale").or(node.parameters.get("bias"));
-        let channels = stated.and_then(|name| self.tensors.shape(name)).map(|shape| shape.elements()).or(of_input);
-        let channels = channels.ok_or_else(|| refuse(node, "normalizes channels whose number is not known"))?;
+        let channels =
+            stated.and_then(|name| self.tensors.shape(name)).map(|shape| shape.elements()).or(of_input);
+        let channels =
+            channels.ok_or_else(|| refuse(node, "normalizes channels whose number is not known"))?;
         let groups = match node.op {
             ckpt_api::Op::InstanceNormalization => channels,
             _ => u64::try_from(int(node, "num_groups", 1)?).unwrap_or(1),
@@ -276,7 +308,8 @@ impl<'g> Translator<'g> {
         let epsilon = float(node, "epsilon", 1e-5)?;
         self.setting(node, &format!("eps={}", number(epsilon)), "1e-5");
         let (weights, missing) = self.vectors(node, &[("scale", "weight"), ("bias", "bias")])?;
-        let mut arguments = vec![groups.to_string(), channels.to_string(), format!("eps={}", number(epsilon))];
+        let mut arguments =
+            vec![groups.to_string(), channels.to_string(), format!("eps={}", number(epsilon))];
         let missing = without_affine(&mut arguments, missing, "affine=False");
         let made = Made::Call(format!("nn.GroupNorm({})", arguments.join(", ")));
         let x = self.input(node, 0)?;
@@ -288,21 +321,28 @@ impl<'g> Translator<'g> {
     pub(super) fn embedding(&mut self, node: &'g Node) -> Result<()> {
         let weight = self.tensor(node, "weight")?;
         let axes = weight.axis(Axis::Feature).zip(weight.axis(Axis::Out));
-        let (rows, output) = axes.filter(|_| weight.shape.rank() == 2).ok_or_else(|| no_axes(node, weight))?;
+        let (rows, output) =
+            axes.filter(|_| weight.shape.rank() == 2).ok_or_else(|| no_axes(node, weight))?;
         let len = |axis: usize| weight.shape.get(axis).copied().unwrap_or(0);
         let steps = if rows == 0 { Vec::new() } else { vec![AxisStep::Transpose] };
         let made = Made::Call(format!("nn.Embedding({}, {})", len(rows), len(output)));
         let weights = vec![Weight::one(&weight.name, "weight", steps)];
         let x = self.input(node, 0)?;
-        let module = self.program.module(Module { layer: node.name.clone(), made, weights, missing: Vec::new() });
-        let call = [vec![super::program::Piece::Module(module)], super::program::pieces("({}.long())", &[x])].concat();
+        let module =
+            self.program.module(Module { layer: node.name.clone(), made, weights, missing: Vec::new() });
+        let call = [vec![super::program::Piece::Module(module)], super::program::pieces("({}.long())", &[x])]
+            .concat();
         let value = self.program.assign(&node.name, call);
         self.put(node, value);
         Ok(())
     }
 
     /// The vectors of these roles, by their names in a module, and the names of those that the node lacks.
-    fn vectors(&self, node: &Node, roles: &[(&str, &'static str)]) -> Result<(Vec<Weight>, Vec<&'static str>)> {
+    fn vectors(
+        &self,
+        node: &Node,
+        roles: &[(&str, &'static str)],
+    ) -> Result<(Vec<Weight>, Vec<&'static str>)> {
         let (mut weights, mut missing) = (Vec::new(), Vec::new());
         for (role, target) in roles {
             if !node.parameters.contains_key(*role) {
@@ -331,7 +371,12 @@ impl<'g> Translator<'g> {
 }
 
 /// `nn.Linear` of these lengths: inputs, outputs.
-pub(super) fn linear(layer: &str, [inputs, outputs]: [u64; 2], has_bias: bool, weights: Vec<Weight>) -> Module {
+pub(super) fn linear(
+    layer: &str,
+    [inputs, outputs]: [u64; 2],
+    has_bias: bool,
+    weights: Vec<Weight>,
+) -> Module {
     let bias = if has_bias { "" } else { ", bias=False" };
     let made = Made::Call(format!("nn.Linear({inputs}, {outputs}{bias})"));
     Module { layer: layer.to_owned(), made, weights, missing: Vec::new() }
@@ -343,7 +388,8 @@ pub(super) fn projection(node: &Node, weight: &Tensor) -> Result<(Vec<AxisStep>,
     let (inputs, outputs) = weight.shape.split_at_checked(summed).unwrap_or_default();
     let product = |lens: &[u64]| lens.iter().fold(1u64, |product, len| product.saturating_mul(*len));
     let lens = [product(inputs), product(outputs)];
-    let mut steps = vec![reshape(outputs, &lens[1..], summed), reshape(inputs, &lens[..1], 0), AxisStep::Transpose];
+    let mut steps =
+        vec![reshape(outputs, &lens[1..], summed), reshape(inputs, &lens[..1], 0), AxisStep::Transpose];
     steps.retain(|step| !is_nothing(step));
     Ok((steps, lens))
 }
@@ -378,7 +424,9 @@ fn kernel(node: &Node, weight: &Tensor) -> Result<Vec<i64>> {
     let sides = window_axes(weight);
     let lens: Vec<i64> = sides
         .iter()
-        .filter_map(|axis| i64::try_from(*weight.shape.get(*axis)?).ok().filter(|len| *len <= i64::from(u32::MAX)))
+        .filter_map(|axis| {
+            i64::try_from(*weight.shape.get(*axis)?).ok().filter(|len| *len <= i64::from(u32::MAX))
+        })
         .collect();
     if (1..=3).contains(&lens.len()) && lens.len() == sides.len() && weight.shape.rank() == lens.len() + 2 {
         return Ok(lens);
@@ -387,9 +435,9 @@ fn kernel(node: &Node, weight: &Tensor) -> Result<Vec<i64>> {
 }
 
 fn no_axes(node: &Node, weight: &Tensor) -> ckpt_api::Error {
-    refuse(node, "has a weight whose axes are not known").tensor(&weight.name).expected(
-        "named axes, as a format with a graph states them: in, out, and those of the kernel",
-    )
+    refuse(node, "has a weight whose axes are not known")
+        .tensor(&weight.name)
+        .expected("named axes, as a format with a graph states them: in, out, and those of the kernel")
 }
 
 /// Of the parameters that a module lacks, those that no argument turns off.
@@ -430,8 +478,10 @@ fn cuts(node: &Node, window: &Window) -> Result<Vec<Cut>> {
     let pads = match auto {
         "SAME_UPPER" | "SAME_LOWER" => {
             let pair = |side: usize| {
-                let (reach, stride) = (window.reach(side).unwrap_or(1), window.strides.get(side).copied().unwrap_or(1));
-                let total = reach.saturating_add(added.get(side).copied().unwrap_or(0)).saturating_sub(stride);
+                let (reach, stride) =
+                    (window.reach(side).unwrap_or(1), window.strides.get(side).copied().unwrap_or(1));
+                let total =
+                    reach.saturating_add(added.get(side).copied().unwrap_or(0)).saturating_sub(stride);
                 let (total, open) = (total.max(0), total.saturating_neg().max(0));
                 let (small, large) = (total / 2, total - total / 2);
                 // Where the window is smaller than the stride, the result is longer behind.

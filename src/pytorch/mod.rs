@@ -64,7 +64,11 @@ impl Translation {
         match generated.generator.is_some_and(|generator| generator.is_inverse) {
             false => Ok(self.mapping.clone()),
             true => Ok(Mapping {
-                ignore: self.counters.iter().map(|name| Ignore { pattern: Pattern::literal(name), line: None }).collect(),
+                ignore: self
+                    .counters
+                    .iter()
+                    .map(|name| Ignore { pattern: Pattern::literal(name), line: None })
+                    .collect(),
                 ignore_roles: self.mapping.ignore_roles.clone(),
                 ..self.mapping.inverse()?
             }),
@@ -91,8 +95,10 @@ pub(crate) fn translate(graph: &Graph, tensors: &[Tensor], names: TorchNames) ->
     let mapping = rules::mapping(&program, &paths, names)?;
     let code = match (failure, names) {
         (Some(error), _) => Err(error),
-        (None, TorchNames::Torchvision) => Err(Error::usage("code cannot be generated with torchvision's names")
-            .help("use the names of the layers for a model.py, or torchvision's own class for its names")),
+        (None, TorchNames::Torchvision) => {
+            Err(Error::usage("code cannot be generated with torchvision's names")
+                .help("use the names of the layers for a model.py, or torchvision's own class for its names"))
+        }
         (None, _) => Ok(code::text(&program, &graph.name, &paths)),
     };
     let settings = remarks.settings.into_iter();

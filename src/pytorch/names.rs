@@ -4,19 +4,110 @@ use std::collections::HashSet;
 
 /// Words that name no attribute: Python's own, and attributes that every `nn.Module` or `nn.Sequential` has.
 const TAKEN: &[&str] = &[
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "match", "case", "type", "print", "self",
-    "super", "len", "torch", "nn", "F", "T_destination", "add_module", "append", "apply", "bfloat16", "buffers",
-    "call_super_init", "children", "compile", "cpu", "cuda", "double", "dump_patches", "eval", "extend", "extra_repr",
-    "float", "forward", "get_buffer", "get_extra_state", "get_parameter", "get_submodule", "half", "insert", "ipu",
-    "load_state_dict", "modules", "mtia", "named_buffers", "named_children", "named_modules", "named_parameters",
-    "parameters", "pop", "register_backward_hook", "register_buffer", "register_forward_hook",
-    "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook",
-    "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module",
-    "register_parameter", "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_",
-    "set_extra_state", "set_submodule", "share_memory", "state_dict", "to", "to_empty", "train", "training", "xpu",
-    "zero_grad", "pad_same", "lengths",
+    "False",
+    "None",
+    "True",
+    "and",
+    "as",
+    "assert",
+    "async",
+    "await",
+    "break",
+    "class",
+    "continue",
+    "def",
+    "del",
+    "elif",
+    "else",
+    "except",
+    "finally",
+    "for",
+    "from",
+    "global",
+    "if",
+    "import",
+    "in",
+    "is",
+    "lambda",
+    "nonlocal",
+    "not",
+    "or",
+    "pass",
+    "raise",
+    "return",
+    "try",
+    "while",
+    "with",
+    "yield",
+    "match",
+    "case",
+    "type",
+    "print",
+    "self",
+    "super",
+    "len",
+    "torch",
+    "nn",
+    "F",
+    "T_destination",
+    "add_module",
+    "append",
+    "apply",
+    "bfloat16",
+    "buffers",
+    "call_super_init",
+    "children",
+    "compile",
+    "cpu",
+    "cuda",
+    "double",
+    "dump_patches",
+    "eval",
+    "extend",
+    "extra_repr",
+    "float",
+    "forward",
+    "get_buffer",
+    "get_extra_state",
+    "get_parameter",
+    "get_submodule",
+    "half",
+    "insert",
+    "ipu",
+    "load_state_dict",
+    "modules",
+    "mtia",
+    "named_buffers",
+    "named_children",
+    "named_modules",
+    "named_parameters",
+    "parameters",
+    "pop",
+    "register_backward_hook",
+    "register_buffer",
+    "register_forward_hook",
+    "register_forward_pre_hook",
+    "register_full_backward_hook",
+    "register_full_backward_pre_hook",
+    "register_load_state_dict_post_hook",
+    "register_load_state_dict_pre_hook",
+    "register_module",
+    "register_parameter",
+    "register_state_dict_post_hook",
+    "register_state_dict_pre_hook",
+    "requires_grad_",
+    "set_extra_state",
+    "set_submodule",
+    "share_memory",
+    "state_dict",
+    "to",
+    "to_empty",
+    "train",
+    "training",
+    "xpu",
+    "zero_grad",
+    "pad_same",
+    "lengths",
 ];
 
 /// Characters of a name that are kept: longer ones are cut.
@@ -130,7 +221,10 @@ mod tests {
             let made = identifier(name);
             assert!(made.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'), "{made}");
             assert!(!made.is_empty() && !made.starts_with(|c: char| c.is_ascii_digit()), "{made}");
-            assert!(!TAKEN.contains(&made.as_str()) && !made.starts_with("__") && made.len() <= 100, "{made}");
+            assert!(
+                !TAKEN.contains(&made.as_str()) && !made.starts_with("__") && made.len() <= 100,
+                "{made}"
+            );
         }
         assert_eq!(identifier("conv2d_1"), "conv2d_1");
         assert_eq!(class("my_model"), "MyModel");
@@ -139,7 +233,10 @@ mod tests {
     #[test]
     fn each_name_is_given_once() {
         let mut names = Names::default();
-        assert_eq!([names.unique("a.b"), names.unique("a/b"), names.unique("a_b")], ["a_b", "a_b_2", "a_b_3"]);
+        assert_eq!(
+            [names.unique("a.b"), names.unique("a/b"), names.unique("a_b")],
+            ["a_b", "a_b_2", "a_b_3"]
+        );
     }
 
     #[test]

@@ -136,7 +136,13 @@ impl Program {
     }
 
     /// Adds a statement that a module could do, too.
-    pub(super) fn assign_as(&mut self, hint: &str, input: ValueId, pieces: Vec<Piece>, module: String) -> ValueId {
+    pub(super) fn assign_as(
+        &mut self,
+        hint: &str,
+        input: ValueId,
+        pieces: Vec<Piece>,
+        module: String,
+    ) -> ValueId {
         let value = self.assign(hint, pieces);
         if let Some(statement) = self.statements.last_mut() {
             statement.module = Some((module, input));

@@ -24,7 +24,9 @@ struct Kind {
 
 fn kind(op: &str) -> Kind {
     match op {
-        "LSTM" => Kind { class: "LSTM", gates: "ifco", default: "iofc", activations: &["Sigmoid", "Tanh", "Tanh"] },
+        "LSTM" => {
+            Kind { class: "LSTM", gates: "ifco", default: "iofc", activations: &["Sigmoid", "Tanh", "Tanh"] }
+        }
         "GRU" => Kind { class: "GRU", gates: "rzh", default: "zrh", activations: &["Sigmoid", "Tanh"] },
         _ => Kind { class: "RNN", gates: "h", default: "h", activations: &["Tanh"] },
     }
@@ -49,8 +51,10 @@ impl<'g> Translator<'g> {
         let x = if batch_first { view.base } else { self.input(node, 0)? };
         let first = if batch_first { ", batch_first=True" } else { "" };
         let made = format!("nn.{}({}, {}{first}{more})", kind.class, lens.inputs, lens.hidden);
-        let module = Module { layer: node.name.clone(), made: Made::Call(made), weights, missing: Vec::new() };
-        let states = (1..node.inputs.len()).map(|at| self.input(node, at)).collect::<Result<Vec<ValueId>>>()?;
+        let module =
+            Module { layer: node.name.clone(), made: Made::Call(made), weights, missing: Vec::new() };
+        let states =
+            (1..node.inputs.len()).map(|at| self.input(node, at)).collect::<Result<Vec<ValueId>>>()?;
         let [all, hidden, memory] = self.run(node, module, x, &states, kind.class == "LSTM");
         let axes = match batch_first {
             true => [Some(1), None, Some(0), Some(2)],
@@ -68,14 +72,23 @@ impl<'g> Translator<'g> {
     }
 
     /// Calls the module. Returns all hidden states, and the last hidden state and the last memory, `[batch, hidden]`.
-    fn run(&mut self, node: &Node, module: Module, x: ValueId, states: &[ValueId], has_memory: bool) -> [ValueId; 3] {
+    fn run(
+        &mut self,
+        node: &Node,
+        module: Module,
+        x: ValueId,
+        states: &[ValueId],
+        has_memory: bool,
+    ) -> [ValueId; 3] {
         let name = module.layer.clone();
         let module = self.program.module(module);
         let (all, hidden, memory) =
             (self.program.value(&name), self.program.value("hidden"), self.program.value("memory"));
         let value = Piece::Value;
         let target = match has_memory {
-            true => vec![value(all), written(", ("), value(hidden), written(", "), value(memory), written(")")],
+            true => {
+                vec![value(all), written(", ("), value(hidden), written(", "), value(memory), written(")")]
+            }
             false => vec![value(all), written(", "), value(hidden)],
         };
         let given = match states {
@@ -86,7 +99,9 @@ impl<'g> Translator<'g> {
         let call = vec![Piece::Module(module), written("("), value(x)];
         let pieces = [call, given, vec![written(")")]].concat();
         self.program.statements.push(Statement { target, pieces, comment: None, module: None });
-        let is_used = |at: usize| node.outputs.get(at).is_some_and(|name| self.all_takers(name).is_none_or(|own| !own.is_empty()));
+        let is_used = |at: usize| {
+            node.outputs.get(at).is_some_and(|name| self.all_takers(name).is_none_or(|own| !own.is_empty()))
+        };
         let used = [is_used(1), is_used(2)];
         let last = |state: ValueId, used: bool, program: &mut super::program::Program| match used {
             true => program.assign(&name, super::program::pieces("{}[-1]", &[state])),
@@ -105,7 +120,8 @@ impl<'g> Translator<'g> {
             kind.class, lens.inputs, lens.hidden
         );
         let layer = node.name.clone();
-        let module = self.program.module(Module { layer, made: Made::Call(made), weights, missing: Vec::new() });
+        let module =
+            self.program.module(Module { layer, made: Made::Call(made), weights, missing: Vec::new() });
         let x = self.input(node, 0)?;
         let (all, hidden) = (self.program.value(&node.name), self.program.value("hidden"));
         let value = Piece::Value;
@@ -123,7 +139,12 @@ impl<'g> Translator<'g> {
     }
 
     /// The lengths and tensors of one direction: the prefix of its roles, and the suffix of its names.
-    fn cell(&mut self, node: &'g Node, kind: &Kind, [prefix, suffix]: [&str; 2]) -> Result<(Lens, Vec<Weight>, String)> {
+    fn cell(
+        &mut self,
+        node: &'g Node,
+        kind: &Kind,
+        [prefix, suffix]: [&str; 2],
+    ) -> Result<(Lens, Vec<Weight>, String)> {
         let mut more = self.check(node, kind)?.to_owned();
         let order = reordering(node, kind)?;
         let mut weights = Vec::new();
@@ -133,10 +154,17 @@ impl<'g> Translator<'g> {
             let mut steps = match tensor.axes.as_deref() {
                 Some([Axis::In, Axis::Out]) => vec![AxisStep::Transpose],
                 Some([Axis::Out, Axis::In]) => Vec::new(),
-                _ => return Err(refuse(node, "has a weight whose axes are not known, or several directions").tensor(&tensor.name)),
+                _ => {
+                    return Err(refuse(node, "has a weight whose axes are not known, or several directions")
+                        .tensor(&tensor.name));
+                }
             };
             let inputs = tensor.axis(Axis::In).and_then(|axis| tensor.shape.get(axis)).copied().unwrap_or(0);
-            if role == "weight" { lens.inputs = inputs } else { lens.hidden = inputs };
+            if role == "weight" {
+                lens.inputs = inputs
+            } else {
+                lens.hidden = inputs
+            };
             steps.extend(order.clone().map(|order| AxisStep::Parts { order, axis: 0 }));
             weights.push(Weight::one(&tensor.name, &format!("{target}{suffix}"), steps));
         }
@@ -144,7 +172,10 @@ impl<'g> Translator<'g> {
         match node.parameters.contains_key(&role) {
             true => {
                 let bias = self.tensor(node, &role)?;
-                let recurrent = node.parameters.get(&format!("{prefix}recurrent_bias")).and_then(|name| self.tensors.get(name));
+                let recurrent = node
+                    .parameters
+                    .get(&format!("{prefix}recurrent_bias"))
+                    .and_then(|name| self.tensors.get(name));
                 weights.extend(biases(bias, recurrent, order, suffix));
             }
             false => more += ", bias=False",
@@ -160,7 +191,10 @@ impl<'g> Translator<'g> {
             if !self.remarks.conventions.iter().any(|loss| loss.subject == node.name) {
                 self.remarks.conventions.push(Loss::new(LossKind::Convention, &node.name, why));
             }
-            self.failure.get_or_insert(refuse(node, "is a GRU with reset_after=False, for which PyTorch has no module"));
+            self.failure.get_or_insert(refuse(
+                node,
+                "is a GRU with reset_after=False, for which PyTorch has no module",
+            ));
         }
         let stated: Option<Vec<&str>> = match node.attributes.get("activations") {
             Some(Attribute::Texts(names)) => Some(names.iter().map(String::as_str).collect()),
@@ -182,7 +216,8 @@ fn reordering(node: &Node, kind: &Kind) -> Result<Option<Vec<usize>>> {
     let stored = text(node, "gates", kind.default)?;
     let order: Option<Vec<usize>> = kind.gates.chars().map(|gate| stored.find(gate)).collect();
     let order = order.filter(|order| order.len() == stored.len());
-    let order = order.ok_or_else(|| refuse(node, "has gates that are not known").found(format!("gates '{stored}'")))?;
+    let order = order
+        .ok_or_else(|| refuse(node, "has gates that are not known").found(format!("gates '{stored}'")))?;
     Ok((!order.is_sorted()).then_some(order))
 }
 

@@ -55,14 +55,16 @@ pub(super) fn mapping(program: &Program, paths: &Paths, names: TorchNames) -> Re
 /// The counters that PyTorch's batch normalizations have beside these tensors.
 pub(super) fn counters(program: &Program, paths: &Paths) -> Vec<String> {
     let modules = program.modules.iter().enumerate();
-    let counting = modules.filter(|(_, module)| matches!(&module.made, Made::Call(call) if call.starts_with("nn.BatchNorm")));
+    let counting = modules
+        .filter(|(_, module)| matches!(&module.made, Made::Call(call) if call.starts_with("nn.BatchNorm")));
     counting.map(|(number, _)| format!("{}.num_batches_tracked", paths.path(number))).collect()
 }
 
 /// A loss for each weight that no layer of the graph takes: it has no module.
 pub(super) fn unused(graph: &Graph, tensors: &[Tensor]) -> Vec<Loss> {
     let used: HashSet<&str> = graph.tensors().collect();
-    let unused = tensors.iter().filter(|tensor| tensor.role == Role::Weight && !used.contains(tensor.name.as_str()));
+    let unused =
+        tensors.iter().filter(|tensor| tensor.role == Role::Weight && !used.contains(tensor.name.as_str()));
     let why = "no layer of the graph takes it, so it has no module in PyTorch";
     unused.map(|tensor| Loss::new(LossKind::WeightDropped, &tensor.name, why)).collect()
 }
@@ -76,5 +78,10 @@ pub(super) fn other_strides(graph: &Graph) -> Vec<Loss> {
     };
     let why = "it has a stride of 2, which torchvision's ResNet has in the second convolution of the block: the tensors \
                fit, but the result differs";
-    graph.nodes.iter().filter(is_strided).map(|node| Loss::new(LossKind::Convention, &node.name, why)).collect()
+    graph
+        .nodes
+        .iter()
+        .filter(is_strided)
+        .map(|node| Loss::new(LossKind::Convention, &node.name, why))
+        .collect()
 }

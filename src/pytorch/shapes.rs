@@ -85,7 +85,9 @@ impl Shapes {
                 let x = first()?;
                 match ints(node, "perm").ok()? {
                     None => Some(x.into_iter().rev().collect()),
-                    Some(perm) => perm.iter().map(|axis| x.get(usize::try_from(*axis).ok()?).copied()).collect(),
+                    Some(perm) => {
+                        perm.iter().map(|axis| x.get(usize::try_from(*axis).ok()?).copied()).collect()
+                    }
                 }
             }
             Op::Squeeze => squeezed(first()?, ints(node, "axes").ok()?),
@@ -115,8 +117,14 @@ impl Shapes {
                 *a.last_mut()? = *b.last()?;
                 Some(a)
             }
-            Op::ReduceSum | Op::ReduceMean | Op::ReduceMax | Op::ReduceMin | Op::ReduceProd | Op::ReduceL2
-            | Op::ReduceSumSquare | Op::ReduceLogSumExp => reduced(node, first()?),
+            Op::ReduceSum
+            | Op::ReduceMean
+            | Op::ReduceMax
+            | Op::ReduceMin
+            | Op::ReduceProd
+            | Op::ReduceL2
+            | Op::ReduceSumSquare
+            | Op::ReduceLogSumExp => reduced(node, first()?),
             Op::Resize => resized(node, first()?),
             Op::CumSum => first(),
             Op::Tile => {
@@ -212,7 +220,8 @@ impl Shapes {
 
     /// The lengths of inputs that are broadcast with each other.
     fn broadcast(&self, node: &Node) -> Option<Dims> {
-        let used = (0..node.inputs.len()).filter(|at| node.inputs.get(*at).is_some_and(|name| !name.is_empty()));
+        let used =
+            (0..node.inputs.len()).filter(|at| node.inputs.get(*at).is_some_and(|name| !name.is_empty()));
         let all: Vec<&Dims> = used.map(|at| self.input(node, at)).collect::<Option<_>>()?;
         let rank = all.iter().map(|dims| dims.len()).max()?;
         let axis = |from_end: usize| {
@@ -228,12 +237,47 @@ fn is_elementwise(op: &Op) -> bool {
     op.is_activation()
         || matches!(
             op,
-            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Mod | Op::Pow | Op::Max | Op::Min | Op::Where | Op::PRelu
-                | Op::Equal | Op::Less | Op::LessOrEqual | Op::Greater | Op::GreaterOrEqual | Op::And | Op::Or
-                | Op::Abs | Op::Neg | Op::Sign | Op::Reciprocal | Op::Sqrt | Op::Exp | Op::Log | Op::Sin | Op::Cos
-                | Op::Tan | Op::Erf | Op::Floor | Op::Ceil | Op::Round | Op::Not | Op::Clip | Op::Identity | Op::Cast
-                | Op::BatchNormalization | Op::LayerNormalization | Op::GroupNormalization
-                | Op::InstanceNormalization | Op::RMSNormalization | Op::LpNormalization
+            Op::Add
+                | Op::Sub
+                | Op::Mul
+                | Op::Div
+                | Op::Mod
+                | Op::Pow
+                | Op::Max
+                | Op::Min
+                | Op::Where
+                | Op::PRelu
+                | Op::Equal
+                | Op::Less
+                | Op::LessOrEqual
+                | Op::Greater
+                | Op::GreaterOrEqual
+                | Op::And
+                | Op::Or
+                | Op::Abs
+                | Op::Neg
+                | Op::Sign
+                | Op::Reciprocal
+                | Op::Sqrt
+                | Op::Exp
+                | Op::Log
+                | Op::Sin
+                | Op::Cos
+                | Op::Tan
+                | Op::Erf
+                | Op::Floor
+                | Op::Ceil
+                | Op::Round
+                | Op::Not
+                | Op::Clip
+                | Op::Identity
+                | Op::Cast
+                | Op::BatchNormalization
+                | Op::LayerNormalization
+                | Op::GroupNormalization
+                | Op::InstanceNormalization
+                | Op::RMSNormalization
+                | Op::LpNormalization
         )
 }
 
@@ -283,8 +327,13 @@ fn reshaped(x: &Dims, shape: &[i64]) -> Option<Dims> {
     if let Some(free) = shape.iter().position(|len| *len == -1) {
         let is_batch = x.first()?.is_none() && dims.first()?.is_none() && free != 0;
         let skipped = usize::from(is_batch);
-        let others: Dims =
-            dims.iter().enumerate().filter(|(at, _)| *at != free).skip(skipped).map(|(_, len)| *len).collect();
+        let others: Dims = dims
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != free)
+            .skip(skipped)
+            .map(|(_, len)| *len)
+            .collect();
         let left = product(x.get(skipped..)?).zip(product(&others));
         *dims.get_mut(free)? = left.and_then(|(all, others)| all.checked_div(others));
     }
@@ -364,7 +413,8 @@ fn reduced(node: &Node, x: Dims) -> Option<Dims> {
 
 fn resized(node: &Node, x: Dims) -> Option<Dims> {
     if let Some(sizes) = ints(node, "sizes").ok()? {
-        let own = |(len, size): (&Option<u64>, &i64)| if *size <= 0 { *len } else { u64::try_from(*size).ok() };
+        let own =
+            |(len, size): (&Option<u64>, &i64)| if *size <= 0 { *len } else { u64::try_from(*size).ok() };
         return Some(x.iter().zip(sizes).map(own).collect());
     }
     let Some(ckpt_api::Attribute::Floats(scales)) = node.attributes.get("scales") else { return None };

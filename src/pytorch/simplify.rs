@@ -84,7 +84,8 @@ impl Rewriter<'_> {
 
     /// Drops nodes whose results nothing takes.
     fn drop_unused(&mut self) {
-        let mut wanted: HashSet<String> = self.graph.outputs.iter().map(|output| output.name.clone()).collect();
+        let mut wanted: HashSet<String> =
+            self.graph.outputs.iter().map(|output| output.name.clone()).collect();
         let mut kept = Vec::with_capacity(self.graph.nodes.len());
         for node in std::mem::take(&mut self.graph.nodes).into_iter().rev() {
             if node.outputs.iter().any(|output| wanted.contains(output)) {
@@ -136,7 +137,9 @@ impl Rewriter<'_> {
 
     /// The inputs of a node of two inputs, the constant tensor second.
     fn with_constant<'n>(&'n self, node: &'n Node) -> Option<(usize, &'n str)> {
-        [(0, 1), (1, 0)].into_iter().find_map(|(value, constant)| Some((value, self.constant(node, constant)?)))
+        [(0, 1), (1, 0)]
+            .into_iter()
+            .find_map(|(value, constant)| Some((value, self.constant(node, constant)?)))
     }
 
     /// The name of the layer of a tensor.
@@ -173,8 +176,12 @@ impl Rewriter<'_> {
     /// Constants that are added to what a layer makes that has no bias of its own.
     fn biases(&mut self) {
         for number in 0..self.graph.nodes.len() {
-            let Some((layer, last, bias)) = self.node(number).and_then(|node| self.bias(node)) else { continue };
-            let Some(outputs) = self.graph.nodes.get_mut(number).map(|node| std::mem::take(&mut node.outputs)) else {
+            let Some((layer, last, bias)) = self.node(number).and_then(|node| self.bias(node)) else {
+                continue;
+            };
+            let Some(outputs) =
+                self.graph.nodes.get_mut(number).map(|node| std::mem::take(&mut node.outputs))
+            else {
                 continue;
             };
             // The last node before the sum makes its result.
@@ -254,7 +261,8 @@ fn summed(shape: &Shape, inputs: u64) -> Option<usize> {
 fn channel_axis(path: &[&Node]) -> Option<usize> {
     let mut axis = 1usize;
     for node in path.iter().rev() {
-        let listed = super::attributes::ints(node, if node.op == Op::Transpose { "perm" } else { "axes" }).ok()??;
+        let listed =
+            super::attributes::ints(node, if node.op == Op::Transpose { "perm" } else { "axes" }).ok()??;
         let is_at = |other: &i64, at: usize| usize::try_from(*other) == Ok(at);
         match node.op {
             Op::Transpose => axis = listed.iter().position(|other| is_at(other, axis))?,

@@ -69,7 +69,8 @@ impl Paths {
         let mut taken = Names::default();
         let layers: Vec<&str> =
             program.modules.iter().map(|module| without_model(&module.layer, model)).collect();
-        let mut paths = Paths { paths: Vec::new(), constants: Vec::new(), sequence: None, of_statement: Vec::new() };
+        let mut paths =
+            Paths { paths: Vec::new(), constants: Vec::new(), sequence: None, of_statement: Vec::new() };
         match names {
             TorchNames::Layers => paths.paths = layers.into_iter().map(|layer| taken.unique(layer)).collect(),
             TorchNames::Torchvision => paths.paths = super::torchvision::names(&layers)?,
@@ -144,7 +145,8 @@ impl Paths {
 
     /// Whether the program is nothing but its modules, one after the other.
     pub(super) fn is_plain_sequence(&self, program: &Program) -> bool {
-        let ([input], [output], true) = (&program.inputs[..], &program.outputs[..], self.is_sequential()) else {
+        let ([input], [output], true) = (&program.inputs[..], &program.outputs[..], self.is_sequential())
+        else {
             return false;
         };
         let mut value = input.value;
@@ -164,7 +166,8 @@ impl Paths {
             }
             value = made;
         }
-        let modules = program.statements.iter().filter(|statement| statement.pieces.first().is_some_and(is_module));
+        let modules =
+            program.statements.iter().filter(|statement| statement.pieces.first().is_some_and(is_module));
         value == *output && modules.count() == program.modules.len()
     }
 }

@@ -156,7 +156,10 @@ impl<'g> Translator<'g> {
     /// [`ckpt_api::Kind::Unsupported`] where it does not exist: the node before it had no value.
     pub(super) fn view(&self, node: &Node, number: usize) -> Result<View> {
         let name = node.inputs.get(number).map(String::as_str).unwrap_or_default();
-        self.views.get(name).cloned().ok_or_else(|| refuse(node, "takes a value that does not exist").found(quote(name)))
+        self.views
+            .get(name)
+            .cloned()
+            .ok_or_else(|| refuse(node, "takes a value that does not exist").found(quote(name)))
     }
 
     /// The variable of a value, with its axes in the graph's order.
@@ -239,11 +242,14 @@ impl<'g> Translator<'g> {
         let weight = Weight::one(name, &entry, Vec::new());
         let shape = tensor.shape.to_vec();
         let found = self.program.modules.iter().position(|module| {
-            module.layer == layer && matches!(&module.made, Made::Parameters(own) if own.iter().all(|(name, _)| *name != entry))
+            module.layer == layer
+                && matches!(&module.made, Made::Parameters(own) if own.iter().all(|(name, _)| *name != entry))
         });
         let module = match found {
             Some(number) => {
-                if let Some(Module { made: Made::Parameters(own), weights, .. }) = self.program.modules.get_mut(number) {
+                if let Some(Module { made: Made::Parameters(own), weights, .. }) =
+                    self.program.modules.get_mut(number)
+                {
                     own.push((entry.clone(), shape));
                     weights.push(weight);
                 }

@@ -123,7 +123,9 @@ pub(super) fn moved(node: &Node, view: &View) -> Result<Option<View>> {
             let new: Option<Vec<usize>> = listed.iter().map(|axis| at_axis(*axis, all)).collect();
             new.map(|new| {
                 let mut rest = axes.iter();
-                (0..all).map(|at| if new.contains(&at) { None } else { rest.next().copied().flatten() }).collect()
+                (0..all)
+                    .map(|at| if new.contains(&at) { None } else { rest.next().copied().flatten() })
+                    .collect()
             })
         }
         _ => None,

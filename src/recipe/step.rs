@@ -381,6 +381,7 @@ mod tests {
             "scale 1/3",
             "scale -2e-10",
             "add 1",
+            "parts 1 0 2 on 0",
             "add -0.1",
             "reshape 32 2 _ 7 -> _ 7 on 1",
             "reshape _ -> {heads} 2 _",

@@ -117,9 +117,13 @@ impl Join {
                 let (part, parts) = part.as_ref().map_or((0, 1), |part| (part.part, part.of.parts));
                 index.saturating_mul(parts).saturating_add(part)
             }
-            Join::One | Join::Merged { .. } | Join::Stacked { .. } | Join::Tied | Join::Dequantized(_) => 0,
             Join::Zeros => 1,
-            Join::One | Join::Merged { .. } | Join::Stacked { .. } | Join::Tied | Join::Sum => 0,
+            Join::One
+            | Join::Merged { .. }
+            | Join::Stacked { .. }
+            | Join::Tied
+            | Join::Sum
+            | Join::Dequantized(_) => 0,
         }
     }
 }

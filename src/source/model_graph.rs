@@ -43,13 +43,7 @@ impl ModelGraph {
             true => Input::within_store(model.input.store().clone(), entry).within(model.input.limits()),
             false => model.input.clone(),
         };
-        Ok(ModelGraph {
-            input,
-            format: model.format(),
-            name,
-            tensors: tensors.collect(),
-            graph,
-        })
+        Ok(ModelGraph { input, format: model.format(), name, tensors: tensors.collect(), graph })
     }
 
     /// What the model computes.

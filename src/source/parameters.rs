@@ -3,8 +3,8 @@
 use super::Source;
 use crate::mapping::{KEY_SEPARATOR, Mapping, Parameter};
 use crate::pattern::Pattern;
-use crate::template::Configuration;
 use crate::pytorch::{Translation, translate};
+use crate::template::Configuration;
 use ckpt_api::{Error, Limits, Metadata, Result, Setting};
 use std::borrow::Cow;
 
@@ -59,8 +59,14 @@ impl Source {
             let error = Error::mapping("a mapping that is made of a graph needs a graph");
             let reason = self.contents().missing_graph.as_ref().map(|missing| missing.reason.clone());
             return Err(error
-                .found(reason.unwrap_or_else(|| format!("a checkpoint of format '{}' without one", self.format())))
-                .help(format!("convert a SavedModel, which has one, or give the model with {}", Setting::Architecture)));
+                .found(
+                    reason
+                        .unwrap_or_else(|| format!("a checkpoint of format '{}' without one", self.format())),
+                )
+                .help(format!(
+                    "convert a SavedModel, which has one, or give the model with {}",
+                    Setting::Architecture
+                )));
         };
         translate(graph, &self.checkpoint().tensors, generator.names).map(Some)
     }

@@ -31,7 +31,8 @@ pub(super) fn reorder(
     let mut runs = 0u64;
     for (to, from) in order.iter().enumerate() {
         let at = |part: usize| (part as u64).saturating_mul(each);
-        let mut region = Region { start: vec![0; placed.tensor.shape.rank()], shape: placed.tensor.shape.clone() };
+        let mut region =
+            Region { start: vec![0; placed.tensor.shape.rank()], shape: placed.tensor.shape.clone() };
         set(&mut region.start, axis, at(*from));
         let mut lens = region.shape.to_vec();
         set(&mut lens, axis, each);
@@ -105,7 +106,13 @@ impl<'p> Stored<'p> {
     }
 
     /// Adds an extent for each run of a box, which moves on `axis` from one place to another.
-    fn extents(&self, region: &Region, axis: usize, (from, to): (u64, u64), extents: &mut Vec<Extent>) -> Result<()> {
+    fn extents(
+        &self,
+        region: &Region,
+        axis: usize,
+        (from, to): (u64, u64),
+        extents: &mut Vec<Extent>,
+    ) -> Result<()> {
         let (outer, inner) = self.divided(region);
         let run: u64 = inner.iter().filter_map(|axis| region.shape.get(*axis)).product();
         if region.shape.elements() == 0 {
@@ -144,7 +151,9 @@ impl<'p> Stored<'p> {
 }
 
 fn in_parts(name: &str) -> Error {
-    Error::unsupported("the parts of an axis can only be reordered in a tensor that is stored as one run of bytes")
-        .tensor(name)
-        .help("convert without this mapping first, to a format that stores whole tensors, such as safetensors")
+    Error::unsupported(
+        "the parts of an axis can only be reordered in a tensor that is stored as one run of bytes",
+    )
+    .tensor(name)
+    .help("convert without this mapping first, to a format that stores whole tensors, such as safetensors")
 }

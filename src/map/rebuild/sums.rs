@@ -27,7 +27,8 @@ pub(super) fn addends(target: &Target, sources: &[usize], tensors: &[PlacedTenso
         terms.map(|term| reorder(term, &target.recipe.steps)).collect::<Result<_>>()?;
     check_terms(&terms)?;
     let rest = terms.into_iter().skip(1);
-    let named = |PlacedTensor { tensor, placement }| Addend { target: target.name.clone(), tensor, placement };
+    let named =
+        |PlacedTensor { tensor, placement }| Addend { target: target.name.clone(), tensor, placement };
     Ok(rest.map(named).collect())
 }
 
@@ -38,7 +39,8 @@ pub(super) fn zeros(mut placed: PlacedTensor) -> Result<PlacedTensor> {
     tensor.blocks = None;
     let encoding = Encoding::row_major(tensor);
     let bytes = encoding.stored_len(tensor.shape.elements());
-    let bytes = bytes.ok_or_else(|| Error::defect("a tensor has elements of no size").tensor(&tensor.name))?;
+    let bytes =
+        bytes.ok_or_else(|| Error::defect("a tensor has elements of no size").tensor(&tensor.name))?;
     let first = placement.extents.first();
     let extent = first.map(|first| {
         Extent::new(first.file, first.offset, bytes).with_compression(Compression::new(Method::Repeated, 0))

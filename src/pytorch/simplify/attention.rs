@@ -36,19 +36,21 @@ impl Rewriter<'_> {
         let scaled = self.only(softmax, 0, &Op::Mul)?;
         let scale = self.number(scaled, 1)?;
         let scores = self.only(scaled, 0, &Op::Einsum)?;
-        let fits = equation(scores)? == "abcd,aecd->acbe" && equation(product)? == "abcd,adbe->acbe" && is_last;
-        let (query, key, value) =
-            (self.heads(scores, 0)?, self.heads(scores, 1)?, self.heads(product, 1)?);
+        let fits =
+            equation(scores)? == "abcd,aecd->acbe" && equation(product)? == "abcd,adbe->acbe" && is_last;
+        let (query, key, value) = (self.heads(scores, 0)?, self.heads(scores, 1)?, self.heads(product, 1)?);
         let all = [&query, &key, &value];
         let (heads, each) = (query.heads, query.each);
         let width = heads.checked_mul(each)?;
         let weight = |node: &Node| self.tensors.shape(node.parameters.get("weight")?);
-        let is_square = |node: &Node| weight(node).is_some_and(|shape| shape.elements() == width.saturating_mul(width));
+        let is_square =
+            |node: &Node| weight(node).is_some_and(|shape| shape.elements() == width.saturating_mul(width));
         let alike = all.iter().all(|own| own.heads == heads && own.each == each && is_square(own.projection));
         let expected = 1.0 / (each as f64).sqrt();
         let is_scaled = (scale - expected).abs() <= 1e-6 * expected;
         let has_bias = |node: &Node| node.parameters.contains_key("bias");
-        let biases = all.iter().map(|own| own.projection).chain([output]).filter(|node| has_bias(node)).count();
+        let biases =
+            all.iter().map(|own| own.projection).chain([output]).filter(|node| has_bias(node)).count();
         if !fits || !alike || !is_scaled || !is_square(output) || !matches!(biases, 0 | 4) {
             return None;
         }
@@ -57,14 +59,21 @@ impl Rewriter<'_> {
         let mut made = Node::new(name, Op::custom(ATTENTION))
             .attribute("heads", Attribute::Int(i64::try_from(heads).ok()?))
             .attribute("width", Attribute::Int(i64::try_from(width).ok()?));
-        let roles = [("query", query.projection), ("key", key.projection), ("value", value.projection), ("output", output)];
+        let roles = [
+            ("query", query.projection),
+            ("key", key.projection),
+            ("value", value.projection),
+            ("output", output),
+        ];
         for (role, node) in roles {
             made = made.parameter(&format!("{role}_weight"), node.parameters.get("weight")?);
             if let Some(bias) = node.parameters.get("bias") {
                 made = made.parameter(&format!("{role}_bias"), bias);
             }
         }
-        made.attributes.extend(query.projection.attributes.get("summed").map(|summed| ("summed".to_owned(), summed.clone())));
+        made.attributes.extend(
+            query.projection.attributes.get("summed").map(|summed| ("summed".to_owned(), summed.clone())),
+        );
         made.inputs = all.iter().map(|own| own.projection.inputs.first().cloned()).collect::<Option<_>>()?;
         made.outputs.clone_from(&output.outputs);
         Some(made)

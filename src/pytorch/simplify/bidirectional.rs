@@ -28,8 +28,12 @@ impl Rewriter<'_> {
         if !same || !is_recurrent(&forward.op) || forward.inputs.len() != 1 || backward.inputs.len() != 1 {
             return None;
         }
-        let taken = |node: &Node| node.outputs.iter().filter_map(|output| self.taken.get(output)).sum::<usize>();
-        if taken(forward) != 1 || taken(backward) != 1 || forward.parameters.keys().ne(backward.parameters.keys()) {
+        let taken =
+            |node: &Node| node.outputs.iter().filter_map(|output| self.taken.get(output)).sum::<usize>();
+        if taken(forward) != 1
+            || taken(backward) != 1
+            || forward.parameters.keys().ne(backward.parameters.keys())
+        {
             return None;
         }
         let x = self.sequence(forward, 0)?;
@@ -79,8 +83,8 @@ impl Rewriter<'_> {
     fn last_state(&self, node: &Node, input: usize) -> Option<&Node> {
         let mut node = self.before(node, input)?;
         for _ in 0..2 {
-            let is_of_one =
-                (node.op == Op::Squeeze && is(node, "axes", &[0])) || (node.op == Op::Slice && is(node, "axes", &[0]));
+            let is_of_one = (node.op == Op::Squeeze && is(node, "axes", &[0]))
+                || (node.op == Op::Slice && is(node, "axes", &[0]));
             if !is_of_one {
                 return None;
             }
@@ -121,7 +125,6 @@ fn is(node: &Node, attribute: &str, expected: &[i64]) -> bool {
 /// Whether a node takes an axis from its end to its beginning.
 fn is_flip(node: &Node, axis: i64) -> bool {
     let is_from_end = is(node, "starts", &[-1]) && is(node, "steps", &[-1]) && is(node, "axes", &[axis]);
-    let to_beginning =
-        matches!(ints(node, "ends"), Ok(Some([end])) if *end < -i64::from(u32::MAX));
+    let to_beginning = matches!(ints(node, "ends"), Ok(Some([end])) if *end < -i64::from(u32::MAX));
     node.op == Op::Slice && is_from_end && to_beginning
 }

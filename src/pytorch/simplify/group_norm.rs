@@ -43,7 +43,9 @@ impl Rewriter<'_> {
         let variance = self.before(root, 0).filter(|node| node.op == Op::Add)?;
         let epsilon = self.number(variance, 1)?;
         let variance = self.before(variance, 0).filter(|node| node.op == Op::ReduceMean)?;
-        let square = self.before(variance, 0).filter(|node| node.op == Op::Mul && node.inputs.first() == node.inputs.get(1))?;
+        let square = self
+            .before(variance, 0)
+            .filter(|node| node.op == Op::Mul && node.inputs.first() == node.inputs.get(1))?;
         let difference = self.before(square, 0).filter(|node| node.op == Op::Sub)?;
         let groups = grouped.outputs.first();
         let is_of_groups = mean.inputs.first() == groups
@@ -52,12 +54,15 @@ impl Rewriter<'_> {
         let divided = self.shapes.get(groups?)?;
         let rank = divided.len();
         let count = divided.get(rank.checked_sub(2)?).copied().flatten()?;
-        let axes: Vec<i64> = (1..rank).filter(|axis| axis + 2 != rank).map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
-        let is_over = |node: &Node| {
-            matches!(node.attributes.get("axes"), Some(Attribute::Ints(own)) if *own == axes)
-        };
+        let axes: Vec<i64> = (1..rank)
+            .filter(|axis| axis + 2 != rank)
+            .map(|axis| i64::try_from(axis).ok())
+            .collect::<Option<_>>()?;
+        let is_over =
+            |node: &Node| matches!(node.attributes.get("axes"), Some(Attribute::Ints(own)) if *own == axes);
         let x = grouped.inputs.first()?;
-        let same = self.shapes.get(x).is_some() && self.shapes.get(x) == self.shapes.get(last.outputs.first()?);
+        let same =
+            self.shapes.get(x).is_some() && self.shapes.get(x) == self.shapes.get(last.outputs.first()?);
         if !is_of_groups || !is_over(mean) || !is_over(variance) || !same || rank < 3 {
             return None;
         }
@@ -81,7 +86,9 @@ fn between_moves(mut norm: Node, x: &str, last: &Node, rank: usize) -> Vec<Node>
         (norm.inputs, norm.outputs) = (vec![x.to_owned()], last.outputs.clone());
         return vec![norm];
     }
-    let perm = |axes: Vec<usize>| Attribute::Ints(axes.into_iter().filter_map(|axis| i64::try_from(axis).ok()).collect());
+    let perm = |axes: Vec<usize>| {
+        Attribute::Ints(axes.into_iter().filter_map(|axis| i64::try_from(axis).ok()).collect())
+    };
     let first = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
     let back = [0].into_iter().chain(2..rank).chain([1]).collect();
     let named = |suffix: &str| format!("{}#{suffix}", last.name);

@@ -5,9 +5,15 @@ use super::*;
 #[test]
 fn a_dense_layer_is_linear_with_its_matrix_transposed() {
     let graph = graph(json!([null, 4]), json!([dense("dense", "x")]));
-    let tensors = tensors(&[("dense/kernel", json!([4, 3]), json!(["in", "out"])), ("dense/bias", json!([3]), json!(null))]);
+    let tensors = tensors(&[
+        ("dense/kernel", json!([4, 3]), json!(["in", "out"])),
+        ("dense/bias", json!([3]), json!(null)),
+    ]);
     let translation = translated(&graph, &tensors);
-    assert_eq!(made(&translation, &tensors), ["dense.bias <- dense/bias: ", "dense.weight <- dense/kernel: transpose"]);
+    assert_eq!(
+        made(&translation, &tensors),
+        ["dense.bias <- dense/bias: ", "dense.weight <- dense/kernel: transpose"]
+    );
     assert_eq!(lines(&translation), ["self.dense = nn.Linear(4, 3)", "x = self.dense(x)", "return x"]);
 }
 
@@ -49,9 +55,11 @@ fn convolutions_have_their_channels_first_and_depthwise_ones_in_groups() {
 fn padding_that_differs_by_side_is_stated_by_the_code_and_a_loss_without_it() {
     let parameters = json!({ "weight": "conv/kernel" });
     let pads = json!({ "strides": [2, 2], "pads": [0, 0, 1, 1] });
-    let nodes = json!([node("conv", "Conv", &["x"], json!({ "parameters": parameters, "attributes": pads }))]);
+    let nodes =
+        json!([node("conv", "Conv", &["x"], json!({ "parameters": parameters, "attributes": pads }))]);
     let graph = graph(json!([null, 3, 8, 8]), nodes);
-    let tensors = tensors(&[("conv/kernel", json!([3, 3, 3, 4]), json!(["kernel_y", "kernel_x", "in", "out"]))]);
+    let tensors =
+        tensors(&[("conv/kernel", json!([3, 3, 3, 4]), json!(["kernel_y", "kernel_x", "in", "out"]))]);
     let translation = translated(&graph, &tensors);
     assert!(lines(&translation).contains(&"x = F.pad(x, (0, 1, 0, 1))"), "{:?}", lines(&translation));
     assert_eq!(translation.conventions.len(), 1);
@@ -62,8 +70,10 @@ fn padding_that_differs_by_side_is_stated_by_the_code_and_a_loss_without_it() {
 fn padding_that_depends_on_the_size_of_the_input_is_computed_by_the_code() {
     let parameters = json!({ "weight": "conv/kernel" });
     let same = json!({ "strides": [2, 2], "auto_pad": "SAME_UPPER" });
-    let nodes = json!([node("conv", "Conv", &["x"], json!({ "parameters": parameters, "attributes": same }))]);
-    let tensors = tensors(&[("conv/kernel", json!([3, 3, 3, 4]), json!(["kernel_y", "kernel_x", "in", "out"]))]);
+    let nodes =
+        json!([node("conv", "Conv", &["x"], json!({ "parameters": parameters, "attributes": same }))]);
+    let tensors =
+        tensors(&[("conv/kernel", json!([3, 3, 3, 4]), json!(["kernel_y", "kernel_x", "in", "out"]))]);
     let any = graph(json!([null, 3, null, null]), nodes.clone());
     let translation = translated(&any, &tensors);
     assert!(lines(&translation).contains(&"x = pad_same(x, [3, 3], [2, 2])"));
@@ -109,11 +119,19 @@ fn transposed_convolutions_pad_alike_or_are_cut() {
 fn a_batch_normalization_states_its_epsilon_and_momentum_and_lacks_what_keras_left_out() {
     let roles = |more: &[&str]| {
         let all = ["mean", "variance"].iter().chain(more);
-        json!(all.map(|role| ((*role).to_owned(), json!(format!("norm/{role}")))).collect::<serde_json::Map<_, _>>())
+        json!(
+            all.map(|role| ((*role).to_owned(), json!(format!("norm/{role}"))))
+                .collect::<serde_json::Map<_, _>>()
+        )
     };
     let nodes = |more: &[&str]| {
         let attributes = json!({ "epsilon": 0.001 });
-        json!([node("norm", "BatchNormalization", &["x"], json!({ "parameters": roles(more), "attributes": attributes }))])
+        json!([node(
+            "norm",
+            "BatchNormalization",
+            &["x"],
+            json!({ "parameters": roles(more), "attributes": attributes })
+        )])
     };
     let all = ["mean", "variance", "scale", "bias"];
     let names = all.map(|role| format!("norm/{role}"));
@@ -129,8 +147,11 @@ fn a_batch_normalization_states_its_epsilon_and_momentum_and_lacks_what_keras_le
 
 #[test]
 fn an_lstm_has_a_second_bias_of_zeros_and_is_batch_first_where_the_graph_turns_its_input() {
-    let turn = |name: &str, input: &str| node(name, "Transpose", &[input], json!({ "attributes": { "perm": [1, 0, 2] } }));
-    let parameters = json!({ "weight": "lstm/kernel", "recurrent_weight": "lstm/recurrent_kernel", "bias": "lstm/bias" });
+    let turn = |name: &str, input: &str| {
+        node(name, "Transpose", &[input], json!({ "attributes": { "perm": [1, 0, 2] } }))
+    };
+    let parameters =
+        json!({ "weight": "lstm/kernel", "recurrent_weight": "lstm/recurrent_kernel", "bias": "lstm/bias" });
     let nodes = json!([
         turn("t", "x"),
         node("lstm", "LSTM", &["t"], json!({ "parameters": parameters, "attributes": { "gates": "ifco" } })),
@@ -156,11 +177,14 @@ fn an_lstm_has_a_second_bias_of_zeros_and_is_batch_first_where_the_graph_turns_i
     let back = translation.mapping.inverse().unwrap();
     let names = ["lstm.bias_hh_l0", "lstm.bias_ih_l0", "lstm.weight_hh_l0", "lstm.weight_ih_l0"];
     let back = back.apply(&names, &ckpt_api::Limits::default()).unwrap();
-    assert!(back.targets.iter().any(|target| target.name == "lstm/bias" && target.recipe.describe() == "the sum"));
+    assert!(
+        back.targets.iter().any(|target| target.name == "lstm/bias" && target.recipe.describe() == "the sum")
+    );
 }
 
 fn gru(flag: i64, bias: Value) -> (Graph, Vec<Tensor>) {
-    let parameters = json!({ "weight": "gru/kernel", "recurrent_weight": "gru/recurrent_kernel", "bias": "gru/bias" });
+    let parameters =
+        json!({ "weight": "gru/kernel", "recurrent_weight": "gru/recurrent_kernel", "bias": "gru/bias" });
     let attributes = json!({ "linear_before_reset": flag });
     let graph = graph(
         json!([7, null, 4]),
@@ -209,14 +233,22 @@ fn a_product_with_a_constant_is_linear_whatever_axes_the_constant_has() {
         node("a", "Add", &["r", "b"], json!({})),
     ]);
     let graph = graph(json!([null, 6, 8]), nodes);
-    let tensors = tensors(&[("m/heads/kernel", json!([8, 2, 3]), json!(null)), ("m/heads/bias", json!([2, 3]), json!(null))]);
+    let tensors = tensors(&[
+        ("m/heads/kernel", json!([8, 2, 3]), json!(null)),
+        ("m/heads/bias", json!([2, 3]), json!(null)),
+    ]);
     let translation = translated(&graph, &tensors);
     let expected = [
         "heads.bias <- m/heads/bias: reshape 2 3 -> 6",
         "heads.weight <- m/heads/kernel: reshape 2 3 -> 6 on 1, transpose",
     ];
     assert_eq!(made(&translation, &tensors), expected);
-    let expected = ["self.heads = nn.Linear(8, 6)", "x = self.heads(x)", "x = x.reshape(x.shape[0], 6, 2, 3)", "return x"];
+    let expected = [
+        "self.heads = nn.Linear(8, 6)",
+        "x = self.heads(x)",
+        "x = x.reshape(x.shape[0], 6, 2, 3)",
+        "return x",
+    ];
     assert_eq!(lines(&translation), expected);
 }
 

@@ -56,7 +56,9 @@ fn made(translation: &Translation, tensors: &[Tensor]) -> Vec<String> {
 fn lines(translation: &Translation) -> Vec<&str> {
     let code = translation.code.as_ref().unwrap();
     let body = code.lines().skip_while(|line| !line.starts_with("class"));
-    body.map(str::trim).filter(|line| line.starts_with("self.") || line.contains(" = ") || line.starts_with("return")).collect()
+    body.map(str::trim)
+        .filter(|line| line.starts_with("self.") || line.contains(" = ") || line.starts_with("return"))
+        .collect()
 }
 
 fn dense(name: &str, input: &str) -> Value {

@@ -3,7 +3,9 @@
 use super::*;
 
 fn cnn(between: Value, last: &str, rest: Value) -> (Graph, Vec<Tensor>) {
-    let turn = |name: &str, input: &str, perm: Value| node(name, "Transpose", &[input], json!({ "attributes": { "perm": perm } }));
+    let turn = |name: &str, input: &str, perm: Value| {
+        node(name, "Transpose", &[input], json!({ "attributes": { "perm": perm } }))
+    };
     let conv = json!({ "parameters": { "weight": "conv/kernel" }, "attributes": { "pads": [1, 1, 1, 1] } });
     let mut nodes = vec![turn("first", "x", json!([0, 3, 1, 2])), node("conv", "Conv", &["first"], conv)];
     nodes.extend(between.as_array().unwrap().iter().cloned());
@@ -23,7 +25,10 @@ fn a_dense_layer_behind_a_flatten_takes_images_with_their_channels_first() {
     let between = json!([node("relu", "Relu", &["conv"], json!({}))]);
     let (graph, tensors) = cnn(between, "relu", json!([dense("dense", "flat")]));
     let translation = translated(&graph, &tensors);
-    assert!(made(&translation, &tensors).contains(&"dense.weight <- dense/kernel: flatten_order 16 5 on 0, transpose".to_owned()));
+    assert!(
+        made(&translation, &tensors)
+            .contains(&"dense.weight <- dense/kernel: flatten_order 16 5 on 0, transpose".to_owned())
+    );
     let expected = [
         "self.conv = nn.Conv2d(3, 5, kernel_size=3, padding=1, bias=False)",
         "self.dense = nn.Linear(80, 2)",
@@ -41,7 +46,11 @@ fn images_that_are_joined_with_others_keep_their_order_and_the_code_moves_them()
     let (graph, mut tensors) = cnn(json!([]), "conv", rest);
     tensors.truncate(1);
     let translation = translated(&graph, &tensors);
-    assert!(lines(&translation).contains(&"x = x.permute(0, 2, 3, 1)  # channels last"), "{:?}", lines(&translation));
+    assert!(
+        lines(&translation).contains(&"x = x.permute(0, 2, 3, 1)  # channels last"),
+        "{:?}",
+        lines(&translation)
+    );
 }
 
 #[test]
@@ -52,7 +61,8 @@ fn a_value_that_is_needed_later_keeps_its_variable() {
         node("sum", "Add", &["relu", "x"], json!({})),
     ]);
     let graph = graph(json!([null, 4]), nodes);
-    let tensors = tensors(&[("a/kernel", json!([4, 4]), json!(["in", "out"])), ("a/bias", json!([4]), json!(null))]);
+    let tensors =
+        tensors(&[("a/kernel", json!([4, 4]), json!(["in", "out"])), ("a/bias", json!([4]), json!(null))]);
     let translation = translated(&graph, &tensors);
     assert_eq!(lines(&translation)[1..], ["relu = self.a(x).relu()", "x = relu + x", "return x"]);
 }
@@ -62,20 +72,30 @@ fn a_layer_that_is_used_twice_is_one_module() {
     let mut second = dense("a#2", "a");
     second["parameters"] = json!({ "weight": "a/kernel", "bias": "a/bias" });
     let graph = graph(json!([null, 4]), json!([dense("a", "x"), second]));
-    let tensors = tensors(&[("a/kernel", json!([4, 4]), json!(["in", "out"])), ("a/bias", json!([4]), json!(null))]);
+    let tensors =
+        tensors(&[("a/kernel", json!([4, 4]), json!(["in", "out"])), ("a/bias", json!([4]), json!(null))]);
     let translation = translated(&graph, &tensors);
-    assert_eq!(lines(&translation), ["self.a = nn.Linear(4, 4)", "x = self.a(x)", "x = self.a(x)", "return x"]);
+    assert_eq!(
+        lines(&translation),
+        ["self.a = nn.Linear(4, 4)", "x = self.a(x)", "x = self.a(x)", "return x"]
+    );
 }
 
 #[test]
 fn a_tensor_that_two_modules_need_in_two_ways_is_refused() {
     let other = node("b", "Gather", &["a"], json!({ "parameters": { "weight": "a/kernel" } }));
     let graph = graph(json!([null, 4]), json!([dense("a", "x"), other]));
-    let mut tensors = tensors(&[("a/kernel", json!([4, 4]), json!(["in", "out"])), ("a/bias", json!([4]), json!(null))]);
+    let mut tensors =
+        tensors(&[("a/kernel", json!([4, 4]), json!(["in", "out"])), ("a/bias", json!([4]), json!(null))]);
     let error = translate(&graph, &tensors, TorchNames::Layers).unwrap_err();
     assert!(error.to_string().contains("'b'"), "{error}");
     tensors[0].axes = None;
-    assert!(translate(&graph, &tensors, TorchNames::Layers).unwrap_err().to_string().contains("axes are not known"));
+    assert!(
+        translate(&graph, &tensors, TorchNames::Layers)
+            .unwrap_err()
+            .to_string()
+            .contains("axes are not known")
+    );
 }
 
 #[test]
@@ -99,7 +119,8 @@ fn names_that_are_code_stay_names() {
     let translation = translated(&graph, &tensors);
     let code = translation.code.as_ref().unwrap();
     assert!(code.is_ascii() && !code.contains("import os") && code.matches("\"\"\"").count() == 2, "{code}");
-    let expected = ["self.a____import_os = ", "self.self_ = ", "self.forward_ = ", "self.x__y = ", "self.layer = "];
+    let expected =
+        ["self.a____import_os = ", "self.self_ = ", "self.forward_ = ", "self.x__y = ", "self.layer = "];
     for (line, expected) in lines(&translation).iter().zip(expected) {
         assert!(line.starts_with(expected), "{line}");
     }
@@ -118,7 +139,8 @@ fn modules_are_numbered_where_that_is_asked_for() {
         ("b/bias", json!([4]), json!(null)),
     ]);
     let translation = translate(&graph, &tensors, TorchNames::Sequential).unwrap();
-    let names: Vec<String> = made(&translation, &tensors).iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    let names: Vec<String> =
+        made(&translation, &tensors).iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!(names, ["0.bias", "0.weight", "2.bias", "2.weight"]);
     let code = translation.code.as_ref().unwrap();
     assert!(code.contains("class MyModel(nn.Sequential):") && !code.contains("def forward"), "{code}");
