@@ -111,7 +111,7 @@ impl Rule {
                     parts.sizes = Some(sizes);
                 }
             }
-            Relation::One | Relation::Tie | Relation::Dequantize(_) => {}
+            Relation::One | Relation::Tie | Relation::Dequantize(_) | Relation::Terms | Relation::Sum => {}
         }
         Ok(())
     }

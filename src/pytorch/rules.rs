@@ -44,6 +44,7 @@ pub(super) fn mapping(program: &Program, paths: &Paths, names: TorchNames) -> Re
                     relation: weight.relation.clone(),
                     role: None,
                     steps: weight.steps.clone(),
+                    sizes: Vec::new(),
                     invertible: true,
                 }),
             }

@@ -78,7 +78,9 @@ fn is_fresh(
     limits: &Limits,
 ) -> Result<bool> {
     let name = if files.container == Container::Directory { "" } else { input.entry() };
-    let Ok(layout) = super::fresh::lay_out(&contents.checkpoint, name, files.container) else { return Ok(false) };
+    let Ok(layout) = super::fresh::lay_out(&contents.checkpoint, name, files.container) else {
+        return Ok(false);
+    };
     if layout.files.len() != runs.len() {
         return Ok(false);
     }

@@ -14,7 +14,9 @@ fn files(name: &str) -> BTreeMap<String, Vec<u8>> {
         return [(name.to_owned(), fs::read(path).unwrap())].into();
     }
     let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-    entries.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(path).unwrap())).collect()
+    entries
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(path).unwrap()))
+        .collect()
 }
 
 /// A file with a kernel [2, 3] and a bias [3].
@@ -32,7 +34,8 @@ fn described(sample: Sample) -> Sample {
         .tensor_metadata("layers/dense/vars/1", "keras", "path", "layers/dense/vars/1")
 }
 
-const UNUSED: &str = "nodes of trees have room for children, which means nothing, and flags that nobody reads";
+const UNUSED: &str =
+    "nodes of trees have room for children, which means nothing, and flags that nobody reads";
 
 #[test]
 fn the_codec_keeps_the_contract() {
@@ -45,11 +48,10 @@ fn the_codec_keeps_the_contract() {
             .ignoring("deflated.h5", .., UNUSED)
             .rewritten("compressed chunks become one piece"),
         described(dense("an archive", "archive", "m.keras")).ignoring("m.keras", .., UNUSED),
-        described(dense("a directory", "directory", "")).written_as("").ignoring("model.weights.h5", .., UNUSED).ignoring(
-            "config.json",
-            ..,
-            "a configuration is a text",
-        ),
+        described(dense("a directory", "directory", ""))
+            .written_as("")
+            .ignoring("model.weights.h5", .., UNUSED)
+            .ignoring("config.json", .., "a configuration is a text"),
         Sample::new("bfloat16", "bfloat16.h5", files("bfloat16.h5"))
             .tensor("layers/dense/vars/0", DType::Bf16, &[2], *b"\x80\x3f\0\x40")
             .tensor("layers/dense/vars/1", DType::Bf16, &[1], *b"\0\x40")
@@ -67,7 +69,9 @@ fn corpus(half: &str) -> Vec<(String, ckpt_api::Input)> {
     let mut cases: Vec<_> = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.sort();
     let entry = |path: &Path| match path.is_dir() {
-        true => ["m.keras", "m.weights.json"].map(|name| path.join(name)).into_iter().find(|path| path.exists()),
+        true => {
+            ["m.keras", "m.weights.json"].map(|name| path.join(name)).into_iter().find(|path| path.exists())
+        }
         false => None,
     };
     cases
@@ -84,7 +88,8 @@ fn the_corpus_is_read_or_refused() {
     let lenient = [("lenient".to_owned(), "true".to_owned())];
     let mut counts = (0, 0);
     for (name, input) in corpus("accept") {
-        let options: &[(String, String)] = if name == "texts.h5" || name == "trailing.h5" { &lenient } else { &[] };
+        let options: &[(String, String)] =
+            if name == "texts.h5" || name == "trailing.h5" { &lenient } else { &[] };
         if let Err(error) = ckpt_api::conformance::read(&Keras, &input, options) {
             panic!("{name}: {error}");
         }
