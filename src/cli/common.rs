@@ -202,8 +202,8 @@ pub(super) struct Reading {
     /// Option for reading the input; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) from_set: Vec<String>,
-    /// Architecture: a file (JSON, or TOML by its name), the name of a built-in one, such as gpt2, or an ONNX model of
-    /// the same network, whose graph it takes
+    /// Architecture: a file (JSON, or TOML by its name), the name of a built-in one, such as gpt2, or a model of the
+    /// same network, as a SavedModel or in ONNX, whose graph it takes
     #[arg(long, value_name = "FILE|NAME")]
     pub(super) arch: Option<PathBuf>,
     #[command(flatten)]

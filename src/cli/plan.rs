@@ -47,7 +47,8 @@ pub(super) struct ConversionArguments {
     /// Format of the output; by its extension if left out
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
-    /// Option of whichever side's format knows it; `ckpt formats` lists them
+    /// Option of whichever side's format knows it; `ckpt formats` lists them. With --map keras-to-torch also
+    /// torch-names=layers|sequential|torchvision, and code=model.py
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Option for writing the output

@@ -85,8 +85,13 @@ pub(super) fn check_none(conversion: &Conversion) -> Result<()> {
     }
 }
 
-/// Adds what the graph shows to what mapping found. The program states conventions, which are lost without it.
-pub(super) fn report(translation: &Translation, mapped: &mut Mapped, has_code: bool) {
+/// Adds what the graph shows to what mapping found. The program states conventions, which are lost without it. On the way
+/// back, the graph shows the order of each image: nothing has to be guessed from shapes.
+pub(super) fn report(translation: &Translation, mapped: &mut Mapped, has_code: bool, is_inverse: bool) {
+    if is_inverse {
+        mapped.losses.retain(|loss| loss.kind != LossKind::Convention);
+        return;
+    }
     mapped.losses.extend(translation.losses.iter().cloned());
     if has_code {
         mapped.losses.retain(|loss| loss.kind != LossKind::Convention);

@@ -167,7 +167,7 @@ impl Conversion {
             let code = generated::code(self, translation, &output)?;
             let is_inverse = self.mapping.as_ref().is_some_and(Mapping::is_inverse);
             let translated = Conversion { mapping, ..self.clone() };
-            let remarks = Some(&*translation).filter(|_| !is_inverse);
+            let remarks = Some((&*translation, is_inverse));
             return translated.plan_to(registry, source, output, (remarks, code));
         }
         generated::check_none(self)?;
@@ -186,12 +186,12 @@ impl Conversion {
         registry: &Registry,
         source: &Source,
         output: Destination,
-        (translation, code): (Option<&Translation>, Option<Code>),
+        (translation, code): (Option<(&Translation, bool)>, Option<Code>),
     ) -> Result<Planned> {
         let codec = self.writer(registry, &output)?;
         let mut mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
-        if let Some(translation) = translation {
-            generated::report(translation, &mut mapped, code.is_some());
+        if let Some((translation, is_inverse)) = translation {
+            generated::report(translation, &mut mapped, code.is_some(), is_inverse);
         }
         if let Some(model) = source.pending_graph() {
             give_graph(model, Arc::make_mut(&mut mapped.contents))?;

@@ -11,6 +11,7 @@ mod functions;
 mod layer_names;
 mod layers;
 mod names;
+mod pooling;
 mod program;
 mod recurrent;
 mod rules;
@@ -91,7 +92,9 @@ pub(crate) fn translate(graph: &Graph, tensors: &[Tensor], names: TorchNames) ->
     translator.translate(&simple)?;
     let Translator { program, remarks, failure, .. } = translator;
     let used = graph.nodes.iter().flat_map(|node| node.parameters.values().map(String::as_str));
-    let paths = Paths::new(&program, names, layer_names::model(used))?;
+    let model = layer_names::model(used);
+    let paths = Paths::new(&program, names, model)?;
+    let name = if graph.name.is_empty() { model.unwrap_or_default() } else { &graph.name };
     let mapping = rules::mapping(&program, &paths, names)?;
     let code = match (failure, names) {
         (Some(error), _) => Err(error),
@@ -99,7 +102,7 @@ pub(crate) fn translate(graph: &Graph, tensors: &[Tensor], names: TorchNames) ->
             Err(Error::usage("code cannot be generated with torchvision's names")
                 .help("use the names of the layers for a model.py, or torchvision's own class for its names"))
         }
-        (None, _) => Ok(code::text(&program, &graph.name, &paths)),
+        (None, _) => Ok(code::text(&program, name, &paths)),
     };
     let settings = remarks.settings.into_iter();
     let notes = settings.map(|(setting, layers)| format!("in PyTorch, {setting}: {}", listed(&layers)));

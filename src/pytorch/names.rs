@@ -175,6 +175,8 @@ pub(super) fn class(name: &str) -> String {
     let name: String = words.map(capital).collect();
     match name.as_str() {
         "" | "Layer" => "Model".to_owned(),
+        // What Keras calls a model without a name of its own.
+        own if own.starts_with("Sequential") || own.starts_with("Functional") => "Model".to_owned(),
         "F" | "None" | "True" | "False" => name + "Model",
         _ => name,
     }

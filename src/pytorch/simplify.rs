@@ -4,12 +4,13 @@
 mod attention;
 mod bidirectional;
 mod group_norm;
+mod projections;
 
 use super::layer_names::{model, split, without_model};
 use super::shapes::Shapes;
 use super::tensors::Tensors;
 use super::translate::PROJECTION;
-use ckpt_api::{Attribute, Axis, Graph, Node, Op, Shape};
+use ckpt_api::{Attribute, Axis, Graph, Node, Op};
 use std::collections::{HashMap, HashSet};
 
 /// A graph that is rewritten.
@@ -41,6 +42,7 @@ pub(super) fn simplified(graph: &Graph, tensors: &Tensors<'_>, shapes: &Shapes) 
         added: HashMap::new(),
         model,
     };
+    rewriter.drop_unused();
     for step in [
         Rewriter::projections,
         Rewriter::biases,
@@ -147,32 +149,6 @@ impl Rewriter<'_> {
         without_model(split(tensor).0, self.model.as_deref()).to_owned()
     }
 
-    /// Products with a constant tensor.
-    fn projections(&mut self) {
-        for number in 0..self.graph.nodes.len() {
-            let Some(made) = self.node(number).and_then(|node| self.projection(node)) else { continue };
-            if let Some(node) = self.graph.nodes.get_mut(number) {
-                *node = made;
-            }
-        }
-    }
-
-    fn projection(&self, node: &Node) -> Option<Node> {
-        if node.op != Op::MatMul || self.constant(node, 0).is_some() {
-            return None;
-        }
-        let tensor = self.constant(node, 1)?;
-        let shape = self.tensors.shape(tensor)?;
-        let [inputs, _] = self.shapes.get(node.inputs.get(1)?)?[..] else { return None };
-        let summed = summed(shape, inputs?)?;
-        let mut made = Node::new(self.layer(tensor), Op::custom(PROJECTION))
-            .parameter("weight", tensor)
-            .attribute("summed", Attribute::Int(i64::try_from(summed).ok()?));
-        made.inputs = vec![node.inputs.first()?.clone()];
-        made.outputs.clone_from(&node.outputs);
-        Some(made)
-    }
-
     /// Constants that are added to what a layer makes that has no bias of its own.
     fn biases(&mut self) {
         for number in 0..self.graph.nodes.len() {
@@ -243,18 +219,6 @@ impl Rewriter<'_> {
         }
         None
     }
-}
-
-/// How many of the first axes hold so many elements.
-fn summed(shape: &Shape, inputs: u64) -> Option<usize> {
-    let mut product = 1u64;
-    for (axis, len) in shape.iter().enumerate() {
-        product = product.checked_mul(*len)?;
-        if product == inputs && axis + 1 < shape.rank() {
-            return Some(axis + 1);
-        }
-    }
-    None
 }
 
 /// Where the second axis of a value is after nodes that move axes, the last one first.

@@ -30,15 +30,7 @@ impl Rewriter<'_> {
             return None;
         }
         let joined = self.only(output, 0, &Op::Reshape)?;
-        let product = self.only(joined, 0, &Op::Einsum)?;
-        let softmax = self.only(product, 0, &Op::Softmax)?;
-        let is_last = !matches!(softmax.attributes.get("axis"), Some(Attribute::Int(axis)) if *axis != -1 && *axis != 3);
-        let scaled = self.only(softmax, 0, &Op::Mul)?;
-        let scale = self.number(scaled, 1)?;
-        let scores = self.only(scaled, 0, &Op::Einsum)?;
-        let fits =
-            equation(scores)? == "abcd,aecd->acbe" && equation(product)? == "abcd,adbe->acbe" && is_last;
-        let (query, key, value) = (self.heads(scores, 0)?, self.heads(scores, 1)?, self.heads(product, 1)?);
+        let (query, key, value, scale) = self.by_sums(joined).or_else(|| self.by_products(joined))?;
         let all = [&query, &key, &value];
         let (heads, each) = (query.heads, query.each);
         let width = heads.checked_mul(each)?;
@@ -51,7 +43,7 @@ impl Rewriter<'_> {
         let has_bias = |node: &Node| node.parameters.contains_key("bias");
         let biases =
             all.iter().map(|own| own.projection).chain([output]).filter(|node| has_bias(node)).count();
-        if !fits || !alike || !is_scaled || !is_square(output) || !matches!(biases, 0 | 4) {
+        if !alike || !is_scaled || !is_square(output) || !matches!(biases, 0 | 4) {
             return None;
         }
         let name = split(&output.name).0;
@@ -79,6 +71,47 @@ impl Rewriter<'_> {
         Some(made)
     }
 
+    /// Queries, keys, values and the scale of scores that einsum computes, of heads behind the length.
+    fn by_sums<'n>(&'n self, joined: &'n Node) -> Option<(Heads<'n>, Heads<'n>, Heads<'n>, f64)> {
+        let product = self.only(joined, 0, &Op::Einsum)?;
+        let softmax = self.softmax(product)?;
+        let scaled = self.only(softmax, 0, &Op::Mul)?;
+        let scale = self.number(scaled, 1)?;
+        let scores = self.only(scaled, 0, &Op::Einsum)?;
+        let fits = equation(scores)? == "abcd,aecd->acbe" && equation(product)? == "abcd,adbe->acbe";
+        let all = (self.heads(scores, 0)?, self.heads(scores, 1)?, self.heads(product, 1)?, scale);
+        fits.then_some(all)
+    }
+
+    /// The same of products of matrices, of heads before the length.
+    fn by_products<'n>(&'n self, joined: &'n Node) -> Option<(Heads<'n>, Heads<'n>, Heads<'n>, f64)> {
+        let turned = self.only(joined, 0, &Op::Transpose).filter(|node| is_turned(node, &[0, 2, 1, 3]))?;
+        let product = self.only(turned, 0, &Op::MatMul)?;
+        let softmax = self.softmax(product)?;
+        let scores = self.only(softmax, 0, &Op::MatMul)?;
+        let scaled = self.only(scores, 0, &Op::Mul)?;
+        let scale = self.number(scaled, 1)?;
+        let keys = self.only(scores, 1, &Op::Transpose).filter(|node| is_turned(node, &[0, 1, 3, 2]))?;
+        Some((
+            self.turned_heads(scaled, 0)?,
+            self.turned_heads(keys, 0)?,
+            self.turned_heads(product, 1)?,
+            scale,
+        ))
+    }
+
+    /// The softmax over the last axis that is the first input of a product.
+    fn softmax<'n>(&'n self, product: &'n Node) -> Option<&'n Node> {
+        let softmax = self.only(product, 0, &Op::Softmax)?;
+        let is_last = !matches!(softmax.attributes.get("axis"), Some(Attribute::Int(axis)) if *axis != -1 && *axis != 3);
+        is_last.then_some(softmax)
+    }
+
+    fn turned_heads<'n>(&'n self, node: &'n Node, input: usize) -> Option<Heads<'n>> {
+        let turned = self.only(node, input, &Op::Transpose).filter(|node| is_turned(node, &[0, 2, 1, 3]))?;
+        self.heads(turned, 0)
+    }
+
     /// The projection to heads that makes an input.
     fn heads<'n>(&'n self, node: &'n Node, input: usize) -> Option<Heads<'n>> {
         let divided = self.only(node, input, &Op::Reshape)?;
@@ -87,6 +120,10 @@ impl Rewriter<'_> {
         let Some(Attribute::Int(1)) = projection.attributes.get("summed") else { return None };
         Some(Heads { projection, heads: heads?, each: each? })
     }
+}
+
+fn is_turned(node: &Node, perm: &[i64]) -> bool {
+    matches!(node.attributes.get("perm"), Some(Attribute::Ints(own)) if own == perm)
 }
 
 /// The equation of a node with letters in the order in which they appear.
