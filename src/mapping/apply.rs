@@ -172,10 +172,11 @@ fn resolve(mapping: &Mapping, names: &[&str], facts: &Facts<'_>, limits: &Limits
         let Some(rule) = mapping.rules.get(index) else { continue };
         links.complete(rule, index, &values, &group)?;
     }
-    for ((index, values), elements) in stacks {
-        let Some(rule) = mapping.rules.get(index) else { continue };
-        links.complete_stack(rule, index, &values, &elements)?;
+    for ((index, values), elements) in &stacks {
+        let Some(rule) = mapping.rules.get(*index) else { continue };
+        links.complete_stack(rule, *index, values, elements)?;
     }
+    check_lengths(mapping, &stacks, limits)?;
     links.links.sort_by(|a, b| a.targets.cmp(&b.targets));
     Ok(Resolved { links: links.links, dropped, unused: decider.unused(&sources) })
 }
@@ -291,6 +292,40 @@ impl Links<'_> {
         self.links.push(link);
         Ok(())
     }
+}
+
+/// Checks that stacks side by side have as many elements: those whose sources have the same name up to the number, such
+/// as the matrices of the same experts.
+fn check_lengths(mapping: &Mapping, stacks: &Stacks<'_>, limits: &Limits) -> Result<()> {
+    let mut named = Vec::with_capacity(stacks.len());
+    for ((index, values), elements) in stacks {
+        let Some(rule) = mapping.rules.get(*index) else { continue };
+        let name = |element: u64| {
+            let mut values = values.clone();
+            values.extend(rule.stack_index().map(|capture| (capture.to_owned(), element.to_string())));
+            rule.source(0, &values, limits)
+        };
+        let [first, second] = [name(0)?, name(1)?];
+        let same = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
+        let beginning = first.get(..same).unwrap_or_default().to_owned();
+        named.push((beginning, *index, elements.len(), name(elements.len() as u64)?, first));
+    }
+    let mut longest: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for (beginning, _, len, _, first) in &named {
+        let known = longest.entry(beginning).or_insert((*len, first.as_str()));
+        if known.0 < *len {
+            *known = (*len, first);
+        }
+    }
+    for (beginning, index, len, missing, first) in &named {
+        let Some((most, other)) = longest.get(beginning.as_str()).filter(|(most, _)| most > len) else {
+            continue;
+        };
+        return Err(problems::short_stack(missing, *len, (other, *most))
+            .field(mapping.describe_rule(*index))
+            .tensor(printable(first)));
+    }
+    Ok(())
 }
 
 /// Sorts the names, and checks their number, their lengths, and that no two are equal.

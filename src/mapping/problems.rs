@@ -120,6 +120,14 @@ pub(super) fn gap(missing: &str, elements: usize, last: u64) -> Error {
         )
 }
 
+/// A stack has fewer elements than the one beside it, which begins with the tensor `other`.
+pub(super) fn short_stack(missing: &str, elements: usize, (other, most): (&str, usize)) -> Error {
+    Error::mapping("a stack lacks elements that a stack beside it has")
+        .found(format!("{}, but not {}", count(elements, "element"), quote(missing)))
+        .expected(format!("{}, as from {} on", count(most, "element"), quote(other)))
+        .help("add the missing tensor, or leave the others of its number out with --exclude")
+}
+
 /// The index of an element does not fit 64 bits.
 pub(super) fn large_index(mapping: &Mapping, rule: usize, name: &str) -> Error {
     Error::mapping("the number of an element of a stack is too large")

@@ -110,8 +110,8 @@ fn read_set(input: &Input, name: String, limits: &Limits, rules: &mut Rules) -> 
             add(&mut contents, name, header, limits)?;
         }
         check_total(&contents).map_err(|error| error.file(input.display(&name)))?;
+        tidy(&mut contents);
     }
-    tidy(&mut contents);
     contents.repairs = std::mem::take(&mut rules.repairs);
     Ok(contents)
 }

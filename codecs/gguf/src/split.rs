@@ -15,6 +15,12 @@ pub(crate) fn is_key(key: &str) -> bool {
     [NUMBER, COUNT, TENSORS].contains(&key)
 }
 
+/// Whether the metadata describes a set of one file, which has so many tensors.
+pub(crate) fn is_alone(pairs: &MetadataMap, tensors: usize) -> bool {
+    let is = |key: &str, number: u64| pairs.get(key).is_none_or(|value| value.as_u64() == Some(number));
+    pairs.get(COUNT).is_some() && is(COUNT, 1) && is(NUMBER, 0) && is(TENSORS, tensors as u64)
+}
+
 /// Returns the name of a file, counted from 1.
 pub(crate) fn name(stem: &str, number: u64, count: u64) -> String {
     format!("{stem}-{number:05}-of-{count:05}{ENDING}")

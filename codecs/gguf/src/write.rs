@@ -200,7 +200,8 @@ impl<'a> Target<'a> {
     ) -> Result<Vec<u8>> {
         // Each file of a set states its alignment; the first one has the other keys, too.
         let own = self.pairs.iter().filter(|(key, _)| file == FileId(0) || *key == ALIGNMENT);
-        let own = own.filter(|(key, _)| !split::is_key(key));
+        let is_alone = split_keys.is_empty() && split::is_alone(&self.pairs, tensors.len());
+        let own = own.filter(|(key, _)| is_alone || !split::is_key(key));
         let pairs: Vec<(&str, &MetadataValue)> =
             own.chain(split_keys.iter().map(|(key, value)| (*key, value))).collect();
         let mut writer = Writer::new().with_endian(self.endian);

@@ -45,6 +45,18 @@ fn a_stack_takes_its_elements_in_the_order_of_their_numbers() {
 }
 
 #[test]
+fn stacks_side_by_side_have_as_many_elements() {
+    let mut sources = names(2, 4);
+    sources.retain(|name| name != "l1.e3.w2");
+    let error = fails(&mapping(EXPERTS), &texts(&sources));
+    let says = ["lacks elements", "3 elements, but not 'l1.e3.w2'", "4 elements, as from 'l1.e0.w1' on"];
+    assert_says(&error, &says);
+    // Another layer may have fewer.
+    sources.retain(|name| !name.starts_with("l1.e3."));
+    assert_eq!(apply(&mapping(EXPERTS), &texts(&sources)).targets.len(), 4);
+}
+
+#[test]
 fn the_inverse_of_a_stack_takes_the_number_of_elements_from_the_shape() {
     let sources = names(2, 5);
     let inverse = apply(&mapping(EXPERTS), &texts(&sources)).inverse.unwrap();

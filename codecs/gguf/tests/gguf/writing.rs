@@ -132,6 +132,23 @@ fn a_set_has_the_keys_in_its_first_file_and_its_alignment_in_all() {
 }
 
 #[test]
+fn a_set_of_one_file_keeps_its_keys_while_they_are_true() {
+    let keys = vec![
+        key("split.no", 2, 0u16.to_le_bytes()),
+        key("split.tensors.count", 5, 1i32.to_le_bytes()),
+        key("split.count", 2, 1u16.to_le_bytes()),
+    ];
+    let file = Build::new(keys, vec![tensor("w", &[8], F32, floats(&[0.0; 8]))]);
+    let name = "m-00001-of-00001.gguf";
+    let contents = read_all(name, [(name.to_owned(), file.bytes())].into(), &[]).unwrap();
+    let mut checkpoint = contents.checkpoint;
+    assert!(zeros(&place(&checkpoint, name, &[]).unwrap()).remove(name).unwrap() == file.bytes());
+    checkpoint.tensors.push(named("v", DType::F32, &[8]));
+    let placed = place(&checkpoint, name, &[]).unwrap();
+    assert!(!placed.literals[0].bytes.windows(6).any(|bytes| bytes == b"split."));
+}
+
+#[test]
 fn padding_that_is_not_zero_is_written_again() {
     let tensors = vec![
         tensor("a", &[3], F32, floats(&[1.0, 2.0, 3.0])),
