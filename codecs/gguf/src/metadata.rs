@@ -137,24 +137,48 @@ fn narrow(number: f64) -> Result<MetadataValue> {
 
 /// A number whose width JSON's own form leaves open: `{"$i64": 5}`, `{"$u64": 5}`, `{"$f32": 0.1}`, `{"$f64": 0.5}`.
 fn wide(map: MetadataMap) -> Result<MetadataValue> {
-    if let Some(MetadataValue::F64(number)) = map.get("$f32") {
-        return narrow(*number);
-    }
     let number = |key: &str| map.get(key);
+    let short =
+        number("$f32").and_then(|value| value.as_f64().or(value.as_i64().map(|number| number as f64)));
+    if let Some(number) = short {
+        return narrow(number);
+    }
     let signed = number("$i64").and_then(MetadataValue::as_i64).map(MetadataValue::I64);
     let unsigned = || number("$u64").and_then(MetadataValue::as_u64).map(MetadataValue::U64);
     let float = || match number("$f64")? {
         MetadataValue::F64(number) => Some(MetadataValue::F64(*number)),
         integer => integer.as_i64().map(|number| MetadataValue::F64(number as f64)),
     };
-    Ok(signed.or_else(unsigned).or_else(float).unwrap_or(MetadataValue::Map(map)))
+    if let Some(value) = signed.or_else(unsigned).or_else(float) {
+        return Ok(value);
+    }
+    let value = MetadataValue::Map(map);
+    let states_type = |key: &str| key.strip_prefix('$').is_some_and(|name| NUMBERS.contains(&name));
+    match value.as_map().and_then(|map| map.iter().next()) {
+        Some((key, _)) if states_type(key) => {
+            let message = "a number of the metadata does not fit the type that it states";
+            Err(Error::usage(message).found(value.to_string().chars().take(80).collect::<String>()))
+        }
+        _ => Ok(value),
+    }
 }
 
-/// A list, whose integers have the smallest of i32, i64 and u64 that holds them all.
+/// Types of numbers that a value can state.
+const NUMBERS: [&str; 10] = ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f32", "f64"];
+
+/// A list, whose integers have the smallest of i32, i64 and u64 that holds them all, or u64 where one states that.
 fn list(values: Vec<MetadataValue>) -> Result<MetadataValue> {
     let all = |fits: fn(&MetadataValue) -> bool| values.iter().all(fits);
     let is_plain = |value: &MetadataValue| matches!(value, MetadataValue::I64(_) | MetadataValue::U64(_));
-    if values.iter().all(is_plain) {
+    // An integer that i64 holds is one, unless it states another type.
+    let states_u64 =
+        |value: &MetadataValue| matches!(value, MetadataValue::U64(number) if i64::try_from(*number).is_ok());
+    let is_unsigned = all(|value| value.as_u64().is_some());
+    if values.iter().all(is_plain) && values.iter().any(states_u64) && is_unsigned {
+        let wide = values.iter().filter_map(|value| value.as_u64().map(MetadataValue::U64));
+        return Ok(MetadataValue::List(wide.collect()));
+    }
+    if values.iter().all(is_plain) && !values.iter().any(states_u64) {
         if all(|value| value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())) {
             let short = |value: &MetadataValue| Some(i32::try_from(value.as_i64()?).ok()?.into());
             return Ok(MetadataValue::List(values.iter().filter_map(short).collect()));
@@ -207,6 +231,29 @@ mod tests {
         .into_iter()
         .collect();
         assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn a_type_that_a_number_states_is_kept_in_lists_and_must_hold_the_number() {
+        let value = |json: &str| parse(json.as_bytes()).map(|pairs| pairs.get("a").cloned().unwrap());
+        for (json, expected) in [
+            (r#"{"a": [{"$u64": 1}, 2]}"#, MetadataValue::List(vec![1u64.into(), 2u64.into()])),
+            (r#"{"a": [{"$i64": 1}, {"$i64": 2}]}"#, [1i64, 2].into()),
+            (r#"{"a": [{"$f32": 1}, {"$f32": 2.5}]}"#, [1f32, 2.5].into()),
+            (r#"{"a": [{"$f64": 1}, {"$f64": 2.5}]}"#, [1f64, 2.5].into()),
+            (r#"{"a": {"$f32": 3}}"#, MetadataValue::F32(3.0)),
+        ] {
+            assert_eq!(value(json).unwrap(), expected, "{json}");
+        }
+        for json in [
+            r#"{"a": {"$u8": 256}}"#,
+            r#"{"a": {"$u64": -1}}"#,
+            r#"{"a": [{"$i8": 200}]}"#,
+            r#"{"a": {"$f32": "x"}}"#,
+        ] {
+            let error = value(json).unwrap_err().to_string();
+            assert!(error.contains("does not fit the type that it states"), "{json}: {error}");
+        }
     }
 
     #[test]
