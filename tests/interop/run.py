@@ -15,6 +15,7 @@ import cnn2_file
 import forward  # registers its checks
 import gguf_files  # registers its checks
 import keras
+import keras_files  # registers its checks
 import keras_restore  # registers its checks
 import ml_dtypes
 import nn_file

@@ -17,7 +17,8 @@ use ckpt_api::{Contents, Error, Input, Kind, Limits, Match, Options, Result, Rul
 /// Recognizes HDF5 files, archives and directories with weights of Keras, and indexes of such files.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
     if input.is_directory() {
-        return Ok(match input.has_file(WEIGHTS) && input.has_file(CONFIG) {
+        let has_both = input.has_file(WEIGHTS) && input.has_file(CONFIG);
+        return Ok(match has_both && ckpt_hdf5::is_hdf5(&input.file(WEIGHTS)?)? {
             true => Match::Certain(format!("a directory with {CONFIG} and {WEIGHTS}")),
             false => Match::No,
         });

@@ -68,6 +68,7 @@ impl<'a> Config<'a> {
         let names_module = parsed.is_some_and(|value| value.get("module").is_some());
         let module = match self.model.class.as_str() {
             "Functional" | "Model" if !self.is_old() => "keras.src.models.functional",
+            "Functional" | "Model" => "tf_keras.src.engine.functional",
             _ => "keras",
         };
         match self.text.trim_start().strip_prefix('{') {
