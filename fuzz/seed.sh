@@ -25,6 +25,10 @@ for codec in ("bullet", "cnn2", "gguf", "keras", "nn", "npz", "onnx", "safetenso
             shutil.copyfile(file, out / "safetensors_peer" / name)
             # It gives a header its length itself, too.
             (out / "safetensors_peer" / f"{name}-header").write_bytes(file.read_bytes()[8:])
+# keras_config takes the configurations that the tests of ckpt-keras have.
+for file in sorted(pathlib.Path("codecs/keras/tests/config/models").glob("*/*.json")):
+    config = json.dumps(json.loads(file.read_text())["config"])
+    (out / "keras_config" / f"{file.parent.name}-{file.stem}").write_text(config)
 # torch_directories takes all files of a directory in one.
 for folder in sorted(path for path in (corpus / "torch").glob("*/*") if path.is_dir()):
     if not (folder / "pytorch_model.bin.index.json").exists():

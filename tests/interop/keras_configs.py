@@ -1,6 +1,7 @@
 """Compares the graphs of Keras's configurations with what Keras computes.
 
-    python keras_configs.py [--run PROGRAM] [NAME…]
+    python keras_configs.py --run PROGRAM [NAME…]
+    python keras_configs.py --fixtures codecs/keras/tests/config/models
 
 PROGRAM is the example `run_config` of ckpt-keras. Every model is made by Keras 3, and by tf_keras where it can; its
 weights are random numbers. The program runs the graph with the variables under the paths of `.weights.h5`; the results
@@ -189,13 +190,44 @@ def check_described(k, folder, inputs, expected, found):
     return json.loads(config)["class_name"]
 
 
+# What the tests of ckpt-keras have of each model: its configuration without what only training needs, and the shapes.
+TRAINING = ("initializer", "regularizer", "constraint", "shared_object_id", "build_config", "compile_config", "seed", "autocast")
+FIXTURES = ["activation_layers", "arithmetic", "attention", "batch_norm", "bidirectional", "causal_attention", "conv1d", "conv2d",
+            "conv2d_groups", "depthwise", "dot", "einsum_dense", "embedding", "group_norm", "gru", "layer_norm", "lstm", "merges",
+            "merges_of_images", "nested", "padding_and_cropping", "pooling", "recurrent_states", "residual", "rnn_cells",
+            "separable", "shapes", "shared_layer", "time_distributed", "transformer_block", "transposed2d", "upsampling"]
+
+
+def without_training(value):
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if not any(word in key for word in TRAINING)}
+        return {key: without_training(item) for key, item in kept.items()}
+    return [without_training(item) for item in value] if isinstance(value, list) else value
+
+
+def write_fixtures(target):
+    for k in (keras, tf_keras):
+        (target / k.__name__).mkdir(parents=True, exist_ok=True)
+        for name in FIXTURES:
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = pathlib.Path(scratch) / "model"
+                _, found = make(k, name, folder)
+                config = without_training(json.loads((folder / "config.json").read_text()))
+            shapes = {path: list(value.shape) for path, value in sorted(found.items())}
+            text = json.dumps({"config": config, "shapes": shapes}, separators=(",", ":"))
+            (target / k.__name__ / f"{name}.json").write_text(text + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", required=True)
+    parser.add_argument("--run")
+    parser.add_argument("--fixtures", type=pathlib.Path, help="write the configurations that the crate's tests read")
     parser.add_argument("--keras", choices=["keras", "tf_keras"])
     parser.add_argument("--optimizers", action="store_true", help="compare optimizers alone")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
+    if arguments.fixtures:
+        return write_fixtures(arguments.fixtures)
     failed, compared, described, refused = [], 0, 0, 0
     with tempfile.TemporaryDirectory() as scratch:
         for k in [k for k in (keras, tf_keras) if arguments.keras in (None, k.__name__)]:

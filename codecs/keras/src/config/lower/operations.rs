@@ -182,6 +182,7 @@ impl Lowering {
             "Matmul" => Op::MatMul,
             "Where" => {
                 let condition = self.operand(args, 0, &["condition"])?;
+                let condition = if condition.is_integer { condition } else { self.cast(&condition, "bool")? };
                 let (a, b) = (self.operand(args, 1, &["x1", "x"])?, self.operand(args, 2, &["x2", "y"])?);
                 return self.values.apply(Op::Where, &[&condition, &a, &b]).map(Some);
             }

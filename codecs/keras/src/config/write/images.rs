@@ -331,6 +331,23 @@ impl Emitter<'_> {
         Ok(Held { layer, result: 0, dims, ..held })
     }
 
+    /// Resizes images of two sides to a stated size.
+    fn resized(&mut self, node: &Node, held: Held, mode: &str, is_half: bool) -> Result<Held> {
+        let sizes = node.ints("sizes")?.unwrap_or_default();
+        let sizes: Option<Vec<u64>> = sizes.iter().skip(2).map(|size| u64::try_from(*size).ok()).collect();
+        let rounds = mode != "nearest" || node.text("nearest_mode")? == Some("round_prefer_ceil");
+        let (Some([rows, columns]), true) = (sizes.as_deref(), is_half && rounds) else {
+            return Err(Error::unsupported(
+                "Keras's layer makes images of a stated size, or several times as large",
+            )
+            .expected("sizes or whole factors, with centers of elements as coordinates"));
+        };
+        let options = json!({"height": rows, "width": columns, "interpolation": mode});
+        let layer = self.layer(&node.name, "Resizing", options, &held);
+        let dims = vec![None, Some(*rows), Some(*columns), held.len(3)];
+        Ok(Held { layer, result: 0, dims, ..held })
+    }
+
     fn resize(&mut self, node: &Node) -> Result<Held> {
         let (held, sides) = self.pictures(node)?;
         let mode = match node.text("mode")?.unwrap_or("nearest") {
@@ -365,8 +382,7 @@ impl Emitter<'_> {
             factors.into_iter().collect::<Option<Vec<u64>>>().filter(|factors| factors.len() == sides);
         // Whole multiples repeat each element, wherever the centers are.
         let Some(factors) = factors.filter(|_| is_half || mode == "nearest") else {
-            return Err(Error::unsupported("Keras's layer makes images several times as large")
-                .expected("whole factors, with centers of elements as coordinates"));
+            return self.resized(node, held, mode, is_half);
         };
         let class =
             ["UpSampling1D", "UpSampling2D", "UpSampling3D"].get(sides - 1).copied().ok_or_else(invalid)?;

@@ -1,0 +1,6 @@
+//! Tests of configurations as a whole. `models` has those of Keras 3 and `tf_keras` that
+//! `tests/interop/keras_configs.py --fixtures` writes.
+
+mod described;
+mod properties;
+mod support;
