@@ -34,7 +34,7 @@ fn use_all(text: &str, lens: &[u64]) {
 /// Replaces a number or a word of the text.
 fn damaged(text: &str, at: usize, with: &str) -> String {
     let words: Vec<(usize, usize)> = text
-        .match_indices(|c: char| c == ':' || c == ',' || c == '[')
+        .match_indices([':', ',', '['])
         .map(|(begin, _)| {
             let rest = &text[begin + 1..];
             (begin + 1, begin + 1 + rest.find([',', '}', ']', '[', '{']).unwrap_or(0))

@@ -142,6 +142,8 @@ pub(super) struct Values {
 impl Values {
     /// Returns a name that no value has yet.
     pub fn unique(&mut self, wanted: &str) -> String {
+        // A value without a name would be one that is left out.
+        let wanted = if wanted.is_empty() { "layer" } else { wanted };
         let mut name = wanted.to_owned();
         loop {
             if !self.taken.contains_key(&name) {
