@@ -36,6 +36,15 @@ def call(module: str, name: str, *arguments: bytes) -> bytes:
 ORDERED = call("collections", "OrderedDict")
 
 
+def array(dtype: str, order: str, shape, data: bytes, fortran=False) -> bytes:
+    """An array as NumPy pickles it by protocol 2, which has no bytes."""
+    encoded = call("_codecs", "encode", text(data.decode("latin1")), text("latin1"))
+    state = tuple_(integer(3), text(order), b"N", b"N", b"N", integer(-1), integer(-1), integer(0))
+    dtype = call("numpy", "dtype", text(dtype), b"\x89", b"\x88") + state + b"b"
+    made = call("numpy._core.multiarray", "_reconstruct", b"cnumpy\nndarray\n", integers([0]), text("b"))
+    return made + tuple_(integer(1), integers(shape), dtype, b"\x88" if fortran else b"\x89", encoded) + b"b"
+
+
 def dict_(**items: bytes) -> bytes:
     return b"}(" + b"".join(text(key) + value for key, value in items.items()) + b"u"
 
@@ -167,6 +176,14 @@ def accepted():
     yield pt("module", "a pickled module has the names of its state dict", archive(linear, {"0": MATRIX}), [W])
     cyclic = b"}q\0(" + text("w") + ONE + text("x") + b"]q\1h\1au"
     yield pt("cycle", "a list that holds itself, beside a tensor", archive(cyclic, {"0": MATRIX}), [W])
+    turned = f32(0, 3, 1, 4, 2, 5)
+    big = struct.pack(">6f", 0, 1, 2, 3, 4, 5)
+    arrays = dict_(w=array("f4", "<", [2, 3], MATRIX), turned=array("f4", "<", [2, 3], turned, fortran=True),
+                   big=array("f4", ">", [2, 3], big), bytes=array("u1", "|", [256], bytes(range(256))))
+    listed = [W, Tensor("turned", "f32", [2, 3], MATRIX), Tensor("big", "f32", [2, 3], MATRIX)]
+    listed.append(Tensor("bytes", "u8", [256], bytes(range(256))))
+    yield pt("numpy", "arrays of NumPy within the pickle: plain, column-major, big-endian, every byte", archive(arrays, {}), listed)
+    yield pt("followed", "bytes after the end of the archive", one() + b"more", [W])
     unknown = dict_(w=ONE, x=b"cmy.config\nConfig\n)\x81" + dict_(lr=integer(1)) + b"b")
     yield pt("unknown_class", "an object of an unknown class is left out", archive(unknown, {"0": MATRIX}), [W])
     index = b'{"metadata": {"total_size": 28}, "weight_map": {"w": "a.bin", "v": "b.bin"}}'
@@ -189,6 +206,9 @@ def rejected():
     yield value("unhashable_key", "a list as the key of a dict", b"}]Ns")
     yield value("no_memo", "a value that was not memoized", b"h\x09")
     yield value("sparse", "a sparse tensor", call("torch._utils", "_rebuild_sparse_tensor"), "unsupported")
+    yield value("numpy_short", "an array with too few bytes", array("f4", "<", [2, 3], MATRIX[:-1]))
+    yield value("numpy_text", "an array whose text has a character that is no byte",
+                array("u1", "|", [3], b"abc").replace(text("abc"), text("ab\u20ac")))
     yield value("reaches_beyond", "a tensor beyond its storage", tensor("0", "f32", 6, [4], [2]))
     yield value("missing_storage", "a storage that is missing", tensor("1", "f32", 6, [6], [1]))
     yield value("other_size", "a storage of another size", tensor("0", "f32", 5, [5], [1]))

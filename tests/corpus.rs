@@ -34,7 +34,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("onnx", &ckpt_onnx::Onnx, 7, 29),
     ("safetensors", &ckpt_safetensors::Safetensors, 12, 33),
     ("tf2", &ckpt_tf2::Tf2, 33, 66),
-    ("torch", &ckpt_torch::Torch, 18, 62),
+    ("torch", &ckpt_torch::Torch, 20, 64),
 ];
 
 #[test]

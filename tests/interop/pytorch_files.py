@@ -12,6 +12,7 @@ import sys
 
 sys.modules["triton"] = None  # torch does without it
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
@@ -247,6 +248,61 @@ def a_distributed_checkpoint_comes_back_byte_for_byte(folder):
         expected["optimizer"]["param_groups"])
     assert all(same(found["model"][name], value) for name, value in state["model"].items())
     assert same(found["list"][1]["x"], state["list"][1]["x"]) and same(found["dot.key"], state["dot.key"])
+
+
+@check(2, 3, 4, 5)
+def arrays_of_numpy_are_tensors(folder, protocol):
+    random = np.random.default_rng(0)
+    arrays = {"plain": random.normal(size=(3, 4)).astype("f4"), "columns": np.asfortranarray(random.normal(size=(3, 4))),
+              "big": np.arange(-3, 3, dtype=">i2").reshape(2, 3), "bytes": np.arange(256, dtype="u1"), "empty": np.zeros((0, 2)),
+              "scalar": np.array(2.5), "strided": np.arange(20)[::3], "flags": np.array([True, False]), "half": np.arange(5, dtype="f2")}
+    torch.save({"w": torch.ones(2), **arrays, "number": np.float64(0.5), "names": np.array(["a"])}, folder / "in.pt", pickle_protocol=protocol)
+    said = convert(folder / "in.pt", folder / "out.pt")
+    assert "'names' (a NumPy array of texts)" in said, said
+    expected = {name: torch.from_numpy(value.astype(value.dtype.newbyteorder("="))) for name, value in arrays.items()}
+    assert_same(opened(folder / "out.pt"), {"w": torch.ones(2), **expected})
+
+
+@check()
+def a_nested_file_becomes_a_distributed_checkpoint_that_fills_a_nested_dict(folder):
+    state = training()
+    torch.save(state, folder / "in.pt")
+    convert(folder / "in.pt", folder / "out", "--to", "torch", "--set", "form=dcp")
+    empty = training()
+    for tensors in [empty["model"], *empty["optimizer"]["state"].values()]:
+        for value in tensors.values():
+            value.zero_()
+    empty["optimizer"]["param_groups"][0]["lr"] = empty["epoch"] = None
+    dcp.load(empty, checkpoint_id=folder / "out", no_dist=True)
+    assert all(same(empty["model"][name], value) for name, value in state["model"].items())
+    for number, slots in state["optimizer"]["state"].items():
+        assert all(same(empty["optimizer"]["state"][number][name], value) for name, value in slots.items())
+    assert empty["optimizer"]["param_groups"][0]["lr"] == 1e-3 and empty["epoch"] == 3
+    nested = loaded(folder / "out")
+    assert nested["optimizer"]["param_groups"][0]["lr"] == 1e-3 and same(nested["model"]["0.bias"], state["model"]["0.bias"])
+
+
+@check()
+def ties_of_a_distributed_checkpoint_are_read(folder):
+    torch.save(tied(), folder / "in.pt")
+    convert(folder / "in.pt", folder / "dcp", "--to", "torch", "--set", "ranks=2")
+    convert(folder / "dcp", folder / "out.pt")
+    found = opened(folder / "out.pt")
+    assert all(same(found[name], value) for name, value in tied().items())
+    assert found["emb.weight"].data_ptr() == found["head.weight"].data_ptr()
+
+
+@check()
+def what_is_not_written_byte_for_byte_is_named(folder):
+    matrix = torch.arange(6.0).reshape(2, 3)
+    torch.save(Dict(w=matrix[:1]), folder / "part.pt")
+    torch.save(Dict(w=matrix), folder / "old.pt", _use_new_zipfile_serialization=False)
+    torch.save(Dict(w=matrix), folder / "four.pt", pickle_protocol=4)
+    for name, words in [("part", "'w' is a view of a part of its storage"), ("old", "the format before PyTorch 1.6"), ("four", "the protocol 4")]:
+        said = convert(folder / f"{name}.pt", folder / f"{name}.out.pt")
+        assert "not written byte for byte" in said and words in said, said
+    torch.save(Dict(w=matrix), folder / "same.pt")
+    assert "byte for byte" not in convert(folder / "same.pt", folder / "same.out.pt")
 
 
 if __name__ == "__main__":

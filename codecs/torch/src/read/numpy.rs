@@ -106,8 +106,7 @@ pub(crate) fn number(tree: &Tree, dtype: Id, value: Id) -> Option<MetadataValue>
     let (dtype, endian) = numbers(tree, dtype)?;
     let mut bytes = super::values::bytes(tree, value)?;
     if endian == Endian::Big {
-        let component = usize::try_from(dtype.component_bytes()).ok()?;
-        bytes.chunks_mut(component.max(1)).for_each(<[u8]>::reverse);
+        bytes.chunks_mut(dtype.component_bytes().max(1)).for_each(<[u8]>::reverse);
     }
     macro_rules! of {
         ($type:ty) => {
@@ -141,7 +140,7 @@ pub(crate) fn number(tree: &Tree, dtype: Id, value: Id) -> Option<MetadataValue>
 }
 
 /// The function of NumPy that a call calls, if it makes an array.
-fn function<'a>(tree: &'a Tree, object: Object) -> Option<&'a str> {
+fn function(tree: &Tree, object: Object) -> Option<&str> {
     let (module, name) = tree.global(object.callable)?;
     let own = match name {
         "_reconstruct" => ["numpy._core.multiarray", "numpy.core.multiarray"],
