@@ -96,6 +96,10 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     if let Some(model) = models.first() {
         merge.aliases(model).map_err(on_model)?;
     }
+    let mut untrained = 0;
+    if let Some(model) = models.first().filter(|_| stage < 3) {
+        untrained = merge.rest(model).map_err(on_model)?;
+    }
     let mut left_out = Vec::new();
     for (name, rows) in slots.rows() {
         let before = merge.contents.placements.len();
@@ -115,6 +119,12 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     notes.push(format!(
         "the parameters and the optimizer's tensors are merged from {ranks}; the optimizer's settings are not read"
     ));
+    if untrained > 0 {
+        let count = ckpt_api::count(untrained, "tensor");
+        notes.push(format!(
+            "{count} that the ranks do not train, such as frozen weights, read as the model has them"
+        ));
+    }
     if !left_out.is_empty() {
         let left_out = ckpt_api::first_few(&left_out, 5);
         notes.push(format!("optimizer state that is not cut as the parameters are is left out: {left_out}"));
@@ -289,6 +299,19 @@ impl Merge<'_> {
             Some(row) => Err(left_over(row.elements(), at)),
             None => Ok(()),
         }
+    }
+
+    /// Stages 1 and 2: adds the tensors of the module that nothing else names, and returns how many. Stage 1 does not list
+    /// the parameters that were not trained, and `zero_to_fp32` leaves them out.
+    fn rest(&mut self, model: &States<'_>) -> Result<usize> {
+        let before = self.contents.placements.len();
+        for (name, id) in model.tensors(&["module"]) {
+            if !self.names.contains_key(name) {
+                let (tensor, placement) = model.tensor(id, name).map_err(|error| error.tensor(name))?;
+                self.add(tensor, placement)?;
+            }
+        }
+        Ok(self.contents.placements.len().saturating_sub(before))
     }
 
     /// Adds other names of parameters, which share their bytes.

@@ -5,7 +5,7 @@ use crate::container::{self, Record, Saved};
 use crate::pickle::{Id, Tree, Value};
 use crate::read::children::Work;
 use crate::read::layout::Use;
-use crate::read::rebuild::{Made, made};
+use crate::read::rebuild::{Made, is_tensor, made};
 use crate::read::stored::{Source, Stored};
 use ckpt_api::{Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId};
 use std::cell::RefCell;
@@ -237,10 +237,21 @@ impl<'a> States<'a> {
 
     /// The values of the dict at a path, by key.
     pub(crate) fn by_key(&self, path: &[&str]) -> HashMap<&str, Id> {
+        self.pairs_at(path).into_iter().collect()
+    }
+
+    /// The tensors of the dict at a path, in its order.
+    pub(crate) fn tensors(&self, path: &[&str]) -> Vec<(&str, Id)> {
+        let tree = self.tree();
+        let has_tensor = |id: Id| tree.object(id).is_some_and(|object| is_tensor(tree, object));
+        self.pairs_at(path).into_iter().filter(|(_, id)| has_tensor(*id)).collect()
+    }
+
+    fn pairs_at(&self, path: &[&str]) -> Vec<(&str, Id)> {
         let list = match self.value(path).map(|id| self.tree().value(id)) {
             Some(Value::Dict(list)) => list,
             Some(Value::Object(object)) => object.entries,
-            _ => return HashMap::new(),
+            _ => return Vec::new(),
         };
         self.tree().entries(list).filter_map(|(key, value)| Some((self.tree().text(key)?, value))).collect()
     }

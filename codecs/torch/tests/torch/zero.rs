@@ -276,3 +276,21 @@ fn groups_that_share_their_names_too_often_are_refused() {
     let error = error(files);
     assert_eq!(error.kind(), ckpt_api::Kind::Limit, "{error}");
 }
+
+#[test]
+fn weights_that_stage_1_does_not_list_are_read_as_the_model_has_them() {
+    let mut files = cut_rows();
+    let name = files.keys().find(|name| name.ends_with("model_states.pt")).unwrap().clone();
+    let value = dict(vec![
+        ("module", dict(vec![("mean", Py::Floats(0, vec![2])), ("frozen", Py::Floats(1, vec![3]))])),
+        ("buffer_names", Py::List(vec![Py::Text("mean")])),
+        ("param_shapes", shapes()),
+    ]);
+    files.insert(name, saved(&value, &[vec![1.0, 2.0], vec![7.0, 8.0, 9.0]]));
+    let (contents, values) = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
+    let (id, _) = contents.checkpoint.tensor("frozen").unwrap();
+    let expected: Vec<u8> = [7f32, 8.0, 9.0].map(f32::to_le_bytes).concat();
+    assert_eq!(values[id.0], expected);
+    let note = "1 tensor that the ranks do not train, such as frozen weights, read as the model has them";
+    assert!(contents.notes.iter().any(|own| own == note), "{:?}", contents.notes);
+}
