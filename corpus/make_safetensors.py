@@ -70,6 +70,13 @@ def accepted():
                                          Tensor("b", "bf16", [2], b"\xc1\x7f\x01\x00")])), halves)
     many = [Tensor(f"layers.{n}.weight", "u8", [1], bytes([n])) for n in range(200)]
     yield case("many", "200 tensors; their names sort otherwise than their data", file(*describe(many)), many)
+    # 0x38 is 1.0 and 0x40 is 2.0; the second block has the last row.
+    fp8 = [Tensor("mlp.down.weight", "f8_e4m3", [129, 1], b"\x38" * 128 + b"\x40"),
+           Tensor("mlp.down.weight_scale_inv", "f32", [2, 1], f32(0.5, 3.0)), Tensor("norm.weight", "f32", [2], f32(1.0, 2.0))]
+    yield case("fp8_blocks", "8-bit floats with a scale for each block of 128 rows and columns", file(*describe(fp8)), fp8)
+    mxfp4 = [Tensor("experts.up_blocks", "u8", [1, 2, 1, 16], bytes(range(0x10, 0x30))),
+             Tensor("experts.up_scales", "u8", [1, 2, 1], bytes([127, 128]))]
+    yield case("mxfp4", "bytes of two 4-bit floats each, with powers of two", file(*describe(mxfp4)), mxfp4)
     halves = {SHARDS[0]: file(*describe([WEIGHT])), SHARDS[1]: file(*describe([BIAS]))}
     where = {"dense.weight": SHARDS[0], "dense.bias": SHARDS[1]}
     yield accept("sharded", "a set of two files", halves | {INDEX: index(where)}, INDEX, [WEIGHT, BIAS])

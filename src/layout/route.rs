@@ -224,7 +224,13 @@ fn slices_differ(source: &Placement, target: &TargetLayout<'_>) -> bool {
 pub(crate) fn canonical(tensor: &Tensor, placement: &Placement) -> Encoding {
     let stored = &placement.encoding;
     let mut encoding = Encoding::row_major(tensor);
-    if stored.scaling.is_none() && tensor.dtype.is_float() && !restorable(stored.dtype, tensor.dtype) {
+    // Computed numbers are rounded to the tensor's dtype.
+    let is_computed = placement.extents.iter().any(Extent::is_computed);
+    if !is_computed
+        && stored.scaling.is_none()
+        && tensor.dtype.is_float()
+        && !restorable(stored.dtype, tensor.dtype)
+    {
         encoding.dtype = stored.dtype;
     }
     if let Some(blocks) = stored.blocks.as_deref().filter(|blocks| blocks.is_opaque()) {

@@ -1,7 +1,7 @@
 //! Makes a plan of what a source holds and where a target wants it. Pure.
 
 use super::losses::{losses as losses_of, of_blocks};
-use super::memory::{bytes, share_of};
+use super::memory::{bytes, read_bytes, share_of};
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, Stored, TargetRecord, added};
 use crate::layout::{self, TargetLayout, axis_order, canonical, cut, default_range_size};
 use crate::map::Twins;
@@ -60,7 +60,7 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
         entries,
         items: Vec::new(),
     };
-    plan.bytes_read = plan.written().fold(0, |sum, entry| sum.saturating_add(bytes(entry.from)));
+    plan.bytes_read = plan.written().fold(0, |sum, entry| sum.saturating_add(read_bytes(entry.from)));
     plan.bytes_written = plan.written().fold(0, |sum, entry| sum.saturating_add(bytes(entry.to)));
     let size = match parts.resources.item_size {
         0 => default_range_size(plan.bytes_written),

@@ -78,6 +78,15 @@ pub(super) fn bytes(placement: &Placement) -> u64 {
     placement.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.len))
 }
 
+/// Bytes of all that is stored, from which numbers may be computed.
+pub(super) fn read_bytes(placement: &Placement) -> u64 {
+    let stored = placement.extents.iter().map(|extent| match &extent.computed {
+        Some(computed) => computed.stored().fold(0, |sum: u64, stored| sum.saturating_add(stored.len)),
+        None => extent.len,
+    });
+    stored.fold(0, u64::saturating_add)
+}
+
 /// Shares the memory among as many threads as are wanted, useful, and have room.
 ///
 /// `sizes` has, for each tensor, how many bytes it moves, and whether in tiles; `useful` how many items there are.

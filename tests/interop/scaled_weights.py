@@ -149,13 +149,15 @@ def a_plan_and_a_receipt_say_what_is_computed(folder):
     safetensors.torch.save_file(stored, source)
     plan = ckpt("plan", source, out, "--map", "fp8-blocks-to-bf16", *NARROWED, "--format", "json")
     assert plan.returncode == 0, plan.stderr
-    steps = [step for transfer in json.loads(plan.stdout)["transfers"] for step in transfer["steps"]]
+    steps = [step for transfer in json.loads(plan.stdout)["transfers"] for step in transfer["route"]["steps"]]
     computed = [step for step in steps if step["step"] == "compute"]
     assert len(computed) == 5 and all(step["from"] == "f8_e4m3" for step in computed), steps
     convert(source, out, "--map", "fp8-blocks-to-bf16", *NARROWED, "--verify", "--receipt", receipt)
     equal(out, expected)
     checked = ckpt("verify", "--receipt", receipt)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+    compared = ckpt("verify", source, out, "--map", "fp8-blocks-to-bf16")
+    assert "7 of 7 tensors are equal bit for bit" in compared.stdout, compared.stdout + compared.stderr
 
 
 @check()
