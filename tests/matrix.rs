@@ -91,7 +91,7 @@ fn output(directory: &Path, format: &str) -> PathBuf {
     directory.join(match format {
         "cnn2" => "out.bin",
         "gguf" => "out.gguf",
-        "keras" => "out.weights.h5",
+        "keras" => "out.h5",
         "nn" => "out.nn",
         "npz" => "out.npz",
         "onnx" => "out.onnx",

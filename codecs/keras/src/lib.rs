@@ -28,8 +28,8 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionSpec,
-    Options, OutputLayout, Result, Written,
+    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionKind,
+    OptionSpec, Options, OutputLayout, Result, Side, Written,
 };
 
 /// Metadata namespace of a model's configuration.
@@ -39,8 +39,15 @@ pub const NAMESPACE: &str = format::ID;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keras;
 
-const OPTIONS: &[OptionSpec] =
-    &[OptionSpec::lenient("leave out what cannot be read, such as texts, reporting each (default false)")];
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::lenient("leave out what cannot be read, such as texts, reporting each (default false)"),
+    OptionSpec::new(
+        "keras",
+        OptionKind::Choice(&["2", "3"]),
+        Side::Write,
+        "generation of Keras that a configuration is made for, if the source has a graph and no configuration (default 3)",
+    ),
+];
 
 static INFO: FormatInfo = FormatInfo::new(format::ID, "Keras model (.keras) or weights (.weights.h5, .h5)")
     .with_extensions(&["keras", "h5", "hdf5"])
@@ -65,8 +72,7 @@ impl Codec for Keras {
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
-        let _ = options;
-        write::place(checkpoint, name)
+        write::place(checkpoint, name, options)
     }
 
     fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {

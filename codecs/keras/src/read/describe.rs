@@ -22,6 +22,10 @@ pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) 
             None => None,
             Some(Ok(model)) => Some(model),
             Some(Err(error)) if error.kind() == Kind::Limit => return Err(error),
+            // A configuration that is cut is refused; one of another program may mean something else.
+            Some(Err(error)) if files.config.as_deref().is_some_and(is_no_json) => {
+                return Err(error.file(files.config_file.as_deref().unwrap_or(shown(files))));
+            }
             Some(Err(error)) => {
                 contents.notes.push(format!("the configuration is not understood: {}", error.quoted()));
                 None
@@ -38,6 +42,10 @@ pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) 
         }
     }
     Ok(())
+}
+
+fn is_no_json(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_err()
 }
 
 /// The file that would have the configuration.

@@ -18,6 +18,8 @@ pub(crate) struct Files {
     pub(crate) parts: Vec<Part>,
     /// The configuration of the model, and how it is trained, in JSON.
     pub(crate) config: Option<String>,
+    /// The file that has the configuration, for people.
+    pub(crate) config_file: Option<String>,
     pub(crate) training: Option<String>,
     /// What `metadata.json` or the attributes state.
     pub(crate) version: Option<String>,
@@ -35,6 +37,7 @@ impl Files {
             names: Vec::new(),
             parts: Vec::new(),
             config: None,
+            config_file: None,
             training: None,
             version: None,
             backend: None,
@@ -65,7 +68,9 @@ impl Files {
 
     fn directory(input: &Input, limits: &Limits) -> Result<Self> {
         let mut files = Files::new(Container::Directory);
-        files.config = Some(text(&input.file(CONFIG)?, limits)?);
+        let config = input.file(CONFIG)?;
+        files.config = Some(text(&config, limits)?);
+        files.config_file = Some(config.name().to_owned());
         if input.has_file(METADATA) {
             files.take_metadata(&text(&input.file(METADATA)?, limits)?)?;
         }
@@ -88,6 +93,7 @@ impl Files {
             files.names.push(name);
             files.parts.push(part);
         }
+        files.take_attributes();
         Ok(files)
     }
 

@@ -3,7 +3,7 @@
 use super::archive::{self, Member};
 use super::sparse::Runs;
 use super::{Layout, Weights, inside};
-use crate::config::{Generation, Model, Variable};
+use crate::config::{Described, DescribedVariable, Generation, Model, Variable};
 use crate::format::{
     CONFIG, Container, DTYPE, ID, INDEX_END, KEY_BACKEND, KEY_CONFIG, KEY_PATH, KEY_SAVED, KEY_TRAINING,
     KEY_VERSION, LAYER_NAMES, METADATA, MODEL_CONFIG, MODEL_WEIGHTS, NATIVE, TRAINING_CONFIG, WEIGHT_NAMES,
@@ -14,6 +14,7 @@ use ckpt_api::{
     Result, Setting, Tensor, TensorId, first_few,
 };
 use ckpt_hdf5::{AttributeValue, Datatype, Draft, Plan};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// Names that a message lists.
@@ -25,35 +26,82 @@ const SHARD: &str = "_00000.weights.h5";
 
 /// A model, by its configuration.
 struct Config<'a> {
-    text: &'a str,
+    text: Cow<'a, str>,
     model: Model,
-    /// In the order of the model; the tensor of each, if the checkpoint has it.
-    variables: Vec<(Variable, Option<TensorId>)>,
+    /// In the order of the model.
+    variables: Vec<Bound>,
+}
+
+/// A variable of a model, and the tensor that it is.
+struct Bound {
+    variable: Variable,
+    /// `None` if the checkpoint lacks it.
+    id: Option<TensorId>,
+    /// The stored order of axes, if it is not that of the tensor.
+    order: Option<Vec<usize>>,
 }
 
 impl<'a> Config<'a> {
+    /// Finds the configuration of the checkpoint, or makes one of its graph; `None` if it has neither.
+    ///
+    /// # Errors
+    /// Those of [`Model::describe`]; [`ckpt_api::Kind::Unsupported`] if tensors of the configuration are missing.
+    fn of(checkpoint: &'a Checkpoint, generation: Generation) -> Result<Option<Self>> {
+        let stored = Self::stored(checkpoint);
+        let missing = match stored.as_ref().map(Self::check_complete) {
+            Some(Ok(())) => return Ok(stored),
+            Some(Err(missing)) => Some(missing),
+            None => None,
+        };
+        match (&checkpoint.graph, missing) {
+            (Some(_), _) => Self::described(checkpoint, generation).map(Some),
+            (None, Some(missing)) => Err(missing),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// Parses the configuration that the checkpoint has; `None` if there is none or it is not understood.
-    fn of(checkpoint: &'a Checkpoint) -> Option<Self> {
+    fn stored(checkpoint: &'a Checkpoint) -> Option<Self> {
         let text = checkpoint.metadata.text(ID, KEY_CONFIG)?;
         let version = checkpoint.metadata.text(ID, KEY_VERSION);
         let model = Model::parse(text, version, &Limits::default()).ok()?;
-        let mut by_path: HashMap<&str, TensorId> = HashMap::new();
+        let mut by_path: HashMap<&str, (TensorId, &Tensor)> = HashMap::new();
         for (id, tensor) in checkpoint.tensors.iter().enumerate() {
-            by_path.insert(tensor.metadata.text(ID, KEY_PATH).unwrap_or(&tensor.name), TensorId(id));
+            let path = tensor.metadata.text(ID, KEY_PATH).unwrap_or(&tensor.name);
+            by_path.insert(path, (TensorId(id), tensor));
         }
-        let list = model.variables().list.into_iter();
-        let variables = list.map(|variable| {
-            let id = by_path.get(variable.path.as_str()).copied();
-            (variable, id)
+        let variables = model.variables().list.into_iter().map(|variable| {
+            let found = by_path.get(variable.path.as_str());
+            // Of a tensor that lost the meaning of its axes, nobody knows whether they are Keras's.
+            let found = found.filter(|(_, tensor)| tensor.axes.is_some() || variable.axes.is_none());
+            let order = found.and_then(|(_, tensor)| order(tensor, &variable));
+            Bound { id: found.map(|(id, _)| *id), order, variable }
         });
         let variables = variables.collect();
-        Some(Config { text, model, variables })
+        Some(Config { text: text.into(), model, variables })
+    }
+
+    /// Makes the configuration of the graph.
+    fn described(checkpoint: &Checkpoint, generation: Generation) -> Result<Self> {
+        let Described { config, variables } = Model::describe(checkpoint, generation)?;
+        let version = if generation == Generation::Keras3 { "3" } else { "2" };
+        let model = Model::parse(&config, Some(version), &Limits::default())?;
+        let bound = |own: DescribedVariable| {
+            let is_moved = !own.order.iter().copied().eq(0..own.order.len());
+            Bound { variable: own.variable, id: Some(own.tensor), order: is_moved.then_some(own.order) }
+        };
+        let variables = variables.into_iter().map(bound).collect();
+        Ok(Config { text: config.into(), model, variables })
     }
 
     /// Refuses a checkpoint that lacks tensors of the model: Keras would not load it.
     fn check_complete(&self) -> Result<()> {
-        let missing: Vec<&str> =
-            self.variables.iter().filter(|(_, id)| id.is_none()).map(|(own, _)| own.path.as_str()).collect();
+        let missing: Vec<&str> = self
+            .variables
+            .iter()
+            .filter(|own| own.id.is_none())
+            .map(|own| own.variable.path.as_str())
+            .collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -64,7 +112,7 @@ impl<'a> Config<'a> {
 
     /// The configuration for `config.json`: those of `.h5` files do not name the module of the model's class.
     fn for_archive(&self) -> Vec<u8> {
-        let parsed: Option<serde_json::Value> = serde_json::from_str(self.text).ok();
+        let parsed: Option<serde_json::Value> = serde_json::from_str(&self.text).ok();
         let names_module = parsed.is_some_and(|value| value.get("module").is_some());
         let module = match self.model.class.as_str() {
             "Functional" | "Model" if !self.is_old() => "keras.src.models.functional",
@@ -91,47 +139,63 @@ impl<'a> Config<'a> {
 }
 
 /// Lays out a checkpoint that no file was kept of.
-pub(super) fn lay_out(checkpoint: &Checkpoint, name: &str, container: Container) -> Result<Layout> {
-    let config = Config::of(checkpoint);
-    let has_config = match container {
-        Container::Archive | Container::Directory => true,
-        Container::File => !name.ends_with(WEIGHTS_END),
-        Container::Sharded => false,
+pub(super) fn lay_out(
+    checkpoint: &Checkpoint,
+    name: &str,
+    container: Container,
+    generation: Generation,
+) -> Result<Layout> {
+    let needs_config = matches!(container, Container::Archive | Container::Directory);
+    let config = match Config::of(checkpoint, generation) {
+        Ok(config) => config,
+        Err(error) if needs_config => return Err(error),
+        // A file of tensors by their names is of use, too.
+        Err(_) => None,
     };
-    let mut layout = match (&config, has_config) {
-        (Some(config), true) => {
-            config.check_complete()?;
-            with_config(checkpoint, config, name, container)?
-        }
-        (None, true) if container != Container::File => {
-            let error = Error::unsupported("the checkpoint has no configuration of a Keras model");
+    let has_config = needs_config || (container == Container::File && !name.ends_with(WEIGHTS_END));
+    let mut layout = match &config {
+        Some(config) if has_config => with_config(checkpoint, config, name, container)?,
+        None if needs_config => {
+            let error =
+                Error::unsupported("the checkpoint has no configuration of a Keras model, and no layers");
             return Err(error.help(format!(
-                "write a file whose name ends in .weights.h5, and load it into the model with load_weights; {} gives \
-                 tensors the paths that Keras expects",
+                "write a file whose name ends in .weights.h5; {} gives tensors the paths that Keras expects",
                 Setting::Mapping
             )));
         }
-        (config, _) => {
-            let mut h5 = Hdf5::new(checkpoint);
-            h5.by_path(config.as_ref())?;
-            let (file, at) = match container {
-                Container::Sharded => (shard_name(name), 0),
-                _ => (name.to_owned(), 0),
-            };
-            let plan = h5.draft.place()?;
-            let mut layout = Layout::default();
-            layout.file(file, &Runs { len: plan.len, runs: plan.blocks.clone() }, 0);
-            layout.placements = h5.placements(&plan, at)?;
-            if container == Container::Sharded {
-                let index = h5.index(&shard_name(name))?;
-                layout.file(name.to_owned(), &Runs::of(index), 1);
-            }
-            layout
-        }
+        config => weights(checkpoint, config.as_ref(), name, container)?,
     };
-    if config.is_some() && !has_config {
-        let detail = "a file of weights alone has no configuration: load it into the model with load_weights";
-        layout.losses.push(Loss::new(LossKind::MetadataDropped, format!("{ID}.{KEY_CONFIG}"), detail));
+    for placement in &layout.placements {
+        if let Some(tensor) =
+            checkpoint.tensors.get(placement.tensor.0).filter(|own| own.name != placement.name)
+        {
+            let detail = format!("Keras names it '{}'", placement.name);
+            layout.losses.push(Loss::new(LossKind::NamesDropped, &tensor.name, detail));
+        }
+    }
+    Ok(layout)
+}
+
+/// Lays out weights alone.
+fn weights(
+    checkpoint: &Checkpoint,
+    config: Option<&Config<'_>>,
+    name: &str,
+    container: Container,
+) -> Result<Layout> {
+    let mut h5 = Hdf5::new(checkpoint);
+    h5.by_path(config)?;
+    if let Some(config) = config {
+        // Keras does not look for it here; without it, nobody could tell what the axes mean.
+        h5.config(config)?;
+    }
+    let file = if container == Container::Sharded { shard_name(name) } else { name.to_owned() };
+    let plan = h5.draft.place()?;
+    let mut layout = Layout::default();
+    layout.file(file, &Runs { len: plan.len, runs: plan.blocks.clone() }, 0);
+    layout.placements = h5.placements(&plan, 0)?;
+    if container == Container::Sharded {
+        layout.file(name.to_owned(), &Runs::of(h5.index(&shard_name(name))?), 1);
     }
     Ok(layout)
 }
@@ -229,37 +293,46 @@ impl<'a> Hdf5<'a> {
 
     /// Adds all tensors by their paths: variables of the model by those of the configuration, others by their names.
     fn by_path(&mut self, config: Option<&Config<'_>>) -> Result<()> {
-        let mut left: Vec<Option<&Variable>> = vec![None; self.checkpoint.tensors.len()];
-        for (variable, id) in config.into_iter().flat_map(|config| &config.variables) {
-            if let Some(place) = id.and_then(|id| left.get_mut(id.0)) {
-                *place = Some(variable);
+        let mut left: Vec<Option<&Bound>> = vec![None; self.checkpoint.tensors.len()];
+        for own in config.into_iter().flat_map(|config| &config.variables) {
+            if let Some(place) = own.id.and_then(|id| left.get_mut(id.0)) {
+                *place = Some(own);
             }
         }
         if config.is_some() {
             // Without it, tf_keras does not load the file.
             self.draft.group("vars")?;
         }
-        for (id, variable) in left.into_iter().enumerate() {
+        for (id, own) in left.into_iter().enumerate() {
             let Some(tensor) = self.checkpoint.tensors.get(id) else { continue };
-            let path = variable.map_or(tensor.name.as_str(), |variable| variable.path.as_str());
-            self.tensor(TensorId(id), path, variable, true)?;
+            let path = own.map_or(tensor.name.as_str(), |own| own.variable.path.as_str());
+            self.tensor(TensorId(id), path, own.and_then(|own| own.order.as_ref()), true)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the configuration, and what else `.h5` files state.
+    fn config(&mut self, config: &Config<'_>) -> Result<()> {
+        let text = |text: &str| AttributeValue::Text(text.as_bytes().to_vec());
+        self.draft.attribute("", MODEL_CONFIG, text(&config.text))?;
+        for (key, name) in
+            [(KEY_TRAINING, TRAINING_CONFIG), (KEY_VERSION, KEY_VERSION), (KEY_BACKEND, KEY_BACKEND)]
+        {
+            if let Some(value) = self.checkpoint.metadata.text(ID, key) {
+                self.draft.attribute("", name, text(value))?;
+            }
         }
         Ok(())
     }
 
     /// Adds all tensors as an `.h5` file has them: those of each layer in its group, with a list of their names.
     fn by_layer(&mut self, config: &Config<'_>) -> Result<()> {
-        let metadata = &self.checkpoint.metadata;
-        let text = |text: &str| AttributeValue::Text(text.as_bytes().to_vec());
-        self.draft.attribute("", MODEL_CONFIG, text(config.text))?;
-        for (key, name) in
-            [(KEY_TRAINING, TRAINING_CONFIG), (KEY_VERSION, KEY_VERSION), (KEY_BACKEND, KEY_BACKEND)]
-        {
-            let Some(value) = metadata.text(ID, key) else { continue };
-            self.draft.attribute("", name, text(value))?;
-            if key != KEY_TRAINING {
-                self.draft.attribute(MODEL_WEIGHTS, name, text(value))?;
-            }
+        self.config(config)?;
+        // Without a version, Keras would convert the weights as those of Keras 1.
+        let version = if config.is_old() { "2.15.0" } else { "3.0.0" };
+        for (key, default) in [(KEY_VERSION, version), (KEY_BACKEND, "tensorflow")] {
+            let text = self.checkpoint.metadata.text(ID, key).unwrap_or(default);
+            self.draft.attribute(MODEL_WEIGHTS, key, AttributeValue::Text(text.as_bytes().to_vec()))?;
         }
         let layers: Vec<&str> = config
             .model
@@ -269,20 +342,21 @@ impl<'a> Hdf5<'a> {
             .map(|layer| layer.name.as_str())
             .collect();
         self.names(MODEL_WEIGHTS, LAYER_NAMES, layers.iter().map(|name| (*name).to_owned()).collect())?;
-        let mut groups: BTreeMap<&str, Vec<&(Variable, Option<TensorId>)>> =
+        let mut groups: BTreeMap<&str, Vec<&Bound>> =
             layers.iter().map(|layer| (*layer, Vec::new())).collect();
         for own in &config.variables {
-            groups.entry(&own.0.group).or_default().push(own);
+            groups.entry(&own.variable.group).or_default().push(own);
         }
         let mut is_placed = vec![false; self.checkpoint.tensors.len()];
         for (group, mut variables) in groups {
-            variables.sort_by_key(|(variable, _)| variable.position);
+            variables.sort_by_key(|own| own.variable.position);
             let path = format!("{MODEL_WEIGHTS}/{group}");
-            let names = variables.iter().map(|(variable, _)| config.weight_name(variable)).collect();
+            let names = variables.iter().map(|own| config.weight_name(&own.variable)).collect();
             self.names(&path, WEIGHT_NAMES, names)?;
-            for (variable, id) in variables {
-                let Some(id) = *id else { continue };
-                self.tensor(id, &format!("{path}/{}", config.weight_name(variable)), Some(variable), false)?;
+            for own in variables {
+                let Some(id) = own.id else { continue };
+                let path = format!("{path}/{}", config.weight_name(&own.variable));
+                self.tensor(id, &path, own.order.as_ref(), false)?;
                 if let Some(placed) = is_placed.get_mut(id.0) {
                     *placed = true;
                 }
@@ -311,15 +385,14 @@ impl<'a> Hdf5<'a> {
         &mut self,
         id: TensorId,
         path: &str,
-        variable: Option<&Variable>,
+        order: Option<&Vec<usize>>,
         names_dtypes: bool,
     ) -> Result<()> {
         let Some(tensor) = self.checkpoint.tensors.get(id.0) else { return Ok(()) };
         let Some(dtype) = holder(tensor.dtype, names_dtypes) else { return Ok(()) };
-        let order = variable.and_then(|variable| order(tensor, variable));
         let encoding = Encoding::row_major(tensor).with_dtype(dtype);
         let (shape, encoding) = match order {
-            Some(order) => (tensor.shape.permuted(&order), encoding.with_order(order)),
+            Some(order) => (tensor.shape.permuted(order), encoding.with_order(order.clone())),
             None => (tensor.shape.clone(), encoding),
         };
         let datatype = match dtype {

@@ -6,8 +6,8 @@
 use super::sparse::{Runs, Sparse};
 use super::{Layout, Weights};
 use crate::format::{
-    CONFIG, Container, FILES, INDEX_END, KEY_CONTAINER, KEY_PARTS, LAYER_NAMES, METADATA, MODEL_CONFIG,
-    MODEL_WEIGHTS, WEIGHTS_END,
+    CONFIG, Container, FILES, INDEX_END, KEY_CONTAINER, KEY_PARTS, LAYER_NAMES, METADATA, MODEL_WEIGHTS,
+    WEIGHTS_END,
 };
 use crate::read::{Files, read_files};
 use ckpt_api::{
@@ -78,7 +78,8 @@ fn is_fresh(
     limits: &Limits,
 ) -> Result<bool> {
     let name = if files.container == Container::Directory { "" } else { input.entry() };
-    let Ok(layout) = super::fresh::lay_out(&contents.checkpoint, name, files.container) else {
+    let generation = crate::config::Generation::Keras3;
+    let Ok(layout) = super::fresh::lay_out(&contents.checkpoint, name, files.container, generation) else {
         return Ok(false);
     };
     if layout.files.len() != runs.len() {
@@ -151,7 +152,7 @@ impl Kept {
     fn suits(&self, name: &str) -> bool {
         let is_old = |group: &ckpt_hdf5::Group| {
             let has = |name: &str| attribute(&group.attributes, name).is_some();
-            group.path == MODEL_WEIGHTS || (group.path.is_empty() && (has(LAYER_NAMES) || has(MODEL_CONFIG)))
+            group.path == MODEL_WEIGHTS || (group.path.is_empty() && has(LAYER_NAMES))
         };
         let is_old = self.files.parts.iter().any(|part| part.tree.groups.iter().any(is_old));
         self.files.container != Container::File || !is_old || !name.ends_with(WEIGHTS_END)

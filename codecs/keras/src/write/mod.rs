@@ -5,11 +5,12 @@ mod fresh;
 pub(crate) mod kept;
 mod sparse;
 
+use crate::config::Generation;
 use crate::format::{Container, INDEX_END};
 use crate::read::{Files, read_files};
 use ckpt_api::{
     Aspect, Checkpoint, Checksum, ChecksumAlgorithm, Contents, FileId, FinishState, Input, Limits, Literal,
-    Loss, OutputFile, OutputLayout, Placement, ReadAt, Result, Rules, Tensor, Written,
+    Loss, Options, OutputFile, OutputLayout, Placement, ReadAt, Result, Rules, Tensor, Written,
 };
 use serde::{Deserialize, Serialize};
 use sparse::{Runs, Sparse};
@@ -17,12 +18,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// See [`ckpt_api::Codec::place`].
-pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout> {
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
+    let generation = match options.text("keras") {
+        Some("2") => Generation::Keras2,
+        _ => Generation::Keras3,
+    };
     let container = Container::of_name(name);
     let kept = kept::Kept::of(checkpoint, container).and_then(|kept| kept.lay_out(checkpoint, name));
     let mut layout = match kept {
         Some(layout) => layout,
-        None => fresh::lay_out(checkpoint, name, container)?,
+        None => fresh::lay_out(checkpoint, name, container, generation)?,
     };
     let contents = match layout.contents.take() {
         Some(contents) => Some(contents),
@@ -265,6 +270,9 @@ fn left_out(
             left.insert(aspect, "the output has no configuration that states it".to_owned());
         }
     };
+    note(Aspect::Axes, all(&|own, again| own.axes.is_none() || own.axes == again.axes));
+    note(Aspect::Roles, all(&|own, again| own.role == again.role));
+    note(Aspect::Slots, all(&same_slot));
     let renamed = checkpoint.graph.clone().map(|mut graph| {
         graph.each_node_mut(|node| {
             for name in node.parameters.values_mut() {
@@ -275,9 +283,12 @@ fn left_out(
         });
         graph
     });
-    note(Aspect::Graph, renamed.is_none() || renamed == again.graph);
-    note(Aspect::Axes, all(&|own, again| own.axes.is_none() || own.axes == again.axes));
-    note(Aspect::Roles, all(&|own, again| own.role == again.role));
-    note(Aspect::Slots, all(&same_slot));
+    if renamed.is_some() && renamed != again.graph {
+        let reason = match again.graph {
+            Some(_) => "it becomes layers of Keras, which are read as other nodes",
+            None => "the output has no configuration from which it can be read",
+        };
+        left.insert(Aspect::Graph, reason.to_owned());
+    }
     left
 }
