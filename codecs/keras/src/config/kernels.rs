@@ -99,6 +99,12 @@ fn variables(layer: &Layer, generation: Generation, depth: usize) -> Result<Vec<
     if depth > MAX_WRAPPED {
         return Err("layers wrap each other too deeply".to_owned());
     }
+    if generation == Generation::Keras1 && matches!(layer.class.as_str(), "LSTM" | "GRU") {
+        return Err("Keras 1 stores each of its gates apart, which is not supported".to_owned());
+    }
+    if layer.text("dim_ordering") == Some("th") && sides(&layer.class).is_some() {
+        return Err("its kernels are those of Theano, which is not supported".to_owned());
+    }
     let bias = layer.flag("use_bias", layer.flag("bias", true));
     let list = List::default();
     let kernel = |list: List, last: [Axis; 2]| {

@@ -89,3 +89,75 @@ fn configurations_that_are_long_or_deep_are_refused() {
     assert_eq!(deep(17).unwrap_err().kind(), Kind::Limit);
     assert_eq!(deep(1000).unwrap_err().kind(), Kind::Corrupt);
 }
+
+/// A Sequential model of Keras 1 with these layers.
+fn keras_1(layers: &str) -> Model {
+    let text = format!(r#"{{"class_name": "Sequential", "config": [{layers}]}}"#);
+    Model::parse(&text, Some("1.2.2"), &Limits::default()).unwrap()
+}
+
+#[test]
+fn a_model_of_keras_1_is_read_by_its_own_names_of_options() {
+    let model = keras_1(
+        r#"{"class_name": "Convolution2D", "config": {"name": "c", "batch_input_shape": [null, 8, 8, 3], "nb_filter": 4,
+            "nb_row": 3, "nb_col": 2, "border_mode": "same", "subsample": [2, 2], "activation": "relu", "dim_ordering": "tf"}},
+           {"class_name": "Flatten", "config": {"name": "f"}},
+           {"class_name": "Dense", "config": {"name": "d", "output_dim": 5, "bias": false}}"#,
+    );
+    let graph = model.graph().unwrap();
+    let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.name()).collect();
+    assert_eq!(ops, ["Transpose", "Conv", "Relu", "Transpose", "Flatten", "Gemm"]);
+    assert_eq!(graph.nodes[1].ints("pads").unwrap(), Some(&[0, 0, 1, 0][..]));
+    assert_eq!(graph.outputs[0].shape, [None, Some(5)]);
+}
+
+#[test]
+fn what_keras_1_stores_otherwise_is_named() {
+    let reason = |layer: &str| keras_1(layer).graph().unwrap_err().reason;
+    let lstm = r#"{"class_name": "LSTM", "config": {"name": "l", "batch_input_shape": [null, 4, 3], "output_dim": 2}}"#;
+    assert!(reason(lstm).contains("layer 'l'") && reason(lstm).contains("gates"), "{}", reason(lstm));
+    let theano = r#"{"class_name": "Convolution2D", "config": {"name": "c", "batch_input_shape": [null, 3, 8, 8],
+        "nb_filter": 4, "nb_row": 3, "nb_col": 3, "dim_ordering": "th"}}"#;
+    assert!(reason(theano).contains("Theano"), "{}", reason(theano));
+}
+
+#[test]
+fn an_option_that_no_operator_computes_is_named_with_its_layer_and_class() {
+    let reason = |layer: &str| {
+        let text = format!(
+            r#"{{"class_name": "Sequential", "config": {{"name": "m", "layers": [
+                {{"class_name": "InputLayer", "config": {{"name": "i", "batch_shape": [null, 4, 4]}}}}, {layer}]}}}}"#
+        );
+        parse(&text).unwrap().graph().unwrap_err().reason
+    };
+    for (layer, words) in [
+        (
+            r#"{"class_name": "Lambda", "config": {"name": "l", "function": ["4wEAAAA=", null, null]}}"#,
+            ["'l'", "Lambda", "never run"],
+        ),
+        (
+            r#"{"class_name": "Conv1D", "config": {"name": "c", "filters": 2, "kernel_size": 2, "padding": "odd"}}"#,
+            ["'c'", "Conv1D", "'odd'"],
+        ),
+        (
+            r#"{"class_name": "LSTM", "config": {"name": "r", "units": 2, "activation": "mish"}}"#,
+            ["'r'", "LSTM", "'mish'"],
+        ),
+        (
+            r#"{"class_name": "Dense", "config": {"name": "d", "units": 2, "activation": "mine"}}"#,
+            ["'d'", "Dense", "'mine'"],
+        ),
+        (r#"{"class_name": "Dense", "config": {"name": "d", "units": "two"}}"#, ["'d'", "Dense", "'units'"]),
+        (
+            r#"{"class_name": "Dense", "config": {"name": "q", "units": 2, "dtype": {"config": {"mode": "int8"}}}}"#,
+            ["'q'", "Dense", "int8"],
+        ),
+        (
+            r#"{"class_name": "Swirl", "module": "mine", "config": {"name": "s"}}"#,
+            ["'s'", "Swirl", "program's own"],
+        ),
+    ] {
+        let found = reason(layer);
+        assert!(words.iter().all(|word| found.contains(word)), "{found}");
+    }
+}

@@ -74,12 +74,13 @@ impl Model {
             .iter()
             .flat_map(|node| node.parameters.values())
             .find(|name| !names.contains(name.as_str()));
-        match unknown {
-            Some(name) => Err(NoGraph {
-                reason: format!("'{}' belongs to a layer of several models", shown_name(name)),
-            }),
-            None => Ok(made),
-        }
+        let Some(name) = unknown else { return Ok(made) };
+        let belongs = |scope: &str| name.strip_prefix(scope).is_some_and(|rest| rest.starts_with('/'));
+        let reason = match variables.unknown.iter().find(|(scope, _)| belongs(scope)) {
+            Some((scope, reason)) => format!("layer '{}': {reason}", shown_name(scope)),
+            None => format!("'{}' belongs to a layer of several models", shown_name(name)),
+        };
+        Err(NoGraph { reason })
     }
 }
 
