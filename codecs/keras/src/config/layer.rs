@@ -137,6 +137,12 @@ impl Layer {
         self.text("data_format") == Some("channels_first") || self.text("dim_ordering") == Some("th")
     }
 
+    /// The name of the layer's type of numbers or policy: `float32`, `bfloat16`, `mixed_float16`.
+    pub(super) fn policy(&self) -> Option<&str> {
+        let dtype = self.option("dtype")?;
+        dtype.as_str().or_else(|| dtype.get("config")?.get("name")?.as_str())
+    }
+
     /// How the weights are stored if they are not plain numbers: `int8`, `int4/128`, `float8`.
     pub(super) fn quantization(&self) -> Option<&str> {
         self.option("dtype")?.get("config")?.get("mode")?.as_str()

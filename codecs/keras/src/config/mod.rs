@@ -70,3 +70,20 @@ pub enum Structure {
     /// The configuration does not state it: the reason, as a clause.
     Unknown(String),
 }
+
+impl Model {
+    /// Whether a layer computes in 16 bits, as policies such as `mixed_bfloat16` state. The graph does not show it: run
+    /// in more bits, it gives results that differ from the model's by the rounding of 16 bits.
+    pub fn computes_in_16_bits(&self) -> bool {
+        let mut open = vec![self];
+        while let Some(model) = open.pop() {
+            open.extend(model.layers.iter().filter_map(|layer| layer.model.as_deref()));
+            let policies =
+                model.layers.iter().filter(|layer| layer.class != "InputLayer").filter_map(Layer::policy);
+            if policies.into_iter().any(|policy| policy.ends_with("float16")) {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -161,3 +161,22 @@ fn an_option_that_no_operator_computes_is_named_with_its_layer_and_class() {
         assert!(words.iter().all(|word| found.contains(word)), "{found}");
     }
 }
+
+#[test]
+fn a_policy_of_16_bits_is_seen_in_nested_models_too() {
+    let dense = |dtype: &str| {
+        format!(
+            r#"{{"class_name": "Sequential", "config": {{"name": "m", "layers": [
+                {{"class_name": "Sequential", "config": {{"name": "n", "layers": [
+                    {{"class_name": "Dense", "config": {{"name": "d", "units": 2, "dtype": {dtype}}}}}]}}}}]}}}}"#
+        )
+    };
+    for (dtype, is_half) in [
+        (r#""float32""#, false),
+        (r#""bfloat16""#, true),
+        (r#"{"class_name": "DTypePolicy", "config": {"name": "mixed_float16"}}"#, true),
+        (r#"{"class_name": "DTypePolicy", "config": {"name": "float32"}}"#, false),
+    ] {
+        assert_eq!(parse(&dense(dtype)).unwrap().computes_in_16_bits(), is_half, "{dtype}");
+    }
+}
