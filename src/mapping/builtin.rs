@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = files![
     "electra-tf-to-hf",
     "fp8-blocks-to-bf16",
     "fp8-scales-to-bf16",
+    "gemma-google-to-hf",
     "gemma-hf-to-gguf",
     "gemma2-hf-to-gguf",
     "gpt2-swift-paths-to-hf",

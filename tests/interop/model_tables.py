@@ -164,6 +164,21 @@ def phi_of_microsoft_has_one_tensor_for_queries_keys_and_values(folder):
     assert_equal(there_and_back(folder, "phi-microsoft-to-hf", microsoft), state)
 
 
+@check("gemma", "gemma2")
+def gemma_of_google_has_one_tensor_for_queries_keys_and_values(folder, name):
+    model = TO_GGUF[name][2]()
+    state = random_state(model, "lm_head.weight")
+    # convert_gemma_weights_to_hf.py, backwards.
+    google = renamed(state, [(r"^model\.embed_tokens\.", "embedder.")])
+    fused(google, [f"self_attn.{part}_proj.weight" for part in "qkv"], "self_attn.qkv_proj.weight")
+    table = "gemma-google-to-hf,heads=4,kv_heads=2,head_dim=4"
+    assert_equal(there_and_back(folder, table, google), state)
+    save(folder / "with_constant.safetensors", google | {"freqs_cis": np.ones(2, np.float32)})
+    model.config.save_pretrained(folder)  # the lengths are read from it
+    convert(folder / "with_constant.safetensors", folder / "again.safetensors", "--map", "gemma-google-to-hf")
+    assert_equal(load(folder / "again.safetensors"), state)
+
+
 def per_expert(kind: str) -> tuple[dict, dict]:
     """The state of a mixture with a tensor for each expert, and with stacked experts."""
     if kind == "mixtral":
