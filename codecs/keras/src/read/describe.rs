@@ -53,6 +53,10 @@ fn shown(files: &Files) -> &str {
     files.parts.first().map_or("the input", |part| part.shown.as_str())
 }
 
+/// The note on a model that computes in 16 bits.
+const IN_16_BITS: &str = "the model computes in 16 bits between its layers, which the graph does not show: run in more bits, \
+     it gives results that differ from the model's by the rounding of 16 bits";
+
 /// Adds the graph of the model, whose nodes refer to the tensors.
 fn add_graph(model: &Model, bound: &Bound, contents: &mut Contents) {
     let missing = |reason: String| MissingGraph { reason, is_unstated: false, help: None };
@@ -74,7 +78,10 @@ fn add_graph(model: &Model, bound: &Bound, contents: &mut Contents) {
     });
     match lacking {
         Some(name) => contents.missing_graph = Some(missing(format!("the files lack the variable '{name}'"))),
-        None => contents.checkpoint.graph = Some(graph),
+        None => {
+            contents.checkpoint.graph = Some(graph);
+            contents.graph_notes.extend(model.computes_in_16_bits().then(|| IN_16_BITS.to_owned()));
+        }
     }
 }
 
