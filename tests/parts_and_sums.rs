@@ -1,8 +1,9 @@
 //! Mappings that reorder the parts of an axis, and store a tensor as a sum.
 
+use ckpt::api::{Kind, LossKind};
 use ckpt::mapping::Mapping;
 use ckpt::store::MemoryStore;
-use ckpt::{Conversion, Kind, LossKind, Source, Writer};
+use ckpt::{Conversion, Source, Writer};
 
 const MAP: &str = r#"
 [[rule]]
