@@ -126,7 +126,7 @@ impl<'g> Translator<'g> {
         let lens =
             node.inputs.first().and_then(|input| self.shapes.get(input)).and_then(|dims| dims.get(2..));
         let lens = lens.map(<[Option<u64>]>::to_vec).unwrap_or_default();
-        let value = (fill != "0").then(|| format!(", value={fill}")).unwrap_or_default();
+        let value = if fill == "0" { String::new() } else { format!(", value={fill}") };
         let Some(pads) = padding(node, window, &lens)? else {
             self.program.pads_same = true;
             self.convention(

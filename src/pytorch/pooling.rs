@@ -68,7 +68,8 @@ impl<'g> Translator<'g> {
         let fits = pads.as_ref().is_some_and(|pads| {
             pads.iter().zip(&window.kernel).all(|((begin, _), kernel)| *begin <= kernel / 2)
         });
-        if !is_max && !counts && !(is_even && fits) {
+        let needs_counts = !is_max && !counts;
+        if needs_counts && (!is_even || !fits) {
             return self.average_without_pads(node, window, x);
         }
         let (x, padding) = match is_even && fits {

@@ -11,6 +11,7 @@ pub(super) struct Variables<'p> {
     paths: &'p Paths,
     hints: &'p [String],
     names: Names,
+    arguments: Vec<String>,
     of: HashMap<ValueId, String>,
     /// The last statement that reads each value; results of the program are read after all.
     last_read: HashMap<ValueId, usize>,
@@ -28,7 +29,7 @@ impl<'p> Variables<'p> {
         let constants = program.constants.iter().zip(paths.constants());
         let of: HashMap<ValueId, String> =
             constants.map(|(constant, name)| (constant.value, format!("self.{name}"))).collect();
-        Variables { paths, hints: &program.hints, names, of, last_read }
+        Variables { paths, hints: &program.hints, names, arguments: Vec::new(), of, last_read }
     }
 
     /// The argument of an input.
@@ -36,6 +37,7 @@ impl<'p> Variables<'p> {
         let hint = if program.inputs.len() == 1 { "x" } else { &input.name };
         let name = self.names.unique(&variable(hint));
         self.of.insert(input.value, name.clone());
+        self.arguments.push(name.clone());
         name
     }
 
@@ -61,6 +63,8 @@ impl<'p> Variables<'p> {
             }
         }
         free.iter().for_each(|name| self.names.free(name));
+        // The name of an argument is the one that a person would go on with.
+        free.sort_by_key(|name| !self.arguments.contains(name));
         let mut free = free.into_iter();
         let mut text = String::new();
         for piece in &statement.target {
