@@ -41,8 +41,10 @@ impl Units {
     pub(super) fn source(self, byte: u64) -> Result<u64> {
         let Units::Elements { source, target } = self else { return Ok(byte) };
         // Whole `from` become as many whole `to`.
-        let converted =
-            |number: u64, from: u64, to: u64| (number / from).checked_mul(to).filter(|_| number % from == 0);
+        let converted = |number: u64, from: u64, to: u64| match number.is_multiple_of(from) {
+            true => (number / from).checked_mul(to),
+            false => None,
+        };
         let elements = byte.checked_mul(8).and_then(|bits| converted(bits, target.bits, target.elements));
         let bits = elements.and_then(|elements| converted(elements, source.elements, source.bits));
         bits.and_then(|bits| converted(bits, 8, 1)).ok_or_else(misplaced)
