@@ -6,6 +6,7 @@
 mod attention;
 mod attributes;
 mod code;
+mod expressions;
 mod flatten;
 mod functions;
 mod layer_names;

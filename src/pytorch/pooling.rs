@@ -72,7 +72,7 @@ impl<'g> Translator<'g> {
         if needs_counts && (!is_even || !fits) {
             return self.average_without_pads(node, window, x);
         }
-        let (x, padding) = match is_stated {
+        let (x, padding) = match is_even && fits {
             true => (x, pads.unwrap_or_default().into_iter().map(|(begin, _)| begin).collect()),
             false => self.padded(node, window, x, if is_max { "-float(\"inf\")" } else { "0" })?,
         };

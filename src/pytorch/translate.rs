@@ -228,7 +228,7 @@ impl<'g> Translator<'g> {
         if let Some(literal) = scalar(node) {
             self.literals.insert(output, literal);
         }
-        let made = super::functions::numbers(node)?;
+        let made = super::expressions::numbers(node)?;
         let value = self.program.value(&node.name);
         self.views.set(output, View::whole(value, self.shapes.rank(output)));
         self.program.constants.push(super::program::Constant { layer: node.name.clone(), made, value });
