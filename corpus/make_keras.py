@@ -217,7 +217,7 @@ def rejected():
     yield reject("archive_empty", "an archive without weights", {"m.keras": archive(members(own)[:2])}, "m.keras")
     yield reject("archive_twice", "weights twice", {"m.keras": archive(members(own) + members(own)[2:])}, "m.keras")
     yield reject("archive_cut", "an archive that is cut", {"m.keras": archive(members(own))[:-1]}, "m.keras")
-    yield reject("shard_missing", "a missing file", {"m.weights.json": SHARDS["m.weights.json"]}, "m.weights.json", "input/output")
+    yield reject("shard_missing", "a missing file", {"m.weights.json": SHARDS["m.weights.json"]}, "m.weights.json", "io")
     yield reject("shard_escape", "a file outside the directory", {"m.weights.json": index(GROUP, "../m.h5")}, "m.weights.json")
     yield reject("shard_other", "tensors that the index does not name", {**SHARDS, "m.weights.json": index("layers/x/vars", "m_00000.weights.h5")}, "m.weights.json")
     yield reject("shard_text", "an index that is no JSON", {"m.weights.json": b"{"}, "m.weights.json")

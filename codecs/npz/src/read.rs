@@ -19,8 +19,12 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     }
     let file = input.main()?;
     // Other archives may have many thousand members, such as PyTorch's.
-    if input.head()? == Some(LOCAL) && matches!(zip::has_text(&file, input.limits(), ENDING), Ok(false)) {
-        return Ok(Match::No);
+    if input.head()? == Some(LOCAL) {
+        match zip::has_text(&file, input.limits(), ENDING) {
+            Ok(false) => return Ok(Match::No),
+            Err(error) if error.kind() == Kind::Io => return Err(error),
+            Ok(true) | Err(_) => {}
+        }
     }
     Ok(match zip::entries(&file, input.limits()) {
         Err(error) if error.kind() == Kind::Io => return Err(error),

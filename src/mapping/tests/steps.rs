@@ -276,7 +276,10 @@ fn split_merge_and_tie_need_their_number_of_names() {
 fn a_rule_is_a_split_or_a_merge_or_a_tie() {
     for both in ["split = 0\nmerge = 0", "split = 0\ntie = true", "merge = 0\ntie = true"] {
         let error = refused(&format!("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\n{both}")).to_string();
-        assert_says(&error, &["more than one of split, merge, stack, unstack and tie", "line 2, rule 1"]);
+        assert_says(
+            &error,
+            &["more than one of split, merge, stack, unstack, tie and sum", "line 2, rule 1"],
+        );
     }
 }
 

@@ -67,12 +67,14 @@ struct Located {
 fn archive(file: &File, limits: &Limits) -> Result<Located> {
     let error = match zip::entries(file, limits) {
         Ok((entries, directory)) => return Ok(Located { file: file.clone(), entries, directory }),
+        Err(error) if error.kind() == ckpt_api::Kind::Io => return Err(error),
         Err(error) => error,
     };
     let Some(len) = zip::len_before_others(file)? else { return Err(error) };
     let archive = section(file, 0, len)?;
     match zip::entries(&archive, limits) {
         Ok((entries, directory)) => Ok(Located { file: archive, entries, directory }),
+        Err(failed) if failed.kind() == ckpt_api::Kind::Io => Err(failed),
         Err(_) => Err(error),
     }
 }

@@ -55,7 +55,7 @@ impl Lowering {
         if !sorted.into_iter().eq(0..x.rank()) {
             return Err(format!("it permutes {} axes, but its input is {}", order.len(), show(&x.dims)));
         }
-        self.values.transpose(x, order)
+        self.values.reordered(x, order)
     }
 
     fn flatten(&mut self, layer: &Layer, x: &Val) -> Result<Val, Reason> {

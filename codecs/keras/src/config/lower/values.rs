@@ -239,6 +239,18 @@ impl Values {
         Ok(Val { name: turned, layout, ..val.clone() })
     }
 
+    /// Reorders all axes. Between the two orders of images, the elements stay where they are.
+    pub fn reordered(&mut self, x: &Val, order: &[usize]) -> Result<Val, Reason> {
+        let rank = order.len();
+        if rank > 2 && order.iter().copied().eq((0..rank).map(|axis| position(axis, rank))) {
+            return self.as_channels_last(x);
+        }
+        match rank > 2 && order == first_order(rank) {
+            true => self.restored_first(x),
+            false => self.transpose(x, order),
+        }
+    }
+
     /// Takes images whose channels come first in Keras, too, as images whose channels come last.
     pub fn as_channels_last(&mut self, x: &Val) -> Result<Val, Reason> {
         let x = self.last(x)?;
