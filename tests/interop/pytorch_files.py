@@ -225,7 +225,7 @@ def pytorch_loads_a_distributed_checkpoint(folder, source):
 @check()
 def values_beside_the_tensors_are_in_a_distributed_checkpoint(folder):
     values = {"epoch": 3, "loss": 0.25, "best": None, "names": ["a", "b"], "steps": -10**12, "on": True, "some": [1.5] * 2500,
-              "nested": {"a": [], "b": [{}, [1]], "c": "\u00e4"}, "one": [7], "bytes": bytes(range(256)), "map": {"x": 1}}
+              "nested": {"a": [], "b": [{"y": 2}, [1]], "c": "\u00e4"}, "one": [7], "bytes": bytes(range(256)), "map": {"x": 1}}
     torch.save({"w": torch.ones(3), **values}, folder / "in.pt")
     convert(folder / "in.pt", folder / "out", "--to", "torch", "--set", "ranks=2")
     found = loaded(folder / "out")
