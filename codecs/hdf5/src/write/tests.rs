@@ -119,6 +119,7 @@ fn attributes_come_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of texts take minutes")]
 fn what_the_format_cannot_hold_is_refused() {
     let mut draft = Draft::default();
     let byte = Datatype::little(DType::U8);
@@ -135,6 +136,7 @@ fn what_the_format_cannot_hold_is_refused() {
 
 proptest! {
     #[test]
+    #[cfg_attr(miri, ignore = "dozens of datasets take minutes")]
     fn any_tree_comes_back(
         datasets in prop::collection::btree_map("[a-c](/[a-c]{1,9}){0,3}/[0-9]{1,3}", prop::collection::vec(0u64..4, 0..4), 0..40),
         texts in prop::collection::vec((0usize..3, "[a-z]{1,20}", "\\PC{0,300}"), 0..30),
