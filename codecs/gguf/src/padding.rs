@@ -41,7 +41,7 @@ impl Padding {
         Ok(Padding::Zeros)
     }
 
-    /// Notes the bytes in the metadata of the file or the tensor; returns what is to be said about others.
+    /// Notes the bytes in the metadata of the file or the tensor; returns a note about those that are left out.
     pub(crate) fn note(self, metadata: &mut Metadata, of: &str) -> Option<String> {
         match self {
             Padding::Zeros => None,
