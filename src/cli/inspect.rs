@@ -18,7 +18,7 @@ use crate::pattern::Selector;
 use crate::registry::Registry;
 use crate::source::Source;
 use crate::words;
-use ckpt_api::{Error, Graph, Result, TensorId};
+use ckpt_api::{Error, Graph, MetadataValue, Result, TensorId};
 use clap::{Args, ValueEnum};
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
@@ -365,7 +365,13 @@ fn metadata(inspection: &Inspection, width: Width) -> String {
         text += "\nmetadata (shortened; --format json shows all)\n";
         for (namespace, values) in inspection.metadata.iter() {
             for (key, value) in values.iter() {
-                let value = value.as_text().map_or_else(|| value.to_string(), str::to_owned);
+                let value = match value {
+                    MetadataValue::Text(text) => text.clone(),
+                    MetadataValue::Bytes(bytes) if bytes.len() > SHOWN => {
+                        ckpt_api::count(bytes.len() as u64, "byte")
+                    }
+                    value => value.to_string(),
+                };
                 let key = format!("{namespace}.{}", render::plain(key));
                 // Of a long key and a long value, the value gets half of the line.
                 let line = width.columns().saturating_sub("  : ".len());

@@ -6,7 +6,9 @@ use super::reread::Reread;
 use super::{
     Conversion, ItemReceipt, Resumed, Summary, Verification, blame_mapping, computed, examine, pins, record,
 };
-use crate::execute::{Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run};
+use crate::execute::{
+    Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run, write_literals,
+};
 use crate::mapping::Mapping;
 use crate::plan::Plan;
 use crate::registry::Registry;
@@ -488,9 +490,7 @@ pub(super) fn finish_files(
 ) -> Result<Finished> {
     let finished = finish(plan, files, receipts)?;
     let literals = codec.finish(&plan.placed, &finished.written)?;
-    for literal in plan.placed.literals.iter().chain(&literals) {
-        stage.file(literal.file)?.write_at(literal.offset, &literal.bytes)?;
-    }
+    write_literals(stage, plan.placed.literals.iter().chain(&literals))?;
     Ok(finished)
 }
 

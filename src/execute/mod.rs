@@ -16,3 +16,4 @@ pub(crate) use read::{Checking, Files, TensorStream, in_lockstep};
 pub(crate) use result::ItemResult;
 pub use result::{Rounding, Share, Sums};
 pub(crate) use run::{completed, run};
+pub(crate) use write::write_literals;

@@ -44,8 +44,13 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
 }
 
 fn probe_archive(input: &Input, file: &ckpt_api::File) -> Result<Match> {
-    match zip::entries(file, input.limits()) {
-        Ok((entries, _)) => {
+    let mentions = |name: &str| zip::has_text(file, input.limits(), name);
+    let is_possible = mentions(CONFIG).and_then(|config| Ok(config || mentions(WEIGHTS)?));
+    match is_possible
+        .and_then(|is_possible| is_possible.then(|| zip::entries(file, input.limits())).transpose())
+    {
+        Ok(None) => Ok(Match::No),
+        Ok(Some((entries, _))) => {
             let has = |name: &str| entries.iter().any(|entry| entry.name == name);
             Ok(match has(CONFIG) || has(WEIGHTS) {
                 true => Match::Certain(format!("a zip archive with {CONFIG} or {WEIGHTS}")),

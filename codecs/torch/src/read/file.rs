@@ -54,7 +54,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
     contents.missing_graph = missing_graph(&saved, &found);
     contents.checkpoint.metadata = found.metadata;
     if root.is_none() {
-        write::keep(&saved, &mut contents, found.containers, limits)?;
+        write::keep(&saved, &mut contents, &found.tensors, found.containers, limits)?;
     }
     Ok(contents)
 }

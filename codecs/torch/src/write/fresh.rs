@@ -97,6 +97,13 @@ pub(super) fn state_dict(checkpoint: &Checkpoint, tensors: &[Stored<'_>], lens: 
     state_dict::pickle(&items, modules)
 }
 
+/// Whether a pickle begins as those of [`state_dict`] do: most others need not be compared with one.
+pub(super) fn may_be(pickle: &[u8]) -> bool {
+    let empty = state_dict::pickle(&[], None);
+    let begin = empty.split_last().map_or(&[][..], |(_stop, begin)| begin);
+    pickle.starts_with(begin)
+}
+
 /// The tensors, each with the number of its storage: they are numbered by first use.
 fn numbered<'a, 'b>(
     tensors: &'a [Stored<'b>],

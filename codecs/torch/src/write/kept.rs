@@ -10,7 +10,7 @@ use super::{KEY_CONTAINERS, KEY_DIFFERENCES, KEY_FOLDER, KEY_PICKLE, ZIP, fresh}
 use crate::container::{Record, Saved, StorageId};
 use crate::format::{ID, StorageClass, element_named};
 use crate::pickle::opcode as op;
-use crate::pickle::{Feed, Tree, Value, parse, shown};
+use crate::pickle::{Feed, Id, Tree, Value, parse, shown};
 use crate::read::layout;
 use crate::read::rebuild::{Made, View, made};
 use crate::read::roles;
@@ -19,7 +19,8 @@ use ckpt_api::{
     Checkpoint, Contents, Encoding, Endian, File, Limits, MetadataValue, Result, Tensor, TensorId, Ties,
     first_few,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// How every pickle that PyTorch writes begins: protocol 2.
@@ -36,11 +37,14 @@ pub(crate) struct Kept {
 
 /// Keeps in the metadata what writing the file again needs, and how the file that is written will differ.
 ///
+/// `tensors` are those that [`walk`] finds below the pickle's root, `containers` what they lie in.
+///
 /// # Errors
 /// Those of [`fresh::store`].
 pub(crate) fn keep(
     saved: &Saved,
     contents: &mut Contents,
+    tensors: &[(String, Id)],
     containers: Vec<(String, Container)>,
     limits: &Limits,
 ) -> Result<()> {
@@ -50,9 +54,10 @@ pub(crate) fn keep(
             contents.checkpoint.metadata.insert(ZIP, KEY_FOLDER, folder.as_str());
         }
         contents.checkpoint.ties = Ties::of(contents);
-        let kept = match plain(&contents.checkpoint)? == saved.tree.pickle() {
+        let pickle = saved.tree.pickle();
+        let kept = match fresh::may_be(pickle) && plain(&contents.checkpoint)? == pickle {
             true => Ok(None),
-            false => fit(&saved.tree, &contents.checkpoint, limits).map(|_| Some(saved.tree.pickle())),
+            false => fit(&saved.tree, tensors, &contents.checkpoint, limits).map(|_| Some(pickle)),
         };
         contents.checkpoint.ties = Ties::default();
         match kept {
@@ -95,7 +100,8 @@ impl Kept {
         let limits = Limits::default();
         let file = File::new(Arc::new(pickle.to_vec()), "data.pkl").ok()?;
         let tree = parse(Feed::new(&file, 0, file.len(), &limits)).ok()?;
-        let (storages, found) = fit(&tree, checkpoint, &limits).ok().filter(|_| tree.end() == file.len())?;
+        let found = walk(&tree, tree.root(), ID).ok().filter(|_| tree.end() == file.len())?;
+        let storages = fit(&tree, &found.tensors, checkpoint, &limits).ok()?;
         let has_roles = has_roles(&tree, &found, checkpoint);
         Some(Kept { pickle: pickle.to_vec(), storages, has_roles })
     }
@@ -112,28 +118,28 @@ fn has_roles(tree: &Tree, found: &Found, checkpoint: &Checkpoint) -> bool {
     read.iter().zip(own).all(|(read, own)| read.role == own.role && read.slot == own.slot)
 }
 
-/// Returns the storages of a pickle and what it holds, if it is harmless, and each storage is filled by tensors of the
-/// checkpoint, which has no others.
+/// Returns the storages of a pickle, if it is harmless, and each storage is filled by tensors of the checkpoint, which
+/// are these.
 ///
 /// # Errors
 /// The reason why not, as a clause.
 fn fit(
     tree: &Tree,
+    tensors: &[(String, Id)],
     checkpoint: &Checkpoint,
     limits: &Limits,
-) -> std::result::Result<(Vec<Storage>, Found), String> {
+) -> std::result::Result<Vec<Storage>, String> {
     check_harmless(tree)?;
     let others = || "its pickle holds other tensors than are read".to_owned();
-    let found = walk(tree, tree.root(), ID).map_err(|_| others())?;
-    if found.tensors.len() != checkpoint.tensors.len() {
+    if tensors.len() != checkpoint.tensors.len() {
         return Err(others());
     }
-    let by_name = checkpoint.by_name();
-    let mut storages = all_storages(tree).ok_or("its pickle describes storages as no PyTorch does")?;
-    for (name, id) in &found.tensors {
-        let own = *by_name.get(name.as_str()).ok_or_else(others)?;
+    let own = Own::new(checkpoint);
+    let mut storages = Storages::of(tree).ok_or("its pickle describes storages as no PyTorch does")?;
+    for (number, (name, id)) in tensors.iter().enumerate() {
+        let own = own.named(name, number).ok_or_else(others)?;
         let Ok(Made::Tensor(view)) = made(tree, *id) else { return Err(others()) };
-        let storage = storages.get_mut(&order(view.storage.key)).ok_or_else(others)?;
+        let storage = storages.get_mut(view.storage.key).ok_or_else(others)?;
         let view_of = |what: &str| format!("'{}' {what}", name.escape_debug());
         let encoding = filling(checkpoint, own, &view, storage.len, limits)
             .ok_or_else(|| view_of("is a view of a part of its storage, and gets a storage of its own"))?;
@@ -148,36 +154,64 @@ fn fit(
         storage.tensors.push((own, encoding));
     }
     let is_empty = |storage: &&Storage| storage.len > 0 && storage.tensors.is_empty();
-    match storages.values().find(is_empty) {
-        None => Ok((storages.into_values().collect(), found)),
+    match storages.all.iter().find(is_empty) {
+        None => Ok(storages.all),
         Some(storage) => Err(format!("no tensor needs its storage '{}', which is left out", storage.key)),
     }
 }
 
-/// Keys of storages are ordered as numbers.
-fn order(key: &str) -> (u64, String) {
-    (key.parse().unwrap_or(u64::MAX), key.to_owned())
+/// The tensors of a checkpoint by name. Most pickles have them in the same order: then no map of them is made.
+struct Own<'a> {
+    checkpoint: &'a Checkpoint,
+    by_name: OnceCell<HashMap<&'a str, TensorId>>,
 }
 
-fn all_storages(tree: &Tree) -> Option<BTreeMap<(u64, String), Storage>> {
-    let mut storages = BTreeMap::new();
-    for id in tree.ids() {
-        let Some(id) = tree.persistent(id) else { continue };
-        let storage = StorageId::parse(tree, id).ok().filter(|storage| storage.part.is_none())?;
-        let is_name = !storage.key.is_empty()
-            && storage.key.len() < 1024
-            && !storage.key.contains(['/', '\\', '\0', '.']);
-        let len = storage.elements.checked_mul(storage.class.element().bytes).filter(|_| is_name)?;
-        let own = storages.entry(order(storage.key)).or_insert_with(|| Storage {
-            key: storage.key.to_owned(),
-            len,
-            tensors: Vec::new(),
-        });
-        if own.len != len {
-            return None;
+impl<'a> Own<'a> {
+    fn new(checkpoint: &'a Checkpoint) -> Self {
+        Own { checkpoint, by_name: OnceCell::new() }
+    }
+
+    /// The tensor with a name, whose number probably is `number`.
+    fn named(&self, name: &str, number: usize) -> Option<TensorId> {
+        match self.checkpoint.tensors.get(number) {
+            Some(tensor) if tensor.name == name => Some(TensorId(number)),
+            _ => self.by_name.get_or_init(|| self.checkpoint.by_name()).get(name).copied(),
         }
     }
-    Some(storages)
+}
+
+/// The storages that a pickle describes, in the order of their keys, which are numbers.
+struct Storages<'a> {
+    all: Vec<Storage>,
+    by_key: HashMap<&'a str, usize>,
+}
+
+impl<'a> Storages<'a> {
+    fn of(tree: &'a Tree) -> Option<Self> {
+        let mut found: HashMap<&str, u64> = HashMap::new();
+        for id in tree.ids() {
+            let Some(id) = tree.persistent(id) else { continue };
+            let storage = StorageId::parse(tree, id).ok().filter(|storage| storage.part.is_none())?;
+            let is_name = !storage.key.is_empty()
+                && storage.key.len() < 1024
+                && !storage.key.contains(['/', '\\', '\0', '.']);
+            let len = storage.elements.checked_mul(storage.class.element().bytes).filter(|_| is_name)?;
+            if *found.entry(storage.key).or_insert(len) != len {
+                return None;
+            }
+        }
+        let mut ordered: Vec<(u64, &str, u64)> =
+            found.into_iter().map(|(key, len)| (key.parse().unwrap_or(u64::MAX), key, len)).collect();
+        ordered.sort_unstable();
+        let by_key = ordered.iter().enumerate().map(|(number, (_, key, _))| (*key, number)).collect();
+        let storage =
+            |(_, key, len): (u64, &str, u64)| Storage { key: key.to_owned(), len, tensors: Vec::new() };
+        Some(Storages { all: ordered.into_iter().map(storage).collect(), by_key })
+    }
+
+    fn get_mut(&mut self, key: &str) -> Option<&mut Storage> {
+        self.all.get_mut(*self.by_key.get(key)?)
+    }
 }
 
 /// Returns how a tensor fills all bytes of its storage; `None` if it does not, or is another one than the checkpoint's.
