@@ -195,7 +195,7 @@ TRAINING = ("initializer", "regularizer", "constraint", "shared_object_id", "bui
 FIXTURES = ["activation_layers", "arithmetic", "attention", "batch_norm", "bidirectional", "causal_attention", "conv1d", "conv2d",
             "conv2d_groups", "depthwise", "dot", "einsum_dense", "embedding", "group_norm", "gru", "layer_norm", "lstm", "merges",
             "merges_of_images", "nested", "padding_and_cropping", "pooling", "recurrent_states", "residual", "rnn_cells",
-            "separable", "shapes", "shared_layer", "time_distributed", "transformer_block", "transposed2d", "upsampling"]
+            "rotated_images", "separable", "shapes", "shared_layer", "time_distributed", "transformer_block", "transposed2d", "upsampling"]
 
 
 def without_training(value):

@@ -525,6 +525,25 @@ def masking(k):
 
 
 @model
+def rotated_images(k):
+    """Cubes, so that axes in a wrong order still fit; each value is used in both of its orders."""
+    L = k.layers
+    x = k.Input((6, 6, 6))
+    to_first, to_last = L.Permute((3, 1, 2)), L.Permute((2, 3, 1))
+    y = L.Conv2D(6, 1)(x)
+    return k.Model(x, [L.Conv2D(3, 2)(x), L.Dense(3)(to_last(x)), L.Conv2D(4, 2)(to_first(x)), L.Dense(4)(L.Flatten()(to_last(y))),
+                       L.Conv2D(2, 3)(to_first(y)), L.BatchNormalization()(to_last(to_last(y))), L.Dense(2)(to_first(to_last(y)))])
+
+
+@model
+def mixed_orders(k):
+    L = k.layers
+    c = dict(data_format="channels_first")
+    return sequential(k, (6, 6, 6), L.ZeroPadding2D(1, **c), L.Conv2D(4, 3), L.UpSampling2D(2, **c), L.DepthwiseConv2D(3, padding="same"),
+                      L.Cropping2D(1, **c), L.BatchNormalization(axis=1), L.Conv2D(6, 1), L.MaxPooling2D(2), L.Flatten(**c), L.Dense(3))
+
+
+@model
 def channels_first(k):
     L = k.layers
     c = dict(data_format="channels_first")

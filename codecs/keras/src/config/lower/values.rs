@@ -21,7 +21,7 @@ const MAX_RANK: usize = 32;
 pub(super) type Dims = Vec<Option<u64>>;
 
 /// The order in which the graph has a value's axes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Layout {
     /// Keras's.
     Last,
@@ -131,8 +131,8 @@ pub(super) struct Values {
     pub nodes: Vec<Node>,
     /// How often each name was wanted.
     taken: HashMap<String, u64>,
-    /// Names of values in the other layout.
-    turned: HashMap<String, String>,
+    /// Names of values in another layout, by their own and that layout: a value may be taken in either of them.
+    turned: HashMap<(String, Layout), String>,
     /// Bytes of all names.
     names: usize,
     /// The name of the nodes that are made now.
@@ -226,13 +226,14 @@ impl Values {
         if perm.is_sorted() {
             return Ok(Val { layout, ..val.clone() });
         }
-        let turned = match self.turned.get(&val.name).cloned() {
+        let key = (val.name.clone(), layout);
+        let turned = match self.turned.get(&key).cloned() {
             Some(known) => known,
             None => {
                 let node = Node::new(name, Op::Transpose).attribute("perm", ints(perm)?);
                 let made = self.push(node, vec![val.name.clone()])?;
-                self.turned.insert(val.name.clone(), made.clone());
-                self.turned.insert(made.clone(), val.name.clone());
+                self.turned.insert(key, made.clone());
+                self.turned.insert((made.clone(), val.layout), val.name.clone());
                 made
             }
         };
@@ -519,4 +520,27 @@ pub(super) fn ints<T: Copy + TryInto<i64>>(values: &[T]) -> Result<Attribute, Re
 /// Returns a size as an integer of an attribute.
 pub(super) fn int<T: TryInto<i64>>(value: T) -> Result<i64, Reason> {
     value.try_into().map_err(|_| "a size is too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_taken_in_another_order_is_turned_from_that() {
+        let mut values = Values::default();
+        let dims = vec![None, Some(2), Some(3), Some(4)];
+        let name = values.unique("x");
+        let x = Val { name, layout: Layout::Last, dims, is_integer: false, has_mask: false };
+        let first = values.first(&x).unwrap();
+        assert_eq!(values.last(&first).unwrap().name, x.name, "turning it back takes no node");
+        // As Keras has it, the same elements: their last axis is the second again.
+        let permuted = values.restored_first(&x).unwrap();
+        assert_eq!((&permuted.name, permuted.layout), (&first.name, Layout::Last));
+        let again = values.first(&permuted).unwrap();
+        assert!(again.name != x.name && again.name != first.name);
+        let perms = values.nodes.iter().map(|node| (&node.inputs[0], node.attributes.get("perm")));
+        let order = ints(&[0, 3, 1, 2]).unwrap();
+        assert!(perms.eq([(&x.name, Some(&order)), (&first.name, Some(&order))]));
+    }
 }

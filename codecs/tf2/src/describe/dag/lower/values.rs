@@ -22,7 +22,7 @@ const MAX_NAMES: usize = 32 << 20;
 const MAX_RANK: usize = 32;
 
 /// The order in which the graph has a value's axes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Layout {
     /// TensorFlow's.
     Last,
@@ -93,8 +93,10 @@ pub(super) struct Values<'a> {
     pub inputs: Vec<Val>,
     /// How often each name was wanted.
     taken: HashMap<String, u64>,
-    /// Names of values in the other layout.
-    turned: HashMap<String, String>,
+    /// Names of values in another layout, by their own and that layout: a value may be taken in either of them.
+    turned: HashMap<(String, Layout), String>,
+    /// Names of vectors with more axes, by their own and the number of axes of what they are combined with.
+    raised: HashMap<(String, usize), String>,
     unnamed: BTreeMap<&'static str, u64>,
     /// Bytes of all names.
     names: usize,
@@ -111,6 +113,7 @@ impl<'a> Values<'a> {
             inputs: Vec::new(),
             taken: HashMap::new(),
             turned: HashMap::new(),
+            raised: HashMap::new(),
             unnamed: BTreeMap::new(),
             names: 0,
             place: String::new(),
@@ -195,14 +198,14 @@ impl<'a> Values<'a> {
     }
 
     fn turn(&mut self, val: &Val, name: &str, perm: &[usize], layout: Layout) -> Result<Val, NoChain> {
-        let known = self.turned.get(&val.name).cloned();
-        let turned = match known {
+        let key = (val.name.clone(), layout);
+        let turned = match self.turned.get(&key).cloned() {
             Some(known) => known,
             None => {
                 let node = Node::new(name, Op::Transpose).attribute("perm", ints(perm)?);
                 let made = self.push(node, vec![val.name.clone()])?;
-                self.turned.insert(val.name.clone(), made.clone());
-                self.turned.insert(made.clone(), val.name.clone());
+                self.turned.insert(key, made.clone());
+                self.turned.insert((made.clone(), val.layout), val.name.clone());
                 made
             }
         };
@@ -249,12 +252,12 @@ impl<'a> Values<'a> {
             let axes: Vec<usize> = (1..rank - 1).collect();
             let node =
                 Node::new(format!("{}/per_channel", val.name), Op::Unsqueeze).attribute("axes", ints(&axes)?);
-            let key = format!("{}/{rank}", val.name);
-            let name = match self.turned.get(&key) {
+            let key = (val.name.clone(), rank);
+            let name = match self.raised.get(&key) {
                 Some(known) => known.clone(),
                 None => {
                     let made = self.push(node, vec![val.name.clone()])?;
-                    self.turned.insert(key, made.clone());
+                    self.raised.insert(key, made.clone());
                     made
                 }
             };
