@@ -4,7 +4,7 @@
 mod common;
 
 use ckpt::mapping::Mapping;
-use ckpt_api::Limits;
+use ckpt_api::{DType, Limits, Shape, Tensor};
 use std::collections::BTreeSet;
 
 /// The expected result of a mapping: (source, target, steps).
@@ -373,5 +373,46 @@ fn resnets_stages_and_blocks_are_counted_from_one_less() {
     let around = ["_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter"];
     for (blocks, count) in [([3, 4, 6, 3], 320), ([3, 4, 23, 3], 626), ([3, 8, 36, 3], 932)] {
         assert_maps("resnet-keras-to-torchvision", count, &resnet(blocks), &around);
+    }
+}
+
+/// The prefix of a layer's experts, the parts of each, and the router.
+fn experts(table: &str) -> (&'static str, [&'static str; 3]) {
+    match table {
+        "llama-hf-to-gguf" | "mixtral-experts-to-stacked" => {
+            ("model.layers.0.block_sparse_moe.", ["w1.weight", "w2.weight", "w3.weight"])
+        }
+        _ => ("model.layers.0.mlp.", ["gate_proj.weight", "up_proj.weight", "down_proj.weight"]),
+    }
+}
+
+#[test]
+fn a_missing_last_expert_is_an_error_in_every_table_that_stacks() {
+    let stacks = |name: &&str| Mapping::builtin(name).unwrap().to_toml().contains("\nstack = ");
+    let tables: Vec<_> = Mapping::builtin_names().filter(stacks).collect();
+    let expected =
+        ["llama-hf-to-gguf", "mixtral-experts-to-stacked", "qwen-experts-to-stacked", "qwen-hf-to-gguf"];
+    assert_eq!(tables, expected);
+    for table in tables {
+        let mut mapping = Mapping::builtin(table).unwrap();
+        for parameter in mapping.clone().parameters() {
+            mapping = mapping.with_parameter(parameter, 1).unwrap();
+        }
+        let (prefix, parts) = experts(table);
+        let tensor = |name: String, shape: &[u64]| Tensor::new(name, DType::F32, Shape::new(shape).unwrap());
+        let of = |found: u64, routed: u64| {
+            let each =
+                (0..found).flat_map(|expert| parts.map(|part| format!("{prefix}experts.{expert}.{part}")));
+            let mut tensors: Vec<Tensor> = each.map(|name| tensor(name, &[2, 2])).collect();
+            tensors.push(tensor(format!("{prefix}gate.weight"), &[routed, 2]));
+            mapping.apply_to(&tensors, &Limits::default())
+        };
+        assert!(of(8, 8).unwrap().inverse.is_ok(), "{table}");
+        for (found, says) in [(7, "experts.7."), (9, "experts.8.")] {
+            let error = of(found, 8).unwrap_err().to_string();
+            for text in [says, "8 elements, the length of axis 0", "gate.weight'"] {
+                assert!(error.contains(text), "{table}: {error}");
+            }
+        }
     }
 }

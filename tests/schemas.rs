@@ -332,6 +332,8 @@ fn the_schema_of_mappings_accepts_what_the_program_accepts() {
         ("[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = ['reshape 0 -> 0']", false),
         ("[[rule]]\nfrom = 'a'\nto = 'x{n}'\nunstack = 'n'\nmerge = 0", false),
         ("[[rule]]\nfrom = 'a'\nto = 'b'\nstack_axis = 2", false),
+        ("[[rule]]\nfrom = 'x{n:int}'\nto = 'a'\nstack = 'n'\nstack_count = 'r'", true),
+        ("[[rule]]\nfrom = 'a'\nto = 'x{n}'\nunstack = 'n'\nstack_count = 'r'", false),
         ("[[rule]]\nfrom = ['x', 'y']\nto = 'a'\ntie = true", true),
         ("[[rule]]\nfrom = 'a'\nto = ['x', 'y']\ntie = true", true),
         ("[[rule]]\nfrom = 'a'\nto = 'b'\ntie = false", true),

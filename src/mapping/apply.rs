@@ -259,16 +259,24 @@ impl Links<'_> {
             values.extend(rule.stack_index().map(|capture| (capture.to_owned(), element.to_string())));
             rule.source(form, &values, self.limits)
         };
-        if let Some((gap, _)) = (0u64..).zip(elements.keys()).find(|(expected, found)| expected != *found) {
-            let last = elements.keys().next_back().copied().unwrap_or_default();
+        let last = elements.keys().next_back().copied().unwrap_or_default();
+        let counted = self.counted(rule, values).map_err(located)?;
+        let gap = (0u64..).zip(elements.keys()).find(|(expected, found)| expected != *found);
+        if let Some((gap, _)) = gap {
             let missing = name(gap, 0).map_err(located)?;
-            return Err(located(problems::gap(&missing, elements.len(), last)));
+            let counted = counted.as_ref().map(|(counter, count)| (counter.as_str(), *count));
+            return Err(located(problems::gap(&missing, elements.len(), last, counted)));
         }
         for (element, forms) in elements {
             if let Some(missing) = forms.iter().position(Option::is_none) {
                 let missing = name(*element, missing).map_err(located)?;
                 return Err(located(problems::missing_source(&missing, forms.iter().flatten().copied())));
             }
+        }
+        let found = elements.len() as u64;
+        if let Some((counter, count)) = counted.filter(|(_, count)| *count != found) {
+            let nearest = name(if found < count { found } else { last }, 0).map_err(located)?;
+            return Err(located(problems::miscounted(&nearest, found, (&counter, count))));
         }
         let targets = rule.targets(values, self.mapping.separators, self.limits).map_err(located)?;
         let link = Link {
@@ -278,6 +286,13 @@ impl Links<'_> {
             steps: rule.steps.clone(),
         };
         self.add(link, Origin::Rule(index))
+    }
+
+    /// Returns the tensor that counts the elements of a stack, and their number; `None` if the rule names none, or if
+    /// the source does not have it.
+    fn counted(&self, rule: &Rule, values: &Values) -> Result<Option<(String, u64)>> {
+        let Some(counter) = rule.counter(values, self.limits)? else { return Ok(None) };
+        Ok((self.facts.len)(&counter, 0).map(|count| (counter, count)))
     }
 
     fn add(&mut self, link: Link, origin: Origin) -> Result<()> {

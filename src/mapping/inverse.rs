@@ -89,6 +89,7 @@ pub(super) fn table(links: &[Link], separators: Separators) -> Result<Mapping> {
         role: None,
         steps: link.steps,
         sizes: Vec::new(),
+        counted_by: None,
         invertible: true,
     });
     let pairs = renames.iter().flat_map(|link| link.targets.iter().zip(&link.sources));

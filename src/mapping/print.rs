@@ -136,6 +136,9 @@ fn stack_text([key, parts_key]: [&str; 2], stack: &Stack, rule: &Rule) -> String
     if stack.axis > 0 {
         text += &format!("stack_axis = {}\n", stack.axis);
     }
+    if let Some(counter) = &rule.counted_by {
+        text += &format!("stack_count = {}\n", string(&counter.as_target()));
+    }
     if let Some(Parts { axis, sizes, .. }) = &stack.parts {
         text += &parts_text(parts_key, *axis, sizes_text(rule, sizes.as_deref()));
     }

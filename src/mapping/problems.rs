@@ -110,14 +110,46 @@ pub(super) fn missing_half<'a>(
         .help("add the missing tensor, or leave the other one out with --exclude")
 }
 
-/// A stack lacks an element before its last.
-pub(super) fn gap(missing: &str, elements: usize, last: u64) -> Error {
+/// A stack lacks an element before its last. `counted` is the tensor that states the number of elements, if there is one.
+pub(super) fn gap(missing: &str, elements: usize, last: u64, counted: Option<(&str, u64)>) -> Error {
+    let expected = match counted {
+        None => "the numbers 0, 1, 2, …, each once".to_owned(),
+        Some((counter, count)) => format!("{}, each number once", stated(counter, count)),
+    };
     Error::mapping("a stack has a gap: the numbers of its elements do not follow each other from 0 on")
         .found(format!("{}, up to number {last}, but not {}", count(elements, "element"), quote(missing)))
-        .expected("the numbers 0, 1, 2, …, each once")
+        .expected(expected)
         .help(
             "add the missing tensor; if the numbers of the source begin elsewhere, rename its tensors first",
         )
+}
+
+/// A stack has another number of elements than the tensor that counts them states. `nearest` is the first source that is
+/// missing, or the last of those that are too many.
+pub(super) fn miscounted(nearest: &str, elements: u64, (counter, counted): (&str, u64)) -> Error {
+    let (message, found, help) = match elements < counted {
+        true => (
+            "a stack lacks elements at its end",
+            "but not",
+            "add the missing tensor, or leave out what belongs to the stack with --exclude",
+        ),
+        false => (
+            "a stack has more elements than the tensor that counts them states",
+            "up to",
+            "leave the others out with --exclude; if the mapping names the wrong tensor, correct its stack_count",
+        ),
+    };
+    let elements = usize::try_from(elements).unwrap_or(usize::MAX);
+    Error::mapping(message)
+        .found(format!("{}, {found} {}", count(elements, "element"), quote(nearest)))
+        .expected(stated(counter, counted))
+        .help(help)
+}
+
+/// The number of elements of a stack, and the tensor that states it.
+fn stated(counter: &str, counted: u64) -> String {
+    let counted = usize::try_from(counted).unwrap_or(usize::MAX);
+    format!("{}, the length of axis 0 of {}", count(counted, "element"), quote(counter))
 }
 
 /// A stack has fewer elements than the one beside it, which begins with the tensor `other`.

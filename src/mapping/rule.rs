@@ -42,6 +42,9 @@ pub(crate) struct Rule {
     pub(crate) steps: Vec<AxisStep>,
     /// The sizes of parts while a parameter of theirs has no value; after that, the relation has them.
     pub(crate) sizes: Vec<Size>,
+    /// The source tensor that has as many indices on axis 0 as a stack has elements, if a rule states one. The inverse
+    /// has none: there, the stack itself has the number.
+    pub(crate) counted_by: Option<Pattern>,
     /// Whether the rule may be read backwards.
     pub(crate) invertible: bool,
 }
@@ -74,6 +77,11 @@ impl Rule {
     /// Returns the source name of this form for these values.
     pub(crate) fn source(&self, form: usize, values: &Values, limits: &Limits) -> Result<String> {
         self.from.get(form).map_or(Ok(String::new()), |pattern| render(pattern, values, None, limits))
+    }
+
+    /// Returns the name of the tensor that has as many indices as a stack has elements.
+    pub(crate) fn counter(&self, values: &Values, limits: &Limits) -> Result<Option<String>> {
+        self.counted_by.as_ref().map(|pattern| render(pattern, values, None, limits)).transpose()
     }
 
     /// Returns the names of the elements of a stack, in order.
@@ -123,6 +131,7 @@ impl Rule {
             role: self.role.clone(),
             steps: inverse_steps(&self.steps),
             sizes: self.sizes.clone(),
+            counted_by: None,
             invertible: true,
         })
     }

@@ -26,6 +26,7 @@ pub(super) struct RuleText {
     stack: Option<Spanned<String>>,
     unstack: Option<Spanned<String>>,
     stack_axis: Option<Spanned<u64>>,
+    stack_count: Option<Spanned<String>>,
     dequantize: Option<Spanned<String>>,
     block: Option<Spanned<Vec<u64>>>,
     dtype: Option<Spanned<String>>,
@@ -91,6 +92,7 @@ impl RuleText {
         let from = self.sources(context)?;
         let captures = self.captures(&relation, context, &from)?;
         let to = self.targets(context, captures.as_ref())?;
+        let counted_by = self.counter(context, from.first())?;
         Ok(Rule {
             line: Some(context.lines.of(self.from.span().start)),
             from,
@@ -103,6 +105,7 @@ impl RuleText {
             } else {
                 Vec::new()
             },
+            counted_by,
             invertible: self.inverse,
         })
     }
@@ -205,6 +208,23 @@ impl RuleText {
             ),
             _ => None,
         }
+    }
+
+    /// Parses the name of the tensor that has as many indices as the stack has elements.
+    fn counter(&self, context: &Context, from: Option<&Pattern>) -> Result<Option<Pattern>> {
+        let (Some(text), Some(from)) = (&self.stack_count, from) else { return Ok(None) };
+        let at = |error| context.error("stack_count", text.span().start, error);
+        let Some(index) = &self.stack else {
+            return Err(at(Error::mapping("a rule has stack_count, but no stack")
+                .help("remove it; the length of the axis is the number of tensors that a rule unstacks")));
+        };
+        let form = Pattern::target(text.get_ref(), from, context.limits).map_err(at)?;
+        if form.captures().any(|(name, _)| name == index.get_ref()) {
+            return Err(at(Error::mapping("'stack_count' has the number of an element")
+                .found(quote(text.get_ref()))
+                .expected("the name of one tensor for the whole stack, such as a router's")));
+        }
+        Ok(Some(form))
     }
 
     fn steps(&self, context: &Context) -> Result<Vec<AxisStep>> {

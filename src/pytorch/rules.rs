@@ -45,6 +45,7 @@ pub(super) fn mapping(program: &Program, paths: &Paths, names: TorchNames) -> Re
                     role: None,
                     steps: weight.steps.clone(),
                     sizes: Vec::new(),
+                    counted_by: None,
                     invertible: true,
                 }),
             }

@@ -206,6 +206,7 @@ impl Pair {
             role: None,
             steps: self.steps.clone(),
             sizes: Vec::new(),
+            counted_by: None,
             invertible: true,
         }
     }

@@ -178,6 +178,7 @@ proptest! {
             role: Some(role.clone()),
             steps: vec![AxisStep::Transpose],
             sizes: Vec::new(),
+            counted_by: None,
             invertible: true,
         };
         let entry = Entry { target: names[3].clone(), line: None };

@@ -154,3 +154,79 @@ fn explaining_an_element_shows_its_stack_and_the_way_back() {
     let explained = inverse.explain("l.0.gate_up", &Limits::default()).unwrap();
     assert_eq!(explained.targets[0].name, "l0.e0.w1");
 }
+
+const COUNTED: &str = "
+    [[rule]]
+    from = 'l{layer:int}.router'
+    to = 'l{layer}.gate'
+    [[rule]]
+    from = 'l{layer:int}.e{expert:int}.w'
+    to = 'l{layer}.w'
+    stack = 'expert'
+    stack_count = 'l{layer}.router'";
+
+/// Experts of layer 0 with these numbers, and a router of this shape.
+fn routed(experts: &[u64], router: &[u64]) -> Vec<Tensor> {
+    let experts = experts.iter().map(|expert| tensor(&format!("l0.e{expert}.w"), &[3, 2]));
+    experts.chain([tensor("l0.router", router)]).collect()
+}
+
+#[test]
+fn a_stack_has_as_many_elements_as_the_tensor_that_counts_them() {
+    let of = |experts: &[u64], router: &[u64]| {
+        mapping(COUNTED)
+            .apply_to(&routed(experts, router), &Limits::default())
+            .map(|applied| applied.targets.len())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(of(&[0, 1, 2], &[3, 5]), Ok(2));
+    let last = of(&[0, 1, 2], &[4, 5]).unwrap_err();
+    let says =
+        ["lacks elements at its end", "3 elements, but not 'l0.e3.w'", "4 elements", "'l0.router'", "rule 2"];
+    assert_says(&last, &says);
+    let more = of(&[0, 1, 2], &[2, 5]).unwrap_err();
+    assert_says(&more, &["more elements", "3 elements, up to 'l0.e2.w'", "2 elements, the length of axis 0"]);
+    let gap = of(&[0, 2], &[4, 5]).unwrap_err();
+    assert_says(
+        &gap,
+        &["gap", "2 elements, up to number 2, but not 'l0.e1.w'", "4 elements, the length of axis 0"],
+    );
+    assert_says(&of(&[0], &[]).unwrap_err(), &["more elements", "0 elements", "stack_count"]);
+    assert_says(&of(&[0], &[0, 5]).unwrap_err(), &["more elements", "0 elements"]);
+}
+
+#[test]
+fn a_stack_whose_counting_tensor_is_absent_has_the_elements_that_the_names_show() {
+    let experts = mapping(COUNTED);
+    let mut tensors = routed(&[0, 1, 2], &[8, 5]);
+    tensors.pop();
+    assert_eq!(experts.apply_to(&tensors, &Limits::default()).unwrap().targets.len(), 1);
+    // Names have no lengths.
+    assert_eq!(apply(&experts, &["l0.e0.w", "l0.router"]).targets.len(), 2);
+}
+
+#[test]
+fn a_count_is_a_name_for_the_whole_stack_of_a_rule_that_stacks() {
+    let wrong = |keys: &str| refused(&format!("[[rule]]\n{keys}")).to_string();
+    let of_element = wrong("from = 'e{x:int}'\nto = 's'\nstack = 'x'\nstack_count = 'r{x}'");
+    assert_says(&of_element, &["'stack_count'", "'r{x}'", "the name of one tensor"]);
+    let unknown = wrong("from = 'e{x:int}'\nto = 's'\nstack = 'x'\nstack_count = 'r{y}'");
+    assert_says(&unknown, &["stack_count", "'{y}'"]);
+    for keys in ["to = 'e{x}'\nunstack = 'x'", "to = 't'"] {
+        let alone = wrong(&format!("from = 's'\n{keys}\nstack_count = 'r'"));
+        assert_says(&alone, &["stack_count, but no stack"]);
+    }
+}
+
+#[test]
+fn a_count_is_printed_and_the_inverse_takes_the_length_of_the_axis() {
+    let experts = mapping(COUNTED);
+    let text = experts.to_toml();
+    assert!(text.contains("stack_count = \"l{layer}.router\"\n"), "{text}");
+    assert_eq!(mapping(&text).to_toml(), text);
+    let applied = experts.apply_to(&routed(&[0, 1, 2], &[3, 5]), &Limits::default()).unwrap();
+    let inverse = applied.inverse.unwrap();
+    assert!(!inverse.to_toml().contains("stack_count"));
+    let stacked = [tensor("l0.w", &[3, 3, 2]), tensor("l0.gate", &[3, 5])];
+    assert_eq!(inverse.apply_to(&stacked, &Limits::default()).unwrap().targets.len(), 4);
+}
