@@ -62,6 +62,13 @@ fn parse(json: &[u8]) -> Result<MetadataMap> {
     let Pairs(stated) = serde_json::from_slice(json).map_err(|error| {
         Error::usage("the metadata is not a valid JSON object").found(error.to_string()).expected(SHAPE)
     })?;
+    if let Some((key, number)) = large_integer(str::from_utf8(json).unwrap_or_default()) {
+        return Err(Error::usage("an integer of the metadata does not fit 64 bits")
+            .field(key)
+            .found(number.chars().take(80).collect::<String>())
+            .expected("at least -9223372036854775808, at most 18446744073709551615")
+            .help("state {\"$f64\": NUMBER} to write the nearest f64, or write the number as text"));
+    }
     let mut pairs = MetadataMap::default();
     for (key, value) in stated {
         let wrong =
@@ -80,6 +87,49 @@ fn parse(json: &[u8]) -> Result<MetadataMap> {
         }
     }
     Ok(pairs)
+}
+
+/// Returns the key and the digits of the first integer that 64 bits do not hold: the parser makes a float of it. A number
+/// whose type is stated may be one. The text is valid JSON.
+fn large_integer(json: &str) -> Option<(&str, &str)> {
+    let (mut rest, mut braces, mut text, mut key) = (json, 0usize, "", "");
+    while let Some(first) = rest.chars().next() {
+        let is_number = first == '-' || first.is_ascii_digit();
+        let len = match first {
+            '"' => text_len(rest),
+            _ if is_number => rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c))),
+            _ => Some(first.len_utf8()),
+        };
+        let (token, after) = rest.split_at_checked(len.unwrap_or(rest.len())).unwrap_or((rest, ""));
+        match first {
+            '"' => text = token.get(1..token.len().saturating_sub(1)).unwrap_or_default(),
+            ':' if braces == 1 => key = text,
+            '{' => braces += 1,
+            '}' => braces = braces.saturating_sub(1),
+            _ if is_number && braces == 1 && is_large(token) => return Some((key, token)),
+            _ => {}
+        }
+        rest = after;
+    }
+    None
+}
+
+/// Returns the length of the text in quotation marks at the beginning, with the marks.
+fn text_len(json: &str) -> Option<usize> {
+    let mut is_escaped = true;
+    json.bytes()
+        .position(|byte| {
+            let ends = byte == b'"' && !is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            ends
+        })
+        .map(|end| end + 1)
+}
+
+fn is_large(number: &str) -> bool {
+    let digits = number.trim_start_matches('-');
+    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_integer && number.parse::<u64>().is_err() && number.parse::<i64>().is_err()
 }
 
 /// The entries of a JSON object, as they are stated.
@@ -267,6 +317,31 @@ mod tests {
         {
             let error = value(json).unwrap_err().to_string();
             assert!(error.contains("beyond the range of f32") && error.contains("$f64"), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_integer_beyond_64_bits_is_refused_by_its_key_unless_it_states_that_it_is_a_float() {
+        for json in [
+            r#"{"a": 1, "b\"c": 18446744073709551616}"#,
+            r#"{"x": {"$u8": 1}, "b\"c": [1, "9:", -9223372036854775809], "d": 5}"#,
+        ] {
+            let error = parse(json.as_bytes()).unwrap_err().to_string();
+            for says in ["does not fit 64 bits", r#"b\"c"#, "$f64"] {
+                assert!(error.contains(says), "{json}: {error}");
+            }
+        }
+        let value = |json: &str| parse(json.as_bytes()).map(|pairs| pairs.get("a").cloned().unwrap());
+        for (json, expected) in [
+            (r#"{"a": 18446744073709551615}"#, MetadataValue::U64(u64::MAX)),
+            (r#"{"a": -9223372036854775808}"#, MetadataValue::I64(i64::MIN)),
+            (r#"{"a": 1e20}"#, MetadataValue::F32(1e20)),
+            (r#"{"a": 100000000000000000000.0}"#, MetadataValue::F32(1e20)),
+            (r#"{"a": {"$f64": 100000000000000000000}}"#, MetadataValue::F64(1e20)),
+            (r#"{"a": "100000000000000000000"}"#, "100000000000000000000".into()),
+            (r#"{"b\\": 1, "a": "x"}"#, "x".into()),
+        ] {
+            assert_eq!(value(json).unwrap(), expected, "{json}");
         }
     }
 
