@@ -54,6 +54,13 @@ fn keys_and_names_are_unique_and_texts() {
     assert_refused(odd.bytes(), Kind::Corrupt, "not UTF-8");
 }
 
+/// `gguf-py` writes and reads it, and llama.cpp refuses only names of 64 bytes and more.
+#[test]
+fn a_tensor_may_have_the_empty_name() {
+    let contents = read(Build::new(vec![], vec![tensor("", &[1], F32, floats(&[1.0]))]).bytes()).unwrap();
+    assert_eq!(contents.checkpoint.tensors[0].name, "");
+}
+
 #[test]
 fn a_value_of_an_unknown_type_and_a_truth_value_of_2_are_refused() {
     assert_refused(Build::new(vec![key("a", 13, [1])], vec![]).bytes(), Kind::Corrupt, "type 13");
