@@ -247,3 +247,60 @@ fn a_file_that_states_its_type_states_the_new_one() {
     place.says(&[&both[..], &ALLOW].concat());
     assert_eq!(stated("c.gguf"), json!({ "$u32": 1 }));
 }
+
+#[test]
+fn the_receipt_of_numbers_that_were_stored_in_blocks_verifies_the_file_and_finds_a_changed_byte() {
+    let place = Workplace::new();
+    place.checkpoint("in.safetensors", &[("w".to_owned(), vec![40, 64], numbers(40 * 64))]);
+    let convert = ["convert", "in.safetensors", "out.gguf", "--set", "type=q8_0", "--receipt", "r.json"];
+    place.says(&[&convert[..], &ALLOW].concat());
+    let receipt: Value = serde_json::from_slice(&std::fs::read(place.path("r.json")).unwrap()).unwrap();
+    assert!(receipt.to_string().contains("quantized"), "{receipt}");
+    place.says(&["verify", "--receipt", "r.json"]);
+    let mut bytes = std::fs::read(place.path("out.gguf")).unwrap();
+    let last = bytes.len() - 100;
+    bytes[last] ^= 1;
+    place.write("out.gguf", bytes);
+    place.refuses(&["verify", "--receipt", "r.json"], 4, &["out.gguf"]);
+}
+
+/// A file of one tensor `w` of 4 rows of 96 numbers, in three blocks each.
+fn in_blocks(place: &Workplace, name: &str, id: u32, block: usize) {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut file = [&b"GGUF"[..], &3u32.to_le_bytes(), &1u64.to_le_bytes(), &0u64.to_le_bytes()].concat();
+    file.extend([&text("w")[..], &2u32.to_le_bytes(), &96u64.to_le_bytes(), &4u64.to_le_bytes()].concat());
+    file.extend([&id.to_le_bytes()[..], &0u64.to_le_bytes()].concat());
+    file.resize(file.len().next_multiple_of(32) + 4 * 3 * block, 0);
+    file.resize(file.len().next_multiple_of(32), 0);
+    place.write(name, file);
+}
+
+const CUTS: [&str; 2] = [
+    "from = 'w'\nto = ['a', 'b']\nsplit = 1\nsizes = [36, 60]",
+    "from = 'w'\nto = 'w'\nsteps = ['reshape 96 -> 2 48 on 1']",
+];
+
+#[test]
+fn opaque_blocks_that_a_mapping_cuts_are_refused_by_name() {
+    let place = Workplace::new();
+    in_blocks(&place, "q8_1.gguf", 9, 40);
+    for cut in CUTS {
+        place.write("cut.toml", format!("[[rule]]\n{cut}"));
+        let convert = ["convert", "q8_1.gguf", "out.gguf", "--map", "cut.toml"];
+        place.refuses(&convert, 1, &["gguf.Q8_1 cannot be decoded", "tensor", "help"]);
+    }
+}
+
+#[test]
+fn blocks_that_a_mapping_cuts_become_numbers_and_the_losses_say_so() {
+    let place = Workplace::new();
+    in_blocks(&place, "q8_0.gguf", 8, 34);
+    for cut in CUTS {
+        place.write("cut.toml", format!("[[rule]]\n{cut}"));
+        let summary = place.json(&["convert", "q8_0.gguf", "out.gguf", "--map", "cut.toml", "--force"]);
+        assert_eq!(summary["losses"][0]["kind"], "dequantized", "{summary}");
+    }
+    // Rows of whole blocks stay as they are.
+    place.write("whole.toml", "[[rule]]\nfrom = 'w'\nto = 'w'\nsteps = ['reshape 96 -> 3 32 on 1']");
+    place.says(&["convert", "q8_0.gguf", "out.gguf", "--map", "whole.toml", "--force", "--strict"]);
+}

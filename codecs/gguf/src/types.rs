@@ -59,7 +59,9 @@ impl Types {
 
     /// Returns how a tensor is stored; `None` if GGUF has no type for it.
     pub(crate) fn of(&self, tensor: &Tensor) -> Option<(TensorType, Encoding)> {
+        // A mapping may have divided the rows within a block: then the numbers are stored, if they can be read.
         let own = tensor.blocks.as_deref().and_then(|blocks| encodings::type_of(blocks, self.endian));
+        let own = own.filter(|own| fills(tensor, *own));
         let plain = |dtype: DType| {
             let encoding = Encoding::row_major(tensor).with_endian(self.endian).with_dtype(dtype);
             Some((TensorType::Plain(dtype), encoding))
