@@ -79,10 +79,18 @@ pub(super) fn to(format: &str, options: &[(&str, &str)]) -> Conversion {
     }
 }
 
-/// Targets with checksums of their own, and without; in one file, and in several; changed, and as they were.
+/// Targets with checksums of their own, and without; in one file, and in several; changed, in blocks, and as they were.
 fn conversions() -> Vec<Conversion> {
     let narrow = Conversion { dtype: Some(DType::F16), ..to("safetensors", &[]) };
-    vec![to("safetensors", &[]), narrow, to("npz", &[]), to("tf2", &[("shard_size", "4k")]), to("tf2", &[])]
+    let quantized = to("gguf", &[("type", "q8_0")]).allow(LossKind::Quantized).allow(LossKind::Narrowed);
+    vec![
+        to("safetensors", &[]),
+        narrow,
+        quantized,
+        to("npz", &[]),
+        to("tf2", &[("shard_size", "4k")]),
+        to("tf2", &[]),
+    ]
 }
 
 pub(super) fn resuming(conversion: &Conversion) -> Conversion {
