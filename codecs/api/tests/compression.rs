@@ -264,6 +264,73 @@ fn a_shuffled_chunk_above_the_limit_is_refused() {
     assert!(error.kind() == Kind::Limit && error.to_string().contains("chunk_bytes"), "{error}");
 }
 
+#[test]
+fn bytes_of_others_after_an_extent_are_decompressed_and_left_out() {
+    let bytes = some_bytes(400);
+    for method in METHODS {
+        let (file, mut extent) = stored(method, &bytes, 20, None);
+        extent.len = 300;
+        let after = |after| {
+            let mut own = extent.clone();
+            own.compression = own.compression.map(|compression| Box::new(compression.followed_by(after)));
+            own.open(&file).and_then(|opened| opened.bytes(0, 300))
+        };
+        assert_eq!(after(80).unwrap(), bytes[20..320], "{method:?}");
+        for wrong in [79, 81] {
+            let error = after(wrong).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "{method:?} {wrong}: {error}");
+        }
+        assert_eq!(after(u64::MAX).unwrap_err().kind(), Kind::Corrupt, "{method:?}: no number of bytes");
+    }
+}
+
+/// An extent of `len` bytes that repeats the bytes in a file.
+fn repeated(pattern: &[u8], len: u64) -> Extent {
+    let compression = Compression::new(Method::Repeated, pattern.len() as u64);
+    Extent::new(FileId(0), 0, len).with_compression(compression)
+}
+
+#[test]
+fn bytes_are_repeated_up_to_the_length_of_the_extent() {
+    let read = |pattern: &[u8], extent: Extent, from: u64, len: u64| {
+        extent.open(&file(pattern.to_vec())).and_then(|opened| opened.bytes(from, len))
+    };
+    let pattern = [1, 2, 3, 4];
+    assert_eq!(read(&pattern, repeated(&pattern, 10), 0, 10).unwrap(), [1, 2, 3, 4, 1, 2, 3, 4, 1, 2]);
+    assert_eq!(read(&pattern, repeated(&pattern, 10), 7, 3).unwrap(), [4, 1, 2]);
+    read(&pattern, repeated(&pattern, 10), 8, 3).unwrap_err();
+    assert_eq!(read(&[], repeated(&[], 5), 1, 4).unwrap(), [0; 4], "zeros, where there are no bytes");
+    let large = read(&pattern, repeated(&pattern, 3 << 20), (2 << 20) + 1, 3);
+    assert_eq!(large.unwrap(), [2, 3, 4]);
+}
+
+#[test]
+fn a_pattern_of_more_than_64_bytes_is_refused() {
+    let read = |len: usize| {
+        let pattern = some_bytes(len);
+        repeated(&pattern, 130).open(&file(pattern.clone())).and_then(|opened| opened.bytes(0, 130))
+    };
+    assert_eq!(read(64).unwrap()[64..128], some_bytes(64));
+    assert_eq!(read(65).unwrap_err().kind(), Kind::Unsupported);
+}
+
+#[test]
+fn repeated_bytes_above_the_limit_are_refused() {
+    let check = |most: u64| {
+        let tensor = Tensor::new("w", DType::F32, Shape::new([100]).unwrap());
+        let placement =
+            Placement::new(TensorId(0), "w", vec![repeated(&[], 400)], Encoding::row_major(&tensor));
+        let mut contents = ckpt_api::Contents::default();
+        contents.checkpoint.tensors.push(tensor);
+        contents.placements.push(placement);
+        contents.files.push("f".to_owned());
+        contents.check(&Limits::default().with(Limit::ChunkBytes, most))
+    };
+    check(400).unwrap();
+    let error = check(399).unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.to_string().contains("chunk_bytes"), "{error}");
+}
+
 /// An extent of `len` bytes that are these bytes of a field.
 fn field(stored: &[u8], tag_bytes: u8, element: u8, is_varint: bool, len: u64) -> ckpt_api::Result<Vec<u8>> {
     let element_bytes = NonZeroU8::new(element).unwrap();
