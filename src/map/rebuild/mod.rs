@@ -83,14 +83,15 @@ pub(super) fn rebuild_as(
     }
     reassign_slots(made.iter_mut().map(|(_, _, placed)| &mut placed.tensor), targets, &tensors, &ids);
     made.sort_by(|a, b| (a.0, a.1, &a.2.tensor.name).cmp(&(b.0, b.1, &b.2.tensor.name)));
-    let stored = ids.iter().filter_map(|(name, id)| Some((*name, &tensors.get(*id)?.tensor))).collect();
+    let stored: HashMap<&str, &Tensor> =
+        ids.iter().filter_map(|(name, id)| Some((*name, &tensors.get(*id)?.tensor))).collect();
     let reordered = reorder_images(&mut contents.checkpoint.graph, &stored, targets)?;
     for (id, (_, _, mut placed)) in made.into_iter().enumerate() {
         placed.placement.tensor = TensorId(id);
         contents.checkpoint.tensors.push(placed.tensor);
         contents.placements.push(placed.placement);
     }
-    let mut losses = rename_in_graph(contents, targets);
+    let mut losses = rename_in_graph(contents, &stored, targets);
     losses.extend(reordered);
     losses.extend(changed);
     Ok(Rebuilt { losses, addends })

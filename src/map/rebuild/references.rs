@@ -6,8 +6,13 @@ use crate::recipe::{AxisStep, Join, Recipe, Target};
 use ckpt_api::{Contents, Loss, Slot, Tensor};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Renames the tensors in the graph; drops a graph that needs a merged or split tensor, and returns that as a loss.
-pub(super) fn rename_in_graph(contents: &mut Contents, targets: &[Target]) -> Vec<Loss> {
+/// Renames the tensors in the graph; drops a graph that needs a tensor that is merged or split, or whose elements moved
+/// where the names of axes do not show it, and returns that as a loss. `tensors` are those of the source.
+pub(super) fn rename_in_graph(
+    contents: &mut Contents,
+    tensors: &HashMap<&str, &Tensor>,
+    targets: &[Target],
+) -> Vec<Loss> {
     let whole = whole(targets);
     let joined = targets.iter().filter(|target| !is_whole(&target.recipe));
     let gone: HashSet<&str> = joined
@@ -19,7 +24,13 @@ pub(super) fn rename_in_graph(contents: &mut Contents, targets: &[Target]) -> Ve
         true => "is merged, split or computed",
         false => "is merged or split",
     };
-    let lost = drop_graph_without(contents, &gone, why);
+    let is_moved = |(name, target): &(&&str, &&Target)| {
+        tensors.get(**name).is_some_and(|tensor| moves_unseen(&target.recipe, tensor))
+    };
+    let moved: HashSet<&str> = whole.iter().filter(is_moved).map(|(name, _)| *name).collect();
+    let lost = drop_graph_without(contents, &gone, why).or_else(|| {
+        drop_graph_without(contents, &moved, "is reordered in a way that the names of its axes do not show")
+    });
     let names: BTreeMap<String, String> =
         whole.into_iter().map(|(source, target)| (source.to_owned(), target.name.clone())).collect();
     contents.checkpoint.follow(&names);
@@ -105,6 +116,20 @@ fn whole(targets: &[Target]) -> BTreeMap<&str, &Target> {
 
 fn is_whole(recipe: &Recipe) -> bool {
     matches!(recipe.join, Join::One | Join::Tied) && !computes(recipe)
+}
+
+/// Whether steps move elements where the names of axes do not show it: then a graph, which knows the former order, would
+/// compute something else. Images that are flattened in another order change the graph elsewhere.
+fn moves_unseen(recipe: &Recipe, tensor: &Tensor) -> bool {
+    let has_axes = tensor.axes.is_some();
+    let in_order = |order: &[usize]| order.iter().copied().eq(0..order.len());
+    recipe.steps.iter().any(|step| match step {
+        AxisStep::Parts { order, .. } => !in_order(order),
+        AxisStep::Reshape(_) => true,
+        AxisStep::Permute(order) => !has_axes && !in_order(order),
+        AxisStep::Transpose | AxisStep::Squeeze(_) | AxisStep::Unsqueeze(_) => !has_axes,
+        _ => false,
+    })
 }
 
 /// Whether numbers of the target are others than those of its sources.

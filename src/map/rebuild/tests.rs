@@ -349,6 +349,36 @@ fn names_of_axes_follow_steps_and_the_graph_follows_whole_tensors() {
     assert!(losses[0].detail.contains("'dense' needs 'a', which is merged or split"), "{}", losses[0].detail);
 }
 
+#[test]
+fn a_graph_is_dropped_when_elements_move_where_the_names_of_axes_do_not_show_it() {
+    let parts = AxisStep::Parts { order: vec![1, 0, 2], axis: 1 };
+    let reshape = AxisStep::parse("reshape 6 -> 2 3 on 1").unwrap();
+    let cases = [
+        (true, AxisStep::Transpose, false),
+        (true, AxisStep::Permute(vec![1, 0]), false),
+        (true, AxisStep::Unsqueeze(0), false),
+        (true, parts.clone(), true),
+        (true, reshape, true),
+        (false, AxisStep::Permute(vec![0, 1]), false),
+        (false, AxisStep::Permute(vec![1, 0]), true),
+        (false, AxisStep::Transpose, true),
+        (false, AxisStep::Unsqueeze(0), true),
+        (false, parts, true),
+    ];
+    for (has_axes, step, is_dropped) in cases {
+        let mut memory = matrix();
+        let checkpoint = &mut memory.contents.checkpoint;
+        checkpoint.tensors[0].axes = has_axes.then(|| vec![Axis::In, Axis::Out]);
+        let node = Node::new("dense", Op::Gemm).parameter("weight", "a");
+        checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));
+        let losses =
+            rebuild(&mut memory.contents, &[target("b", &["a"], Join::One, std::slice::from_ref(&step))])
+                .unwrap();
+        assert_eq!(memory.contents.checkpoint.graph.is_none(), is_dropped, "{has_axes} {step}");
+        assert_eq!(losses.iter().any(|loss| loss.kind == LossKind::GraphDropped), is_dropped, "{losses:?}");
+    }
+}
+
 /// Variables `a` and `b` with their slots `a_m` and `b_m`.
 fn trained() -> Memory {
     let mut memory =
