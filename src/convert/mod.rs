@@ -196,6 +196,9 @@ impl Conversion {
         if let Some(model) = source.pending_graph() {
             give_graph(model, Arc::make_mut(&mut mapped.contents))?;
         }
+        if let Some(model) = source.options.graph.as_deref() {
+            model.describe(codec.info(), &mut Arc::make_mut(&mut mapped.contents).checkpoint);
+        }
         let words = &*source.options.vocabulary;
         let plan = self.compile(&*codec, source_record(source)?, mapped, (&output, code), words)?;
         Planned::new(registry, source, codec, output, plan, self)

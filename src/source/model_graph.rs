@@ -1,7 +1,7 @@
 //! The graph of one model, for checkpoints of tensors of the same names.
 
 use super::Source;
-use ckpt_api::{Axis, Checkpoint, DType, Error, Graph, Input, Result, Shape, Tensor};
+use ckpt_api::{Axis, Checkpoint, DType, Error, FormatInfo, Graph, Input, Metadata, Result, Shape, Tensor};
 use std::collections::{HashMap, HashSet};
 
 /// The file of a SavedModel's graph.
@@ -16,6 +16,9 @@ pub struct ModelGraph {
     name: String,
     graph: Graph,
     tensors: Vec<(String, Shape, Option<Vec<Axis>>)>,
+    /// What the model's format states of the model, and of each tensor.
+    metadata: Metadata,
+    of_tensors: Vec<(String, Metadata)>,
 }
 
 impl ModelGraph {
@@ -36,6 +39,14 @@ impl ModelGraph {
         let used: HashSet<&str> = graph.tensors().collect();
         let tensors = contents.checkpoint.tensors.iter().filter(|tensor| used.contains(tensor.name.as_str()));
         let tensors = tensors.map(|tensor| (tensor.name.clone(), tensor.shape.clone(), tensor.axes.clone()));
+        let info = model.codec.info();
+        let own = |metadata: &Metadata| match info.describes_models {
+            true => owned(metadata, info),
+            false => Metadata::default(),
+        };
+        let of_tensors =
+            contents.checkpoint.tensors.iter().map(|own_one| (own_one.name.clone(), own(&own_one.metadata)));
+        let of_tensors = of_tensors.filter(|(_, metadata)| !metadata.is_empty()).collect();
         // Of a SavedModel, the file that has the graph: it is what plans record.
         let entry = format!("{}/{SAVED_MODEL}", model.input.entry().trim_end_matches('/'));
         let entry = entry.trim_start_matches('/');
@@ -43,7 +54,9 @@ impl ModelGraph {
             true => Input::within_store(model.input.store().clone(), entry).within(model.input.limits()),
             false => model.input.clone(),
         };
-        Ok(ModelGraph { input, format: model.format(), name, tensors: tensors.collect(), graph })
+        let metadata = own(&contents.checkpoint.metadata);
+        let tensors = tensors.collect();
+        Ok(ModelGraph { input, format: model.format(), name, graph, tensors, metadata, of_tensors })
     }
 
     /// What the model computes.
@@ -97,5 +110,37 @@ impl ModelGraph {
         }
         checkpoint.graph = Some(self.graph.clone());
         Ok(())
+    }
+
+    /// Gives a checkpoint that has the model's graph what the model's format states of the model: where the target is of
+    /// that format, the model comes back as it was, with other weights.
+    pub(crate) fn describe(&self, target: &FormatInfo, checkpoint: &mut Checkpoint) {
+        if target.id != self.format || checkpoint.graph.as_ref() != Some(&self.graph) {
+            return;
+        }
+        extend(&mut checkpoint.metadata, &self.metadata);
+        let of_tensors: HashMap<&str, &Metadata> =
+            self.of_tensors.iter().map(|(name, metadata)| (name.as_str(), metadata)).collect();
+        for tensor in &mut checkpoint.tensors {
+            if let Some(metadata) = of_tensors.get(tensor.name.as_str()) {
+                extend(&mut tensor.metadata, metadata);
+            }
+        }
+    }
+}
+
+/// The namespaces of a format.
+fn owned(metadata: &Metadata, info: &FormatInfo) -> Metadata {
+    let mut own = Metadata::default();
+    for (namespace, entries) in metadata.iter().filter(|(namespace, _)| info.owns(namespace)) {
+        entries.iter().for_each(|(key, value)| own.insert(namespace, key, value.clone()));
+    }
+    own
+}
+
+/// Adds entries, in place of those of the same keys.
+fn extend(metadata: &mut Metadata, more: &Metadata) {
+    for (namespace, entries) in more.iter() {
+        entries.iter().for_each(|(key, value)| metadata.insert(namespace, key, value.clone()));
     }
 }

@@ -102,6 +102,10 @@ pub struct FormatInfo {
     pub keeps: &'static [Aspect],
     /// The options that the codec knows.
     pub options: &'static [OptionSpec],
+    /// Whether the format's own metadata describes the model: a checkpoint that gets its graph from a model of the format
+    /// gets that metadata, too, when it is written in the format.
+    #[serde(skip)]
+    pub describes_models: bool,
 }
 
 impl FormatInfo {
@@ -130,6 +134,7 @@ impl FormatInfo {
             dtypes: &[],
             ops: &[],
             free_names: false,
+            describes_models: false,
             keeps: &[],
             options: &[],
         }
@@ -181,6 +186,13 @@ impl FormatInfo {
     #[must_use]
     pub const fn with_free_names(mut self) -> Self {
         self.free_names = true;
+        self
+    }
+
+    /// The format's own metadata describes the model, and not only the file that it was read from. Default: it does not.
+    #[must_use]
+    pub const fn with_models_described(mut self) -> Self {
+        self.describes_models = true;
         self
     }
 

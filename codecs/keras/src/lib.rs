@@ -56,6 +56,7 @@ static INFO: FormatInfo = FormatInfo::new(format::ID, "Keras model (.keras) or w
     .with_dtypes(&format::WRITTEN)
     .with_keeps(&[Aspect::Graph, Aspect::Axes, Aspect::Roles, Aspect::Slots])
     .with_free_names()
+    .with_models_described()
     .with_options(OPTIONS);
 
 impl Codec for Keras {
