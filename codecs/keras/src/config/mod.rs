@@ -72,6 +72,20 @@ pub enum Structure {
 }
 
 impl Model {
+    /// Returns the name of a layer whose weights are quantized, or that has LoRA: it has other variables than its class.
+    pub(crate) fn altered_layer(&self) -> Option<&str> {
+        let mut open = vec![self];
+        while let Some(model) = open.pop() {
+            open.extend(model.layers.iter().filter_map(|layer| layer.model.as_deref()));
+            let is_altered =
+                |layer: &&Layer| layer.quantization().is_some() || layer.option("lora_rank").is_some();
+            if let Some(layer) = model.layers.iter().find(is_altered) {
+                return Some(&layer.name);
+            }
+        }
+        None
+    }
+
     /// Whether a layer computes in 16 bits, as policies such as `mixed_bfloat16` state. The graph does not show it: run
     /// in more bits, it gives results that differ from the model's by the rounding of 16 bits.
     pub fn computes_in_16_bits(&self) -> bool {

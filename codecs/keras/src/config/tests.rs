@@ -180,3 +180,19 @@ fn a_policy_of_16_bits_is_seen_in_nested_models_too() {
         assert_eq!(parse(&dense(dtype)).unwrap().computes_in_16_bits(), is_half, "{dtype}");
     }
 }
+
+#[test]
+fn a_layer_that_is_quantized_or_has_lora_is_found_in_nested_models_too() {
+    let dense = |options: &str| {
+        let text = format!(
+            r#"{{"class_name": "Sequential", "config": {{"name": "m", "layers": [
+                {{"class_name": "Sequential", "config": {{"name": "n", "layers": [
+                    {{"class_name": "Dense", "config": {{"name": "d", "units": 2{options}}}}}]}}}}]}}}}"#
+        );
+        parse(&text).unwrap().altered_layer().map(str::to_owned)
+    };
+    assert_eq!(dense(""), None);
+    assert_eq!(dense(r#", "lora_rank": null"#), None);
+    assert_eq!(dense(r#", "lora_rank": 2"#), Some("d".to_owned()));
+    assert_eq!(dense(r#", "dtype": {"config": {"mode": "int8"}}"#), Some("d".to_owned()));
+}

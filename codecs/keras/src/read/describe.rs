@@ -7,7 +7,7 @@ use crate::format::{
 };
 use ckpt_api::{Contents, Kind, Limits, MissingGraph, Result, Role, Tensor, TensorId};
 use ckpt_hdf5::{Attribute, AttributeValue, attribute};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Describes the tensors of a model.
 ///
@@ -76,9 +76,18 @@ fn add_graph(model: &Model, bound: &Bound, contents: &mut Contents) {
             }
         }
     });
-    match lacking {
-        Some(name) => contents.missing_graph = Some(missing(format!("the files lack the variable '{name}'"))),
-        None => {
+    let unshown = bound.unshown(&contents.checkpoint.tensors);
+    match (lacking, unshown) {
+        (Some(name), _) => {
+            contents.missing_graph = Some(missing(format!("the files lack the variable '{name}'")));
+        }
+        (None, Some(name)) => {
+            let reason = format!(
+                "'{name}' belongs to a layer whose configuration does not show it, as quantized layers have them"
+            );
+            contents.missing_graph = Some(missing(reason));
+        }
+        (None, None) => {
             contents.checkpoint.graph = Some(graph);
             contents.graph_notes.extend(model.computes_in_16_bits().then(|| IN_16_BITS.to_owned()));
         }
@@ -89,6 +98,26 @@ fn add_graph(model: &Model, bound: &Bound, contents: &mut Contents) {
 pub(super) struct Bound {
     pub(super) variables: Variables,
     pub(super) ids: HashMap<String, TensorId>,
+}
+
+impl Bound {
+    /// Returns a tensor that is stored among the variables of a layer, and is none that the configuration shows: the
+    /// layer computes with it, and nobody knows what. Layers within an attention can be quantized, for instance.
+    fn unshown<'t>(&self, tensors: &'t [Tensor]) -> Option<&'t str> {
+        let shown: HashSet<TensorId> = self.ids.values().copied().collect();
+        let groups: HashSet<&str> = self.variables.list.iter().filter_map(|own| parent(&own.path)).collect();
+        let mut all = tensors.iter().enumerate();
+        let is_unshown = |(id, tensor): &(usize, &Tensor)| {
+            parent(&tensor.name).is_some_and(|group| groups.contains(group))
+                && !shown.contains(&TensorId(*id))
+        };
+        all.find(is_unshown).map(|(_, tensor)| tensor.name.as_str())
+    }
+}
+
+/// The group of a dataset.
+pub(crate) fn parent(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(group, _)| group)
 }
 
 fn keep_texts(files: &Files, contents: &mut Contents) {
@@ -134,13 +163,19 @@ fn bind(files: &Files, model: &Model, contents: &mut Contents) -> Bound {
     Bound { variables, ids: found }
 }
 
-/// Returns the tensor of each variable: by its path or, in `.h5` files, by its position in its layer's list.
+/// Returns the tensor of each variable: by its path or, in `.h5` files, by its position in its layer's list. A list in
+/// another order than the configuration's is not used: those of quantized layers and of layers with LoRA are.
 pub(super) fn find(
     files: &Files,
     variables: &[Variable],
     tensors: &HashMap<&str, TensorId>,
 ) -> Vec<Option<TensorId>> {
-    let lists = files.parts.first().map(weight_lists).unwrap_or_default();
+    let mut lists = files.parts.first().map(weight_lists).unwrap_or_default();
+    let mut groups: HashMap<&str, Vec<&Variable>> = HashMap::new();
+    for variable in variables {
+        groups.entry(&variable.group).or_default().push(variable);
+    }
+    lists.retain(|group, list| groups.get(group).is_none_or(|own| is_in_order(own, list)));
     let of = |variable: &Variable| {
         if let Some(id) = tensors.get(variable.path.as_str()) {
             return Some(*id);
@@ -149,6 +184,17 @@ pub(super) fn find(
         tensors.get(path.as_str()).copied()
     };
     variables.iter().map(of).collect()
+}
+
+/// Whether a layer's list names its variables in their order, or has other names than Keras 2 and 3 give.
+fn is_in_order(variables: &[&Variable], list: &[String]) -> bool {
+    let role = |path: &String| {
+        let last = path.rsplit('/').next().unwrap_or_default();
+        last.split_once(':').map_or(last, |(role, _)| role).to_owned()
+    };
+    let listed: Vec<String> = list.iter().map(role).collect();
+    let is_named = variables.iter().any(|own| listed.iter().any(|role| role == own.role));
+    !is_named || variables.iter().all(|own| listed.get(own.position).is_some_and(|role| role == own.role))
 }
 
 /// Returns the paths of the weights that an `.h5` file lists for each layer.

@@ -6,6 +6,7 @@ mod index;
 mod optimizer;
 mod part;
 
+pub(crate) use describe::parent;
 pub(crate) use files::Files;
 pub(crate) use part::Part;
 

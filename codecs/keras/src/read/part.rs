@@ -104,6 +104,13 @@ impl Part {
 
     fn tensor(&self, dataset: &Dataset, contents: &mut Contents) -> Result<()> {
         let (dtype, endian) = dtype(dataset)?;
+        let is_stated = attribute(&dataset.attributes, DTYPE).is_some();
+        if matches!(dataset.datatype, Datatype::Opaque { .. }) && !is_stated {
+            contents.notes.push(format!(
+                "'{}' has two opaque bytes for each element, and nothing states what they are: taken as bfloat16",
+                dataset.path
+            ));
+        }
         let id = TensorId(contents.checkpoint.tensors.len());
         let tensor = Tensor::new(&dataset.path, dtype, dataset.shape.clone());
         let extents =

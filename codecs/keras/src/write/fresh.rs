@@ -9,13 +9,14 @@ use crate::format::{
     KEY_VERSION, LAYER_NAMES, METADATA, MODEL_CONFIG, MODEL_WEIGHTS, NATIVE, TRAINING_CONFIG, WEIGHT_NAMES,
     WEIGHTS, WEIGHTS_END,
 };
+use crate::read::parent;
 use ckpt_api::{
-    Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Limits, Loss, LossKind, Placement,
-    Result, Setting, Tensor, TensorId, first_few,
+    Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Graph, Limits, Loss, LossKind,
+    Placement, Result, Setting, Tensor, TensorId, first_few,
 };
 use ckpt_hdf5::{AttributeValue, Datatype, Draft, Plan};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Names that a message lists.
 const SHOWN: usize = 8;
@@ -42,15 +43,18 @@ struct Bound {
 }
 
 impl<'a> Config<'a> {
-    /// Finds the configuration of the checkpoint, or makes one of its graph; `None` if it has neither.
+    /// Finds the configuration of the checkpoint, or makes one of its graph; `None` if it has neither. One that states
+    /// something else than the tensors and the graph, as after a mapping, is not used.
     ///
     /// # Errors
     /// Those of [`Model::describe`]; [`ckpt_api::Kind::Unsupported`] if tensors of the configuration are missing.
     fn of(checkpoint: &'a Checkpoint, generation: Generation) -> Result<Option<Self>> {
-        let stored = Self::stored(checkpoint);
-        let missing = match stored.as_ref().map(Self::check_complete) {
-            Some(Ok(())) => return Ok(stored),
-            Some(Err(missing)) => Some(missing),
+        let missing = match Self::stored(checkpoint) {
+            Some((config, is_current)) => match config.check_complete() {
+                Ok(()) if is_current => return Ok(Some(config)),
+                Ok(()) => None,
+                Err(missing) => Some(missing),
+            },
             None => None,
         };
         match (&checkpoint.graph, missing) {
@@ -60,25 +64,38 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// Parses the configuration that the checkpoint has; `None` if there is none or it is not understood.
-    fn stored(checkpoint: &'a Checkpoint) -> Option<Self> {
+    /// Parses the configuration that the checkpoint has, and compares its graph with that of the checkpoint; `None` if
+    /// there is none or it is not understood.
+    fn stored(checkpoint: &'a Checkpoint) -> Option<(Self, bool)> {
         let text = checkpoint.metadata.text(ID, KEY_CONFIG)?;
         let version = checkpoint.metadata.text(ID, KEY_VERSION);
         let model = Model::parse(text, version, &Limits::default()).ok()?;
         let mut by_path: HashMap<&str, (TensorId, &Tensor)> = HashMap::new();
+        let mut by_name: HashMap<&str, (TensorId, &Tensor)> = HashMap::new();
         for (id, tensor) in checkpoint.tensors.iter().enumerate() {
-            let path = tensor.metadata.text(ID, KEY_PATH).unwrap_or(&tensor.name);
-            by_path.insert(path, (TensorId(id), tensor));
+            match tensor.metadata.text(ID, KEY_PATH) {
+                Some(path) => by_path.insert(path, (TensorId(id), tensor)),
+                None => by_name.insert(&tensor.name, (TensorId(id), tensor)),
+            };
         }
-        let variables = model.variables().list.into_iter().map(|variable| {
-            let found = by_path.get(variable.path.as_str());
-            // Of a tensor that lost the meaning of its axes, nobody knows whether they are Keras's.
-            let found = found.filter(|(_, tensor)| tensor.axes.is_some() || variable.axes.is_none());
-            let order = found.and_then(|(_, tensor)| order(tensor, &variable));
-            Bound { id: found.map(|(id, _)| *id), order, variable }
+        let list = model.variables().list;
+        let graph = model.graph().ok();
+        let names = list.iter().filter_map(|variable| {
+            let found = by_path.get(variable.path.as_str()).or_else(|| by_name.get(variable.path.as_str()));
+            Some((variable.name.as_str(), found?.1.name.as_str()))
         });
-        let variables = variables.collect();
-        Some(Config { text: text.into(), model, variables })
+        let is_same = same_graph(graph.as_ref(), checkpoint.graph.as_ref(), &names.collect());
+        let bind = |variable: Variable| {
+            // A tensor loses its path when a mapping moves its elements. The graph knows how, if axes have names.
+            let named = || by_name.get(variable.path.as_str()).filter(|_| is_same && variable.axes.is_some());
+            let found = by_path.get(variable.path.as_str()).or_else(named);
+            let bound = found.and_then(|(id, tensor)| Some((*id, order(tensor, &variable)?)));
+            let (id, order) = bound.unzip();
+            Bound { id, order: order.flatten(), variable }
+        };
+        let variables = list.into_iter().map(bind).collect();
+        let is_current = is_same || graph.is_none() || checkpoint.graph.is_none();
+        Some((Config { text: text.into(), model, variables }, is_current))
     }
 
     /// Makes the configuration of the graph.
@@ -94,7 +111,7 @@ impl<'a> Config<'a> {
         Ok(Config { text: config.into(), model, variables })
     }
 
-    /// Refuses a checkpoint that lacks tensors of the model: Keras would not load it.
+    /// Refuses a checkpoint that lacks tensors of the model, or has them otherwise: Keras would not load it.
     fn check_complete(&self) -> Result<()> {
         let missing: Vec<&str> = self
             .variables
@@ -105,9 +122,32 @@ impl<'a> Config<'a> {
         if missing.is_empty() {
             return Ok(());
         }
-        Err(Error::unsupported("the checkpoint lacks tensors of the model that its configuration describes")
-            .found(first_few(&missing, SHOWN))
-            .help("write a file whose name ends in .weights.h5, which has no configuration"))
+        Err(Error::unsupported(
+            "tensors of the model that the configuration describes are missing, or changed in shape or order",
+        )
+        .found(first_few(&missing, SHOWN))
+        .help("convert without what removes or changes them, or write a file whose name ends in .weights.h5"))
+    }
+
+    /// Refuses a model whose weights an `.h5` file would list in another order than Keras expects: of quantized layers,
+    /// and of layers with LoRA, whose matrices the other containers do not have.
+    fn check_listable(&self, checkpoint: &Checkpoint) -> Result<()> {
+        let groups: HashSet<&str> =
+            self.variables.iter().filter_map(|own| parent(&own.variable.path)).collect();
+        let bound: HashSet<TensorId> = self.variables.iter().filter_map(|own| own.id).collect();
+        let unshown = checkpoint.tensors.iter().enumerate().find(|(id, tensor)| {
+            parent(&tensor.name).is_some_and(|group| groups.contains(group))
+                && !bound.contains(&TensorId(*id))
+        });
+        let layer = self.model.altered_layer().or(unshown.map(|(_, tensor)| tensor.name.as_str()));
+        match layer {
+            None => Ok(()),
+            Some(name) => {
+                Err(Error::unsupported("an .h5 file cannot hold layers that are quantized or have LoRA")
+                    .found(first_few(&[name], SHOWN))
+                    .help("write a file whose name ends in .keras or .weights.h5"))
+            }
+        }
     }
 
     /// The configuration for `config.json`: those of `.h5` files do not name the module of the model's class.
@@ -165,15 +205,29 @@ pub(super) fn lay_out(
         }
         config => weights(checkpoint, config.as_ref(), name, container)?,
     };
-    for placement in &layout.placements {
-        if let Some(tensor) =
-            checkpoint.tensors.get(placement.tensor.0).filter(|own| own.name != placement.name)
-        {
-            let detail = format!("Keras names it '{}'", placement.name);
-            layout.losses.push(Loss::new(LossKind::NamesDropped, &tensor.name, detail));
+    layout.losses.extend(losses_of_names(checkpoint, &layout.placements));
+    Ok(layout)
+}
+
+/// The losses of tensors that get other names, or several.
+fn losses_of_names(checkpoint: &Checkpoint, placements: &[Placement]) -> Vec<Loss> {
+    let mut losses = Vec::new();
+    let mut first: HashMap<TensorId, &str> = HashMap::new();
+    for placement in placements {
+        let Some(tensor) = checkpoint.tensors.get(placement.tensor.0) else { continue };
+        let name = &placement.name;
+        if let Some(first) = first.get(&placement.tensor) {
+            let detail = format!("stored as '{first}' and as '{name}': the layers no longer share it");
+            losses.push(Loss::new(LossKind::Untied, &tensor.name, detail));
+            continue;
+        }
+        first.insert(placement.tensor, name);
+        if tensor.name != *name {
+            let detail = format!("Keras names it '{name}'");
+            losses.push(Loss::new(LossKind::NamesDropped, &tensor.name, detail));
         }
     }
-    Ok(layout)
+    losses
 }
 
 /// Lays out weights alone.
@@ -213,6 +267,7 @@ fn with_config(
     let mut h5 = Hdf5::new(checkpoint);
     let mut layout = Layout::default();
     if container == Container::File {
+        config.check_listable(checkpoint)?;
         h5.by_layer(config)?;
         let plan = h5.draft.place()?;
         layout.file(name.to_owned(), &Runs { len: plan.len, runs: plan.blocks.clone() }, 0);
@@ -293,20 +348,24 @@ impl<'a> Hdf5<'a> {
 
     /// Adds all tensors by their paths: variables of the model by those of the configuration, others by their names.
     fn by_path(&mut self, config: Option<&Config<'_>>) -> Result<()> {
-        let mut left: Vec<Option<&Bound>> = vec![None; self.checkpoint.tensors.len()];
+        // Layers that share a tensor each have it.
+        let mut all: Vec<Vec<&Bound>> = vec![Vec::new(); self.checkpoint.tensors.len()];
         for own in config.into_iter().flat_map(|config| &config.variables) {
-            if let Some(place) = own.id.and_then(|id| left.get_mut(id.0)) {
-                *place = Some(own);
+            if let Some(places) = own.id.and_then(|id| all.get_mut(id.0)) {
+                places.push(own);
             }
         }
         if config.is_some() {
             // Without it, tf_keras does not load the file.
             self.draft.group("vars")?;
         }
-        for (id, own) in left.into_iter().enumerate() {
-            let Some(tensor) = self.checkpoint.tensors.get(id) else { continue };
-            let path = own.map_or(tensor.name.as_str(), |own| own.variable.path.as_str());
-            self.tensor(TensorId(id), path, own.and_then(|own| own.order.as_ref()), true)?;
+        for (id, (tensor, bound)) in self.checkpoint.tensors.iter().zip(all).enumerate() {
+            if bound.is_empty() {
+                self.tensor(TensorId(id), &tensor.name, None, true)?;
+            }
+            for own in bound {
+                self.tensor(TensorId(id), &own.variable.path, own.order.as_ref(), true)?;
+            }
         }
         Ok(())
     }
@@ -462,18 +521,35 @@ fn holder(dtype: DType, names_dtypes: bool) -> Option<DType> {
     })
 }
 
-/// Returns the order of axes in which Keras stores a variable, if the tensor has them in another one.
-fn order(tensor: &Tensor, variable: &Variable) -> Option<Vec<usize>> {
-    let (own, wanted) = (tensor.axes.as_ref()?, variable.axes.as_ref()?);
-    if own == wanted || own.len() != wanted.len() {
-        return None;
-    }
+/// Returns the order of axes in which Keras stores a variable, which is `None` for that of the tensor; `None` if nobody
+/// knows it.
+fn order(tensor: &Tensor, variable: &Variable) -> Option<Option<Vec<usize>>> {
+    let (own, wanted) = match (&tensor.axes, &variable.axes) {
+        (own, wanted) if own == wanted => return Some(None),
+        (_, None) => return Some(None),
+        (None, Some(_)) => return None,
+        (Some(own), Some(wanted)) => (own, wanted),
+    };
     let order =
         wanted.iter().map(|axis| own.iter().position(|own| own == axis)).collect::<Option<Vec<usize>>>()?;
     let mut seen = order.clone();
     seen.sort_unstable();
     seen.dedup();
-    (seen.len() == order.len()).then_some(order)
+    (seen.len() == own.len() && order.len() == own.len()).then_some(Some(order))
+}
+
+/// Whether the graph of a configuration, whose variables are the tensors of these names, is that of the checkpoint.
+fn same_graph(stored: Option<&Graph>, own: Option<&Graph>, names: &HashMap<&str, &str>) -> bool {
+    let (Some(stored), Some(own)) = (stored, own) else { return false };
+    let mut stored = stored.clone();
+    stored.each_node_mut(|node| {
+        for name in node.parameters.values_mut() {
+            if let Some(tensor) = names.get(name.as_str()) {
+                *name = (*tensor).to_owned();
+            }
+        }
+    });
+    stored == *own
 }
 
 fn too_large() -> Error {

@@ -6,13 +6,13 @@
 use super::sparse::{Runs, Sparse};
 use super::{Layout, Weights};
 use crate::format::{
-    CONFIG, Container, FILES, INDEX_END, KEY_CONTAINER, KEY_PARTS, LAYER_NAMES, METADATA, MODEL_WEIGHTS,
-    WEIGHTS_END,
+    CONFIG, Container, FILES, ID, INDEX_END, KEY_CONTAINER, KEY_PARTS, KEY_PATH, LAYER_NAMES, METADATA,
+    MODEL_WEIGHTS, WEIGHTS_END,
 };
 use crate::read::{Files, read_files};
 use ckpt_api::{
     Checkpoint, Contents, Extent, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, Placement,
-    ReadAt, Result, Rules,
+    ReadAt, Result, Rules, Tensor,
 };
 use ckpt_hdf5::attribute;
 use std::collections::BTreeMap;
@@ -212,18 +212,29 @@ impl Kept {
     }
 }
 
-/// Whether the files that were kept have the checkpoint's tensors.
+/// Whether the files that were kept have the checkpoint's tensors, for the same variables and with the same axes, and
+/// the checkpoint's graph.
 fn fits(kept: &Contents, checkpoint: &Checkpoint) -> bool {
     let by_name = checkpoint.by_name();
-    let is_same = |tensor: &ckpt_api::Tensor| {
+    let is_same = |tensor: &Tensor| {
         let own = by_name.get(tensor.name.as_str()).and_then(|id| checkpoint.tensors.get(id.0));
-        own.is_some_and(|own| own.dtype == tensor.dtype && own.shape == tensor.shape)
+        let path = |tensor: &Tensor| tensor.metadata.text(ID, KEY_PATH).map(str::to_owned);
+        own.is_some_and(|own| {
+            let has_place = path(tensor).is_none_or(|place| path(own) == Some(place));
+            let has_axes = tensor.axes.is_none() || own.axes == tensor.axes;
+            own.dtype == tensor.dtype && own.shape == tensor.shape && has_place && has_axes
+        })
     };
     let has_place = |placement: &Placement| {
         placement.window.is_none()
             && placement.extents.iter().all(|extent: &Extent| extent.compression.is_none())
     };
-    kept.checkpoint.tensors.len() == checkpoint.tensors.len()
+    let computes_the_same = match (&kept.checkpoint.graph, &checkpoint.graph) {
+        (Some(kept), Some(own)) => kept == own,
+        _ => true,
+    };
+    computes_the_same
+        && kept.checkpoint.tensors.len() == checkpoint.tensors.len()
         && kept.checkpoint.tensors.iter().all(is_same)
         && kept.placements.iter().all(has_place)
 }

@@ -1,4 +1,5 @@
 //! Tests of the codec, on files that Keras and h5py wrote and on ones made byte by byte.
 
 mod cases;
+mod changed;
 mod kit;
