@@ -110,6 +110,7 @@ pub(super) fn infix(node: &Node, operands: &[Piece]) -> Result<Vec<Piece>> {
         Op::Xor => ("torch.logical_xor(", ", ", ").float()"),
         Op::Max => return extreme(node, operands, "max"),
         Op::Min => return extreme(node, operands, "min"),
+        Op::PRelu => return sloped(node, operands),
         _ => return Err(refuse(node, "has no form in the generated code")),
     };
     if operands.len() != 2 {
@@ -122,6 +123,15 @@ pub(super) fn infix(node: &Node, operands: &[Piece]) -> Result<Vec<Piece>> {
     }
     written.push(Piece::Text(close.to_owned()));
     Ok(written)
+}
+
+/// A slope for each negative number: `nn.PReLU` has one for each channel only, and only on axis 1.
+fn sloped(node: &Node, operands: &[Piece]) -> Result<Vec<Piece>> {
+    let [value, slope] = operands else { return Err(refuse(node, "does not take two values")) };
+    let text = |text: &str| Piece::Text(text.to_owned());
+    let before = [text("torch.where("), value.clone(), text(" > 0, "), value.clone(), text(", ")];
+    let after = [value.clone(), text(" * "), slope.clone(), text(")")];
+    Ok([&before[..], &after[..]].concat())
 }
 
 fn extreme(node: &Node, operands: &[Piece], name: &str) -> Result<Vec<Piece>> {

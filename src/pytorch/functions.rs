@@ -33,7 +33,8 @@ impl<'g> Translator<'g> {
             | Op::And
             | Op::Or
             | Op::Xor
-            | Op::Mod => self.binary(node),
+            | Op::Mod
+            | Op::PRelu => self.binary(node),
             Op::Where => self.where_else(node),
             Op::Concat => self.concat(node),
             Op::GlobalAveragePool => self.global_pool(node, "mean", "Avg"),
