@@ -3,9 +3,10 @@
 
     python tests/interop/keras_to_torch.py --ckpt target/debug/ckpt     (packages: requirements.txt)
 
-For each model: Keras exports it, `ckpt` converts it and writes `model.py`, PyTorch loads both strictly and computes what
-Keras computes; then `ckpt` converts the result back, and the tensors are those of Keras, bit for bit. The last line
-counts the checks.
+For each model: Keras saves it as `.keras`, and some also as SavedModel; `ckpt` converts it and writes `model.py`, PyTorch
+loads both strictly and computes what Keras computes; then `ckpt` converts the result back, and the tensors are those of
+Keras, bit for bit. What comes back as `.keras` is loaded by `keras.saving.load_model`, and computes the same. The last
+line counts the checks.
 """
 
 import functools
@@ -229,6 +230,21 @@ def exported(name):
     return model, export(model, folder)
 
 
+@functools.cache
+def saved(name):
+    """A model, and its `.keras` file, which is made in a hundredth of the time of a SavedModel."""
+    model = build(name)
+    path = pathlib.Path(EXPORTS.name) / f"{name}.keras"
+    model.save(path)
+    return model, path
+
+
+# Models that are exported as SavedModels, too: one of each kind of layers.
+EXPORTED = ["cnn", "same_padding_with_strides", "images_of_any_size", "depthwise_and_separable", "transposed", "layer_norm",
+            "group_norm", "embedding", "lstm", "gru", "bidirectional_lstm", "attention", "attention_of_other_widths",
+            "transformer", "einsum_dense_to_heads", "activations", "shared", "two_inputs"]
+
+
 def converted(folder, source, *arguments):
     """The PyTorch module that is made of a Keras model, with its weights."""
     out = folder / "model.safetensors"
@@ -261,9 +277,8 @@ def assert_same_bits(found, expected):
         assert found[name].shape == value.shape and found[name].tobytes() == value.tobytes(), name
 
 
-@check(*MODELS)
-def pytorch_computes_what_keras_computes_and_the_weights_come_back(folder, name):
-    model, source = exported(name)
+def check_both_ways(folder, model, source):
+    """Converts to PyTorch and back, and returns the file with PyTorch's tensors."""
     made, out = converted(folder, source)
     assert_computes(made, model)
     back = folder / "back.safetensors"
@@ -276,11 +291,101 @@ def pytorch_computes_what_keras_computes_and_the_weights_come_back(folder, name)
     assert_same_bits(found, {name: value for name, value in expected.items() if name in found})
     left = [name for name in expected if name not in found and "seed_generator" not in name]
     assert not left, left
+    return out
+
+
+@check(*EXPORTED)
+def a_saved_model_computes_the_same_in_pytorch_and_its_weights_come_back(folder, name):
+    check_both_ways(folder, *exported(name))
+
+
+@check(*MODELS)
+def pytorch_computes_what_keras_computes_and_the_weights_come_back(folder, name):
+    model, source = saved(name)
+    out = check_both_ways(folder, model, source)
+    back = folder / "back.keras"
+    convert(out, back, "--map", "keras-to-torch", "--inverse", "--arch", source)
+    assert_loads(back, model)
+
+
+def assert_loads(path, model):
+    """Keras opens the file as the same model."""
+    loaded = keras.saving.load_model(path, compile=False)
+    assert [layer.name for layer in loaded.layers] == [layer.name for layer in model.layers]
+    inputs = list(batches(model))
+    given = inputs if len(inputs) > 1 else inputs[0]
+    expected, found = (listed(own(given, training=False)) for own in (model, loaded))
+    assert len(found) == len(expected)
+    for number, (own, keras_own) in enumerate(zip(found, expected)):
+        assert_close(np.asarray(own), np.asarray(keras_own), f"output {number}")
+
+
+@check("cnn", "lstm", "bidirectional_gru", "attention", "nested", "shared", "two_outputs", "depthwise_and_separable")
+def weights_alone_go_into_the_model_that_they_are_of(folder, name):
+    model, source = saved(name)
+    out, back = folder / "model.safetensors", folder / "back.weights.h5"
+    convert(source, out, "--map", "keras-to-torch", "--allow", "convention")
+    convert(out, back, "--map", "keras-to-torch", "--inverse", "--arch", source)
+    fresh = build(name)
+    for variable in fresh.weights:
+        variable.assign(np.zeros_like(variable))
+    fresh.load_weights(back)
+    for own, expected in zip(fresh.weights, model.weights):
+        assert np.asarray(own).tobytes() == np.asarray(expected).tobytes(), expected.path
+
+
+@check()
+def a_kernel_that_was_transposed_is_stored_as_keras_has_it(folder):
+    keras.utils.clear_session()
+    model = chain((6,), L.Dense(6, "relu"), L.Dense(6))
+    source, out = folder / "square.keras", folder / "out.keras"
+    model.save(source)
+    convert(source, out, "--transform", "layers/dense/vars/0: transpose")
+    assert_loads(out, model)
+
+
+@check()
+def a_model_whose_tensors_no_longer_fit_its_configuration_is_refused(folder):
+    _, source = saved("dense")
+    said = convert(source, folder / "out.keras", "--transform", "layers/dense/vars/0: unsqueeze 0", fails=True)
+    assert "layers/dense/vars/0" in said, said
+    said = convert(source, folder / "out.keras", "--transform", "layers/dense_1/vars/0: parts 1 0 2 4 3 on 0", fails=True)
+    assert "layers/dense_1/vars/0" in said, said
+
+
+ALTERED = {"int8": lambda model: model.quantize("int8"), "int4": lambda model: model.quantize("int4"),
+           "lora": lambda model: [layer.enable_lora(2) for layer in model.layers if hasattr(layer, "enable_lora")]}
+
+
+@check("int8 dense", "int4 dense", "lora dense", "int8 attention_without_bias", "int4 attention_without_bias")
+def layers_that_are_quantized_or_have_lora_are_right_or_named(folder, case):
+    change, name = case.split()
+    model = build(name)
+    ALTERED[change](model)
+    for variable in model.variables:
+        if "lora" in variable.path:
+            variable.assign(np.random.default_rng(3).normal(size=variable.shape))
+    source, out, legacy = folder / "m.keras", folder / "m.safetensors", folder / "m.h5"
+    model.save(source)
+    model.save(legacy)
+    if change == "lora":
+        # Keras stores what the matrices add up to.
+        made, _ = converted(folder, source)
+        assert_computes(made, model)
+    else:
+        said = convert(source, out, "--map", "keras-to-torch", fails=True)
+        assert "quantized" in said, said
+        convert(source, folder / "same.keras")
+        assert (folder / "same.keras").read_bytes() == source.read_bytes()
+    # The lists of weights in `.h5` files have another order, and the matrices of LoRA.
+    convert(legacy, folder / "legacy.safetensors", "--map", "keras-to-torch", fails=True)
+    convert(legacy, folder / "legacy.keras", fails=True)
+    convert(source, folder / "legacy.h5", fails=True)
 
 
 @check("cnn", "conv1d", "same_padding_with_strides", "lstm", "dense", "batch_norm_without_scale")
 def modules_can_have_the_numbers_of_sequential(folder, name):
-    model, source = exported(name)
+    model, source = saved(name)
     made, _ = converted(folder, source, "--set", "torch-names=sequential")
     assert isinstance(made, torch.nn.Sequential)
     assert all(key.split(".")[0].isdigit() for key in made.state_dict())
@@ -289,14 +394,14 @@ def modules_can_have_the_numbers_of_sequential(folder, name):
 
 @check()
 def a_plain_sequence_needs_no_forward_of_its_own(folder):
-    made, _ = converted(folder, exported("dense")[1], "--set", "torch-names=sequential")
+    made, _ = converted(folder, saved("dense")[1], "--set", "torch-names=sequential")
     assert "def forward" not in (folder / "model.py").read_text()
     assert [type(layer).__name__ for layer in made] == ["Linear", "ReLU", "Linear", "Softmax"]
 
 
 @check()
 def a_pt_file_is_loaded_as_a_safetensors_file_is(folder):
-    model, source = exported("cnn")
+    model, source = saved("cnn")
     out = folder / "cnn.pt"
     convert(source, out, "--map", "keras-to-torch", "--set", "code=model.py")
     made = module(folder / "model.py")
@@ -325,7 +430,7 @@ def weights_that_pytorch_trained_compute_the_same_in_keras(folder, name):
 
 @check()
 def the_momentum_and_the_epsilon_of_a_batch_normalization_are_stated(folder):
-    _, source = exported("cnn")
+    _, source = saved("cnn")
     said = convert(source, folder / "a.safetensors", "--map", "keras-to-torch")
     assert "eps=0.001" in said and "momentum=0.01" in said, said
     converted(folder, source)
@@ -346,7 +451,7 @@ def a_gru_that_pytorch_does_not_have_is_refused(folder):
 
 @check()
 def padding_that_no_module_states_is_a_loss_without_the_code(folder):
-    _, source = exported("same_padding_with_strides")
+    _, source = saved("same_padding_with_strides")
     said = convert(source, folder / "a.safetensors", "--map", "keras-to-torch", fails=True)
     assert "convention" in said and "conv2d" in said and "padding" in said, said
     convert(source, folder / "a.safetensors", "--map", "keras-to-torch", "--allow", "convention")
@@ -389,7 +494,7 @@ def a_resnet_has_the_names_of_torchvision(folder):
 
 @check()
 def the_same_model_gives_the_same_bytes(folder):
-    _, source = exported("transformer")
+    _, source = saved("transformer")
     texts = []
     for run in ["a", "b"]:
         (folder / run).mkdir()
