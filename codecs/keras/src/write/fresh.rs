@@ -2,7 +2,7 @@
 
 use super::archive::{self, Member};
 use super::sparse::Runs;
-use super::{Layout, Weights, inside};
+use super::{Layout, Weights, inside, order};
 use crate::config::{Described, DescribedVariable, Generation, Model, Variable};
 use crate::format::{
     CONFIG, Container, DTYPE, ID, INDEX_END, KEY_BACKEND, KEY_CONFIG, KEY_PATH, KEY_SAVED, KEY_TRAINING,
@@ -31,6 +31,8 @@ struct Config<'a> {
     model: Model,
     /// In the order of the model.
     variables: Vec<Bound>,
+    /// Whether it is made of the graph.
+    is_made: bool,
 }
 
 /// A variable of a model, and the tensor that it is.
@@ -95,7 +97,7 @@ impl<'a> Config<'a> {
         };
         let variables = list.into_iter().map(bind).collect();
         let is_current = is_same || graph.is_none() || checkpoint.graph.is_none();
-        Some((Config { text: text.into(), model, variables }, is_current))
+        Some((Config { text: text.into(), model, variables, is_made: false }, is_current))
     }
 
     /// Makes the configuration of the graph.
@@ -108,7 +110,7 @@ impl<'a> Config<'a> {
             Bound { variable: own.variable, id: Some(own.tensor), order: is_moved.then_some(own.order) }
         };
         let variables = variables.into_iter().map(bound).collect();
-        Ok(Config { text: config.into(), model, variables })
+        Ok(Config { text: config.into(), model, variables, is_made: true })
     }
 
     /// Refuses a checkpoint that lacks tensors of the model, or has them otherwise: Keras would not load it.
@@ -165,6 +167,15 @@ impl<'a> Config<'a> {
             }
             _ => self.text.as_bytes().to_vec(),
         }
+    }
+
+    /// What is in doubt about the paths of the weights, if no configuration goes with them.
+    fn losses_of_order(&self, checkpoint: &Checkpoint) -> Vec<Loss> {
+        let Some(graph) = checkpoint.graph.as_ref().filter(|_| self.is_made) else { return Vec::new() };
+        let variables = self.variables.iter().filter_map(|own| {
+            Some((own.variable.path.as_str(), checkpoint.tensors.get(own.id?.0)?.name.as_str()))
+        });
+        order::losses(graph, variables)
     }
 
     fn is_old(&self) -> bool {
@@ -243,9 +254,10 @@ fn weights(
         // Keras does not look for it here; without it, nobody could tell what the axes mean.
         h5.config(config)?;
     }
+    let losses = config.map(|config| config.losses_of_order(checkpoint)).unwrap_or_default();
     let file = if container == Container::Sharded { shard_name(name) } else { name.to_owned() };
     let plan = h5.draft.place()?;
-    let mut layout = Layout::default();
+    let mut layout = Layout { losses, ..Layout::default() };
     layout.file(file, &Runs { len: plan.len, runs: plan.blocks.clone() }, 0);
     layout.placements = h5.placements(&plan, 0)?;
     if container == Container::Sharded {

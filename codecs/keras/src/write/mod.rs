@@ -3,6 +3,7 @@
 mod archive;
 mod fresh;
 pub(crate) mod kept;
+mod order;
 mod sparse;
 
 use crate::config::Generation;

@@ -3,3 +3,4 @@
 mod cases;
 mod changed;
 mod kit;
+mod order;
