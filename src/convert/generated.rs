@@ -2,7 +2,7 @@
 
 use super::Conversion;
 use crate::map::Mapped;
-use crate::pytorch::Translation;
+use crate::pytorch::{Translation, training_note};
 use crate::store::Destination;
 use crate::words::quote;
 use ckpt_api::{Error, FileId, Literal, LossKind, OutputFile, OutputLayout, Result};
@@ -93,6 +93,8 @@ pub(super) fn report(translation: &Translation, mapped: &mut Mapped, has_code: b
         return;
     }
     mapped.losses.extend(translation.losses.iter().cloned());
+    let contents = Arc::make_mut(&mut mapped.contents);
+    contents.notes.extend(training_note(&contents.checkpoint.metadata));
     if has_code {
         mapped.losses.retain(|loss| loss.kind != LossKind::Convention);
         return;

@@ -23,11 +23,13 @@ mod tensors;
 #[cfg(test)]
 mod tests;
 mod torchvision;
+mod training;
 mod translate;
 mod views;
 mod window;
 
 pub(crate) use templates::TorchNames;
+pub(crate) use training::note as training_note;
 
 use crate::mapping::{Ignore, Mapping};
 use crate::pattern::Pattern;
