@@ -44,8 +44,8 @@ impl ModelGraph {
             true => owned(metadata, info),
             false => Metadata::default(),
         };
-        let of_tensors =
-            contents.checkpoint.tensors.iter().map(|own_one| (own_one.name.clone(), own(&own_one.metadata)));
+        let all = contents.checkpoint.tensors.iter();
+        let of_tensors = all.map(|tensor| (tensor.name.clone(), own(&tensor.metadata)));
         let of_tensors = of_tensors.filter(|(_, metadata)| !metadata.is_empty()).collect();
         // Of a SavedModel, the file that has the graph: it is what plans record.
         let entry = format!("{}/{SAVED_MODEL}", model.input.entry().trim_end_matches('/'));
