@@ -239,7 +239,7 @@ def headline(results: dict) -> str:
     peak = max(max(row["rss"]) for row, _ in rows)
     python = [slower(row, by_name) for _, by_name in beside(tables, BESIDE) for row in by_name.values() if "beside" in row]
     here = jobs["machine"]
-    counts = " or ".join(map(str, sorted({tables[key]["rounds"] for key in warm})))
+    counts = " or ".join(", ".join(map(str, sorted({tables[key]["rounds"] for key in warm}))).rsplit(", ", 1))
     slowness = (f" Python programs for {len(python)} of these conversions take {min(python):.1f} to {max(python):.0f} times as "
                 "long as `ckpt`." if python else "")
     line = (f"Converting {size(jobs['gib'] * GIB)} takes {min(middles):.2f} to {max(middles):.2f} times as long as `cp`, with 2 "
