@@ -350,3 +350,17 @@ def a_recurrent_saved_model_becomes_an_onnx_model(folder, name):
     assert_close({"y": found}, {"y": network(x).numpy()})
     done = ckpt("verify", folder / "source", folder / "target.onnx")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@check()
+def resized_images_of_a_keras_file_run_in_onnxruntime(folder):
+    layers = keras.layers
+    network = keras.Sequential([keras.Input((6, 5, 3)), layers.Resizing(9, 7), layers.Conv2D(2, 3),
+                                layers.Resizing(3, 4, interpolation="nearest")])
+    network.save(folder / "source.keras")
+    convert(folder / "source.keras", folder / "target.onnx", "--verify")
+    onnx.checker.check_model(str(folder / "target.onnx"), full_check=True)
+    x = RANDOM.standard_normal((3, 6, 5, 3)).astype(np.float32)
+    session = onnxruntime.InferenceSession(str(folder / "target.onnx"))
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    assert_close({"y": found}, {"y": network(x).numpy()})

@@ -118,7 +118,7 @@ impl Builder<'_> {
     pub(super) fn resize(&mut self, node: &Node) -> Result<()> {
         allow(node, &["mode", "sizes", "scales", "coordinate_transformation_mode", "nearest_mode"])?;
         let (x, _) = self.input(node)?;
-        let mut settings = ints(node, &["mode", "coordinate_transformation_mode", "nearest_mode"])?;
+        let settings = ints(node, &["mode", "coordinate_transformation_mode", "nearest_mode"])?;
         let Some(sizes) = node.ints("sizes")? else {
             let lacks = || Error::corrupt("the layer has neither sizes nor scales");
             let scales = node.floats("scales")?.ok_or_else(lacks)?;
@@ -126,13 +126,41 @@ impl Builder<'_> {
             let list = self.literal("scales", 1, vec![scales.len() as u64], raw, Kind::Real);
             return self.finish(node, "Resize", vec![x, String::new(), list], settings, None);
         };
-        // Only the axes that are resized have a size: the length of a free axis is not known.
-        let resized = sizes.iter().enumerate().filter(|(_, len)| **len >= 0);
-        let (axes, lens): (Vec<i64>, Vec<i64>) =
-            resized.filter_map(|(axis, len)| Some((i64::try_from(axis).ok()?, *len))).unzip();
-        let list = self.ints("sizes", &lens);
-        settings.push(("axes", Setting::Ints(axes)));
+        let list = self.sizes(&x, sizes);
         self.finish(node, "Resize", vec![x, String::new(), String::new(), list], settings, None)
+    }
+
+    /// A list of lengths, of which negative ones are those of a value. ONNX's `axes` could leave these out, but onnxruntime
+    /// 1.32 refuses that beside a Transpose.
+    fn sizes(&mut self, x: &str, sizes: &[i64]) -> String {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for run in sizes.chunk_by(|a, b| (*a < 0) == (*b < 0)) {
+            let end = start + run.len();
+            parts.push(match run.iter().all(|len| *len < 0) {
+                false => self.ints("sizes", run),
+                true => {
+                    let part = self.declare(&format!("{x}/lengths"));
+                    let ends = [("start", start), ("end", end)];
+                    let settings =
+                        ends.map(|(name, at)| (name, Setting::Int(i64::try_from(at).unwrap_or(i64::MAX))));
+                    self.push("Shape", vec![x.to_owned()], vec![part.clone()], settings);
+                    part
+                }
+            });
+            start = end;
+        }
+        if parts.len() > 1 {
+            let joined = self.declare(&format!("{x}/sizes"));
+            self.push(
+                "Concat",
+                std::mem::take(&mut parts),
+                vec![joined.clone()],
+                [("axis", Setting::Int(0))],
+            );
+            parts.push(joined);
+        }
+        parts.pop().unwrap_or_default()
     }
 
     pub(super) fn constant(&mut self, node: &Node) -> Result<()> {
