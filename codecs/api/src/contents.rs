@@ -27,6 +27,9 @@ pub struct Contents {
     /// What the graph assumes about the model, or does not show of it, one sentence each. They qualify every result of
     /// running the graph, and the engine prints them with it.
     pub graph_notes: Vec<String>,
+    /// What the model does only in training, as `layer (what)`: no graph shows it, so a target that gets the graph alone
+    /// lacks it. The engine names it there.
+    pub training_only: Vec<String>,
     /// Lengths of the axes of a random example, by input of the graph, where they are known; for axes that the graph
     /// leaves free.
     pub example_shapes: BTreeMap<String, Vec<Option<u64>>>,

@@ -20,7 +20,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     let file = input.main()?;
     // Other archives may have many thousand members, such as PyTorch's.
     if input.head()? == Some(LOCAL) {
-        match zip::has_text(&file, input.limits(), ENDING) {
+        match zip::has_any_text(&file, input.limits(), &[ENDING]) {
             Ok(false) => return Ok(Match::No),
             Err(error) if error.kind() == Kind::Io => return Err(error),
             Ok(true) | Err(_) => {}

@@ -127,23 +127,27 @@ pub fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
     Ok((entries, end.start))
 }
 
-/// Returns whether the central directory has this text, in a name or elsewhere. Much faster than [`entries`] for an archive
-/// of many members that are of no interest without it.
+/// Returns whether the central directory has one of these texts, in a name or elsewhere. Much faster than [`entries`] for an
+/// archive of many members that are of no interest without it.
 ///
 /// # Errors
 /// Those of finding and reading the directory.
-pub fn has_text(file: &File, limits: &Limits, text: &str) -> Result<bool> {
+pub fn has_any_text(file: &File, limits: &Limits, texts: &[&str]) -> Result<bool> {
     let (_, bytes) = directory(file, limits)?;
-    let Some(first) = text.as_bytes().first() else { return Ok(true) };
-    let mut rest = &bytes[..];
+    Ok(texts.iter().any(|text| has_text(&bytes, text.as_bytes())))
+}
+
+fn has_text(bytes: &[u8], text: &[u8]) -> bool {
+    let Some(first) = text.first() else { return true };
+    let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| byte == first) {
         rest = rest.get(at..).unwrap_or_default();
-        if rest.starts_with(text.as_bytes()) {
-            return Ok(true);
+        if rest.starts_with(text) {
+            return true;
         }
         rest = rest.get(1..).unwrap_or_default();
     }
-    Ok(false)
+    false
 }
 
 /// Reads the bytes of the central directory.

@@ -200,7 +200,10 @@ impl FractalHeap {
                 Ok((fields.bytes(len)?, 0))
             }
             kind => Err(Error::unsupported("a link or an attribute is stored outside of its heap")
-                .found(format!("an object of kind {kind}"))
+                .found(match kind {
+                    1 => "one that is too long for the heap, such as an attribute above 64 KiB".to_owned(),
+                    kind => format!("an object of kind {kind}"),
+                })
                 .help("copy the datasets into a new file with h5py")),
         }
     }
