@@ -2,12 +2,15 @@
 
 use super::Conversion;
 use crate::map::Mapped;
-use crate::pytorch::{Translation, training_note};
+use crate::pytorch::Translation;
 use crate::store::Destination;
-use crate::words::quote;
+use crate::words::{printable, quote};
 use ckpt_api::{Error, FileId, Literal, LossKind, OutputFile, OutputLayout, Result};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Layers that the note on training names.
+const SHOWN: usize = 8;
 
 /// A program that is written beside the output.
 pub(super) struct Code {
@@ -94,7 +97,12 @@ pub(super) fn report(translation: &Translation, mapped: &mut Mapped, has_code: b
     }
     mapped.losses.extend(translation.losses.iter().cloned());
     let contents = Arc::make_mut(&mut mapped.contents);
-    contents.notes.extend(training_note(&contents.checkpoint.metadata));
+    if !contents.training_only.is_empty() {
+        let layers = contents.training_only.iter().map(|layer| printable(layer));
+        let layers = ckpt_api::first_few(layers, SHOWN);
+        contents.notes.push(format!("PyTorch gets nothing of what acts only in training: {layers}"));
+    }
+    contents.notes.extend(translation.dtype_note.clone());
     if has_code {
         mapped.losses.retain(|loss| loss.kind != LossKind::Convention);
         return;

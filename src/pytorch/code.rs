@@ -11,8 +11,8 @@ use std::fmt::Write;
 /// Names of the arguments and variables that the program does not choose.
 const RESERVED: [&str; 6] = ["torch", "nn", "F", "self", "pad_same", "super"];
 
-/// The text of `model.py`, for a model of this name.
-pub(super) fn text(program: &Program, name: &str, paths: &Paths) -> String {
+/// The text of `model.py`, for a model of this name, whose modules have this dtype instead of f32.
+pub(super) fn text(program: &Program, name: &str, paths: &Paths, dtype: Option<&str>) -> String {
     let class = class(name);
     let body = body(program, paths);
     let mut text = String::new();
@@ -26,7 +26,7 @@ pub(super) fn text(program: &Program, name: &str, paths: &Paths) -> String {
         text += PAD_SAME;
     }
     let base = if paths.is_sequential() { "nn.Sequential" } else { "nn.Module" };
-    let _ = write!(text, "\n\nclass {class}({base}):\n{}{body}", constructor(program, paths));
+    let _ = write!(text, "\n\nclass {class}({base}):\n{}{body}", constructor(program, paths, dtype));
     text
 }
 
@@ -68,7 +68,7 @@ fn docstring(program: &Program, class: &str) -> String {
 }
 
 /// `__init__`, up to the blank line before `forward`.
-fn constructor(program: &Program, paths: &Paths) -> String {
+fn constructor(program: &Program, paths: &Paths, dtype: Option<&str>) -> String {
     let mut text = String::from("    def __init__(self):\n");
     match paths.sequence() {
         Some(sequence) => {
@@ -104,6 +104,9 @@ fn constructor(program: &Program, paths: &Paths) -> String {
             string(name),
             constant.made
         );
+    }
+    if let Some(dtype) = dtype {
+        let _ = writeln!(text, "        self.to({dtype})");
     }
     text
 }

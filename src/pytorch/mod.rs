@@ -13,6 +13,7 @@ mod layer_names;
 mod layers;
 mod names;
 mod pooling;
+mod precision;
 mod program;
 mod recurrent;
 mod rules;
@@ -23,17 +24,16 @@ mod tensors;
 #[cfg(test)]
 mod tests;
 mod torchvision;
-mod training;
 mod translate;
 mod views;
 mod window;
 
 pub(crate) use templates::TorchNames;
-pub(crate) use training::note as training_note;
 
 use crate::mapping::{Ignore, Mapping};
 use crate::pattern::Pattern;
 use ckpt_api::{Error, Graph, Loss, Result, Tensor};
+use precision::Precision;
 use shapes::Shapes;
 use templates::Paths;
 use tensors::Tensors;
@@ -55,8 +55,10 @@ pub(crate) struct Translation {
     pub(crate) conventions: Vec<Loss>,
     /// What is lost in any case.
     pub(crate) losses: Vec<Loss>,
-    /// Settings of modules that differ from PyTorch's defaults.
+    /// Settings of modules that differ from PyTorch's defaults: the code has them.
     pub(crate) notes: Vec<String>,
+    /// A note on tensors that modules hold in another dtype, the generated ones, too.
+    pub(crate) dtype_note: Option<String>,
 }
 
 impl Translation {
@@ -99,13 +101,14 @@ pub(crate) fn translate(graph: &Graph, tensors: &[Tensor], names: TorchNames) ->
     let paths = Paths::new(&program, names, model)?;
     let name = if graph.name.is_empty() { model.unwrap_or_default() } else { &graph.name };
     let mapping = rules::mapping(&program, &paths, names)?;
+    let precision = Precision::of(graph, &known);
     let code = match (failure, names) {
         (Some(error), _) => Err(error),
         (None, TorchNames::Torchvision) => {
             Err(Error::usage("code cannot be generated with torchvision's names")
                 .help("use the names of the layers for a model.py, or torchvision's own class for its names"))
         }
-        (None, _) => Ok(code::text(&program, name, &paths)),
+        (None, _) => Ok(code::text(&program, name, &paths, precision.of_module())),
     };
     let settings = remarks.settings.into_iter();
     let notes = settings.map(|(setting, layers)| format!("in PyTorch, {setting}: {}", listed(&layers)));
@@ -120,6 +123,7 @@ pub(crate) fn translate(graph: &Graph, tensors: &[Tensor], names: TorchNames) ->
         code,
         conventions,
         notes: notes.collect(),
+        dtype_note: precision.note(),
     })
 }
 

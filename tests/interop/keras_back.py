@@ -177,7 +177,7 @@ def what_acts_only_in_training_is_named_on_the_way_to_pytorch(folder):
     build("training", 1).save(folder / "model.keras")
     for more in [[], ["--set", "code=model.py"]]:
         said = convert(folder / "model.keras", folder / "model.safetensors", *MAPPING, "--force", *more)
-        for layer in ["gaussian_noise (GaussianNoise)", "dropout (Dropout)", "kernel_regularizer"]:
+        for layer in ["gaussian_noise (GaussianNoise)", "dropout (Dropout)", "kernel_regularizer", "dense (not trained)"]:
             assert layer in said, said
 
 

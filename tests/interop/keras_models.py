@@ -70,6 +70,22 @@ def activation_layers(k):
     return k.Model(x, [layer(x) for layer in layers])
 
 
+@only3
+def relu_of_its_limits(k):
+    """Whole numbers, so that values lie at the threshold and at the largest value."""
+    L = k.layers
+    x = k.Input((4, 7))
+    y = k.ops.round(x * 2)
+    return k.Model(x, [L.ReLU(2.0, 0.5, 1.0)(y), L.ReLU(threshold=1.0)(y), L.ReLU(2.0, threshold=0.5)(y), L.ReLU(1.0, 0.1)(y)])
+
+
+@only3
+def integers_where_layers_compute_with_real_numbers(k):
+    L = k.layers
+    x = k.Input((5,), dtype="int32")
+    return k.Model(x, [L.Dense(3)(x), L.BatchNormalization()(x), L.Activation("tanh")(x), k.ops.expand_dims(x, (1, 3)) * 0.5])
+
+
 @model
 def activation_given_as_layer(k):
     L = k.layers
@@ -237,6 +253,12 @@ def group_norm(k):
 def rms_norm(k):
     L = k.layers
     return sequential(k, (5, 6), L.RMSNormalization(), L.Dense(4), L.RMSNormalization(epsilon=1e-4))
+
+
+@only3
+def rms_norm_of_another_axis(k):
+    """Keras multiplies by the scale along the last axis all the same."""
+    return sequential(k, (4, 4), k.layers.RMSNormalization(axis=1), k.layers.Dense(3))
 
 
 @model
@@ -490,6 +512,17 @@ def nested(k):
     x = k.Input((4,))
     y = inner(funk(x))
     return k.Model(x, [L.Dense(3)(y), inner(x)])
+
+
+@model
+def nested_whose_results_are_outputs_and_inputs(k):
+    L = k.layers
+    i = k.Input((4,))
+    inner = k.Model(i, L.Dense(4, "tanh")(i))
+    x = k.Input((4,))
+    first = inner(x)
+    second = inner(first)
+    return k.Model(x, [L.Dense(2)(first), L.Dense(3)(second), first, second])
 
 
 @model

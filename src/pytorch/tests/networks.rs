@@ -189,3 +189,41 @@ fn constants_are_stated_and_weights_of_no_layer_are_parameters() {
     ];
     assert_eq!(lines(&translation), expected);
 }
+
+/// Two dense layers, whose tensors have these dtypes.
+fn of_dtypes(first: &str, second: &str) -> Translation {
+    let graph = graph(json!([null, 4]), json!([dense("a", "x"), dense("b", "a")]));
+    let mut all = Vec::new();
+    for (layer, dtype) in [("a", first), ("b", second)] {
+        let kernel = (format!("{layer}/kernel"), json!([4, 4]), json!(["in", "out"]));
+        let bias = (format!("{layer}/bias"), json!([4]), json!(["out"]));
+        let mut own = tensors(&[(&kernel.0, kernel.1, kernel.2), (&bias.0, bias.1, bias.2)]);
+        own.iter_mut().for_each(|tensor| tensor.dtype = dtype.parse().unwrap());
+        all.extend(own);
+    }
+    translated(&graph, &all)
+}
+
+#[test]
+fn a_module_has_the_dtype_of_all_its_tensors() {
+    for (dtype, line) in [
+        ("f64", "self.to(torch.float64)"),
+        ("f16", "self.to(torch.float16)"),
+        ("bf16", "self.to(torch.bfloat16)"),
+    ] {
+        let translation = of_dtypes(dtype, dtype);
+        assert!(translation.code.as_ref().unwrap().contains(&format!("        {line}\n")), "{dtype}");
+        assert_eq!(translation.dtype_note, None);
+    }
+    let translation = of_dtypes("f32", "f32");
+    assert!(!translation.code.as_ref().unwrap().contains("self.to("));
+    assert_eq!(translation.dtype_note, None);
+}
+
+#[test]
+fn tensors_of_several_dtypes_are_a_note() {
+    let translation = of_dtypes("f32", "f64");
+    assert!(!translation.code.as_ref().unwrap().contains("self.to("));
+    let note = translation.dtype_note.unwrap();
+    assert!(note.contains("hold weights as f32") && note.contains("f64"), "{note}");
+}

@@ -52,11 +52,7 @@ impl Layer {
     }
 
     pub(super) fn flag(&self, key: &str, default: bool) -> bool {
-        match self.option(key) {
-            Some(Value::Bool(value)) => *value,
-            Some(Value::Number(number)) => number.as_f64() != Some(0.0),
-            _ => default,
-        }
+        is_on(&self.config, key, default)
     }
 
     pub(super) fn text(&self, key: &str) -> Option<&str> {
@@ -194,5 +190,14 @@ fn ints(value: &Value) -> Option<Vec<i64>> {
     match value {
         Value::Array(items) => items.iter().map(Value::as_i64).collect(),
         value => value.as_i64().map(|value| vec![value]),
+    }
+}
+
+/// A setting that is true or false; Keras 1 wrote numbers.
+pub(super) fn is_on(config: &Map<String, Value>, key: &str, default: bool) -> bool {
+    match config.get(key) {
+        Some(Value::Bool(value)) => *value,
+        Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+        _ => default,
     }
 }

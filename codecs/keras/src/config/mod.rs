@@ -6,6 +6,7 @@
 
 mod calls;
 mod einsum;
+pub(crate) mod json;
 mod kernels;
 mod layer;
 mod lower;
@@ -14,6 +15,7 @@ mod optimizer;
 mod parse;
 #[cfg(test)]
 mod tests;
+mod training;
 mod variables;
 mod write;
 
@@ -21,6 +23,7 @@ pub use calls::TensorRef;
 pub use layer::Layer;
 pub use lower::NoGraph;
 pub use optimizer::{Optimizer, OptimizerVariable};
+pub use training::training_only;
 pub use variables::{Variable, Variables};
 pub use write::{Described, DescribedVariable};
 

@@ -54,7 +54,7 @@ impl Optimizer {
 
     /// Reads the attribute `training_config` of an `.h5` file. `None` for a text of another form.
     pub fn from_training_config(text: &str, generation: Generation) -> Option<Optimizer> {
-        let value: Value = serde_json::from_str(text).ok()?;
+        let value = super::json::parse(text).ok()?;
         Optimizer::parse(value.get("optimizer_config")?, generation)
     }
 

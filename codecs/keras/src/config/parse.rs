@@ -5,8 +5,8 @@ use super::layer::{Layer, lens};
 use super::{Generation, Model, Optimizer, Structure};
 use ckpt_api::{Error, Limit, Limits, Result};
 use serde_json::Value;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 /// Most models that contain each other.
 const MAX_DEPTH: usize = 16;
@@ -23,7 +23,7 @@ impl Model {
         // What JSON takes in memory grows with its values, and each has one of these characters before or behind it.
         let values = text.bytes().filter(|byte| matches!(byte, b',' | b'{' | b'[' | b':')).count();
         limits.check(Limit::TextTokens, values as u64)?;
-        let value: Value = serde_json::from_str(text).map_err(|error| {
+        let value = super::json::parse(text).map_err(|error| {
             Error::corrupt("the model's configuration is not valid JSON").found(error.to_string())
         })?;
         let generation = version.and_then(stated).unwrap_or_else(|| shown(text));
@@ -110,7 +110,7 @@ fn model(value: &Value, generation: Generation, depth: usize) -> Result<Model> {
                 ends(config.get(key).unwrap_or(&Value::Null), &names).map_err(|error| error.field(key))
             };
             let (inputs, mut outputs) = (side("input_layers")?, side("output_layers")?);
-            skip_own_calls(&mut layers, &mut outputs);
+            skip_own_calls(&mut layers, &mut outputs, generation);
             Structure::Functional { inputs, outputs }
         }
     };
@@ -118,27 +118,49 @@ fn model(value: &Value, generation: Generation, depth: usize) -> Result<Model> {
     Ok(Model { name, class, generation, layers, structure, optimizer })
 }
 
-/// Numbers the calls of models that are layers from 0: the call with its own inputs, which the configuration leaves out,
-/// may be counted as the first one.
-fn skip_own_calls(layers: &mut [Layer], outputs: &mut [(Option<String>, TensorRef)]) {
-    let is_model: Vec<bool> = layers.iter().map(|layer| layer.model.is_some()).collect();
-    let is_model = |reference: &TensorRef| is_model.get(reference.layer) == Some(&true);
-    let mut first: HashMap<usize, usize> = HashMap::new();
-    let ends = outputs.iter().map(|(_, end)| *end);
-    let taken = layers.iter().flat_map(|layer| &layer.calls).flat_map(Call::references);
-    for reference in taken.chain(ends).filter(is_model) {
-        let least = first.entry(reference.layer).or_insert(reference.call);
-        *least = reference.call.min(*least);
-    }
-    let shift = |reference: &mut TensorRef| {
-        reference.call -= first.get(&reference.layer).copied().unwrap_or(0).min(reference.call);
-    };
-    outputs.iter_mut().for_each(|(_, end)| shift(end));
+/// Numbers the calls of models that are layers from 0. A functional model has a call with its own inputs, which the
+/// configuration leaves out, and which is counted as the first one: by Keras 1 and 2 everywhere, by Keras 3 in the list of
+/// outputs alone.
+fn skip_own_calls(layers: &mut [Layer], outputs: &mut [(Option<String>, TensorRef)], generation: Generation) {
+    let is_old = generation < Generation::Keras3;
+    let of_outputs = OwnCalls::of(layers, outputs.iter().map(|(_, end)| *end), |layer| {
+        is_old || layer.class != "Sequential"
+    });
+    let taken: Vec<TensorRef> =
+        layers.iter().flat_map(|layer| &layer.calls).flat_map(Call::references).collect();
+    let of_arguments = OwnCalls::of(layers, taken.into_iter(), |_| is_old);
+    outputs.iter_mut().for_each(|(_, end)| of_outputs.skip(end));
     for call in layers.iter_mut().flat_map(|layer| &mut layer.calls) {
-        call.args
-            .iter_mut()
-            .chain(call.kwargs.values_mut())
-            .for_each(|argument| argument.each_reference(&shift));
+        let arguments = call.args.iter_mut().chain(call.kwargs.values_mut());
+        arguments.for_each(|argument| argument.each_reference(&|reference| of_arguments.skip(reference)));
+    }
+}
+
+/// Of which layers some references count the call with the layer's own inputs.
+struct OwnCalls(HashSet<usize>);
+
+impl OwnCalls {
+    /// References tell by their numbers, from 0 or up to the number of calls; where they do not, `usual` does.
+    fn of(
+        layers: &[Layer],
+        references: impl Iterator<Item = TensorRef>,
+        usual: impl Fn(&Layer) -> bool,
+    ) -> Self {
+        let mut ranges: HashMap<usize, (usize, usize)> = HashMap::new();
+        for TensorRef { layer, call, .. } in references {
+            let (least, most) = ranges.entry(layer).or_insert((call, call));
+            (*least, *most) = (call.min(*least), call.max(*most));
+        }
+        let counts = |(number, (least, most)): (usize, (usize, usize))| {
+            let layer = layers.get(number).filter(|layer| layer.model.is_some())?;
+            let is_counted = least > 0 && (most >= layer.calls.len() || usual(layer));
+            is_counted.then_some(number)
+        };
+        OwnCalls(ranges.into_iter().filter_map(counts).collect())
+    }
+
+    fn skip(&self, reference: &mut TensorRef) {
+        reference.call = reference.call.saturating_sub(self.0.contains(&reference.layer).into());
     }
 }
 

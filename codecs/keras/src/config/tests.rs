@@ -196,3 +196,152 @@ fn a_layer_that_is_quantized_or_has_lora_is_found_in_nested_models_too() {
     assert_eq!(dense(r#", "lora_rank": 2"#), Some("d".to_owned()));
     assert_eq!(dense(r#", "dtype": {"config": {"mode": "int8"}}"#), Some("d".to_owned()));
 }
+
+/// A functional model in which the model `inner` is called twice, with these outputs; `first` is the number of its first
+/// call where an argument refers to it.
+fn nested_twice(first: usize, outputs: &str) -> String {
+    let input = |name: &str| {
+        format!(
+            r#"{{"class_name": "InputLayer", "name": "{name}", "config": {{"batch_shape": [null, 4], "name": "{name}"}},
+                "inbound_nodes": []}}"#
+        )
+    };
+    let call = |name: &str, number: usize| {
+        format!(
+            r#"{{"args": [{{"class_name": "__keras_tensor__", "config": {{"keras_history": ["{name}", {number}, 0]}}}}],
+                "kwargs": {{}}}}"#
+        )
+    };
+    format!(
+        r#"{{"class_name": "Functional", "config": {{"name": "m", "layers": [{},
+            {{"class_name": "Functional", "name": "inner", "config": {{"name": "inner", "layers": [{},
+                {{"class_name": "Dense", "name": "d", "config": {{"name": "d", "units": 4}}, "inbound_nodes": [{}]}}],
+              "input_layers": [["i", 0, 0]], "output_layers": [["d", 0, 0]]}}, "inbound_nodes": [{}, {}]}}],
+            "input_layers": [["x", 0, 0]], "output_layers": {outputs}}}}}"#,
+        input("x"),
+        input("i"),
+        call("i", 0),
+        call("x", 0),
+        call("inner", first),
+    )
+}
+
+/// The calls of the outputs, and the call that the second one of `inner` takes.
+fn numbered(text: &str, version: &str) -> (Vec<usize>, usize) {
+    let model = Model::parse(text, Some(version), &Limits::default()).unwrap();
+    let Structure::Functional { outputs, .. } = &model.structure else { panic!("{:?}", model.structure) };
+    let outputs = outputs.iter().map(|(_, end)| end.call).collect();
+    (outputs, model.layers[1].calls[1].references()[0].call)
+}
+
+#[test]
+fn keras_3_counts_a_models_call_with_its_own_inputs_among_outputs_alone() {
+    let both = r#"[["inner", 2, 0], ["inner", 1, 0]]"#;
+    assert_eq!(numbered(&nested_twice(0, both), "3.15.1"), (vec![1, 0], 0));
+    // Nothing but the generation tells here.
+    assert_eq!(numbered(&nested_twice(0, r#"[["inner", 1, 0]]"#), "3.15.1"), (vec![0], 0));
+}
+
+#[test]
+fn keras_2_counts_a_models_call_with_its_own_inputs_everywhere() {
+    let both = r#"[["inner", 2, 0], ["inner", 1, 0]]"#;
+    assert_eq!(numbered(&nested_twice(1, both), "2.21.0"), (vec![1, 0], 0));
+    assert_eq!(numbered(&nested_twice(1, r#"[["inner", 1, 0]]"#), "2.21.0"), (vec![0], 0));
+}
+
+#[test]
+fn calls_that_are_counted_from_0_stay() {
+    let both = r#"[["inner", 1, 0], ["inner", 0, 0]]"#;
+    assert_eq!(numbered(&nested_twice(0, both), "2.21.0"), (vec![1, 0], 0));
+    assert_eq!(numbered(&nested_twice(0, both), "3.15.1"), (vec![1, 0], 0));
+}
+
+#[test]
+fn a_softmax_over_all_values_has_no_graph() {
+    let text = |axis: &str| {
+        format!(
+            r#"{{"class_name": "Sequential", "config": {{"name": "m", "layers": [
+                {{"class_name": "InputLayer", "config": {{"name": "x", "batch_shape": [null, 4]}}}},
+                {{"class_name": "Softmax", "config": {{"name": "s", "axis": {axis}}}}}]}}}}"#
+        )
+    };
+    assert!(parse(&text("-1")).unwrap().graph().is_ok());
+    let refused = parse(&text("null")).unwrap().graph().unwrap_err();
+    assert!(refused.reason.contains("all values together"), "{}", refused.reason);
+}
+
+#[test]
+fn a_relu_with_a_threshold_keeps_what_is_above_it() {
+    let text = r#"{"class_name": "Sequential", "config": {"name": "m", "layers": [
+        {"class_name": "InputLayer", "config": {"name": "x", "batch_shape": [null, 4]}},
+        {"class_name": "ReLU", "config": {"name": "r", "threshold": 1.0, "max_value": 3.0}}]}}"#;
+    let graph = parse(text).unwrap().graph().unwrap();
+    let ops: Vec<String> = graph.nodes.iter().map(|node| node.op.to_string()).collect();
+    assert_eq!(ops, ["Constant", "Less", "Clip", "Constant", "Where"]);
+    // The threshold is less than the value, so a value that equals it is not kept.
+    let less = &graph.nodes[1];
+    assert_eq!(less.inputs[1], graph.inputs[0].name);
+}
+
+/// The graph of a functional model in which an operation of `keras.ops` is called with `x` of this type.
+fn operation(dtype: &str, class: &str, config: &str, more: &str) -> Result<ckpt_api::Graph, NoGraph> {
+    let x = r#"{"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}"#;
+    let text = format!(
+        r#"{{"module": "keras.src.models.functional", "class_name": "Functional", "config": {{"name": "m", "layers": [
+            {{"module": "keras.layers", "class_name": "InputLayer", "name": "x",
+              "config": {{"batch_shape": [null, 4], "name": "x", "dtype": "{dtype}"}}, "inbound_nodes": []}},
+            {{"module": "keras.src.ops.numpy", "class_name": "{class}", "name": "o", "config": {{"name": "o"{config}}},
+              "inbound_nodes": [{{"args": [{x}{more}], "kwargs": {{}}}}]}}],
+            "input_layers": [["x", 0, 0]], "output_layers": [["o", 0, 0]]}}}}"#
+    );
+    parse(&text).unwrap().graph()
+}
+
+#[test]
+fn an_option_of_an_operation_that_changes_its_result_is_refused_by_name() {
+    operation("float32", "Max", r#", "axis": 1, "keepdims": false, "initial": null"#, "").unwrap();
+    operation("float32", "Round", r#", "decimals": 0"#, "").unwrap();
+    for (class, config, option) in [
+        ("Max", r#", "axis": 1, "initial": 0.5"#, "'initial'"),
+        ("Round", r#", "decimals": 1"#, "'decimals'"),
+        ("Sum", r#", "where": true"#, "'where'"),
+    ] {
+        let refused = operation("float32", class, config, "").unwrap_err();
+        assert!(refused.reason.contains(option), "{}", refused.reason);
+    }
+}
+
+#[test]
+fn arithmetic_of_integers_of_few_bits_is_refused() {
+    for (class, more) in [
+        ("Multiply", ", 2"),
+        ("Subtract", ", 1"),
+        ("Power", ", 2"),
+        ("Square", ""),
+        ("Negative", ""),
+        ("Sum", ""),
+    ] {
+        let refused = operation("uint8", class, "", more).unwrap_err();
+        assert!(refused.reason.contains("wrap around"), "{class}: {}", refused.reason);
+        operation("int32", class, "", more).unwrap();
+    }
+    operation("uint8", "Maximum", "", ", 2").unwrap();
+    operation("uint8", "Divide", "", ", 2").unwrap();
+    operation("uint8", "Mean", "", "").unwrap();
+}
+
+#[test]
+fn new_axes_are_counted_in_the_result() {
+    let graph = operation("float32", "ExpandDims", r#", "axis": [3, 1]"#, "").unwrap();
+    assert_eq!(graph.outputs[0].shape, [None, Some(1), Some(4), Some(1)]);
+}
+
+#[test]
+fn integers_are_cast_where_a_layer_computes_with_real_numbers() {
+    let text = r#"{"class_name": "Sequential", "config": {"name": "m", "layers": [
+        {"class_name": "InputLayer", "config": {"name": "x", "batch_shape": [null, 4], "dtype": "int32"}},
+        {"class_name": "Dense", "config": {"name": "d", "units": 2}}]}}"#;
+    let ops: Vec<String> =
+        parse(text).unwrap().graph().unwrap().nodes.iter().map(|node| node.op.to_string()).collect();
+    assert_eq!(ops, ["Cast", "Gemm"]);
+}

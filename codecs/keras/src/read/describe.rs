@@ -1,7 +1,7 @@
 //! Applies the configuration to the tensors: what their axes mean, what they are for, and what the model computes.
 
 use super::{Files, Part, optimizer};
-use crate::config::{Model, NoGraph, Variable, Variables};
+use crate::config::{Model, NoGraph, Variable, Variables, json, training_only};
 use crate::format::{
     ID, KEY_BACKEND, KEY_CONFIG, KEY_PATH, KEY_SAVED, KEY_TRAINING, KEY_VERSION, MODEL_WEIGHTS, WEIGHT_NAMES,
 };
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// [`Kind::Limit`] for a configuration that is too large. One that cannot be understood is a note.
 pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) -> Result<()> {
     keep_texts(files, contents);
+    contents.training_only = files.config.as_deref().map(training_only).unwrap_or_default();
     contents.notes.extend(files.notes.iter().cloned());
     mark_by_path(&mut contents.checkpoint.tensors);
     let model =
@@ -45,7 +46,7 @@ pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) 
 }
 
 fn is_no_json(text: &str) -> bool {
-    serde_json::from_str::<serde::de::IgnoredAny>(text).is_err()
+    json::parse(text).is_err()
 }
 
 /// The file that would have the configuration.

@@ -45,9 +45,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
 }
 
 fn probe_archive(input: &Input, file: &ckpt_api::File) -> Result<Match> {
-    let mentions = |name: &str| zip::has_text(file, input.limits(), name);
-    let is_possible = mentions(CONFIG).and_then(|config| Ok(config || mentions(WEIGHTS)?));
-    match is_possible
+    match zip::has_any_text(file, input.limits(), &[CONFIG, WEIGHTS])
         .and_then(|is_possible| is_possible.then(|| zip::entries(file, input.limits())).transpose())
     {
         Ok(None) => Ok(Match::No),

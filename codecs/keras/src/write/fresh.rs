@@ -3,7 +3,7 @@
 use super::archive::{self, Member};
 use super::sparse::Runs;
 use super::{Layout, Weights, inside, order};
-use crate::config::{Described, DescribedVariable, Generation, Model, Variable};
+use crate::config::{Described, DescribedVariable, Generation, Model, Variable, json};
 use crate::format::{
     CONFIG, Container, DTYPE, ID, INDEX_END, KEY_BACKEND, KEY_CONFIG, KEY_PATH, KEY_SAVED, KEY_TRAINING,
     KEY_VERSION, LAYER_NAMES, METADATA, MODEL_CONFIG, MODEL_WEIGHTS, NATIVE, TRAINING_CONFIG, WEIGHT_NAMES,
@@ -24,6 +24,9 @@ const SHOWN: usize = 8;
 const MOST_NAMES: usize = 4000;
 /// The end of the name of the file that an index names.
 const SHARD: &str = "_00000.weights.h5";
+
+/// The group of all layers in `.keras` and `.weights.h5` files.
+const LAYERS: &str = "layers/";
 
 /// A model, by its configuration.
 struct Config<'a> {
@@ -141,6 +144,19 @@ impl<'a> Config<'a> {
             parent(&tensor.name).is_some_and(|group| groups.contains(group))
                 && !bound.contains(&TensorId(*id))
         });
+        let is_lost = |(id, tensor): (usize, &Tensor)| {
+            tensor.name.starts_with(LAYERS) && !bound.contains(&TensorId(id))
+        };
+        if let Some((layer, reason)) = self.model.variables().unknown.first()
+            && checkpoint.tensors.iter().enumerate().any(is_lost)
+        {
+            return Err(Error::unsupported(
+                "an .h5 file lists the weights of each layer, and those of a layer are not known",
+            )
+            .field(layer)
+            .found(reason.as_str())
+            .help("write a file whose name ends in .keras or .weights.h5"));
+        }
         let layer = self.model.altered_layer().or(unshown.map(|(_, tensor)| tensor.name.as_str()));
         match layer {
             None => Ok(()),
@@ -154,7 +170,7 @@ impl<'a> Config<'a> {
 
     /// The configuration for `config.json`: those of `.h5` files do not name the module of the model's class.
     fn for_archive(&self) -> Vec<u8> {
-        let parsed: Option<serde_json::Value> = serde_json::from_str(&self.text).ok();
+        let parsed = json::parse(&self.text).ok();
         let names_module = parsed.is_some_and(|value| value.get("module").is_some());
         let module = match self.model.class.as_str() {
             "Functional" | "Model" if !self.is_old() => "keras.src.models.functional",

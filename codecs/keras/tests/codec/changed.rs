@@ -164,3 +164,28 @@ fn a_tensor_of_two_layers_is_stored_for_each() {
     let found = again(&checkpoint, &values);
     assert_eq!(found[KERNEL].1, found["layers/dense_1/vars/0"].1);
 }
+
+/// A model of a dense layer, and of a layer of the program's own with a weight.
+fn with_a_layer_of_its_own() -> Checkpoint {
+    let layers = r#"[{"class_name": "InputLayer", "config": {"name": "x", "batch_shape": [null, 2]}},
+        {"class_name": "Dense", "config": {"name": "d", "units": 2, "use_bias": false}},
+        {"class_name": "Swirl", "module": "mine", "registered_name": "Swirl", "config": {"name": "s"}}]"#;
+    let config = format!(
+        r#"{{"module": "keras", "class_name": "Sequential", "config": {{"name": "m", "layers": {layers}}}}}"#
+    );
+    let tensor = |name: &str| Tensor::new(name, DType::F32, Shape::new(vec![2, 2]).unwrap());
+    let tensors = ["layers/dense/vars/0", "layers/swirl/vars/0"].map(tensor).into();
+    let mut checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
+    checkpoint.metadata.insert("keras", "config", config);
+    checkpoint
+}
+
+#[test]
+fn weights_of_a_layer_that_an_h5_file_could_not_list_are_refused_by_its_name() {
+    let (checkpoint, values) = (with_a_layer_of_its_own(), [vec![0; 16], vec![0; 16]]);
+    for name in ["m.keras", "m.weights.h5"] {
+        write(&Keras, &checkpoint, &values, name, &[]).unwrap();
+    }
+    let error = write(&Keras, &checkpoint, &values, "m.h5", &[]).unwrap_err();
+    assert!(format!("{error:?}").contains("\"s\"") && error.to_string().contains("not known"), "{error:?}");
+}

@@ -7,6 +7,10 @@ use crate::config::parse::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 use serde_json::Value;
 
+/// Why a softmax without an axis is none that the graph can state.
+pub(super) const OVER_ALL: &str =
+    "it takes the softmax over all values together, those of other examples, too";
+
 /// ONNX's name, and the slope and the offset of a hard sigmoid.
 pub(super) type RecurrentActivation = (&'static str, Option<(f64, f64)>);
 
@@ -128,6 +132,9 @@ impl Lowering {
             "LeakyReLU" => node(self, Op::LeakyRelu, alpha(0.3)?),
             "ELU" => node(self, Op::Elu, float("alpha", 1.0)?),
             "ThresholdedReLU" => node(self, Op::ThresholdedRelu, float("theta", 1.0)?),
+            "Softmax" if layer.config.get("axis").is_some_and(serde_json::Value::is_null) => {
+                return Err(OVER_ALL.to_owned());
+            }
             "Softmax" => {
                 let axes = layer.ints("axis")?.unwrap_or_else(|| vec![-1]);
                 return self.over(Op::Softmax, x, &axes).map(Some);
@@ -138,28 +145,38 @@ impl Lowering {
         self.values.same(made, x, x.dims.clone()).map(Some)
     }
 
-    /// Lowers `ReLU`: `x ≥ max ? max : x ≥ threshold ? x : slope·(x − threshold)`.
+    /// Lowers `ReLU`: `x > threshold ? clip(x, 0, max) : slope·(x − threshold)`, where 0 and `max` limit `x` if there is
+    /// a `max`.
     fn rectified(&mut self, layer: &Layer, x: &Val) -> Result<Val, Reason> {
         let slope = layer.float("negative_slope", 0.0)?;
         let threshold = layer.float("threshold", 0.0)?;
         let max = layer.option("max_value").map(|_| layer.float("max_value", 0.0)).transpose()?;
         let number = |value: f64| Attribute::Float(value);
+        let clip =
+            |max: f64| move |node: Node| node.attribute("min", number(0.0)).attribute("max", number(max));
         let node: Node = match (slope == 0.0, threshold == 0.0, max) {
             (true, true, None) => self.values.node(Op::Relu),
-            (true, true, Some(max)) => {
-                self.values.node(Op::Clip).attribute("min", number(0.0)).attribute("max", number(max))
-            }
+            (true, true, Some(max)) => clip(max)(self.values.node(Op::Clip)),
             (false, true, None) => self.values.node(Op::LeakyRelu).attribute("alpha", number(slope)),
             _ => {
                 let limit = self.values.scalar(threshold)?;
-                let moved = self.values.apply(Op::Sub, &[x, &limit])?;
+                let is_high = self.values.apply(Op::Less, &[&limit, x])?;
+                let high = match max {
+                    Some(max) => {
+                        let node = clip(max)(self.values.node(Op::Clip));
+                        self.values.same(node, x, x.dims.clone())?
+                    }
+                    None => x.clone(),
+                };
                 let factor = self.values.scalar(slope)?;
-                let low = self.values.apply(Op::Mul, &[&moved, &factor])?;
-                let is_low = self.values.apply(Op::Less, &[x, &limit])?;
-                let made = self.values.apply(Op::Where, &[&is_low, &low, x])?;
-                let Some(max) = max else { return Ok(made) };
-                let most = self.values.scalar(max)?;
-                return self.values.apply(Op::Min, &[&made, &most]);
+                let low = match slope == 0.0 {
+                    true => factor,
+                    false => {
+                        let moved = self.values.apply(Op::Sub, &[x, &limit])?;
+                        self.values.apply(Op::Mul, &[&moved, &factor])?
+                    }
+                };
+                return self.values.apply(Op::Where, &[&is_high, &high, &low]);
             }
         };
         self.values.same(node, x, x.dims.clone())

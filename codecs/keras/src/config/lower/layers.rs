@@ -4,6 +4,7 @@ use super::arguments::{Arg, Args};
 use super::values::Val;
 use super::{Lowering, Site};
 use crate::config::layer::{Layer, Reason};
+use crate::config::training;
 use ckpt_api::{Attribute, Op};
 
 /// Layers that pass a mask on with their result.
@@ -62,6 +63,22 @@ const MASKED: [&str; 12] = [
     "Softmax",
 ];
 
+/// Layers that compute with real numbers, and cast integers that they are given.
+const REAL: [&str; 12] = [
+    "Dense",
+    "EinsumDense",
+    "Conv1D",
+    "Conv2D",
+    "Conv3D",
+    "BatchNormalization",
+    "LayerNormalization",
+    "RMSNormalization",
+    "GroupNormalization",
+    "UnitNormalization",
+    "PReLU",
+    "Activation",
+];
+
 impl Lowering {
     /// Runs a layer of Keras, and returns its results.
     pub(super) fn builtin(&mut self, site: Site, args: &Args) -> Result<Vec<Val>, Reason> {
@@ -102,6 +119,14 @@ impl Lowering {
     /// Runs a layer of one value.
     fn single(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
         let layer = site.layer;
+        let real;
+        let x = match REAL.contains(&layer.class.as_str()) {
+            true => {
+                real = self.as_real(x)?;
+                &real
+            }
+            false => x,
+        };
         match layer.class.as_str() {
             "Dense" => self.dense(site, x),
             "EinsumDense" => self.einsum_dense(site, x),
@@ -167,22 +192,5 @@ impl Lowering {
 
 /// Whether a layer passes its input on at inference.
 fn is_idle(class: &str) -> bool {
-    matches!(
-        class,
-        "Dropout"
-            | "SpatialDropout1D"
-            | "SpatialDropout2D"
-            | "SpatialDropout3D"
-            | "GaussianDropout"
-            | "GaussianNoise"
-            | "AlphaDropout"
-            | "ActivityRegularization"
-            | "Identity"
-            | "RandomFlip"
-            | "RandomRotation"
-            | "RandomZoom"
-            | "RandomTranslation"
-            | "RandomContrast"
-            | "RandomBrightness"
-    )
+    class == "Identity" || training::LAYERS.contains(&class)
 }

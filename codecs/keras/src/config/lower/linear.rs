@@ -30,14 +30,14 @@ impl Lowering {
         let node = self.values.node(Op::Gather).parameter("weight", site.variable("embeddings"));
         let dims = [&x.dims[..], &[Some(outputs)]].concat();
         let made = self.values.same(node, &x, dims)?;
-        Ok(Val { is_integer: false, has_mask: site.layer.flag("mask_zero", false), ..made })
+        Ok(Val { is_integer: false, is_narrow: false, has_mask: site.layer.flag("mask_zero", false), ..made })
     }
 
     /// Converts elements to another type: `float`, `int` or `bool`.
     pub(super) fn cast(&mut self, x: &Val, to: &str) -> Result<Val, Reason> {
         let node = self.values.node(Op::Cast).attribute("to", Attribute::Text(to.to_owned()));
         let made = self.values.same(node, x, x.dims.clone())?;
-        Ok(Val { is_integer: to != "float", ..made })
+        Ok(Val { is_integer: to != "float", is_narrow: false, ..made })
     }
 
     pub(super) fn einsum_dense(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {

@@ -19,9 +19,15 @@ impl Lowering {
                 let axis = first.resolve(layer.int("axis", -1)?)?;
                 return self.values.join(axis, inputs).map(Some);
             }
-            "Dot" => return self.dot(layer, inputs).map(Some),
+            "Dot" => {
+                refuse_narrow(inputs)?;
+                return self.dot(layer, inputs).map(Some);
+            }
             _ => return Ok(None),
         };
+        if !matches!(op, Op::Max | Op::Min) {
+            refuse_narrow(inputs)?;
+        }
         if op == Op::Sub && inputs.len() != 2 {
             return Err(format!("it takes two values, but is given {}", inputs.len()));
         }
@@ -95,5 +101,15 @@ impl Lowering {
             (_, 2) => self.values.squeeze(&made, &[2]),
             _ => Ok(made),
         }
+    }
+}
+
+/// Refuses to compute with integers of few bits: Keras's wrap around, those of graphs do not.
+pub(super) fn refuse_narrow(vals: &[Val]) -> Result<(), Reason> {
+    match vals.iter().any(|val| val.is_narrow) {
+        true => {
+            Err("it computes with integers of 8 or 16 bits, which wrap around; cast them first".to_owned())
+        }
+        false => Ok(()),
     }
 }

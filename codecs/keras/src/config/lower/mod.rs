@@ -95,6 +95,7 @@ impl Lowering {
                 layout: Layout::Last,
                 dims: dims.clone(),
                 is_integer: dtype.is_some(),
+                is_narrow: dtype.is_some_and(|dtype| !matches!(dtype, DType::I32 | DType::I64)),
                 has_mask: false,
             });
             let value = Value::new(name, dims);

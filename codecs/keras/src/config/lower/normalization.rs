@@ -83,15 +83,25 @@ impl Lowering {
         let rank = x.rank();
         match axes[..] {
             [axis] => {
-                let node = scaled(node.attribute("axis", Attribute::Int(-1)), site);
+                let node = node.attribute("axis", Attribute::Int(-1));
                 if axis + 1 == rank {
-                    return self.values.same(node, &x, x.dims.clone());
+                    return self.values.same(scaled(node, site), &x, x.dims.clone());
                 }
+                let len = x.len(axis);
+                // Keras's RMSNormalization multiplies by its scale along the last axis all the same.
+                let node = if is_rms { node } else { scaled(node, site) };
                 let (to_last, back) = moved(rank, axis);
                 let turned = self.values.transpose(&x, &to_last)?;
                 let turned = self.values.last(&turned)?;
                 let made = self.values.same(node, &turned, turned.dims.clone())?;
-                self.values.transpose(&made, &back)
+                let made = self.values.transpose(&made, &back)?;
+                match is_rms {
+                    true => {
+                        let scale = self.values.stored(&site.variable("scale"), vec![len])?;
+                        self.values.apply(Op::Mul, &[&made, &scale])
+                    }
+                    false => Ok(made),
+                }
             }
             [first, ..] if axes.iter().copied().eq(first..rank) => {
                 let node = node.attribute("axis", Attribute::Int(super::values::int(first)?));

@@ -1,6 +1,8 @@
 //! Lowers operations that are no layers: those of `keras.ops`, and those of TensorFlow that Keras 2 records.
 
+use super::activations::OVER_ALL;
 use super::arguments::{Arg, Args};
+use super::merging::refuse_narrow;
 use super::values::{Range, Val, int, resolve};
 use super::{Lowering, Site};
 use crate::config::layer::{Layer, Reason};
@@ -30,6 +32,13 @@ impl Operation<'_> {
         });
         let own = names.iter().find_map(|name| self.layer.option(name));
         own.or(called).or(placed).filter(|value| !value.is_null())
+    }
+
+    /// Whether an option is stated, as none.
+    fn is_null(&self, name: &str) -> bool {
+        let called = self.args.kwargs.get(name);
+        self.layer.config.get(name).is_some_and(Value::is_null)
+            || matches!(called, Some(Arg::Constant(value)) if value.is_null())
     }
 
     fn ints(&self, place: usize, names: &[&str]) -> Result<Option<Vec<i64>>, Reason> {
@@ -62,6 +71,70 @@ impl Operation<'_> {
 
     fn flag(&self, name: &str) -> bool {
         self.option(usize::MAX, &[name]) == Some(&Value::Bool(true))
+    }
+}
+
+/// Returns an argument by its place or its names.
+fn argument<'a>(args: &'a Args, place: usize, names: &[&str]) -> Option<&'a Arg> {
+    args.args.get(place).or_else(|| names.iter().find_map(|name| args.kwargs.get(*name)))
+}
+
+/// Options that the operations here take account of, and names that they have for what they compute with.
+const UNDERSTOOD: [&str; 38] = [
+    "a",
+    "alpha",
+    "approximate",
+    "arrays",
+    "axes",
+    "axis",
+    "axis1",
+    "axis2",
+    "b",
+    "clip_value_max",
+    "clip_value_min",
+    "condition",
+    "dtype",
+    "features",
+    "function",
+    "input",
+    "input_tensor",
+    "inputs",
+    "keepdims",
+    "key",
+    "logits",
+    "name",
+    "negative_slope",
+    "newshape",
+    "perm",
+    "shape",
+    "slice_spec",
+    "tensor",
+    "trainable",
+    "value",
+    "values",
+    "x",
+    "x1",
+    "x2",
+    "x_max",
+    "x_min",
+    "xs",
+    "y",
+];
+
+/// Refuses options that change what an operation computes, and that nothing here takes account of.
+fn refuse_unknown(operation: &Operation) -> Result<(), Reason> {
+    let is_unknown = |(name, value): &(&String, &Value)| {
+        let is_neutral = matches!(value, Value::Null | Value::Bool(false))
+            || name.as_str() == "decimals" && value.as_i64() == Some(0);
+        !is_neutral && !UNDERSTOOD.contains(&name.as_str())
+    };
+    let called = operation.args.kwargs.iter().filter_map(|(name, arg)| match arg {
+        Arg::Constant(value) => Some((name, value)),
+        _ => None,
+    });
+    match operation.layer.config.iter().chain(called).find(is_unknown) {
+        None => Ok(()),
+        Some((name, _)) => Err(format!("its option '{}' is not supported", shown_name(name))),
     }
 }
 
@@ -120,6 +193,7 @@ impl Lowering {
             "TFOpLambda" => tensorflow(layer.text("function").unwrap_or_default()),
             class => class,
         };
+        refuse_unknown(&operation)?;
         if let Some(made) = self.binary_operation(kind, args)? {
             return Ok(vec![made]);
         }
@@ -147,8 +221,7 @@ impl Lowering {
 
     /// Returns an argument as a value of the graph; constants become nodes.
     fn operand(&mut self, args: &Args, place: usize, names: &[&str]) -> Result<Val, Reason> {
-        let arg = args.args.get(place).or_else(|| names.iter().find_map(|name| args.kwargs.get(*name)));
-        match arg {
+        match argument(args, place, names) {
             Some(Arg::Value(val)) => Ok(val.clone()),
             Some(arg) => {
                 let (shape, values, is_integer) =
@@ -190,6 +263,15 @@ impl Lowering {
         };
         let a = self.operand(args, 0, &["x1", "x", "a"])?;
         let b = self.operand(args, 1, &["x2", "y", "b"])?;
+        if matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Pow | Op::MatMul) {
+            let is_real = |val: &Val, place, names: &[&str]| {
+                !val.is_integer && matches!(argument(args, place, names), Some(Arg::Value(_)))
+            };
+            // With real numbers, they are real numbers.
+            if !is_real(&a, 0, &["x1", "x", "a"]) && !is_real(&b, 1, &["x2", "y", "b"]) {
+                refuse_narrow(&[a.clone(), b.clone()])?;
+            }
+        }
         if op == Op::MatMul {
             return self.product(&a, &b).map(Some);
         }
@@ -202,7 +284,7 @@ impl Lowering {
         self.values.apply(op, &[&a, &b]).map(Some)
     }
 
-    fn as_real(&mut self, x: &Val) -> Result<Val, Reason> {
+    pub(super) fn as_real(&mut self, x: &Val) -> Result<Val, Reason> {
         if x.is_integer { self.cast(x, "float") } else { Ok(x.clone()) }
     }
 
@@ -259,6 +341,9 @@ impl Lowering {
         if let Some(name) = plain {
             return self.function(name, x.clone()).map(Some);
         }
+        if matches!(kind, "Square" | "Negative" | "Abs" | "Absolute") {
+            refuse_narrow(std::slice::from_ref(x))?;
+        }
         let op = match kind {
             "Exp" => Op::Exp,
             "Log" => Op::Log,
@@ -279,6 +364,7 @@ impl Lowering {
                 let root = self.values.apply(Op::Sqrt, &[x])?;
                 return self.values.apply(Op::Reciprocal, &[&root]).map(Some);
             }
+            "Softmax" | "LogSoftmax" if operation.is_null("axis") => return Err(OVER_ALL.to_owned()),
             "Softmax" => return self.over(Op::Softmax, x, &axes()?).map(Some),
             "LogSoftmax" => return self.over(Op::LogSoftmax, x, &axes()?).map(Some),
             "Elu" | "Celu" | "LeakyRelu" | "Gelu" | "Clip" => {
@@ -331,6 +417,9 @@ impl Lowering {
                     Some(axes) => axes.iter().map(|axis| x.resolve(*axis)).collect::<Result<_, _>>()?,
                     None => (0..x.rank()).collect(),
                 };
+                if matches!(kind, "Sum" | "Prod") {
+                    refuse_narrow(std::slice::from_ref(x))?;
+                }
                 let x = if kind == "Mean" { self.as_real(x)? } else { x.clone() };
                 return self.reduce(op, &x, &axes, operation.flag("keepdims")).map(Some);
             }
@@ -358,9 +447,6 @@ impl Lowering {
         operation: &Operation,
         x: &Val,
     ) -> Result<Option<Val>, Reason> {
-        let axis = |operation: &Operation| {
-            operation.ints(1, &["axis"]).map(|axes| axes.and_then(|axes| axes.first().copied()))
-        };
         Ok(Some(match kind {
             "Reshape" => {
                 let target = operation.ints(1, &["newshape", "shape"])?.ok_or("its shape is not stated")?;
@@ -410,8 +496,11 @@ impl Lowering {
                 self.permuted(x, &order)?
             }
             "ExpandDims" => {
-                let axis = resolve(axis(operation)?.ok_or("its axis is not stated")?, x.rank() + 1)?;
-                self.values.unsqueeze(x, &[axis])?
+                let axes = operation.ints(1, &["axis"])?.ok_or("its axis is not stated")?;
+                let rank = x.rank() + axes.len();
+                let mut axes = axes.iter().map(|axis| resolve(*axis, rank)).collect::<Result<Vec<_>, _>>()?;
+                axes.sort_unstable();
+                self.values.unsqueeze(x, &axes)?
             }
             "Squeeze" => {
                 let axes = match operation.ints(1, &["axis"])? {

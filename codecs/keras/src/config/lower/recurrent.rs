@@ -119,7 +119,8 @@ impl Lowering {
         let (steps, batch, one, width) = (x.len(0), x.len(1), Some(1), Some(units));
         let mut val = |at: usize, dims: Dims, axis: usize| -> Result<Val, Reason> {
             let name = names.get(at).cloned().ok_or("it lacks a result")?;
-            self.values.squeeze(&Val { name, dims, is_integer: false, ..x.clone() }, &[axis])
+            self.values
+                .squeeze(&Val { name, dims, is_integer: false, is_narrow: false, ..x.clone() }, &[axis])
         };
         let kept = |batch| vec![one, batch, width];
         let output =

@@ -39,6 +39,8 @@ pub(super) struct Val {
     pub dims: Dims,
     /// Whether its elements are integers.
     pub is_integer: bool,
+    /// Whether they have fewer bits than those that graphs compute with, and wrap around where Keras computes with them.
+    pub is_narrow: bool,
     /// Whether Keras passes a mask with it, which states the steps of a sequence that count.
     pub has_mask: bool,
 }
@@ -190,8 +192,9 @@ impl Values {
         let name = self.push(node, inputs.iter().map(|val| val.name.clone()).collect())?;
         let first = inputs.first();
         let is_integer = first.is_some_and(|val| val.is_integer);
+        let is_narrow = first.is_some_and(|val| val.is_narrow);
         let has_mask = first.is_some_and(|val| val.has_mask);
-        Ok(Val { name, layout: Layout::Last, dims, is_integer, has_mask })
+        Ok(Val { name, layout: Layout::Last, dims, is_integer, is_narrow, has_mask })
     }
 
     /// Adds a node that takes one value in its own layout, and makes one of these lengths, in Keras's order.
@@ -316,9 +319,10 @@ impl Values {
     pub fn elementwise(&mut self, node: Node, inputs: &[&Val]) -> Result<Val, Reason> {
         let (aligned, layout, dims) = self.aligned(inputs)?;
         let is_integer = aligned.iter().all(|val| val.is_integer);
+        let is_narrow = is_integer && aligned.iter().any(|val| val.is_narrow);
         let has_mask = aligned.iter().any(|val| val.has_mask);
         let name = self.push(node, aligned.into_iter().map(|val| val.name).collect())?;
-        Ok(Val { name, layout, dims, is_integer, has_mask })
+        Ok(Val { name, layout, dims, is_integer, is_narrow, has_mask })
     }
 
     /// Applies an elementwise operator without attributes.
@@ -531,7 +535,8 @@ mod tests {
         let mut values = Values::default();
         let dims = vec![None, Some(2), Some(3), Some(4)];
         let name = values.unique("x");
-        let x = Val { name, layout: Layout::Last, dims, is_integer: false, has_mask: false };
+        let x =
+            Val { name, layout: Layout::Last, dims, is_integer: false, is_narrow: false, has_mask: false };
         let first = values.first(&x).unwrap();
         assert_eq!(values.last(&first).unwrap().name, x.name, "turning it back takes no node");
         // As Keras has it, the same elements: their last axis is the second again.
