@@ -90,6 +90,21 @@ pub fn open_with(input: impl IntoInput, options: &OpenOptions) -> Result<Source>
     Source::open(&Registry::builtin(), input, options)
 }
 
+/// The built-in architecture of this name, such as `gpt2`, for [`OpenOptions::architecture`]. `None` where there is none;
+/// [`architectures`] lists them.
+///
+/// ```
+/// assert!(ckpt::architecture("gpt2").is_some() && ckpt::architecture("gpt9").is_none());
+/// ```
+pub fn architecture(name: &str) -> Option<api::ArchitectureFile> {
+    template::builtin_file(name)
+}
+
+/// The names of the built-in architectures.
+pub fn architectures() -> impl Iterator<Item = &'static str> {
+    template::builtin_names()
+}
+
 /// Converts a checkpoint: the format of `input` is detected, and that of `output` follows from its name.
 /// [`Conversion`] has everything that can be chosen.
 ///

@@ -43,7 +43,14 @@ impl Forward {
         }
         let files: Vec<InputFile> = self.input.iter().map(|text| input_file(text, limits)).collect();
         files.iter().try_for_each(|file| check_input(&file.path).map_err(|error| error.field("--input")))?;
-        Ok(Inputs { files, divide: self.divide, positions, seed: self.seed, batch: self.batch })
+        Ok(Inputs {
+            files,
+            arrays: Vec::new(),
+            divide: self.divide,
+            positions,
+            seed: self.seed,
+            batch: self.batch,
+        })
     }
 
     pub(super) fn memory(&self) -> Result<u64> {

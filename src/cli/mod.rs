@@ -169,6 +169,16 @@ impl Report {
 /// assert_eq!(code, ExitCode::SUCCESS);
 /// ```
 pub fn run(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    ExitCode::from(status(registry, arguments))
+}
+
+/// As [`run`], for a process that does not end by returning from `main`: returns the exit code as a number.
+///
+/// ```
+/// let registry = ckpt::Registry::builtin();
+/// assert_eq!(ckpt::cli::status(&registry, ["ckpt", "inspect", "no-such-file"].map(Into::into)), 1);
+/// ```
+pub fn status(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command = || run_here(registry, &arguments);
     if first_stack().is_none_or(|bytes| bytes >= LEAST_STACK) {
@@ -178,7 +188,7 @@ pub fn run(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK);
         match thread.spawn_scoped(scope, command) {
-            Ok(running) => running.join().unwrap_or_else(|_| ExitCode::from(exit_code(Kind::Defect))),
+            Ok(running) => running.join().unwrap_or_else(|_| exit_code(Kind::Defect)),
             Err(_) => command(),
         }
     })
@@ -189,12 +199,12 @@ const LEAST_STACK: u64 = 1 << 20;
 /// Bytes of that other stack.
 const STACK: usize = 8 << 20;
 
-fn run_here(registry: &Registry, arguments: &[OsString]) -> ExitCode {
+fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
     choose_colors(arguments);
     let program = Program::of(arguments);
     let cli = match program.parse(arguments) {
         Ok(cli) => cli,
-        Err(error) => return ExitCode::from(refuse_arguments(&error, wants_json(arguments))),
+        Err(error) => return refuse_arguments(&error, wants_json(arguments)),
     };
     let json = cli.format == Format::Json;
     let started = Instant::now();
@@ -205,7 +215,7 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> ExitCode {
     });
     let code = printed.unwrap_or_else(|error| fail(&error.in_words(&flags::Flags::One), json));
     verbose::ended(started);
-    ExitCode::from(code)
+    code
 }
 
 /// Makes an error of a panic, whose message is on stderr by then.

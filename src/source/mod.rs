@@ -27,6 +27,7 @@ use crate::map::renamed;
 use crate::map::with_images_as_in;
 #[cfg(feature = "forward")]
 use crate::mapping::Mapping;
+use crate::pattern::Selector;
 #[cfg(feature = "forward")]
 use crate::plan::SourceRecord;
 use crate::recipe::Target;
@@ -38,6 +39,7 @@ use ckpt_api::{
     Result, Side, TensorId,
 };
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The option that every source takes: the activations that it does not state, first layer to last.
 pub(crate) const ACTIVATIONS: &str = "activations";
@@ -196,6 +198,25 @@ impl Source {
         tensors.map(|(id, tensor)| TensorRef::new(self, TensorId(id), tensor))
     }
 
+    /// The names of the tensors that a conversion with these [patterns](crate::pattern) keeps: those that match a pattern
+    /// of `include`, where it has any, and none of `exclude`.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let model = ckpt::open("examples/data/digits")?;
+    /// assert_eq!(model.selected(&["**/bias".to_owned()], &[])?, ["digits/digit/bias", "digits/hidden/bias"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a malformed pattern, a pattern that matches nothing, or when no tensor is left.
+    pub fn selected(&self, include: &[String], exclude: &[String]) -> Result<Vec<&str>> {
+        let names: Vec<&str> = self.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        let kept = Selector::choose(include, exclude, &names)?;
+        Ok(names.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(name, _)| name).collect())
+    }
+
     /// Calls `observer` from any thread with the number of bytes of values that were read since its last call, for all
     /// that is read from now on through this source and its clones. A source has one observer: the first.
     ///
@@ -215,6 +236,26 @@ impl Source {
     /// ```
     pub fn on_read(&self, observer: impl Fn(u64) + Send + Sync + 'static) {
         self.files.observe(Box::new(observer));
+    }
+
+    /// The same checkpoint, whose reads fail soon after the flag is set: what hashes, compares or runs it ends with
+    /// that error.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// use std::sync::{Arc, atomic::{AtomicBool, Ordering::Relaxed}};
+    /// let flag = Arc::new(AtomicBool::new(false));
+    /// let model = ckpt::open("examples/data/digits")?.cancelable(Arc::clone(&flag));
+    /// ckpt::digest::digest(&model, 0)?;
+    /// flag.store(true, Relaxed);
+    /// assert_eq!(ckpt::digest::digest(&model, 0).unwrap_err().kind(), ckpt::Kind::Io);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cancelable(&self, flag: Arc<AtomicBool>) -> Source {
+        let files = Files::cancelable(&self.input, &self.contents, flag);
+        Source { files, index: self.index.clone(), ..self.clone() }
     }
 
     /// Bytes of all values, as they are read: decompressed, each element in whole bytes.

@@ -5,7 +5,7 @@ use crate::element::{Element, check_exact};
 use crate::execute::{Checking, TensorStream};
 use crate::layout::{Part, Rows, TargetLayout, Transfer, compile, rows};
 use crate::resources::Budget;
-use ckpt_api::{Axis, DType, Encoding, Error, Metadata, Result, Role, Shape, Tensor, TensorId};
+use ckpt_api::{Axis, Blocks, DType, Encoding, Error, Metadata, Result, Role, Shape, Tensor, TensorId};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -136,6 +136,64 @@ impl<'a> TensorRef<'a> {
         let mut all = Vec::new();
         while reader.next(|bytes| all.extend_from_slice(bytes))?.is_some() {}
         Ok(all)
+    }
+
+    /// How many bytes [`TensorRef::bytes`] returns.
+    pub fn byte_len(&self) -> u64 {
+        match (self.lengths(), self.dtype().bytes().filter(|_| self.opaque_blocks().is_none())) {
+            (Some(lengths), _) => lengths.iter().fold(0, |sum: u64, len| sum.saturating_add(*len)),
+            (None, Some(size)) => self.shape.elements().saturating_mul(size),
+            (None, None) => self.source.bytes_of(self.id),
+        }
+    }
+
+    /// Reads what [`TensorRef::bytes`] returns into memory of the caller's.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let model = ckpt::open("examples/data/digits")?;
+    /// let bias = model.tensor("digits/hidden/bias")?;
+    /// let mut bytes = [0; 32 * 4];
+    /// assert_eq!(bias.byte_len(), 128);
+    /// bias.read_into(&mut bytes)?;
+    /// assert_eq!(bytes[..], bias.bytes()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TensorRef::bytes`]; [`ckpt_api::Kind::Usage`] where the memory has another length than
+    /// [`TensorRef::byte_len`].
+    pub fn read_into(&self, buffer: &mut [u8]) -> Result<()> {
+        let unfit = |found: usize| {
+            Error::usage("the memory does not have the tensor's size")
+                .tensor(self.name())
+                .found(crate::words::count(found as u64, "byte"))
+                .expected(crate::words::count(self.byte_len(), "byte"))
+        };
+        let len = buffer.len();
+        if len as u64 != self.byte_len() {
+            return Err(unfit(len));
+        }
+        let mut reader = Reader::new(self, &self.source.canonical(self.id))?;
+        let mut filled = 0;
+        let mut take = |bytes: &[u8]| {
+            let end = filled + bytes.len();
+            let free = buffer.get_mut(filled..end);
+            filled = end;
+            free.map(|free| free.copy_from_slice(bytes))
+        };
+        while let Some(taken) = reader.next(&mut take)? {
+            taken.ok_or_else(|| unfit(len))?;
+        }
+        if filled == len { Ok(()) } else { Err(unfit(len)) }
+    }
+
+    /// The blocks in which the elements are stored, where nobody can decode them; [`TensorRef::bytes`] returns them as
+    /// they are.
+    pub fn opaque_blocks(&self) -> Option<&'a Blocks> {
+        let placement = self.source.contents.placements.get(self.id.0)?;
+        placement.encoding.blocks.as_deref().filter(|blocks| blocks.is_opaque())
     }
 
     /// Reads what [`TensorRef::bytes`] returns, a chunk of whole elements at a time (of strings, any bytes), in bounded

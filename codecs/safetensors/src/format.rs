@@ -1,6 +1,6 @@
 //! Parses the header of a file and the index of a sharded set, and maps dtypes.
 
-use ckpt_api::{DType, Error, MetadataMap, Result, Shape};
+use ckpt_api::{DType, Error, File, Limit, Limits, MetadataMap, Result, Shape};
 use safetensors::Dtype;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
@@ -34,8 +34,8 @@ pub struct Entry {
 /// A header: pairs of strings, and the tensors in the order of the header.
 #[derive(Debug, Default)]
 pub struct Header {
-    /// `__metadata__`.
-    pub pairs: BTreeMap<String, String>,
+    /// `__metadata__`; `None` where the header has no such key.
+    pub pairs: Option<BTreeMap<String, String>>,
     /// Tensors by name.
     pub tensors: Vec<(String, Entry)>,
 }
@@ -69,6 +69,80 @@ impl Header {
         Ok(header)
     }
 
+    /// Reads the header of a file; returns it with the offset of the first byte after it. Checks that the tensors' bytes
+    /// fill the rest of the file.
+    ///
+    /// ```
+    /// # use ckpt_api::{Input, Limits};
+    /// # let mut bytes = 56u64.to_le_bytes().to_vec();
+    /// # bytes.extend(br#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  "#);
+    /// # bytes.extend([0; 8]);
+    /// # let input = Input::memory("m.safetensors", [("m.safetensors".to_owned(), bytes)].into());
+    /// let (header, start) = ckpt_safetensors::Header::read(&input.main()?, &Limits::default())?;
+    /// assert_eq!((header.tensors[0].0.as_str(), start), ("w", 64));
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`], [`ckpt_api::Kind::Limit`], [`ckpt_api::Kind::Io`].
+    pub fn read(file: &File, limits: &Limits) -> Result<(Self, u64)> {
+        let named = |error: Error| error.file(file.name());
+        let mut prefix = [0; 8];
+        file.read_at(0, &mut prefix)?;
+        let len = u64::from_le_bytes(prefix);
+        let start = LENGTH_BYTES.checked_add(len).filter(|start| *start <= file.len()).ok_or_else(|| {
+            named(Error::corrupt("the header is longer than the file"))
+                .offset(0)
+                .field("header length")
+                .found(ckpt_api::count(len, "byte"))
+                .expected(format!("at most {} bytes", file.len().saturating_sub(LENGTH_BYTES)))
+                .help("the file is cut short, or is not a safetensors file")
+        })?;
+        limits.check(Limit::HeaderBytes, len).map_err(named)?;
+        let header = Self::parse(&file.bytes(LENGTH_BYTES, len)?).map_err(named)?;
+        limits.check(Limit::Tensors, header.tensors.len() as u64).map_err(named)?;
+        let end = start.checked_add(header.data_len());
+        if end != Some(file.len()) {
+            let short = end.is_none_or(|end| end > file.len());
+            let (what, help) = match short {
+                true => ("the file ends before its last tensor does", "the file is cut short: copy it again"),
+                false => {
+                    ("bytes follow the last tensor", "the file was appended to or damaged: copy it again")
+                }
+            };
+            let expected =
+                end.map_or("more than can be counted".to_owned(), |end| ckpt_api::count(end, "byte"));
+            return Err(named(Error::corrupt(what))
+                .offset(end.unwrap_or(u64::MAX).min(file.len()))
+                .found(ckpt_api::count(file.len(), "byte"))
+                .expected(expected)
+                .help(help));
+        }
+        Ok((header, start))
+    }
+
+    /// Returns the header's bytes: the length, the JSON, and spaces up to a multiple of 8.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for a header that is longer than readers accept.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; LENGTH_BYTES as usize];
+        serde_json::to_writer(&mut bytes, self).map_err(unsayable)?;
+        bytes.resize(bytes.len().next_multiple_of(8), b' ');
+        let len = bytes.len() as u64 - LENGTH_BYTES;
+        if len > LONGEST_HEADER {
+            return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
+                .found(ckpt_api::count(len, "byte"))
+                .expected(format!("at most {LONGEST_HEADER}"))
+                .help("write a sharded set (shard_size), or leave the metadata out (metadata=none)"));
+        }
+        for (byte, of_len) in bytes.iter_mut().zip(len.to_le_bytes()) {
+            *byte = of_len;
+        }
+        bytes.shrink_to_fit();
+        Ok(bytes)
+    }
+
     /// Returns the number of bytes of all tensors together.
     pub fn data_len(&self) -> u64 {
         self.tensors.iter().map(|(_, entry)| entry.data_offsets.1).max().unwrap_or(0)
@@ -88,6 +162,10 @@ impl Header {
         }
         Ok(())
     }
+}
+
+pub fn unsayable(error: serde_json::Error) -> Error {
+    Error::unsupported("the metadata has no JSON form").found(error.to_string())
 }
 
 const DAMAGED: &str = "the file is damaged or was written by a faulty tool: copy or write it again";
@@ -127,8 +205,8 @@ impl Entry {
 impl Serialize for Header {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if !self.pairs.is_empty() {
-            map.serialize_entry(METADATA, &self.pairs)?;
+        if let Some(pairs) = &self.pairs {
+            map.serialize_entry(METADATA, pairs)?;
         }
         for (name, entry) in &self.tensors {
             map.serialize_entry(name, entry)?;
@@ -170,7 +248,7 @@ impl<'de> Visitor<'de> for HeaderSeed<'_> {
             }
         }
         self.key.clear();
-        let pairs = pairs.flatten().map_or_else(BTreeMap::new, |pairs| pairs.0);
+        let pairs = pairs.flatten().map(|pairs| pairs.0);
         Ok(Header { pairs, tensors })
     }
 }

@@ -34,6 +34,8 @@ mod format;
 mod read;
 mod write;
 
+pub use format::{Entry, Header, dtype};
+
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
     Options, OutputLayout, Result, Side,

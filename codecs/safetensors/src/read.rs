@@ -1,7 +1,7 @@
 //! Reads a file, or a sharded set by its index.
 
 use crate::carried::{self, Carried};
-use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index, LENGTH_BYTES};
+use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index};
 use crate::{INDEX_NAMESPACE, NAMESPACE};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue,
@@ -46,7 +46,7 @@ pub fn probe(input: &Input) -> Result<Match> {
 }
 
 fn probe_file(file: &File, limits: &Limits) -> Result<String> {
-    let (header, _) = read_header(file, limits)?;
+    let (header, _) = Header::read(file, limits)?;
     Ok(format!("a valid header that describes {}", ckpt_api::count(header.tensors.len(), "tensor")))
 }
 
@@ -104,40 +104,6 @@ fn locate(input: &Input) -> Result<Located> {
     })
 }
 
-/// Reads the header; returns it with the offset of the first byte after it.
-fn read_header(file: &File, limits: &Limits) -> Result<(Header, u64)> {
-    let named = |error: Error| error.file(file.name());
-    let mut prefix = [0; 8];
-    file.read_at(0, &mut prefix)?;
-    let len = u64::from_le_bytes(prefix);
-    let start = LENGTH_BYTES.checked_add(len).filter(|start| *start <= file.len()).ok_or_else(|| {
-        named(Error::corrupt("the header is longer than the file"))
-            .offset(0)
-            .field("header length")
-            .found(ckpt_api::count(len, "byte"))
-            .expected(format!("at most {} bytes", file.len().saturating_sub(LENGTH_BYTES)))
-            .help("the file is cut short, or is not a safetensors file")
-    })?;
-    limits.check(Limit::HeaderBytes, len).map_err(named)?;
-    let header = Header::parse(&file.bytes(LENGTH_BYTES, len)?).map_err(named)?;
-    limits.check(Limit::Tensors, header.tensors.len() as u64).map_err(named)?;
-    let end = start.checked_add(header.data_len());
-    if end != Some(file.len()) {
-        let short = end.is_none_or(|end| end > file.len());
-        let (what, help) = match short {
-            true => ("the file ends before its last tensor does", "the file is cut short: copy it again"),
-            false => ("bytes follow the last tensor", "the file was appended to or damaged: copy it again"),
-        };
-        let expected = end.map_or("more than can be counted".to_owned(), |end| ckpt_api::count(end, "byte"));
-        return Err(named(Error::corrupt(what))
-            .offset(end.unwrap_or(u64::MAX).min(file.len()))
-            .found(ckpt_api::count(file.len(), "byte"))
-            .expected(expected)
-            .help(help));
-    }
-    Ok((header, start))
-}
-
 fn read_index(file: &File, limits: &Limits) -> Result<Index> {
     let named = |error: Error| error.file(file.name());
     limits.check(Limit::HeaderBytes, file.len()).map_err(named)?;
@@ -146,18 +112,19 @@ fn read_index(file: &File, limits: &Limits) -> Result<Index> {
 
 fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
     let file = input.file(&name)?;
-    let (mut header, start) = read_header(&file, limits)?;
-    let carried = header.pairs.get(carried::KEY).and_then(|text| Carried::parse(text));
+    let (header, start) = Header::read(&file, limits)?;
+    let mut pairs = header.pairs.unwrap_or_default();
+    let carried = pairs.get(carried::KEY).and_then(|text| Carried::parse(text));
     let mut contents = Contents::default();
     if carried.is_some() {
-        header.pairs.remove(carried::KEY);
-    } else if header.pairs.contains_key(carried::KEY) {
+        pairs.remove(carried::KEY);
+    } else if pairs.contains_key(carried::KEY) {
         contents.notes.push(format!(
             "the text under '{}' in the header is from another program or a later version: it is kept unchanged",
             carried::KEY
         ));
     }
-    for (key, value) in header.pairs {
+    for (key, value) in pairs {
         contents.checkpoint.metadata.insert(NAMESPACE, &key, value);
     }
     add_tensors(&mut contents, FileId(0), start, header.tensors).map_err(|error| error.file(file.name()))?;
@@ -261,7 +228,7 @@ fn read_shard(
             .field("weight_map")
             .help("the index names this shard: it must lie beside the index, under this name")
     })?;
-    let (header, start) = read_header(&file, limits)?;
+    let (header, start) = Header::read(&file, limits)?;
     for (tensor, _) in &header.tensors {
         if listed.get(tensor.as_str()) != Some(&shard) {
             return Err(Error::corrupt("a shard holds a tensor that the index does not list there")
@@ -278,7 +245,7 @@ fn read_shard(
         listed.remove(tensor.as_str());
     }
     let metadata = &mut contents.checkpoint.metadata;
-    for (key, value) in header.pairs {
+    for (key, value) in header.pairs.unwrap_or_default() {
         match metadata.text(NAMESPACE, &key) {
             Some(first) if first != value => contents.notes.push(format!(
                 "shard '{shard}' has a different value for the metadata key '{key}' than an earlier shard: the later \

@@ -1,8 +1,6 @@
 //! Writes a file, or a sharded set with Hugging Face's names.
 
-use crate::format::{
-    self, EXTENSION, Entry, Header, INDEX_EXTENSION, LENGTH_BYTES, LONGEST_HEADER, METADATA,
-};
+use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, METADATA, unsayable};
 use crate::{INDEX_NAMESPACE, INFO, NAMESPACE, carried};
 use ckpt_api::{
     Aspect, Checkpoint, Encoding, Error, Extent, FileId, Graph, Limit, Literal, Loss, LossKind, Options,
@@ -254,7 +252,10 @@ fn add_file(
     pairs: &BTreeMap<String, String>,
     tensors: &[Stored],
 ) -> Result<u64> {
-    let mut header = Header { pairs: pairs.clone(), tensors: Vec::with_capacity(tensors.len()) };
+    let mut header = Header {
+        pairs: Some(pairs.clone()).filter(|pairs| !pairs.is_empty()),
+        tensors: Vec::with_capacity(tensors.len()),
+    };
     let mut end = 0u64;
     for tensor in tensors {
         let start = end;
@@ -263,7 +264,7 @@ fn add_file(
             Entry { dtype: tensor.native, shape: tensor.tensor.shape.to_vec(), data_offsets: (start, end) };
         header.tensors.push((tensor.tensor.name.clone(), entry));
     }
-    let bytes = header_bytes(&header).map_err(|error| error.file(&name))?;
+    let bytes = header.to_bytes().map_err(|error| error.file(&name))?;
     let file = FileId(placed.files.len());
     let data = bytes.len() as u64;
     placed.placements.reserve_exact(tensors.len());
@@ -279,29 +280,6 @@ fn add_file(
     placed.files.push(OutputFile::new(name, data.saturating_add(end)));
     placed.literals.push(Literal { file, offset: 0, bytes });
     Ok(end)
-}
-
-/// Returns the header's bytes: the length, the JSON, and spaces up to a multiple of 8.
-fn header_bytes(header: &Header) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; LENGTH_BYTES as usize];
-    serde_json::to_writer(&mut bytes, header).map_err(unsayable)?;
-    bytes.resize(bytes.len().next_multiple_of(8), b' ');
-    let len = bytes.len() as u64 - LENGTH_BYTES;
-    if len > LONGEST_HEADER {
-        return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
-            .found(ckpt_api::count(len, "byte"))
-            .expected(format!("at most {LONGEST_HEADER}"))
-            .help("write a sharded set (shard_size), or leave the metadata out (metadata=none)"));
-    }
-    for (byte, of_len) in bytes.iter_mut().zip(len.to_le_bytes()) {
-        *byte = of_len;
-    }
-    bytes.shrink_to_fit();
-    Ok(bytes)
-}
-
-fn unsayable(error: serde_json::Error) -> Error {
-    Error::unsupported("the metadata has no JSON form").found(error.to_string())
 }
 
 fn add_index(

@@ -1,10 +1,12 @@
 //! The open files of a source.
 
 use super::computing::Computing;
+use crate::execute::context::interrupted;
 use ckpt_api::{Contents, Error, File, FileId, Input, ReadAt, Result, read_exact_at};
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Files of one side that stay open: systems allow a process a thousand or less, and a checkpoint may have more shards.
@@ -18,6 +20,8 @@ pub(crate) struct Files<'a> {
     verified: Mutex<HashSet<Place>>,
     /// Observers of the bytes that streams hand out.
     observer: OnceLock<Observer>,
+    /// Set from outside to stop all reading.
+    canceled: Option<Arc<AtomicBool>>,
 }
 
 /// A function that is called with numbers of bytes.
@@ -63,7 +67,7 @@ impl<'a> Files<'a> {
     }
 
     fn of(origin: Origin<'a>) -> Self {
-        Files { origin, verified: Mutex::default(), observer: OnceLock::new() }
+        Files { origin, verified: Mutex::default(), observer: OnceLock::new(), canceled: None }
     }
 
     /// Reports to `observer` all bytes that streams hand out from now on, unless there is an observer already.
@@ -71,9 +75,22 @@ impl<'a> Files<'a> {
         let _ = self.observer.set(Observer(observer));
     }
 
-    pub(super) fn handed_out(&self, bytes: usize) {
+    /// The same files, opened anew, whose streams fail once `flag` is set.
+    pub(crate) fn cancelable(input: &Input, contents: &Contents, flag: Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Files { canceled: Some(flag), ..Self::named(input, contents.files.clone()) })
+    }
+
+    /// Reports bytes to the observer.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`] where reading was canceled.
+    pub(super) fn handed_out(&self, bytes: usize) -> Result<()> {
         if let Some(Observer(tell)) = self.observer.get() {
             tell(bytes as u64);
+        }
+        match &self.canceled {
+            Some(flag) if flag.load(Ordering::Relaxed) => Err(interrupted()),
+            _ => Ok(()),
         }
     }
 

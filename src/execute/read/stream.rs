@@ -222,7 +222,7 @@ impl<'a> TensorStream<'a> {
         };
         let runs = more.map_err(|error| self.first_error(error).tensor(self.transfer.tensor))?;
         if runs.is_some() {
-            self.opened.files().handed_out(self.buffers.bytes.len());
+            self.opened.files().handed_out(self.buffers.bytes.len())?;
         }
         Ok(runs.map(|runs| Piece { bytes: &self.buffers.bytes, runs }))
     }

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct Inputs {
     /// Files of arrays.
     pub files: Vec<InputFile>,
+    /// Arrays in memory: the name of the input, which may be left out where only one is left, and its value.
+    pub arrays: Vec<(Option<String>, Value)>,
     /// Divisor for the numbers of the files, in binary32: 255 scales bytes to 0..1.
     pub divide: Option<f32>,
     /// Positions for chess networks.
@@ -28,9 +30,19 @@ pub struct Inputs {
 
 impl Default for Inputs {
     fn default() -> Self {
-        Inputs { files: Vec::new(), divide: None, positions: Vec::new(), seed: 0, batch: 8 }
+        Inputs {
+            files: Vec::new(),
+            arrays: Vec::new(),
+            divide: None,
+            positions: Vec::new(),
+            seed: 0,
+            batch: 8,
+        }
     }
 }
+
+/// What reports call the origin of an array that is in no file.
+const IN_MEMORY: &str = "memory";
 
 /// A value for an input.
 #[derive(Debug)]
@@ -47,7 +59,7 @@ pub(crate) struct GivenValues(BTreeMap<String, InputValue>);
 impl Inputs {
     /// Whether inputs are given, not random.
     pub(crate) fn are_given(&self) -> bool {
-        !self.files.is_empty() || !self.positions.is_empty()
+        !self.files.is_empty() || !self.arrays.is_empty() || !self.positions.is_empty()
     }
 
     /// Returns the names of the inputs that the files give, for [`OpenOptions::inputs`](crate::OpenOptions::inputs).
@@ -55,7 +67,7 @@ impl Inputs {
     /// # Errors
     /// Whatever keeps a file from being read.
     pub fn names(&self, registry: &Registry) -> Result<Vec<String>> {
-        let mut names = Vec::new();
+        let mut names: Vec<String> = self.arrays.iter().filter_map(|(name, _)| name.clone()).collect();
         for file in &self.files {
             names.extend(file.names(registry).map_err(|error| error.file(file.shown()))?);
         }
@@ -90,6 +102,11 @@ impl Inputs {
                 arrays.into_iter().try_for_each(|array| self.add(array, file, graph, &mut given))
             });
             added.map_err(|error| error.file(file.shown()))?;
+        }
+        for (input, value) in &self.arrays {
+            let file = InputFile { input: input.clone(), path: IN_MEMORY.into(), ..InputFile::default() };
+            let Value { shape, array } = value.clone();
+            self.add(NamedArray { name: String::new(), shape, array }, &file, graph, &mut given)?;
         }
         Ok(given)
     }

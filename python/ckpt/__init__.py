@@ -1,0 +1,80 @@
+"""Converts neural-network checkpoints between formats, in bounded memory, losing nothing silently.
+
+>>> import ckpt
+>>> with ckpt.open("examples/data/digits") as checkpoint:
+...     print(checkpoint["digits/hidden/kernel"])
+<ckpt.Tensor 'digits/hidden/kernel': f32 (64, 32)>
+
+`open`, `load` and `save` read and write; `convert` and `plan` convert; `inspect`, `hash`, `diff`, `verify` and `run`
+describe, compare and compute. `ckpt.safetensors` is a drop-in for the package `safetensors`. NumPy, ml_dtypes and torch
+are imported only when they are used.
+"""
+
+from __future__ import annotations
+
+from ckpt._checkpoint import Checkpoint, Tensor, open
+from ckpt._ckpt import __version__, mappings
+from ckpt._compare import Difference, Digest, Inspection, Verification, diff, hash, inspect, verify
+from ckpt._convert import Loss, Plan, Rounded, Summary, convert, plan
+from ckpt._errors import (
+    CkptError,
+    CorruptError,
+    InputOutputError,
+    InternalError,
+    LimitError,
+    LossWarning,
+    LossyError,
+    MappingError,
+    MismatchError,
+    NotFoundError,
+    NotPermittedError,
+    TensorNotFoundError,
+    UnsupportedError,
+    UsageError,
+)
+from ckpt._formats import formats
+from ckpt._forward import Outputs, run
+from ckpt._io import load, save
+from ckpt._progress import Progress
+
+__all__ = [
+    "Checkpoint",
+    "CkptError",
+    "CorruptError",
+    "Difference",
+    "Digest",
+    "InputOutputError",
+    "Inspection",
+    "InternalError",
+    "LimitError",
+    "Loss",
+    "LossWarning",
+    "LossyError",
+    "MappingError",
+    "MismatchError",
+    "NotFoundError",
+    "NotPermittedError",
+    "Outputs",
+    "Plan",
+    "Progress",
+    "Rounded",
+    "Summary",
+    "Tensor",
+    "TensorNotFoundError",
+    "UnsupportedError",
+    "UsageError",
+    "Verification",
+    "__version__",
+    "convert",
+    "diff",
+    "formats",
+    "hash",
+    "inspect",
+    "load",
+    "mappings",
+    "open",
+    "plan",
+    "run",
+    "save",
+    "verify",
+]

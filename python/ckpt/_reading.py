@@ -1,0 +1,113 @@
+"""What the compiled module takes, made of keyword arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+#: A path of this machine.
+StrPath = str | os.PathLike[str]
+#: Options of a format, as `ckpt formats` lists them.
+Options = Mapping[str, object]
+#: What names a model's layers: a built-in architecture, a file, a model of the same network, or a dict.
+Architecture = str | os.PathLike[str] | Mapping[str, Any]
+#: How tensors are renamed: the name of a built-in mapping, a file, a dict, or a function of a name.
+Renaming = str | os.PathLike[str] | Mapping[str, str] | Callable[[str], str | None]
+
+
+class Reading(TypedDict):
+    """How a checkpoint is opened."""
+
+    format: str | None
+    options: list[tuple[str, str]]
+    limits: list[tuple[str, str]]
+    architecture_name: str | None
+    architecture_json: str | None
+    architecture_model: str | None
+    inputs: list[str]
+
+
+class RenamingArguments(TypedDict):
+    """How tensors are renamed."""
+
+    name: str | None
+    pairs: list[tuple[str, str]]
+    inverse: bool
+
+
+def path(value: StrPath) -> str:
+    """The path as a str."""
+    found = os.fspath(value)
+    if not isinstance(found, str):
+        raise TypeError(f"a path is a str or an os.PathLike of str, not {type(found).__name__}")
+    return found
+
+
+def pairs(options: Mapping[str, object] | None) -> list[tuple[str, str]]:
+    """Options as texts: `True` is `true`, a list is joined by commas."""
+    return [(key, _text(value)) for key, value in (options or {}).items()]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(_text(part) for part in value)
+    return str(value)
+
+
+def reading(
+    format: str | None = None,
+    options: Options | None = None,
+    architecture: Architecture | None = None,
+    limits: Mapping[str, int] | None = None,
+    inputs: list[str] | None = None,
+) -> Reading:
+    """How a checkpoint is opened."""
+    made = Reading(
+        format=format,
+        options=pairs(options),
+        limits=pairs(limits),
+        architecture_name=None,
+        architecture_json=None,
+        architecture_model=None,
+        inputs=inputs or [],
+    )
+    if architecture is None:
+        pass
+    elif isinstance(architecture, Mapping):
+        made["architecture_json"] = json.dumps(dict(architecture))
+    else:
+        found = Path(path(architecture))
+        if found.suffix == ".json":
+            made["architecture_json"] = found.read_text(encoding="utf-8")
+        elif found.suffix == ".toml":
+            import tomllib
+
+            made["architecture_json"] = json.dumps(tomllib.loads(found.read_text(encoding="utf-8")))
+        elif found.exists() or found.suffix:
+            made["architecture_model"] = str(found)
+        else:
+            made["architecture_name"] = str(found)
+    return made
+
+
+def renaming(
+    given: Renaming | None, inverse: bool, names: Callable[[], list[str]]
+) -> tuple[RenamingArguments | None, list[str]]:
+    """How tensors are renamed, and which a function left out by returning `None`."""
+    if given is None:
+        if inverse:
+            raise TypeError("inverse=True needs map=")
+        return None, []
+    if isinstance(given, Mapping):
+        return RenamingArguments(name=None, pairs=list(given.items()), inverse=inverse), []
+    if callable(given):
+        targets = {name: given(name) for name in names()}
+        left_out = [name for name, target in targets.items() if target is None]
+        kept = [(name, target) for name, target in targets.items() if target is not None]
+        return RenamingArguments(name=None, pairs=kept, inverse=inverse), left_out
+    return RenamingArguments(name=path(given), pairs=[], inverse=inverse), []

@@ -1,0 +1,391 @@
+"""Files in the format safetensors: opened, read in part, written."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+
+from ckpt import _arrays, _ckpt, _dtypes
+from ckpt._errors import CkptError, InputOutputError, InternalError, NotFoundError
+from ckpt._reading import StrPath, path
+
+if TYPE_CHECKING:
+    _Base = Exception
+else:
+    try:
+        from safetensors import SafetensorError as _Base
+    except ModuleNotFoundError:
+        _Base = Exception
+
+
+class SafetensorError(_Base):
+    """What is wrong with a file, or with what was asked of it; of safetensors' own class where that is installed."""
+
+
+#: ckpt's names of safetensors' dtypes.
+DTYPES: dict[str, str] = {
+    **{name.upper(): name for name in _dtypes.SIZES if name[0] != "q" and name not in ("c128", "f4_e2m1")},
+    "F4": "f4_e2m1",
+}
+
+#: safetensors' names of ckpt's dtypes.
+NATIVE: dict[str, str] = {ours: theirs for theirs, ours in DTYPES.items()}
+for _missing in ("i4", "i2", "u4", "u2", "f8_e4m3b11fnuz"):
+    NATIVE.pop(_missing)
+
+_FRAMEWORKS: dict[str, str] = {
+    "np": "numpy",
+    "numpy": "numpy",
+    "pt": "torch",
+    "torch": "torch",
+    "pytorch": "torch",
+    "tf": "tensorflow",
+    "tensorflow": "tensorflow",
+    "flax": "jax",
+    "jax": "jax",
+    "mlx": "mlx",
+    "paddle": "paddle",
+}
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Errors of ckpt as errors of safetensors. A missing file stays a `FileNotFoundError`."""
+    try:
+        yield
+    except (NotFoundError, InternalError):
+        raise
+    except CkptError as error:
+        raise SafetensorError(str(error)) from error
+
+
+def open_file(filename: StrPath) -> _ckpt.SafetensorsFile:
+    """Opens a file, and reads its header."""
+    name = path(filename)
+    if os.path.isdir(name):
+        raise IsADirectoryError(21, "Is a directory", name)
+    with translated():
+        return _ckpt.SafetensorsFile(name)
+
+
+def check_backend(backend: str) -> None:
+    """Refuses what is no backend."""
+    if backend not in ("mmap", "pread"):
+        raise SafetensorError(f"unknown backend {backend!r}: it is 'mmap' or 'pread'")
+
+
+def dtype_of(native: str) -> str:
+    """ckpt's name of a dtype."""
+    if native not in DTYPES:
+        raise SafetensorError(f"the dtype {native} is not supported")
+    return DTYPES[native]
+
+
+def flatten(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> tuple[list[_arrays.Given], Any]:
+    """Tensors and metadata as the compiled module takes them."""
+    if metadata is not None:
+        for key, value in metadata.items():
+            if not isinstance(key, str) or not isinstance(value, str):
+                raise TypeError(f"metadata maps str to str, not {key!r} to {value!r}")
+    held = []
+    for name, value in tensors.items():
+        try:
+            name, dtype, shape, data = _arrays.given(name, value)
+        except CkptError as error:
+            raise SafetensorError(str(error)) from error
+        if name == "__metadata__":
+            raise SafetensorError("safetensors reserves the name __metadata__: give the tensor another one")
+        if dtype not in NATIVE:
+            raise SafetensorError(f"tensor {name!r}: safetensors has no dtype for {dtype}")
+        held.append((name, NATIVE[dtype], shape, data))
+    return held, None if metadata is None else dict(metadata)
+
+
+def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
+    """A file of these tensors, in memory."""
+    held, pairs = flatten(tensors, metadata)
+    with translated():
+        return _ckpt.encode_safetensors(held, pairs)
+
+
+def save_file(tensors: Mapping[str, Any], filename: StrPath, metadata: Mapping[str, str] | None = None) -> None:
+    """Writes a file of these tensors. It appears complete, or not at all."""
+    held, pairs = flatten(tensors, metadata)
+    with translated():
+        try:
+            _ckpt.write_safetensors(path(filename), held, pairs)
+        except InputOutputError as error:
+            raise SafetensorError(str(error)) from error
+
+
+class safe_open:
+    """An open file, of which tensors and parts of them are read when they are asked for.
+
+    Use it in a `with` block. `framework` names the arrays that are returned: `np`, `pt`, `tf`, `flax`, `mlx` or `paddle`.
+    """
+
+    def __init__(self, filename: StrPath, framework: str, device: Any = "cpu", *, backend: str = "mmap") -> None:
+        check_backend(backend)
+        if framework not in _FRAMEWORKS:
+            raise SafetensorError(f"framework {framework!r} is invalid: it is one of {', '.join(_FRAMEWORKS)}")
+        self._framework = _FRAMEWORKS[framework]
+        if self._framework in ("torch", "paddle"):
+            __import__(self._framework)
+        if self._framework == "numpy" and device not in ("cpu", None):
+            raise SafetensorError(f"device {device!r} is invalid: NumPy's arrays are on 'cpu'")
+        if self._framework == "torch":
+            import torch
+
+            try:
+                device = torch.device(device)
+            except RuntimeError as error:
+                raise SafetensorError(f"device {device!r} is invalid: {error}") from error
+        self._device = device
+        self._backend = backend
+        self._filename = path(filename)
+        self._file: _ckpt.SafetensorsFile | None = open_file(filename)
+        self._map: mmap.mmap | None = None
+
+    def _opened(self) -> _ckpt.SafetensorsFile:
+        if self._file is None:
+            raise SafetensorError("File is closed")
+        return self._file
+
+    def keys(self) -> list[str]:
+        """The names of the tensors, sorted."""
+        return sorted(self.offset_keys())
+
+    def offset_keys(self) -> list[str]:
+        """The names of the tensors, in the order of their bytes."""
+        return [name for name, *_ in self._opened().entries()]
+
+    def metadata(self) -> dict[str, str] | None:
+        """The metadata; `None` where the file has none."""
+        return self._opened().metadata()
+
+    def get_tensor(self, name: str) -> Any:
+        """Reads a tensor."""
+        return self._tensors([name])[name]
+
+    def get_tensors(self) -> dict[str, Any]:
+        """Reads all tensors."""
+        return self._tensors(self.offset_keys())
+
+    def _tensors(self, names: list[str]) -> dict[str, Any]:
+        file = self._opened()
+        entries = [self._entry(name) for name in names]
+        with translated():
+            arrays = file.read([(name, None) for name in names])
+        pairs = zip(entries, arrays, strict=True)
+        return {
+            name: to_framework(self._framework, array, native, shape, self._device)
+            for (name, native, shape, *_), array in pairs
+        }
+
+    def get_slice(self, name: str) -> PySafeSlice:
+        """A tensor that is read by indexing it."""
+        return PySafeSlice(self, self._entry(name))
+
+    def _entry(self, name: str) -> tuple[str, str, list[int], int, int]:
+        found = self._opened().entry(name)
+        if found is None:
+            raise SafetensorError(f"File does not contain tensor {name}")
+        return found
+
+    def _mapped(self) -> mmap.mmap:
+        self._opened()
+        if self._map is None:
+            with open(self._filename, "rb") as file:
+                # Private and writable: libraries warn of memory that is read-only.
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        return self._map
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file = None
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+
+class PySafeSlice:
+    """A tensor in a file, of which indexing reads a part. It takes what the framework's own arrays take."""
+
+    def __init__(self, file: safe_open, entry: tuple[str, str, list[int], int, int]) -> None:
+        self._file = file
+        self._name, self._native, self._shape, self._start, self._end = entry
+
+    def get_shape(self) -> list[int]:
+        """The length of each axis."""
+        return list(self._shape)
+
+    def get_dtype(self) -> str:
+        """The dtype as safetensors calls it, such as `F32`."""
+        return self._native
+
+    def __getitem__(self, key: Any) -> Any:
+        file = self._file
+        opened = file._opened()
+        rows = _rows(key, self._shape)
+        if rows is not None and (file._backend == "pread" or rows[2] == ()):
+            start, stop, rest = rows
+            with translated():
+                array = opened.read([(self._name, (start, stop))])[0]
+            shape = [stop - start, *self._shape[1:]]
+            read = to_framework(file._framework, array, self._native, shape, file._device)
+            return read if rest == () else read[rest]
+        if file._backend == "pread" or self._start == self._end:
+            return file.get_tensor(self._name)[key]
+        return self._from_map(key)
+
+    def _from_map(self, key: Any) -> Any:
+        """Copies from the mapped file, of which only what is copied is read."""
+        memory, name = self._file._mapped(), dtype_of(self._native)
+        if self._file._framework == "torch":
+            import torch
+
+            count = (self._end - self._start) // _dtypes.SIZES[name]
+            whole = torch.frombuffer(memory, dtype=_dtypes.torch_dtype(name), count=count, offset=self._start)
+            return whole.reshape(self._shape)[key].clone().to(self._file._device)
+        import numpy
+
+        array = numpy.ndarray(tuple(self._shape), _dtypes.numpy_dtype(name), memory, offset=self._start)
+        part = numpy.array(array[key], order="C")
+        if self._file._framework == "numpy":
+            return part
+        return _imported(self._file._framework, part, self._file._device)
+
+
+def _rows(key: Any, shape: Sequence[int]) -> tuple[int, int, Any] | None:
+    """The rows that a key's first index needs, and what is left of the key for them: `()` where nothing is. `None` where
+    the key does not begin with an axis of rows."""
+    if not shape:
+        return None
+    first, others = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+    if isinstance(first, bool) or not isinstance(first, (slice, SupportsIndex)):
+        return None
+    count = shape[0]
+    if not isinstance(first, slice):
+        index = first.__index__()
+        if not -count <= index < count:
+            raise IndexError(f"index {index} is out of bounds for axis 0 with size {count}")
+        return index % count, index % count + 1, (0, *others)
+    start, stop, step = first.indices(count)
+    chosen = range(start, stop, step)
+    if not chosen:
+        return 0, 0, (slice(None), *others) if others else ()
+    low, high = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1])
+    if step == 1:
+        return low, high + 1, (slice(None), *others) if others else ()
+    return low, high + 1, (slice(None, None, step), *others)
+
+
+def to_framework(framework: str, array: _ckpt.Array, native: str, shape: Sequence[int], device: Any) -> Any:
+    """The memory as an array of a framework."""
+    name = dtype_of(native)
+    if name in ("f4_e2m1", "f6_e2m3", "f6_e3m2"):
+        raise SafetensorError(f"elements of {native} are packed: no array has them; read them with ckpt.open")
+    if framework == "torch":
+        made = _arrays.to_torch(array, name, shape)
+        return made if str(device) == "cpu" else made.to(device)
+    try:
+        made = _arrays.to_numpy(array, name, shape)
+    except CkptError as error:
+        raise SafetensorError(str(error)) from error
+    return made if framework == "numpy" else _imported(framework, made, device)
+
+
+def _imported(framework: str, array: Any, device: Any) -> Any:
+    if framework == "tensorflow":
+        import tensorflow  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        return tensorflow.convert_to_tensor(array)
+    if framework == "jax":
+        import jax.numpy  # type: ignore[import-not-found, unused-ignore]
+
+        return jax.numpy.array(array)
+    if framework == "mlx":
+        import mlx.core  # type: ignore[import-not-found, unused-ignore]
+
+        return mlx.core.array(array)
+    import paddle  # type: ignore[import-not-found, unused-ignore]
+
+    return paddle.to_tensor(array, place=device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorSpec:
+    """A tensor's memory, which must stay as it is until it is written."""
+
+    dtype: str
+    shape: Sequence[int]
+    data_ptr: int
+    data_len: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", _native(self.dtype))
+        object.__setattr__(self, "shape", list(self.shape))
+
+
+def _native(dtype: str) -> str:
+    ours = _dtypes.OURS.get(dtype, dtype.lower() if dtype != "F4" else "f4_e2m1")
+    if ours not in NATIVE:
+        raise SafetensorError(f"dtype {dtype} is not covered")
+    return NATIVE[ours]
+
+
+def _specified(tensors: Mapping[str, Any]) -> list[_arrays.Given]:
+    held: list[_arrays.Given] = []
+    for name, spec in tensors.items():
+        if isinstance(spec, Mapping):
+            held.append((name, _native(spec["dtype"]), tuple(spec["shape"]), spec["data"]))
+            continue
+        memory = (ctypes.c_char * spec.data_len).from_address(spec.data_ptr) if spec.data_len else b""
+        held.append((name, spec.dtype, tuple(spec.shape), memory))
+    return held
+
+
+def serialize(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
+    """A file of these `TensorSpec`s, or dicts with `dtype`, `shape` and `data`, in memory."""
+    with translated():
+        return _ckpt.encode_safetensors(_specified(tensor_dict), None if metadata is None else dict(metadata))
+
+
+def serialize_file(
+    tensor_dict: Mapping[str, Any], filename: StrPath, metadata: Mapping[str, str] | None = None
+) -> None:
+    """As `serialize`, written to a file."""
+    pairs = None if metadata is None else dict(metadata)
+    with translated():
+        _ckpt.write_safetensors(path(filename), _specified(tensor_dict), pairs)
+
+
+def deserialize(bytes: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """The tensors of a file in memory, as dicts with `dtype`, `shape` and `data`."""
+    return [
+        (name, {"dtype": native, "shape": shape, "data": bytearray(memoryview(bytes)[start:end])})
+        for name, native, shape, start, end in decoded(bytes)
+    ]
+
+
+def decoded(data: bytes) -> list[tuple[str, str, list[int], int, int]]:
+    """The tensors of a file in memory, and where their bytes are."""
+    with translated():
+        entries, _ = _ckpt.decode_safetensors(data)
+    return entries
+
+
+def is_little_endian() -> bool:
+    """Whether this machine is, as files are."""
+    return sys.byteorder == "little"

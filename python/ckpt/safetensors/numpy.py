@@ -1,0 +1,67 @@
+"""Safetensors files of NumPy arrays.
+
+>>> import os, tempfile, numpy
+>>> from ckpt.safetensors.numpy import load_file, save_file
+>>> name = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+>>> save_file({"w": numpy.arange(6).reshape(2, 3).T}, name)
+>>> load_file(name)["w"].tolist()
+[[0, 3], [1, 4], [2, 5]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ckpt._reading import StrPath
+from ckpt.safetensors import _core
+
+if TYPE_CHECKING:
+    import numpy
+
+__all__ = ["load", "load_file", "save", "save_file"]
+
+
+def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
+    """A file of these arrays, in memory."""
+    return _core.save(tensor_dict, metadata)
+
+
+def save_file(
+    tensor_dict: Mapping[str, Any], filename: StrPath, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Writes a file of these arrays, whatever their strides and byte order. It appears complete, or not at all."""
+    _core.save_file(tensor_dict, filename, metadata)
+
+
+def load(data: bytes) -> dict[str, numpy.ndarray[Any, Any]]:
+    """The arrays of a file in memory; they are copies, and writable."""
+    import numpy
+
+    from ckpt._dtypes import numpy_dtype
+
+    found = {}
+    for name, native, shape, start, end in _core.decoded(data):
+        array = numpy.empty(shape, numpy_dtype(_core.dtype_of(native)))
+        if start < end:
+            array.reshape(-1).view(numpy.uint8)[:] = numpy.frombuffer(data, numpy.uint8, end - start, start)
+        found[name] = array
+    return found
+
+
+def load_file(filename: StrPath, *, backend: str = "mmap") -> dict[str, numpy.ndarray[Any, Any]]:
+    """Reads all arrays of a file; they are writable. Both backends read into fresh memory."""
+    _core.check_backend(backend)
+    return load_all(filename, "numpy", "cpu")
+
+
+def load_all(filename: StrPath, framework: str, device: Any) -> dict[str, Any]:
+    """Reads all tensors of a file as arrays of a framework."""
+    file = _core.open_file(filename)
+    entries = file.entries()
+    with _core.translated():
+        arrays = file.read([(entry[0], None) for entry in entries])
+    return {
+        name: _core.to_framework(framework, array, native, shape, device)
+        for (name, native, shape, *_), array in zip(entries, arrays, strict=True)
+    }

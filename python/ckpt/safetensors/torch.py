@@ -1,0 +1,89 @@
+"""Safetensors files of torch tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ckpt._reading import StrPath
+from ckpt.safetensors import _core
+from ckpt.safetensors.numpy import load_all
+
+__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
+
+
+def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
+    """A file of these tensors, in memory. Tensors that share memory are stored apart."""
+    return _core.save(tensors, metadata)
+
+
+def save_file(tensors: Mapping[str, Any], filename: StrPath, metadata: Mapping[str, str] | None = None) -> None:
+    """Writes a file of these tensors, whatever their strides and device; those that share memory are stored apart."""
+    _core.save_file(tensors, filename, metadata)
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """The tensors of a file in memory; they are copies."""
+    import torch
+
+    from ckpt._dtypes import torch_dtype
+
+    found = {}
+    for name, native, shape, start, end in _core.decoded(data):
+        dtype = torch_dtype(_core.dtype_of(native))
+        if start == end:
+            found[name] = torch.empty(shape, dtype=dtype)
+        else:
+            found[name] = torch.frombuffer(bytearray(memoryview(data)[start:end]), dtype=dtype).reshape(shape)
+    return found
+
+
+def load_file(filename: StrPath, device: Any = "cpu", *, backend: str = "mmap") -> dict[str, Any]:
+    """Reads all tensors of a file. Both backends read into fresh memory."""
+    import torch  # noqa: F401
+
+    _core.check_backend(backend)
+    return load_all(filename, "torch", device)
+
+
+def _first_names(state: Mapping[str, Any]) -> dict[str, str]:
+    """For each tensor that is the same memory as another, the first name of that."""
+    first: dict[tuple[Any, ...], str] = {}
+    same = {}
+    for name in sorted(state):
+        tensor = state[name]
+        if tensor.numel() == 0 or tensor.is_meta:
+            continue
+        key = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        known = first.setdefault(key, name)
+        if known != name:
+            same[name] = known
+    return same
+
+
+def save_model(
+    model: Any, filename: StrPath, metadata: Mapping[str, str] | None = None, force_contiguous: bool = True
+) -> None:
+    """Writes a module's state. A tensor with several names is stored once; the metadata names the others."""
+    state = model.state_dict()
+    same = _first_names(state)
+    pairs = {**(metadata or {}), **same}
+    kept = {name: tensor for name, tensor in state.items() if name not in same}
+    if not force_contiguous and any(not tensor.is_contiguous() for tensor in kept.values()):
+        raise ValueError("a tensor is not contiguous: pass force_contiguous=True")
+    save_file(kept, filename, pairs if metadata is not None or same else None)
+
+
+def load_model(
+    model: Any, filename: StrPath, strict: bool = True, device: Any = "cpu", *, backend: str = "mmap"
+) -> tuple[list[str], list[str]]:
+    """Reads a file into a module; returns the names that the file lacks, and those that the module lacks."""
+    state = load_file(filename, device, backend=backend)
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    same = _first_names(model.state_dict())
+    roots = {name: same.get(name, name) for name in model.state_dict()}
+    loaded = {roots[name] for name in state if name in roots}
+    missing = sorted(name for name in missing if roots.get(name) not in loaded)
+    if strict and (missing or unexpected):
+        raise RuntimeError(f"{type(model).__name__} and {filename}: missing {missing}, unexpected {sorted(unexpected)}")
+    return missing, sorted(unexpected)

@@ -1,0 +1,292 @@
+//! safetensors files without a detour: bytes go straight from the file into arrays, and from arrays into the file.
+
+mod jobs;
+
+use crate::elements;
+use crate::errors::Failure;
+use crate::source::room;
+use crate::work::{Interrupted, long, short};
+use ckpt::api::{DType, Error, File, FileId, Input, Limits, OutputFile};
+use ckpt::store::{LocalStore, StageRequest, Store};
+use ckpt_buffers::{Array, Storage, View};
+use ckpt_safetensors::{Entry, Header};
+use jobs::{CHUNK, in_parallel};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes up to which tensors are read on the thread that asks.
+const SHORT: u64 = 4 << 20;
+
+/// Name, dtype as safetensors calls it, shape, and the range of bytes in the file.
+type Described = (String, String, Vec<u64>, u64, u64);
+
+/// Name, dtype as safetensors calls it, shape, and an object with the buffer protocol.
+type Given<'py> = (String, String, Vec<u64>, Bound<'py, PyAny>);
+
+/// `__metadata__`.
+type Pairs = BTreeMap<String, String>;
+
+/// An open safetensors file.
+#[pyclass(frozen, module = "ckpt._ckpt")]
+pub(crate) struct SafetensorsFile {
+    file: File,
+    header: Arc<Header>,
+    start: u64,
+    numbers: HashMap<String, usize>,
+}
+
+#[pymethods]
+impl SafetensorsFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        short(py, || {
+            let file = Input::open(&path)?.main()?;
+            let (header, start) = Header::read(&file, &Limits::default())?;
+            let names = header.tensors.iter().map(|(name, _)| name.clone());
+            let numbers = names.zip(0..).collect();
+            Ok(SafetensorsFile { file, header: Arc::new(header), start, numbers })
+        })
+    }
+
+    /// The tensors, in the order of their bytes.
+    fn entries(&self) -> Vec<Described> {
+        described(&self.header, self.start)
+    }
+
+    /// One tensor; `None` where there is none of this name.
+    fn entry(&self, name: &str) -> Option<Described> {
+        let (name, entry) = self.header.tensors.get(*self.numbers.get(name)?)?;
+        Some(describe(name, entry, self.start))
+    }
+
+    fn metadata(&self) -> Option<Pairs> {
+        self.header.pairs.clone()
+    }
+
+    /// Reads tensors, or ranges of their rows, into new arrays.
+    fn read(&self, py: Python<'_>, wanted: Vec<(String, Option<(u64, u64)>)>) -> PyResult<Vec<Array>> {
+        let parts: Vec<Part> = wanted
+            .iter()
+            .map(|(name, rows)| self.part(name, *rows))
+            .collect::<Result<_, Failure>>()
+            .map_err(|failure| failure.into_python(py))?;
+        let bytes = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.len));
+        let (file, shapes) = (self.file.clone(), parts.iter().map(|part| (part.shape.clone(), part.dtype)));
+        let shapes: Vec<(Vec<u64>, DType)> = shapes.collect();
+        let read = move |canceled: &_| read(&file, &parts, canceled);
+        let storages = match bytes <= SHORT {
+            true => short(py, || read(&Arc::default()))?,
+            false => long(py, Interrupted::Joined, read)?,
+        };
+        storages
+            .into_iter()
+            .zip(shapes)
+            .map(|(storage, (shape, dtype))| match dtype.bits() {
+                Some(bits) if bits % 8 != 0 => elements::bytes(storage),
+                _ => elements::array(storage, &shape, dtype),
+            })
+            .collect()
+    }
+}
+
+/// What is read: bytes of a tensor.
+struct Part {
+    name: String,
+    dtype: DType,
+    shape: Vec<u64>,
+    offset: u64,
+    len: u64,
+}
+
+impl SafetensorsFile {
+    fn part(&self, name: &str, rows: Option<(u64, u64)>) -> Result<Part, Failure> {
+        let missing = || Error::usage("the file has no such tensor").tensor(name).file(self.file.name());
+        let found = self.numbers.get(name).and_then(|number| self.header.tensors.get(*number));
+        let (name, entry) = found.ok_or_else(missing)?;
+        let (start, end) = entry.data_offsets;
+        let whole = Part {
+            name: name.clone(),
+            dtype: dtype(entry)?,
+            shape: entry.shape.clone(),
+            offset: self.start.saturating_add(start),
+            len: end.saturating_sub(start),
+        };
+        let Some((first, last)) = rows else { return Ok(whole) };
+        let count = entry.shape.first().copied().unwrap_or(0);
+        if first > last || last > count {
+            return Err(Error::usage("the tensor has no such rows").tensor(name.as_str()).into());
+        }
+        let row = whole.len.checked_div(count).unwrap_or(0);
+        let mut shape = whole.shape;
+        shape[..1].fill(last - first);
+        let offset = whole.offset.saturating_add(first * row);
+        Ok(Part { shape, offset, len: (last - first) * row, ..whole })
+    }
+}
+
+/// The dtype of an entry, as ckpt knows it.
+fn dtype(entry: &Entry) -> Result<DType, Failure> {
+    let unknown = || Error::unsupported("the dtype is not supported").found(entry.dtype.to_string());
+    Ok(ckpt_safetensors::dtype(entry.dtype).ok_or_else(unknown)?)
+}
+
+fn describe(name: &str, entry: &Entry, start: u64) -> Described {
+    let (from, to) = entry.data_offsets;
+    let offset = |at: u64| start.saturating_add(at);
+    (name.to_owned(), entry.dtype.to_string(), entry.shape.clone(), offset(from), offset(to))
+}
+
+fn described(header: &Header, start: u64) -> Vec<Described> {
+    let mut all: Vec<Described> =
+        header.tensors.iter().map(|(name, entry)| describe(name, entry, start)).collect();
+    all.sort_by_key(|(.., from, to)| (*from, *to));
+    all
+}
+
+fn read(file: &File, parts: &[Part], canceled: &crate::work::Canceled) -> Result<Vec<Storage>, Failure> {
+    let made = parts.iter().map(|part| room(part.len, &part.name));
+    let mut storages = made.collect::<Result<Vec<Storage>, Failure>>()?;
+    let mut pieces = Vec::new();
+    for (part, storage) in parts.iter().zip(&mut storages) {
+        let mut offset = part.offset;
+        for piece in storage.as_mut_slice().chunks_mut(CHUNK) {
+            let next = offset.saturating_add(piece.len() as u64);
+            pieces.push((offset, piece));
+            offset = next;
+        }
+    }
+    in_parallel(pieces, canceled, |(offset, piece)| Ok(file.read_at(offset, piece)?))?;
+    Ok(storages)
+}
+
+/// The tensors of a file in memory, and its pairs of strings.
+#[pyfunction]
+pub(crate) fn decode_safetensors(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+) -> PyResult<(Vec<Described>, Option<Pairs>)> {
+    let view = View::get(data)?;
+    short(py, move || {
+        // The header alone is copied: the rest is checked by its length.
+        let file = File::new(Arc::new(InMemory(view)), "bytes")?;
+        let (header, start) = Header::read(&file, &Limits::default())?;
+        let described = described(&header, start);
+        Ok((described, header.pairs))
+    })
+}
+
+/// Memory of Python's, as a file.
+struct InMemory(View);
+
+impl std::fmt::Debug for InMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InMemory")
+    }
+}
+
+impl ckpt::api::ReadAt for InMemory {
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.0.bytes().len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let rest =
+            usize::try_from(offset).ok().and_then(|offset| self.0.bytes().get(offset..)).unwrap_or_default();
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+}
+
+/// A header, and the bytes that follow it.
+struct Laid {
+    header: Vec<u8>,
+    views: Vec<View>,
+    len: u64,
+}
+
+/// Lays tensors out as safetensors does: those of wide elements first, then by name.
+fn laid_out(py: Python<'_>, tensors: Vec<Given<'_>>, metadata: Option<Pairs>) -> PyResult<Laid> {
+    let mut held = Vec::with_capacity(tensors.len());
+    for (name, native, shape, object) in tensors {
+        let view = View::get(&object)?;
+        let entry = serde_json::from_value(native.as_str().into());
+        let entry = entry.map(|dtype| Entry { dtype, shape, data_offsets: (0, view.bytes().len() as u64) });
+        let entry = entry.map_err(|_| {
+            let error = Error::unsupported("safetensors has no such dtype").tensor(name.as_str());
+            Failure::from(error.found(native)).into_python(py)
+        })?;
+        held.push((name, entry, view));
+    }
+    held.sort_by(|(a, own, _), (b, other, _)| other.dtype.cmp(&own.dtype).then_with(|| a.cmp(b)));
+    let mut header = Header { pairs: metadata, ..Header::default() };
+    let (mut views, mut end) = (Vec::with_capacity(held.len()), 0u64);
+    for (name, entry, view) in held {
+        let start = end;
+        end = end.saturating_add(entry.data_offsets.1);
+        header.tensors.push((name, Entry { data_offsets: (start, end), ..entry }));
+        views.push(view);
+    }
+    short(py, move || {
+        let header = header.to_bytes()?;
+        // What other readers check, and duplicate names.
+        Header::parse(header.get(8..).unwrap_or_default())?;
+        let len = end.saturating_add(header.len() as u64);
+        Ok(Laid { header, views, len })
+    })
+}
+
+/// A file of these tensors, in this order.
+#[pyfunction]
+pub(crate) fn encode_safetensors<'py>(
+    py: Python<'py>,
+    tensors: Vec<Given<'py>>,
+    metadata: Option<Pairs>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let file = laid_out(py, tensors, metadata)?;
+    let len = usize::try_from(file.len)?;
+    PyBytes::new_with(py, len, |bytes| {
+        py.detach(|| {
+            let mut rest = bytes;
+            for part in std::iter::once(&file.header[..]).chain(file.views.iter().map(View::bytes)) {
+                let (piece, after) = rest.split_at_mut(part.len().min(rest.len()));
+                piece.copy_from_slice(&part[..piece.len()]);
+                rest = after;
+            }
+        });
+        Ok(())
+    })
+}
+
+/// Writes a file of these tensors, in this order. It replaces one of the same name when it is complete.
+#[pyfunction]
+pub(crate) fn write_safetensors(
+    py: Python<'_>,
+    path: PathBuf,
+    tensors: Vec<Given<'_>>,
+    metadata: Option<Pairs>,
+) -> PyResult<()> {
+    let Laid { header, views, len } = laid_out(py, tensors, metadata)?;
+    long(py, Interrupted::Joined, move |canceled| {
+        let (store, name) = LocalStore::of(&path)?;
+        let files = [OutputFile::new(name.clone(), len)];
+        let mut request = StageRequest::new(&name, &files);
+        request.overwrite = true;
+        let stage = store.stage(&request)?;
+        let file = stage.file(FileId(0))?;
+        let mut pieces = Vec::new();
+        let mut offset = 0u64;
+        for part in std::iter::once(&header[..]).chain(views.iter().map(View::bytes)) {
+            for piece in part.chunks(CHUNK) {
+                pieces.push((offset, piece));
+                offset = offset.saturating_add(piece.len() as u64);
+            }
+        }
+        in_parallel(pieces, canceled, |(offset, piece)| Ok(file.write_at(offset, piece)?))?;
+        stage.commit(false)?;
+        Ok(())
+    })
+}

@@ -1,0 +1,191 @@
+"""Conversions: without NumPy."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from conftest import DIGITS, MODEL, ROOT
+
+import ckpt
+
+
+@pytest.fixture(autouse=True)
+def losses_are_expected() -> None:
+    warnings.simplefilter("ignore", ckpt.LossWarning)
+
+
+def test_a_conversion_returns_what_it_did(tmp_path: Path) -> None:
+    output = tmp_path / "digits.safetensors"
+    summary = ckpt.convert(DIGITS, output, verify=True, receipt=tmp_path / "receipt.json")
+    assert summary.files == [str(output)] and summary.bytes == output.stat().st_size
+    assert summary.tensors == len(ckpt.open(output)) and summary.verification is not None
+    assert summary.receipt is not None and Path(summary.receipt).is_file()
+    assert all(isinstance(loss, ckpt.Loss) and not loss.changes_function for loss in summary.losses)
+
+
+def test_losses_are_warned_of_and_refused_ones_are_errors(tmp_path: Path) -> None:
+    with pytest.warns(ckpt.LossWarning, match="optimizer-dropped|metadata-dropped|graph-dropped|bookkeeping"):
+        ckpt.convert(DIGITS, tmp_path / "a.npz")
+    with pytest.raises(ckpt.LossyError) as caught:
+        ckpt.convert(DIGITS, tmp_path / "b.npz", strict=True)
+    assert "strict=True" in str(caught.value)
+    with pytest.raises(ckpt.LossyError) as caught:
+        ckpt.convert(MODEL, tmp_path / "b.npz", transform="digits/hidden/kernel: cast f32 -> bf16")
+    assert 'allow=["narrowed"]' in str(caught.value)
+    assert sorted(os.listdir(tmp_path)) == ["a.npz"]
+
+
+def test_an_existing_output_is_replaced_only_on_request(tmp_path: Path) -> None:
+    output = tmp_path / "digits.npz"
+    ckpt.convert(DIGITS, output)
+    before = output.read_bytes()
+    with pytest.raises(ckpt.UsageError) as caught:
+        ckpt.convert(DIGITS, output)
+    assert caught.value.file == str(output) and "overwrite=True" in (caught.value.help or "")
+    ckpt.convert(DIGITS, output, overwrite=True, exclude="adam/**")
+    assert output.read_bytes() != before
+
+
+@pytest.mark.parametrize("kind", ["dict", "function", "file", "inverse"])
+def test_tensors_are_renamed(tmp_path: Path, kind: str) -> None:
+    output = tmp_path / "digits.safetensors"
+    rules = tmp_path / "names.toml"
+    rules.write_text('identity = true\n[[rule]]\nfrom = "digits/{layer}/{part}"\nto = "{layer}.{part}"\n')
+    if kind == "dict":
+        ckpt.convert(DIGITS, output, map={"digits/hidden/kernel": "hidden.kernel"})
+    elif kind == "function":
+        asked: list[str] = []
+
+        def rename(name: str) -> str | None:
+            asked.append(name)
+            return None if name == "digits/digit/bias" else name.replace("digits/hidden/", "hidden.")
+
+        ckpt.convert(DIGITS, output, map=rename, exclude="adam/**")
+        assert "digits/digit/bias" not in ckpt.open(output) and not any("adam" in name for name in asked)
+    elif kind == "file":
+        ckpt.convert(DIGITS, output, map=rules)
+    else:
+        ckpt.convert(DIGITS, tmp_path / "other.safetensors", map=rules)
+        ckpt.convert(tmp_path / "other.safetensors", output, map=rules, inverse=True)
+        assert ckpt.hash(output).tensors["digits/hidden/kernel"]
+        return
+    assert ckpt.open(output)["hidden.kernel"].shape == (64, 32)
+
+
+def test_a_mapping_that_does_not_fit_is_a_mapping_error(tmp_path: Path) -> None:
+    with pytest.raises(ckpt.MappingError) as caught:
+        ckpt.convert(DIGITS, tmp_path / "x.npz", map={"no": "such"})
+    assert caught.value.found is not None
+    with pytest.raises(FileNotFoundError) as missing:
+        ckpt.convert(DIGITS, tmp_path / "x.npz", map="bert-tf-to-fh")
+    assert "bert-tf-to-hf" in str(missing.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_open_checkpoint_is_converted_and_its_options_stay(tmp_path: Path) -> None:
+    with ckpt.open(DIGITS) as checkpoint:
+        assert ckpt.convert(checkpoint, tmp_path / "x.safetensors", dtype="bfloat16").tensors == 15
+        with pytest.raises(TypeError):
+            ckpt.convert(checkpoint, tmp_path / "y.safetensors", format="tf2")
+    assert ckpt.open(tmp_path / "x.safetensors")["digits/hidden/kernel"].dtype == "bf16"
+    with pytest.raises(ckpt.UsageError, match="closed"):
+        ckpt.convert(checkpoint, tmp_path / "z.safetensors")
+
+
+def test_options_go_to_the_format_that_knows_them(tmp_path: Path) -> None:
+    summary = ckpt.convert(DIGITS, tmp_path / "set.safetensors", options={"shard_size": 4096, "activations": ["relu", "softmax"]})
+    assert len(summary.files) > 2
+    with pytest.raises(ckpt.UsageError):
+        ckpt.convert(DIGITS, tmp_path / "x.safetensors", options={"shard_sice": 1})
+
+
+def test_a_plan_is_looked_at_saved_and_run(tmp_path: Path) -> None:
+    output = tmp_path / "digits.npz"
+    plan = ckpt.plan(DIGITS, output)
+    assert plan.tensors == 15 and plan.bytes > 0 and plan.losses and not output.exists()
+    document = json.loads(plan.to_json())
+    assert document["target"]["format"] == "npz"
+    again = ckpt.Plan.from_json(plan.to_json())
+    assert again.run().tensors == 15 and output.exists()
+    assert ckpt.hash(output).sha256
+
+
+def test_progress_reaches_the_end_in_phases(tmp_path: Path) -> None:
+    seen: list[ckpt.Progress] = []
+    summary = ckpt.convert(DIGITS, tmp_path / "x.npz", progress=seen.append)
+    assert seen and seen[-1].bytes == seen[-1].total <= summary.bytes
+    assert seen[-1].phase == "commit"
+
+
+def test_an_exception_of_the_progress_ends_the_conversion(tmp_path: Path) -> None:
+    def refuse(progress: ckpt.Progress) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        ckpt.convert(DIGITS, tmp_path / "x.npz", progress=refuse)
+
+
+def test_a_bar_is_shown_on_a_terminal_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ckpt.convert(DIGITS, tmp_path / "x.npz", progress=True)
+    assert capsys.readouterr() == ("", "")
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, ckpt, warnings
+warnings.simplefilter("ignore")
+os.chdir(sys.argv[2])
+def press(progress):
+    if progress.phase == "write":
+        os.kill(os.getpid(), signal.SIGINT)
+        press.__code__ = (lambda progress: None).__code__
+try:
+    ckpt.convert(sys.argv[1], "out.safetensors", threads=1, progress=press)
+except KeyboardInterrupt:
+    print("interrupted", os.listdir("."))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_is_a_keyboard_interrupt_and_leaves_nothing(tmp_path: Path) -> None:
+    source, work = tmp_path / "large.npy", tmp_path / "work"
+    work.mkdir()
+    header = "{'descr': '<f4', 'fortran_order': True, 'shape': (16384, 8192)}"
+    text = header.ljust(117) + "\n"
+    with source.open("wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
+        file.truncate(10 + len(text) + 16384 * 8192 * 4)
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(source), str(work)], capture_output=True, text=True, timeout=120
+    )
+    assert ran.stdout == "interrupted []\n", ran
+
+
+def test_the_command_line_comes_along(tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "ckpt", *arguments], capture_output=True, text=True, cwd=ROOT)
+
+    assert run("--version").stdout.startswith("ckpt ")
+    assert "digits/hidden/kernel" in run("inspect", str(DIGITS)).stdout
+    assert run("inspect", "no-such-file").returncode == 1
+    assert run("convert", str(DIGITS), str(tmp_path / "x.npz")).returncode == 0
+    console = Path(sys.executable).with_name("ckpt")
+    assert console.is_file() and subprocess.run([console, "--version"], capture_output=True).returncode == 0
+
+
+def test_logging_has_a_line_for_a_conversion(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="ckpt"):
+        ckpt.convert(DIGITS, tmp_path / "x.npz")
+    assert "x.npz: 15 tensors" in caplog.text
+
+
+def test_signals_of_others_stay_theirs() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    ckpt.hash(DIGITS)
+    assert signal.getsignal(signal.SIGINT) is before
