@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ckpt import _arrays, _ckpt, _dtypes
 from ckpt._errors import TensorNotFoundError, UsageError, make
 from ckpt._reading import Architecture, Options, StrPath, path, reading
+from ckpt._rows import Rows, rows, split
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,40 +230,22 @@ class Tensor(_ckpt.Exporter):
     def __getitem__(self, key: Any) -> Any:
         """Rows of the tensor, unread, for an index or a slice with step 1; for all else that NumPy takes, an array, of
         which only the rows that the first index names are read."""
-        first = key[0] if isinstance(key, tuple) and key else key
-        if not self.shape or first is Ellipsis or first is None or not isinstance(first, (slice, SupportsIndex)):
+        first, others = split(key)
+        # A row of a row is no range of stored rows.
+        found = None if self._one or not self.shape else rows(first, self.shape[0])
+        if found is None:
             return self.numpy()[key]
-        if isinstance(first, bool) or self._one:
-            # A row of a row is no range of stored rows.
-            return self.numpy()[key]
-        start, stop, one, rest = self._rows_of(first)
-        rows = self._at(start, stop, one)
-        if rest == slice(None) and not isinstance(key, tuple):
-            return rows
-        if one:
-            return rows.numpy()[key[1:] if isinstance(key, tuple) else ()]
-        return rows.numpy()[(rest, *(key[1:] if isinstance(key, tuple) else ()))]
+        part = self._at(found)
+        if not others and found.rest in (0, slice(None)):
+            return part
+        return part.numpy()[others if found.rest == 0 else (found.rest, *others)]
 
-    def _rows_of(self, first: slice | SupportsIndex) -> tuple[int, int, bool, slice]:
-        count = self.shape[0]
-        if not isinstance(first, slice):
-            index = operator.index(first)
-            if not -count <= index < count:
-                raise IndexError(f"index {index} is out of bounds for axis 0 with size {count}")
-            return index % count, index % count + 1, True, slice(None)
-        start, stop, step = first.indices(count)
-        chosen = range(start, stop, step)
-        if not chosen:
-            return 0, 0, False, slice(None)
-        low, high = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1])
-        rest = slice(None) if step == 1 else slice(None, None, step)
-        return low, high + 1, False, rest
-
-    def _at(self, start: int, stop: int, one: bool) -> Tensor:
+    def _at(self, chosen: Rows) -> Tensor:
         if self._known.blocks is not None:
             raise _opaque(self)
         before = 0 if self._rows is None else self._rows[0]
-        return Tensor(self._source, self._name, (before + start, before + stop), one=one, known=self._known)
+        part = (before + chosen.start, before + chosen.stop)
+        return Tensor(self._source, self._name, part, one=chosen.rest == 0, known=self._known)
 
     def numpy(self, *, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array, which is the caller's: writable, in the order of C.

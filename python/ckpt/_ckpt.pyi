@@ -7,6 +7,26 @@ from ckpt._convert import Settings
 from ckpt._forward import GivenInputs
 from ckpt._reading import Reading
 
+__all__ = [
+    "Array",
+    "Exporter",
+    "Planned",
+    "SafetensorsFile",
+    "Source",
+    "__version__",
+    "decode_safetensors",
+    "diff",
+    "encode_safetensors",
+    "formats",
+    "load_plan",
+    "main",
+    "mappings",
+    "plan",
+    "run",
+    "save",
+    "verify",
+    "write_safetensors",
+]
 __version__: Final[str]
 
 @final

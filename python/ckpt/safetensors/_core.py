@@ -5,16 +5,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self
 
 from ckpt import _arrays, _ckpt, _dtypes
 from ckpt._errors import CkptError, InputOutputError, InternalError, NotFoundError
 from ckpt._reading import StrPath, path
+from ckpt._rows import rows, split
 
 if TYPE_CHECKING:
     _Base = Exception
@@ -237,14 +237,15 @@ class PySafeSlice:
     def __getitem__(self, key: Any) -> Any:
         file = self._file
         opened = file._opened()
-        rows = _rows(key, self._shape)
-        if rows is not None and (file._backend == "pread" or rows[2] == ()):
-            start, stop, rest = rows
+        first, others = split(key)
+        found = rows(first, self._shape[0]) if self._shape else None
+        is_plain = found is not None and found.rest == slice(None) and not others
+        if found is not None and (file._backend == "pread" or is_plain):
             with translated():
-                array = opened.read([(self._name, (start, stop))])[0]
-            shape = [stop - start, *self._shape[1:]]
+                array = opened.read([(self._name, (found.start, found.stop))])[0]
+            shape = [found.stop - found.start, *self._shape[1:]]
             read = to_framework(file._framework, array, self._native, shape, file._device)
-            return read if rest == () else read[rest]
+            return read if is_plain else read[(found.rest, *others)]
         if file._backend == "pread" or self._start == self._end:
             return file.get_tensor(self._name)[key]
         return self._from_map(key)
@@ -265,30 +266,6 @@ class PySafeSlice:
         if self._file._framework == "numpy":
             return part
         return _imported(self._file._framework, part, self._file._device)
-
-
-def _rows(key: Any, shape: Sequence[int]) -> tuple[int, int, Any] | None:
-    """The rows that a key's first index needs, and what is left of the key for them: `()` where nothing is. `None` where
-    the key does not begin with an axis of rows."""
-    if not shape:
-        return None
-    first, others = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
-    if isinstance(first, bool) or not isinstance(first, (slice, SupportsIndex)):
-        return None
-    count = shape[0]
-    if not isinstance(first, slice):
-        index = first.__index__()
-        if not -count <= index < count:
-            raise IndexError(f"index {index} is out of bounds for axis 0 with size {count}")
-        return index % count, index % count + 1, (0, *others)
-    start, stop, step = first.indices(count)
-    chosen = range(start, stop, step)
-    if not chosen:
-        return 0, 0, (slice(None), *others) if others else ()
-    low, high = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1])
-    if step == 1:
-        return low, high + 1, (slice(None), *others) if others else ()
-    return low, high + 1, (slice(None, None, step), *others)
 
 
 def to_framework(framework: str, array: _ckpt.Array, native: str, shape: Sequence[int], device: Any) -> Any:
@@ -385,7 +362,3 @@ def decoded(data: bytes) -> list[tuple[str, str, list[int], int, int]]:
         entries, _ = _ckpt.decode_safetensors(data)
     return entries
 
-
-def is_little_endian() -> bool:
-    """Whether this machine is, as files are."""
-    return sys.byteorder == "little"
