@@ -21,7 +21,6 @@ mod tests;
 mod text;
 mod value;
 
-#[cfg(feature = "cli")]
 pub(crate) use builtin::file as builtin_file;
 pub(crate) use builtin::names as builtin_names;
 pub(crate) use config::Configuration;

@@ -173,7 +173,11 @@ fn with_a_layer_of_its_own() -> Checkpoint {
     let config = format!(
         r#"{{"module": "keras", "class_name": "Sequential", "config": {{"name": "m", "layers": {layers}}}}}"#
     );
-    let tensor = |name: &str| Tensor::new(name, DType::F32, Shape::new(vec![2, 2]).unwrap());
+    let tensor = |name: &str| {
+        let mut tensor = Tensor::new(name, DType::F32, Shape::new(vec![2, 2]).unwrap());
+        tensor.metadata.insert("keras", "path", name);
+        tensor
+    };
     let tensors = ["layers/dense/vars/0", "layers/swirl/vars/0"].map(tensor).into();
     let mut checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
     checkpoint.metadata.insert("keras", "config", config);
