@@ -175,6 +175,7 @@ fn with_a_layer_of_its_own() -> Checkpoint {
     );
     let tensor = |name: &str| {
         let mut tensor = Tensor::new(name, DType::F32, Shape::new(vec![2, 2]).unwrap());
+        tensor.axes = Some(vec![Axis::In, Axis::Out]);
         tensor.metadata.insert("keras", "path", name);
         tensor
     };
