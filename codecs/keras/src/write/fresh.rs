@@ -12,7 +12,7 @@ use crate::format::{
 use crate::read::parent;
 use ckpt_api::{
     Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Graph, Limits, Loss, LossKind,
-    Placement, Result, Setting, Tensor, TensorId, first_few,
+    Placement, Result, Role, Setting, Tensor, TensorId, first_few,
 };
 use ckpt_hdf5::{AttributeValue, Datatype, Draft, Plan};
 use std::borrow::Cow;
@@ -144,22 +144,24 @@ impl<'a> Config<'a> {
             parent(&tensor.name).is_some_and(|group| groups.contains(group))
                 && !bound.contains(&TensorId(*id))
         });
-        let is_lost = |(id, tensor): (usize, &Tensor)| {
-            tensor.name.starts_with(LAYERS) && !bound.contains(&TensorId(id))
+        let is_lost = |(id, tensor): &(usize, &Tensor)| {
+            tensor.name.starts_with(LAYERS)
+                && tensor.role != Role::Bookkeeping
+                && !bound.contains(&TensorId(*id))
         };
-        if let Some((layer, reason)) = self.model.variables().unknown.first()
-            && checkpoint.tensors.iter().enumerate().any(is_lost)
-        {
-            return Err(Error::unsupported(
-                "an .h5 file lists the weights of each layer, and those of a layer are not known",
-            )
-            .field(layer)
-            .found(reason.as_str())
-            .help("write a file whose name ends in .keras or .weights.h5"));
-        }
+        let lost = checkpoint.tensors.iter().enumerate().find(is_lost);
         let layer = self.model.altered_layer().or(unshown.map(|(_, tensor)| tensor.name.as_str()));
         match layer {
-            None => Ok(()),
+            None => match lost {
+                None => Ok(()),
+                Some((_, tensor)) => {
+                    let what =
+                        "an .h5 file lists the weights of each layer, and this one's layer is not known";
+                    Err(Error::unsupported(what)
+                        .tensor(&tensor.name)
+                        .help("write a file whose name ends in .keras or .weights.h5"))
+                }
+            },
             Some(name) => {
                 Err(Error::unsupported("an .h5 file cannot hold layers that are quantized or have LoRA")
                     .found(first_few(&[name], SHOWN))
