@@ -7,6 +7,7 @@ mod activations;
 mod arguments;
 mod attention;
 mod functional;
+mod items;
 mod layers;
 mod linear;
 mod merging;
