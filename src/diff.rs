@@ -9,7 +9,7 @@ use crate::transform::{castable, for_each_number};
 use crate::words::{count, verb};
 #[cfg(any(feature = "cli", feature = "forward"))]
 use ckpt_api::Setting;
-use ckpt_api::{DType, Encoding, Result, Role, Shape, Tensor, TensorId};
+use ckpt_api::{DType, Encoding, Error, Result, Role, Shape, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -34,6 +34,34 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
+    /// The tolerance that a user gives in two parts, each with the name of its option; `None` if neither is given.
+    ///
+    /// ```
+    /// # use ckpt::diff::Tolerance;
+    /// let tolerance = Tolerance::given(("atol", Some(0.5)), ("rtol", None))?;
+    /// assert_eq!(tolerance, Some(Tolerance { absolute: 0.5, relative: 0.0 }));
+    /// assert!(Tolerance::given(("atol", Some(-1.0)), ("rtol", None)).is_err());
+    /// # Ok::<(), ckpt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a part that is negative or not finite.
+    pub fn given(
+        (atol, absolute): (&str, Option<f64>),
+        (rtol, relative): (&str, Option<f64>),
+    ) -> Result<Option<Self>> {
+        let part = |field: &str, value: Option<f64>| match value.unwrap_or(0.0) {
+            value if value >= 0.0 && value.is_finite() => Ok(value),
+            value => Err(Error::usage("a tolerance is a finite number, and not negative")
+                .field(field)
+                .found(value.to_string())),
+        };
+        if absolute.is_none() && relative.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Tolerance { absolute: part(atol, absolute)?, relative: part(rtol, relative)? }))
+    }
+
     /// Whether the values must be equal bit for bit.
     pub fn is_exact(self) -> bool {
         self.absolute == 0.0 && self.relative == 0.0

@@ -7,7 +7,7 @@ use crate::options::Renaming;
 use crate::source::Source;
 use crate::work::{Interrupted, long};
 use ckpt::Registry;
-use ckpt::api::{Error, Limits};
+use ckpt::api::Limits;
 use ckpt::diff::Tolerance;
 use ckpt::verify::{DEFAULT_MEMORY, NamedMapping, Options, html};
 use pyo3::prelude::*;
@@ -15,16 +15,7 @@ use serde_json::json as object;
 use std::sync::Arc;
 
 fn tolerance(atol: Option<f64>, rtol: Option<f64>) -> Result<Option<Tolerance>, Failure> {
-    let part = |field: &str, value: Option<f64>| match value.unwrap_or(0.0) {
-        value if value >= 0.0 && value.is_finite() => Ok(value),
-        value => Err(Error::usage("a tolerance is a finite number, and not negative")
-            .field(field)
-            .found(value.to_string())),
-    };
-    if atol.is_none() && rtol.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Tolerance { absolute: part("atol", atol)?, relative: part("rtol", rtol)? }))
+    Ok(Tolerance::given(("atol", atol), ("rtol", rtol))?)
 }
 
 /// Compares tensor by tensor; returns JSON.

@@ -455,16 +455,7 @@ pub(super) fn write_new_with(
 
 /// The tolerance of `--atol` and `--rtol`; `None` if neither is given.
 pub(super) fn tolerance(atol: Option<f64>, rtol: Option<f64>) -> Result<Option<Tolerance>> {
-    let part = |field: &str, value: Option<f64>| match value.unwrap_or(0.0) {
-        value if value >= 0.0 && value.is_finite() => Ok(value),
-        value => Err(Error::usage("a tolerance is a finite number, and not negative")
-            .field(field)
-            .found(value.to_string())),
-    };
-    if atol.is_none() && rtol.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Tolerance { absolute: part("--atol", atol)?, relative: part("--rtol", rtol)? }))
+    Tolerance::given(("--atol", atol), ("--rtol", rtol))
 }
 
 /// Splits `key=value` arguments.
