@@ -199,12 +199,12 @@ impl Source {
     }
 
     /// The names of the tensors that a conversion with these [patterns](crate::pattern) keeps: those that match a pattern
-    /// of `include`, where it has any, and none of `exclude`.
+    /// of `include`, where it has any, and none of `exclude`. They come in the checkpoint's order.
     ///
     /// ```
     /// # fn main() -> ckpt::Result<()> {
     /// let model = ckpt::open("examples/data/digits")?;
-    /// assert_eq!(model.selected(&["**/bias".to_owned()], &[])?, ["digits/digit/bias", "digits/hidden/bias"]);
+    /// assert_eq!(model.selected(&["**/bias".to_owned()], &[])?, ["digits/hidden/bias", "digits/digit/bias"]);
     /// # Ok(())
     /// # }
     /// ```
