@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn bytes_may_come_in_pieces() {
         let bytes: Vec<u8> = (0..20_001u32).map(|at| ((at * at) >> 3) as u8).collect();
-        for middle in [0, 1, 7, 8192, 20_001] {
+        for middle in [0, 1, 7, 20_001, 8192].into_iter().skip(if cfg!(miri) { 4 } else { 0 }) {
             let mut pieces = Fletcher32::default();
             pieces.update(&bytes[..middle]);
             pieces.update(&bytes[middle..]);

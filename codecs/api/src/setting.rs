@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn every_setting_in_a_text_is_named_and_the_rest_stays() {
-        for a in ALL {
+        for a in ALL.iter().step_by(if cfg!(miri) { 8 } else { 1 }) {
             for b in ALL {
                 let text = format!("{a}, {b} or :{a}");
                 assert_eq!(Plain.resolve(&text), format!("<{a:?}>, <{b:?}> or :<{a:?}>"));

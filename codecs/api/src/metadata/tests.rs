@@ -103,10 +103,12 @@ fn a_map_keeps_its_order_and_finds_each_of_many_keys() {
     assert_eq!((map.get("50"), map.get("98")), (Some(&MetadataValue::I32(7)), None));
     let keys: Vec<&str> = map.iter().map(|(key, _)| key).take(3).collect();
     assert_eq!(keys, ["99", "97", "96"]);
-    for key in (0..90).map(|key| key.to_string()) {
+    let removed = (0..90).step_by(if cfg!(miri) { 30 } else { 1 });
+    let left = map.len() - removed.len();
+    for key in removed.map(|key| key.to_string()) {
         assert!(map.remove(&key).is_some(), "{key}");
     }
-    assert_eq!((map.len(), map.get("97")), (9, Some(&MetadataValue::I32(97))));
+    assert_eq!((map.len(), map.get("97")), (left, Some(&MetadataValue::I32(97))));
 }
 
 #[test]
