@@ -15,7 +15,7 @@ import tempfile
 import tomllib
 
 DATABASE = "https://github.com/RustSec/advisory-db"
-MANIFESTS = ("Cargo.toml", "fuzz/Cargo.toml", "python/Cargo.toml")
+MANIFESTS = ("Cargo.toml", "fuzz/Cargo.toml")
 CRATES_IO = "registry+https://github.com/rust-lang/crates.io-index"
 
 

@@ -74,6 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "pushing each element takes a minute")]
     fn elements_are_found_by_the_index_that_pushing_them_returned() {
         let mut arena = Arena::default();
         let count = 2 * CHUNK as u32 + 3;
