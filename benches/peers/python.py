@@ -1,6 +1,6 @@
 """The Python package beside safetensors' own, in the same run: each measurement in a process of its own, in turn.
 
-    python benches/peers/python.py [--gib 2] [--rounds 7] [--json FILE]
+    python benches/peers/python.py [--gib 2] [--rounds 7] [--readme]
 
 It needs both packages: the wheel of a release build, and safetensors with NumPy. Files are warm: both read what the system
 has in memory. Seconds are those of the calls, without importing; memory is what the process took beyond its imports.
@@ -18,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import harness
+import report
 
 PACKAGES = {"ckpt": "ckpt.safetensors.numpy", "safetensors": "safetensors.numpy"}
 TENSORS = 32
@@ -85,46 +88,58 @@ def prepare(folder: pathlib.Path, gib: float) -> dict[str, pathlib.Path]:
     return files
 
 
-def main() -> int:
+def titles(gib: float) -> dict[str, str]:
+    return {
+        "load": f"`load_file`, {report.size(gib * report.GIB)} in {TENSORS} tensors",
+        "save": f"`save_file`, {report.size(gib * report.GIB)} in {TENSORS} tensors",
+        "many": f"`load_file`, {MANY:,} tensors of 512 bytes",
+        "row": f"`get_slice(…)[n:n + 1]`, one row of {report.size(gib / 2 * report.GIB)}",
+    }
+
+
+# At least so many times as fast, or at most so many seconds.
+BOUNDS = {"load": {"faster": 1.0}, "save": {"faster": 1.2}, "many": {"faster": 1.0}, "row": {"seconds": 0.001}}
+
+
+def run(gib: float, rounds: int, folder: pathlib.Path) -> dict:
+    """Every job in rounds, each package once a round; a round that is not counted comes first."""
+    here = harness.machine(str(pathlib.Path(sys.executable).with_name("ckpt")), folder)
+    arrays = {"load": gib * 1024, "save": gib * 1024, "many": MANY * 512 / (1 << 20), "row": 0}
+    rows = []
+    for job, path in prepare(folder, gib).items():
+        found = {package: {"seconds": [], "mib": []} for package in PACKAGES}
+        for number in range(rounds + 1):
+            for package in PACKAGES:
+                harness.back(int(arrays[job] * (1 << 20)))
+                harness.warm(path)
+                command = [sys.executable, __file__, "--measure", job, package, str(path)]
+                ran = subprocess.run(command, check=True, capture_output=True, text=True)
+                for key, value in json.loads(ran.stdout).items() if number else ():
+                    found[package][key].append(round(value, 7))
+        rows.append({"title": titles(gib)[job], "arrays": round(arrays[job], 1), "bound": BOUNDS[job], **found})
+        harness.log(f"{job}: {found}")
+    return {"python": {"machine": here, "rounds": rounds, "rows": rows}}
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gib", type=float, default=2, help="bytes of the large file")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--scratch", type=pathlib.Path, help="where the files are made")
-    parser.add_argument("--json", type=pathlib.Path, help="where the figures are written, too")
+    parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
     parser.add_argument("--measure", nargs=3, metavar=("JOB", "PACKAGE", "FILE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         job, package, path = arguments.measure
         measure(job, package, pathlib.Path(path))
-        return 0
-    figures: dict[str, dict[str, dict[str, list[float]]]] = {}
+        return
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
-        for job, path in prepare(pathlib.Path(folder), arguments.gib).items():
-            found = {package: {"seconds": [], "mib": []} for package in PACKAGES}
-            for _ in range(arguments.rounds):
-                for package in PACKAGES:
-                    command = [sys.executable, __file__, "--measure", job, package, str(path)]
-                    ran = subprocess.run(command, check=True, capture_output=True, text=True)
-                    for key, value in json.loads(ran.stdout).items():
-                        found[package][key].append(value)
-            figures[job] = found
-            show(job, found)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
-    return 0
-
-
-def show(job: str, found: dict[str, dict[str, list[float]]]) -> None:
-    medians = {package: statistics.median(each["seconds"]) for package, each in found.items()}
-    ratios = [theirs / ours for ours, theirs in zip(found["ckpt"]["seconds"], found["safetensors"]["seconds"])]
-    memory = {package: statistics.median(each["mib"]) for package, each in found.items()}
-    print(
-        f"{job:5} ckpt {medians['ckpt']:.6f} s, {memory['ckpt']:.0f} MiB; "
-        f"safetensors {medians['safetensors']:.6f} s, {memory['safetensors']:.0f} MiB; "
-        f"{statistics.median(ratios):.2f}x as fast ({min(ratios):.2f} to {max(ratios):.2f})",
-        flush=True,
-    )
+        results = run(arguments.gib, arguments.rounds, pathlib.Path(folder))
+    print(report.text(results))
+    if arguments.readme:
+        report.save(report.RESULTS, results)
+        report.rewrite()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -23,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = pathlib.Path(__file__).with_name("results.json")
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "src" / "performance.md"
 GIB, MIB = 2**30, 2**20
+# What the Python package may take beside the arrays that are asked for, in MiB.
+BEYOND = 24
 # In place of figures that nobody took yet.
 UNMEASURED = "*Not measured yet: see below for how.*"
 
@@ -104,6 +106,8 @@ def sections(results: dict) -> dict[str, str]:
         made["huge"] = huge(results["huge"]["rows"])
     if "forward" in results:
         made["forward"] = forward(results["forward"])
+    if "python" in results:
+        made["python"] = python(results["python"])
     return made
 
 
@@ -412,6 +416,36 @@ def forward(measured: dict) -> str:
     packages = ", ".join(f"{name} {here['packages'][name]}" for name in ("onnxruntime", "numpy"))
     return (f"{medians(measured['rounds'])} on {here['processor']} with {here['processors']} processors, with {packages}. "
             f"Load before the first run: {here['load']:.2f}.\n\n{lines(header, rows)}")
+
+
+# The Python package.
+
+
+def python(measured: dict) -> str:
+    """A line for each function: safetensors, and `ckpt` as so many times as fast."""
+    header = ["function", "safetensors", "`ckpt`", "times as fast (least–most)", "memory beyond the arrays, MiB: safetensors",
+              "`ckpt`", "bound", "met"]
+    rows = []
+    for row in measured["rows"]:
+        own, its = row["ckpt"], row["safetensors"]
+        found = [theirs / ours for ours, theirs in zip(own["seconds"], its["seconds"])]
+        seconds = [statistics.median(each["seconds"]) for each in (its, own)]
+        beyond = [max(0, max(each["mib"]) - row["arrays"]) for each in (its, own)]
+        if "seconds" in row["bound"]:
+            bound, met = f"≤ {row['bound']['seconds'] * 1000:g} ms", seconds[1] <= row["bound"]["seconds"]
+        else:
+            bound, met = f"≥ {row['bound']['faster']:g} ×", statistics.median(found) >= row["bound"]["faster"]
+        verdicts = ["yes" if each else "**no**" for each in (met, beyond[1] <= BEYOND)]
+        rows.append([row["title"], *map(brief, seconds), f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})",
+                     *(f"{each:.0f}" for each in beyond), f"{bound}, ≤ {BEYOND} MiB", ", ".join(dict.fromkeys(verdicts))])
+    here = measured["machine"]
+    packages = ", ".join(f"{name} {here['packages'][name]}" for name in ("safetensors", "numpy"))
+    return (f"{medians(measured['rounds'])} on {here['processor']} with {here['processors']} processors, {here['filesystem']}, "
+            f"with Python {here['python']}, {packages}. Load before the first run: {here['load']:.2f}.\n\n{lines(header, rows)}")
+
+
+def brief(seconds: float) -> str:
+    return time(seconds) if seconds >= 0.001 else f"{seconds * 1e6:.0f} µs"
 
 
 def charts(results: dict) -> dict[str, str]:
