@@ -316,10 +316,11 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "its streams take minutes")]
     fn numbers_and_streams_cross_the_ends_of_buffers() {
         let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8 & 0x7f).collect();
         let file = file(&bytes);
-        for start in [0, 1, 505, 511, 512, 513, 2559, 2560].into_iter().skip(if cfg!(miri) { 7 } else { 0 }) {
+        for start in [0, 1, 505, 511, 512, 513, 2559, 2560] {
             let mut cursor = Cursor::range(&file, 10, bytes.len() as u64).unwrap();
             for expected in &bytes[..start] {
                 assert_eq!(cursor.varint().unwrap(), u64::from(*expected));

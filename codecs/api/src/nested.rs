@@ -276,6 +276,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "its deep graphs take half a minute")]
     fn graphs_that_nest_too_deep_are_refused() {
         let mut graph = choice();
         for depth in 0..MAX_GRAPH_LEVELS {

@@ -96,7 +96,7 @@ mod tests {
             encoded += 1;
             let mut own = Vec::new();
             blocks::encode(*block_type, &numbers, &mut own).unwrap();
-            for endian in [Endian::Little, Endian::Big] {
+            for endian in [Endian::Big, Endian::Little].into_iter().take(if cfg!(miri) { 1 } else { 2 }) {
                 let (blocks, mut stored) = (of(*block_type, endian).unwrap(), Vec::new());
                 assert!(blocks.encode(0, &bytes(&numbers), &mut stored).unwrap() < 0.15);
                 if endian == Endian::Big {

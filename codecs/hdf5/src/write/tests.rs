@@ -53,6 +53,8 @@ fn every_datatype_and_shape_comes_back() {
     let mut datatypes: Vec<Datatype> = dtypes.map(Datatype::little).into();
     datatypes.push(Datatype::Number { dtype: DType::F32, endian: Endian::Big });
     datatypes.push(Datatype::Opaque { size: 2 });
+    // All take a minute under Miri.
+    datatypes.truncate(if cfg!(miri) { 3 } else { 14 });
     let shapes = [shape(&[]), shape(&[0, 4]), shape(&[3]), shape(&[2, 3, 1, 5])];
     let mut draft = Draft::default();
     for (number, datatype) in datatypes.iter().enumerate() {
@@ -62,7 +64,7 @@ fn every_datatype_and_shape_comes_back() {
     }
     let plan = draft.place().unwrap();
     let tree = read(&draft);
-    assert_eq!(tree.datasets.len(), 14 * 4);
+    assert_eq!(tree.datasets.len(), datatypes.len() * 4);
     for (number, dataset) in tree.datasets.iter().enumerate() {
         assert_eq!((&dataset.datatype, &dataset.shape), (&datatypes[number / 4], &shapes[number % 4]));
         let extent = &dataset.stored.extents[0];

@@ -87,6 +87,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "its elements take long")]
     fn elements_that_are_appended_together_follow_each_other() {
         let mut arena = Arena::default();
         let all: Vec<u32> = (0..3 * CHUNK as u32).collect();
