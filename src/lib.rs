@@ -35,6 +35,7 @@ mod source;
 pub mod store;
 pub mod suggest;
 mod template;
+mod text_file;
 pub mod transform;
 #[cfg(feature = "forward")]
 pub mod verify;

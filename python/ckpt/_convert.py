@@ -279,7 +279,8 @@ def convert(
     `to`.
 
     - `map` renames tensors: the name of a built-in mapping, a mapping file, a dict of names, or a function of a name,
-      which leaves a tensor out by returning `None`. `inverse` reads a mapping backwards.
+      which leaves a tensor out by returning `None`. Values for a mapping's parameters follow its name, as in
+      `"llama-hf-to-gguf,heads=32,kv_heads=8"`. `inverse` reads a mapping backwards.
     - `dtype` is what floating-point weights become, such as `"bf16"`.
     - `include` and `exclude` are patterns of names.
     - `options` are those of both formats.

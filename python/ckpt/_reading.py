@@ -14,7 +14,8 @@ StrPath = str | os.PathLike[str]
 Options = Mapping[str, object]
 #: What names a model's layers: a built-in architecture, a file, a model of the same network, or a dict.
 Architecture = str | os.PathLike[str] | Mapping[str, Any]
-#: How tensors are renamed: the name of a built-in mapping, a file, a dict, or a function of a name.
+#: How tensors are renamed: the name of a built-in mapping or a file, with values for parameters after it, such as
+#: `"llama-hf-to-gguf,heads=32"`; a dict; or a function of a name.
 Renaming = str | os.PathLike[str] | Mapping[str, str] | Callable[[str], str | None]
 
 

@@ -67,7 +67,7 @@ pub(crate) fn limits(given: &[(String, String)]) -> Result<Limits, Failure> {
 #[derive(Clone, Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Renaming {
-    /// A built-in mapping, or a file.
+    /// A built-in mapping, or a file; values for its parameters may follow.
     name: Option<String>,
     /// Pairs of names; other names stay.
     pairs: Vec<(String, String)>,
@@ -78,10 +78,7 @@ impl Renaming {
     pub(crate) fn mapping(&self, limits: &Limits) -> Result<Mapping, Failure> {
         let mapping = match &self.name {
             None => Mapping::lookup(self.pairs.iter().cloned())?,
-            Some(name) => match Mapping::builtin(name) {
-                Some(mapping) if !std::path::Path::new(name).exists() => mapping,
-                _ => from_file(name, limits)?,
-            },
+            Some(name) => Mapping::named(name, limits)?,
         };
         Ok(if self.inverse { mapping.inverse()? } else { mapping })
     }
@@ -90,17 +87,6 @@ impl Renaming {
     pub(crate) fn shown(&self) -> String {
         self.name.clone().unwrap_or_else(|| "a dict".to_owned())
     }
-}
-
-fn from_file(name: &str, limits: &Limits) -> Result<Mapping, Failure> {
-    let text = std::fs::read_to_string(name).map_err(|error| {
-        let error = Error::io("cannot read the mapping", error).file(name);
-        match name.contains(['.', '/', '\\']) {
-            true => error,
-            false => error.help(ckpt::api::nearest(name, Mapping::builtin_names())),
-        }
-    })?;
-    Ok(Mapping::from_toml_within(&text, name, limits)?)
 }
 
 /// The formats, as JSON.

@@ -33,6 +33,7 @@ impl Vocabulary for Keywords {
             Setting::Include => "include=".to_owned(),
             Setting::Exclude => "exclude=".to_owned(),
             Setting::Mapping => "map=".to_owned(),
+            Setting::MappingParameter(value) => format!("map=\"…,{value}\""),
             Setting::Dtype(name) => quoted("dtype", name),
             Setting::Memory(size) => quoted("max_memory", size),
             Setting::ForwardMemory => "max_memory=".to_owned(),

@@ -83,10 +83,38 @@ def test_a_mapping_that_does_not_fit_is_a_mapping_error(tmp_path: Path) -> None:
     with pytest.raises(ckpt.MappingError) as caught:
         ckpt.convert(DIGITS, tmp_path / "x.npz", map={"no": "such"})
     assert caught.value.found is not None
-    with pytest.raises(FileNotFoundError) as missing:
+    with pytest.raises(ckpt.UsageError) as unknown:
         ckpt.convert(DIGITS, tmp_path / "x.npz", map="bert-tf-to-fh")
-    assert "bert-tf-to-hf" in str(missing.value)
+    assert "bert-tf-to-hf" in str(unknown.value)
+    with pytest.raises(FileNotFoundError) as missing:
+        ckpt.convert(DIGITS, tmp_path / "x.npz", map="no-such-file.toml")
+    assert missing.value.filename == "no-such-file.toml"
     assert os.listdir(tmp_path) == []
+
+
+HEADS = """
+identity = true
+[parameters.heads]
+[[rule]]
+from = "digits/hidden/kernel"
+to = "digits/hidden/kernel"
+steps = ["reshape _ -> {heads} _ on 1"]
+"""
+
+
+def test_values_for_the_parameters_of_a_mapping_follow_its_name(tmp_path: Path) -> None:
+    rules, output = tmp_path / "heads.toml", tmp_path / "x.safetensors"
+    rules.write_text(HEADS)
+    ckpt.convert(DIGITS, output, map=f"{rules},heads=4")
+    assert ckpt.open(output)["digits/hidden/kernel"].shape == (64, 4, 8)
+    ckpt.convert(output, tmp_path / "back.npz", map=f"{rules},heads=4", inverse=True)
+    assert ckpt.open(tmp_path / "back.npz")["digits/hidden/kernel"].shape == (64, 32)
+    for wrong, told in ("heads=x", "a whole number"), ("head=4", "heads"), ("heads=0", "at least 1"):
+        with pytest.raises(ckpt.UsageError, match=told):
+            ckpt.plan(DIGITS, tmp_path / "y.npz", map=f"{rules},{wrong}")
+    with pytest.raises(ckpt.MappingError) as caught:
+        ckpt.plan(DIGITS, tmp_path / "y.npz", map=rules)
+    assert 'map="…,heads=' in str(caught.value)
 
 
 def test_an_open_checkpoint_is_converted_and_its_options_stay(tmp_path: Path) -> None:

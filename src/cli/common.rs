@@ -10,6 +10,7 @@ use crate::registry::Registry;
 use crate::source::{ACTIVATIONS, ModelGraph, OpenOptions, Source, recognize, template_parameter};
 use crate::store::refuse_own;
 use crate::template::{builtin_file, builtin_names};
+use crate::text_file;
 use ckpt_api::{
     Address, ArchitectureFile, Codec, Error, Input, Limit, Limits, OptionSpec, Result, Side, nearest,
 };
@@ -369,19 +370,14 @@ fn not_toml(text: &str, error: &toml::de::Error) -> Error {
 
 /// A text file of as many bytes as the limit called `limit` allows.
 pub(super) fn read_text(path: &Path, limits: &Limits, limit: Limit) -> Result<String> {
-    String::from_utf8(read_bytes(path, limits, limit)?).map_err(|error| {
-        Error::usage("the file is not UTF-8 text")
-            .file(path.display().to_string())
-            .offset(error.utf8_error().valid_up_to() as u64)
-    })
+    check_input(path)?;
+    text_file::read_text(path, limits, limit)
 }
 
 /// A file of as many bytes as the limit called `limit` allows.
 pub(super) fn read_bytes(path: &Path, limits: &Limits, limit: Limit) -> Result<Vec<u8>> {
     check_input(path)?;
-    let file = Input::open(path)?.main()?;
-    limits.check(limit, file.len()).map_err(|error| error.file(path.display().to_string()))?;
-    file.bytes(0, file.len())
+    text_file::read_bytes(path, limits, limit)
 }
 
 /// What is not dropped: the process ends after its command, and to give back what describes many thousand tensors,

@@ -77,6 +77,7 @@ mod explain;
 mod file;
 mod inverse;
 mod lookup;
+mod named;
 mod parameters;
 mod print;
 mod problems;
@@ -96,6 +97,8 @@ pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 #[cfg(feature = "cli")]
 pub(crate) use file::check_tokens;
 pub(crate) use lookup::Entry as LookupEntry;
+#[cfg(feature = "cli")]
+pub(crate) use named::unknown_mapping;
 pub(crate) use parameters::{KEY_SEPARATOR, Parameter};
 pub(crate) use relation::Relation;
 pub(crate) use rule::{Rule, check_count, default_limit};

@@ -5,7 +5,7 @@ use super::super::table::{Column, table};
 use super::super::width::Layout;
 use super::super::{Report, print_after, to_json};
 use super::Output;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, unknown_mapping};
 use ckpt_api::{Error, Result};
 use clap::Args;
 
@@ -52,7 +52,7 @@ pub(super) fn show(arguments: &ShowArguments, json: bool) -> Result<Report> {
             .field(&arguments.name)
             .help(format!("show it for one checkpoint: ckpt map check {} PATH", arguments.name)));
     }
-    let text = Mapping::builtin_text(&arguments.name).ok_or_else(|| super::unknown(&arguments.name))?;
+    let text = Mapping::builtin_text(&arguments.name).ok_or_else(|| unknown_mapping(&arguments.name))?;
     if json {
         let value = to_json(&serde_json::json!({ "name": arguments.name, "toml": text }))?;
         arguments.output.write(text.to_owned())?;

@@ -6,14 +6,14 @@ mod invert;
 mod list;
 mod suggest;
 
-use super::common::{read_text, write_new};
+use super::common::write_new;
 use super::paths::{check_input, check_new};
 use super::{Report, render, verbose};
 use crate::mapping::Mapping;
 use crate::recipe::Target;
 use crate::registry::Registry;
 use crate::words::count;
-use ckpt_api::{Error, Limits, Result};
+use ckpt_api::{Limits, Result};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
@@ -61,50 +61,15 @@ pub(super) fn run(registry: &Registry, command: &Command, json: bool) -> Result<
     }
 }
 
-/// Reads a mapping, and sets the parameters that follow it: `llama-hf-to-gguf,heads=32,kv_heads=8`.
+/// Reads the mapping that an argument names.
 pub(super) fn read_mapping(given: &str, limits: &Limits) -> Result<Mapping> {
-    let (name, parameters) = match given.split_once(',') {
-        Some((name, parameters)) if !Path::new(given).exists() => (name, Some(parameters)),
-        _ => (given, None),
-    };
-    let mut mapping = read_file_or_builtin(name, limits)?;
-    for parameter in parameters.iter().flat_map(|parameters| parameters.split(',')) {
-        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        if key == "names" && mapping.is_generated() {
-            mapping = mapping.with_names(value)?;
-            continue;
-        }
-        let value = value.parse().map_err(|_| {
-            Error::usage("the parameter of a mapping has no value")
-                .found(format!("'{parameter}'"))
-                .expected("a whole number, such as heads=32")
-        })?;
-        mapping = mapping.with_parameter(key, value)?;
-    }
-    Ok(mapping)
-}
-
-/// Reads a mapping file, or the built-in mapping of this name if no such file exists.
-fn read_file_or_builtin(name: &str, limits: &Limits) -> Result<Mapping> {
-    let path = Path::new(name);
-    check_input(path)
+    check_input(Path::new(given))
         .map_err(|error| error.expected("a mapping: a file, or the name of a built-in mapping"))?;
-    let looks_like_a_file = path.extension().is_some() || path.components().count() > 1;
-    let mapping = match Mapping::builtin(name) {
-        Some(mapping) if !path.exists() => Ok(mapping),
-        None if !path.exists() && !looks_like_a_file => Err(unknown(name)),
-        _ => Mapping::from_toml_within(&read_text(path, limits, ckpt_api::Limit::TextBytes)?, name, limits),
-    }?;
+    let mapping = Mapping::named(given, limits)?;
     verbose::say(|| {
-        format!("read mapping {}: {}", render::plain(name), count(mapping.rules().len(), "rule"))
+        format!("read mapping {}: {}", render::plain(given), count(mapping.rules().len(), "rule"))
     });
     Ok(mapping)
-}
-
-fn unknown(name: &str) -> Error {
-    Error::usage("no mapping file and no built-in mapping has this name")
-        .found(format!("'{name}'"))
-        .help(ckpt_api::nearest(name, Mapping::builtin_names()))
 }
 
 /// The argument that names the file to write.
