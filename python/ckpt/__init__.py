@@ -14,8 +14,19 @@ from __future__ import annotations
 
 from ckpt._checkpoint import Checkpoint, Tensor, open
 from ckpt._ckpt import __version__, mappings
-from ckpt._compare import Difference, Digest, Inspection, Verification, diff, hash, inspect, verify
-from ckpt._convert import Loss, Plan, Rounded, Summary, convert, plan
+from ckpt._compare import (
+    CheckedReceipt,
+    Difference,
+    Digest,
+    Inspection,
+    Verification,
+    check_receipt,
+    diff,
+    hash,
+    inspect,
+    verify,
+)
+from ckpt._convert import Loss, Plan, Resumed, Rounded, Summary, convert, plan
 from ckpt._errors import (
     CkptError,
     CorruptError,
@@ -38,6 +49,7 @@ from ckpt._io import load, save
 from ckpt._progress import Progress
 
 __all__ = [
+    "CheckedReceipt",
     "Checkpoint",
     "CkptError",
     "CorruptError",
@@ -57,6 +69,7 @@ __all__ = [
     "Outputs",
     "Plan",
     "Progress",
+    "Resumed",
     "Rounded",
     "Summary",
     "Tensor",
@@ -65,6 +78,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "__version__",
+    "check_receipt",
     "convert",
     "diff",
     "formats",

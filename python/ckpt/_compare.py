@@ -221,3 +221,35 @@ def verify(
             },
         )
     return Verification(passes, json.loads(report), page)
+
+
+@dataclass(frozen=True)
+class CheckedReceipt:
+    """The files of a conversion that match its receipt."""
+
+    #: How many files.
+    files: int
+    #: Bytes in all of them.
+    bytes: int
+    #: Directories that the receipt names and that lie outside the working directory.
+    outside: list[str]
+
+
+def check_receipt(receipt: StrPath, *, root: StrPath | None = None) -> CheckedReceipt:
+    """Checks that the files of a conversion, its source and its output, still match the receipt that `receipt=` wrote.
+
+    With `root`, the receipt's paths start there, and nothing outside of it is read. Without, the receipt is trusted: its
+    paths start from the working directory, or are absolute. A file that is missing or other is a `MismatchError`.
+
+    >>> import ckpt, os, tempfile, warnings
+    >>> warnings.simplefilter("ignore", ckpt.LossWarning)
+    >>> folder = tempfile.mkdtemp()
+    >>> output, receipt = os.path.join(folder, "digits.npz"), os.path.join(folder, "receipt.json")
+    >>> done = ckpt.convert("examples/data/digits", output, receipt=receipt)
+    >>> ckpt.check_receipt(receipt).files
+    4
+    """
+    name = path(receipt)
+    with open(name, encoding="utf-8") as file:
+        text = file.read()
+    return CheckedReceipt(**json.loads(_ckpt.check_receipt(text, name, None if root is None else path(root))))

@@ -56,6 +56,18 @@ class Rounded:
 
 
 @dataclass(frozen=True)
+class Resumed:
+    """What was kept of a conversion that was killed."""
+
+    #: How many tensors were there, with the right checksums.
+    tensors: int
+    #: Their bytes.
+    bytes: int
+    #: Why it began anew, where it did.
+    anew: str | None
+
+
+@dataclass(frozen=True)
 class Summary:
     """What a conversion did."""
 
@@ -75,6 +87,8 @@ class Summary:
     verification: dict[str, Any] | None = None
     #: The receipt, where one was asked for.
     receipt: str | None = None
+    #: What was kept of a conversion that was killed, with `resume=True`.
+    resumed: Resumed | None = None
 
 
 class Settings(TypedDict):
@@ -167,6 +181,7 @@ class Plan:
             notes=self.notes,
             verification=found["verification"],
             receipt=found["receipt"],
+            resumed=None if found.get("resumed") is None else Resumed(**found["resumed"]),
         )
 
     def __repr__(self) -> str:
@@ -192,7 +207,9 @@ def plan(
     allow: str | Iterable[str] | None = None,
     strict: bool = False,
     overwrite: bool = False,
+    resume: bool = False,
     verify: bool = False,
+    code: str | None = None,
     receipt: StrPath | None = None,
     threads: int | None = None,
     max_memory: int | str | None = None,
@@ -206,13 +223,14 @@ def plan(
     >>> sorted({loss.kind for loss in plan.losses})
     ['bookkeeping-dropped', 'graph-dropped', 'metadata-dropped']
     """
-    how = reading(format, None, architecture, limits)
+    how, given = reading(format, None, architecture, limits), pairs(options)
     if isinstance(input, Checkpoint):
         if format is not None or architecture is not None:
             raise TypeError("an open checkpoint has a format already: name it, and architecture=, when you open it")
         source: _ckpt.Source | str = input._source
     else:
         source = path(input)
+        given, how["options"] = _ckpt.divide_options(to, path(output), given)
     if callable(map):
         # A function is called with names, which only an open checkpoint has.
         source = source if isinstance(source, _ckpt.Source) else _ckpt.Source(source, how)
@@ -223,17 +241,17 @@ def plan(
     renamed, left_out = renaming(map, inverse, names)
     settings = Settings(
         to=to,
-        options=pairs(options),
+        options=given,
         renaming=renamed,
         transforms=several(transform),
-        code=None,
+        code=code,
         include=several(include),
         exclude=[*several(exclude), *(_literal(name) for name in left_out)],
         dtype=dtype,
         allow=several(allow),
         strict=strict,
         overwrite=overwrite,
-        resume=False,
+        resume=resume,
         verify=verify,
         receipt=None if receipt is None else path(receipt),
         threads=threads or 0,
@@ -266,7 +284,9 @@ def convert(
     allow: str | Iterable[str] | None = None,
     strict: bool = False,
     overwrite: bool = False,
+    resume: bool = False,
     verify: bool = False,
+    code: str | None = None,
     receipt: StrPath | None = None,
     threads: int | None = None,
     max_memory: int | str | None = None,
@@ -283,7 +303,10 @@ def convert(
       `"llama-hf-to-gguf,heads=32,kv_heads=8"`. `inverse` reads a mapping backwards.
     - `dtype` is what floating-point weights become, such as `"bf16"`.
     - `include` and `exclude` are patterns of names.
-    - `options` are those of both formats.
+    - `options` are those of both formats: each goes to the output's, where that knows it, else to the input's.
+    - `code` is the name of a file beside the output for the program of PyTorch modules, with `map="keras-to-torch"`.
+    - `resume` goes on where the same conversion was killed, and keeps what it had written as far as that is right.
+    - `receipt` names a file for the hashes of all files, which `ckpt.check_receipt` compares with them.
     - `allow` names kinds of losses that may change what the model computes; `strict` stops at every loss.
     - `verify` reads the output back and compares it with the source before it gets its name.
     - `progress` shows a bar, or is called with a `ckpt.Progress`.
@@ -298,6 +321,7 @@ def convert(
     made = plan(
         input, output, to=to, map=map, inverse=inverse, transform=transform, dtype=dtype, include=include,
         exclude=exclude, options=options, format=format, architecture=architecture, limits=limits, allow=allow,
-        strict=strict, overwrite=overwrite, verify=verify, receipt=receipt, threads=threads, max_memory=max_memory,
+        strict=strict, overwrite=overwrite, resume=resume, verify=verify, code=code, receipt=receipt, threads=threads,
+        max_memory=max_memory,
     )  # fmt: skip
     return made.run(progress=progress, sync=sync)

@@ -12,6 +12,7 @@ use ckpt::diff::Tolerance;
 use ckpt::verify::{DEFAULT_MEMORY, NamedMapping, Options, html};
 use pyo3::prelude::*;
 use serde_json::json as object;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 fn tolerance(atol: Option<f64>, rtol: Option<f64>) -> Result<Option<Tolerance>, Failure> {
@@ -34,6 +35,20 @@ pub(crate) fn diff(
         let [a, b] = [a, b].map(|side| side.cancelable(Arc::clone(canceled)));
         let found = ckpt::diff::diff(&a, &b, tolerance)?;
         json(&object!({ "agrees": found.agrees(), "report": found }))
+    })
+}
+
+/// Checks that the files that a receipt names still match it; returns JSON.
+#[pyfunction]
+pub(crate) fn check_receipt(
+    py: Python<'_>,
+    text: String,
+    file: String,
+    root: Option<PathBuf>,
+) -> PyResult<String> {
+    long(py, Interrupted::Abandoned, move |_| {
+        let checked = ckpt::receipt::check(&text, root.as_deref(), &Limits::default());
+        json(&checked.map_err(|error| error.file(file))?)
     })
 }
 

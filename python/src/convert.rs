@@ -3,7 +3,7 @@
 use crate::errors::{Failure, json};
 use crate::options::{Reading, Renaming};
 use crate::source::Source;
-use crate::work::{Interrupted, long, watched};
+use crate::work::{Interrupted, long, short, watched};
 use ckpt::api::{DType, Error, Limits, Side, parse_size};
 use ckpt::{Conversion, Execution, Phase, Plan, Registry, Resources};
 use pyo3::prelude::*;
@@ -11,6 +11,9 @@ use serde_json::json as object;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Options by their names.
+type Pairs = Vec<(String, String)>;
 
 /// What to convert: an open checkpoint, or a path and how to open it.
 #[derive(FromPyObject)]
@@ -24,7 +27,7 @@ pub(crate) enum Input<'py> {
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {
     to: Option<String>,
-    options: Vec<(String, String)>,
+    options: Pairs,
     renaming: Option<Renaming>,
     transforms: Vec<String>,
     code: Option<String>,
@@ -88,7 +91,29 @@ pub(crate) struct Planned {
     conversion: Conversion,
 }
 
-/// Plans a conversion; reads no values. Options that the target's format does not know are those of the source.
+/// Divides options between the target, whose format knows them, and the source, which gets the others.
+#[pyfunction]
+pub(crate) fn divide_options(
+    py: Python<'_>,
+    to: Option<String>,
+    output: PathBuf,
+    options: Pairs,
+) -> PyResult<(Pairs, Pairs)> {
+    short(py, move || {
+        let registry = Registry::builtin();
+        let codec = match &to {
+            Some(id) => registry.writer(id)?,
+            None => registry.for_extension(&output.to_string_lossy())?,
+        };
+        let known = &codec.info().options;
+        let writes = |(key, _): &(String, String)| {
+            known.iter().any(|spec| spec.name == key && spec.side.includes(Side::Write))
+        };
+        Ok(options.into_iter().partition(writes))
+    })
+}
+
+/// Plans a conversion; reads no values.
 #[pyfunction]
 pub(crate) fn plan(
     py: Python<'_>,
@@ -107,26 +132,9 @@ pub(crate) fn plan(
     };
     long(py, Interrupted::Abandoned, move |_| {
         let registry = Registry::builtin();
-        let mut settings = settings;
         let source = match opened {
             Some(source) => source,
-            None => {
-                let codec = match &settings.to {
-                    Some(id) => registry.writer(id)?,
-                    None => registry.for_extension(&output.to_string_lossy())?,
-                };
-                let writes = |(key, _): &(String, String)| {
-                    codec
-                        .info()
-                        .options
-                        .iter()
-                        .any(|spec| spec.name == key && spec.side.includes(Side::Write))
-                };
-                let (write, read) = settings.options.into_iter().partition(writes);
-                settings.options = write;
-                let options = reading.options(&registry)?.set_all::<String, String>(read);
-                Arc::new(ckpt::Source::open(&registry, path, &options)?)
-            }
+            None => Arc::new(ckpt::Source::open(&registry, path, &reading.options(&registry)?)?),
         };
         let conversion = settings.conversion(reading.limits()?)?;
         let planned = Arc::new(conversion.plan_unjudged(&registry, &source, output)?);

@@ -30,8 +30,10 @@ fn _ckpt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<convert::Planned>()?;
     module.add_class::<safetensors::SafetensorsFile>()?;
     module.add_function(wrap_pyfunction!(cli::main, module)?)?;
+    module.add_function(wrap_pyfunction!(compare::check_receipt, module)?)?;
     module.add_function(wrap_pyfunction!(compare::diff, module)?)?;
     module.add_function(wrap_pyfunction!(compare::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(convert::divide_options, module)?)?;
     module.add_function(wrap_pyfunction!(convert::plan, module)?)?;
     module.add_function(wrap_pyfunction!(convert::load_plan, module)?)?;
     module.add_function(wrap_pyfunction!(forward::run, module)?)?;

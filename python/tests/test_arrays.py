@@ -19,6 +19,7 @@ ml_dtypes = needs("ml_dtypes")
 hypothesis = needs("hypothesis")
 from hypothesis import settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from hypothesis.extra.numpy import basic_indices  # noqa: E402
 
 KERNEL = "digits/hidden/kernel"
 
@@ -123,9 +124,20 @@ NUMBERS = st.sampled_from(["?", "i1", "u1", "<i2", ">i2", "<u4", ">i8", "<f2", "
 
 
 @settings(max_examples=60, deadline=None)
-@hypothesis.given(shape=SHAPES, dtype=NUMBERS, seed=st.integers(0, 99), order=st.sampled_from("CFRS"))
-def test_any_array_of_any_layout_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, shape: tuple[int, ...], dtype: str, seed: int, order: str
+@hypothesis.given(
+    shape=SHAPES,
+    dtype=NUMBERS,
+    seed=st.integers(0, 99),
+    order=st.sampled_from("CFRSB"),
+    extension=st.sampled_from([".safetensors", ".npz", ".pt"]),
+)
+def test_any_array_of_any_layout_comes_back_from_any_format(
+    tmp_path_factory: pytest.TempPathFactory,
+    shape: tuple[int, ...],
+    dtype: str,
+    seed: int,
+    order: str,
+    extension: str,
 ) -> None:
     random = np.random.default_rng(seed)
     array = random.integers(0, 100, [2 * length for length in shape]).astype(dtype)
@@ -134,12 +146,30 @@ def test_any_array_of_any_layout_comes_back(
         "F": np.asfortranarray,
         "R": lambda a: a[(slice(None, None, -1),) * a.ndim],
         "S": lambda a: a[(slice(None, None, 2),) * a.ndim].T,
+        "B": lambda a: np.broadcast_to(a, (3, *a.shape)),
     }[order](array)
-    output = tmp_path_factory.mktemp("any") / "x.safetensors"
+    output = tmp_path_factory.mktemp("any") / f"x{extension}"
     ckpt.save({"w": array}, output)
-    for loaded in (ckpt.load(output)["w"], ckpt.safetensors.load_file(output)["w"]):
+    ways = [ckpt.load(output)["w"]]
+    if extension == ".safetensors":
+        ways.append(ckpt.safetensors.load_file(output)["w"])
+    for loaded in ways:
         assert loaded.shape == array.shape and loaded.dtype == array.dtype.newbyteorder("=")
         np.testing.assert_array_equal(loaded, array)
+
+
+@settings(max_examples=60, deadline=None)
+@hypothesis.given(data=st.data(), shape=st.lists(st.integers(0, 5), min_size=1, max_size=3).map(tuple))
+def test_any_index_selects_what_it_selects_of_an_array(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, shape: tuple[int, ...]
+) -> None:
+    array = np.arange(np.prod(shape), dtype="i4").reshape(shape)
+    output = tmp_path_factory.mktemp("index") / "x.safetensors"
+    ckpt.save({"w": array}, output)
+    index = data.draw(basic_indices(shape, allow_newaxis=True))
+    with ckpt.safetensors.safe_open(output, "np") as file:
+        for found in (ckpt.open(output)["w"][index], file.get_slice("w")[index]):
+            np.testing.assert_array_equal(np.asarray(found), array[index])
 
 
 def test_a_graph_runs_on_arrays() -> None:

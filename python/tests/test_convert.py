@@ -217,3 +217,57 @@ def test_signals_of_others_stay_theirs() -> None:
     before = signal.getsignal(signal.SIGINT)
     ckpt.hash(DIGITS)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_options_reach_the_side_that_knows_them_also_where_a_function_renames(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def rename(name: str) -> str:
+        seen.append(name)
+        return name
+
+    options = {"keys": True, "shard_size": 5000}
+    summary = ckpt.convert(DIGITS, tmp_path / "x.safetensors", map=rename, options=options)
+    assert any(name.endswith(".ATTRIBUTES/VARIABLE_VALUE") for name in seen)
+    assert len(summary.files) > 2
+    with pytest.raises(ckpt.UsageError, match="no_such"):
+        ckpt.plan(DIGITS, tmp_path / "y.safetensors", map=rename, options={"no_such": 1})
+
+
+KILLED = """
+import ckpt, os, sys
+ckpt.convert(sys.argv[1], sys.argv[2], progress=lambda progress: os._exit(7), sync=False)
+"""
+
+
+def test_a_conversion_that_was_killed_is_resumed(tmp_path: Path) -> None:
+    output = tmp_path / "x.npz"
+    killed = subprocess.run([sys.executable, "-c", KILLED, DIGITS, str(output)])
+    assert killed.returncode == 7 and not output.exists() and os.listdir(tmp_path) != []
+    summary = ckpt.convert(DIGITS, output, resume=True)
+    assert summary.resumed is not None and summary.resumed.anew is None
+    assert os.listdir(tmp_path) == ["x.npz"] and ckpt.diff(DIGITS, output).report["only_in_b"] == []
+    assert ckpt.convert(DIGITS, tmp_path / "y.npz").resumed is None
+
+
+def test_a_receipt_is_compared_with_the_files_that_it_names(tmp_path: Path) -> None:
+    output, receipt = tmp_path / "x.npz", tmp_path / "receipt.json"
+    ckpt.convert(DIGITS, output, receipt=receipt)
+    checked = ckpt.check_receipt(receipt)
+    assert checked.files == 4 and checked.bytes > output.stat().st_size
+    with pytest.raises(ckpt.CkptError):
+        ckpt.check_receipt(receipt, root=tmp_path / "elsewhere")
+    changed = bytearray(output.read_bytes())
+    changed[100] ^= 1
+    output.write_bytes(changed)
+    with pytest.raises(ckpt.MismatchError, match="x.npz"):
+        ckpt.check_receipt(receipt)
+    with pytest.raises(FileNotFoundError):
+        ckpt.check_receipt(tmp_path / "missing.json")
+    with pytest.raises(ckpt.UsageError):
+        ckpt.check_receipt("deny.toml")
+
+
+def test_code_belongs_to_the_mapping_that_writes_a_program(tmp_path: Path) -> None:
+    with pytest.raises(ckpt.UsageError, match="keras-to-torch"):
+        ckpt.plan(DIGITS, tmp_path / "x.safetensors", code="model.py")
