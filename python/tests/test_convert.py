@@ -241,13 +241,15 @@ ckpt.convert(sys.argv[1], sys.argv[2], progress=lambda progress: os._exit(7), sy
 
 
 def test_a_conversion_that_was_killed_is_resumed(tmp_path: Path) -> None:
-    output = tmp_path / "x.npz"
-    killed = subprocess.run([sys.executable, "-c", KILLED, DIGITS, str(output)])
-    assert killed.returncode == 7 and not output.exists() and os.listdir(tmp_path) != []
-    summary = ckpt.convert(DIGITS, output, resume=True)
+    # Large enough that progress is told before its end.
+    large, output = tmp_path / "large.safetensors", tmp_path / "x.npz"
+    ckpt.save({name: bytearray(64 << 20) for name in "abc"}, large)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(large), str(output)])
+    assert killed.returncode == 7 and not output.exists() and os.listdir(tmp_path) != ["large.safetensors"]
+    summary = ckpt.convert(large, output, resume=True)
     assert summary.resumed is not None and summary.resumed.anew is None
-    assert os.listdir(tmp_path) == ["x.npz"] and ckpt.diff(DIGITS, output).report["only_in_b"] == []
-    assert ckpt.convert(DIGITS, tmp_path / "y.npz").resumed is None
+    assert sorted(os.listdir(tmp_path)) == ["large.safetensors", "x.npz"] and ckpt.diff(large, output)
+    assert ckpt.convert(large, tmp_path / "y.npz").resumed is None
 
 
 def test_a_receipt_is_compared_with_the_files_that_it_names(tmp_path: Path) -> None:
