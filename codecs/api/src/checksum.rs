@@ -110,11 +110,12 @@ mod tests {
 
     #[test]
     fn runs_of_bytes_are_combined_from_the_checksum_of_each() {
-        let bytes: Vec<u8> = (0..10_000u32).map(|number| ((number * number) >> 7) as u8).collect();
+        let len = if cfg!(miri) { 500u32 } else { 10_000 };
+        let bytes: Vec<u8> = (0..len).map(|number| ((number * number) >> 7) as u8).collect();
         for algorithm in
             [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::MaskedCrc32c]
         {
-            for middle in [0, 1, 7, 4096, bytes.len()] {
+            for middle in [0, 1, 7, bytes.len().min(4096), bytes.len()] {
                 let (first, second) = bytes.split_at(middle);
                 let sums = (algorithm.append(0, first), algorithm.append(0, second));
                 let combined = algorithm.combine(sums.0, sums.1, second.len() as u64);
@@ -127,7 +128,8 @@ mod tests {
     fn other_implementations_compute_the_same() {
         let bytes: Vec<u8> = (0..5_000u32).map(|number| ((number * number) >> 5) as u8).collect();
         for seed in [0, 1, 0xdead_beef, u32::MAX] {
-            for len in [0, 1, 15, 64, 127, 128, 1000, 4999] {
+            let lens = [0, 1, 15, 64, 127, 128, 1000, 4999].into_iter();
+            for len in lens.take(if cfg!(miri) { 6 } else { 8 }) {
                 for start in 0..4.min(bytes.len() - len) {
                     let bytes = &bytes[start..start + len];
                     let mut crc32 = crc32fast::Hasher::new_with_initial(seed);

@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn every_f16_comes_back() {
         for bits in (0..=u16::MAX)
-            .step_by(if cfg!(miri) { 97 } else { 1 })
+            .step_by(if cfg!(miri) { 997 } else { 1 })
             .filter(|bits| bits & 0x7c00 != 0x7c00 || bits & 0x3ff == 0)
         {
             let wide = cast(DType::F16, DType::F32, &bits.to_le_bytes()).unwrap();

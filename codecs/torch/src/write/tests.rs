@@ -85,6 +85,7 @@ fn a_state_dict_is_written_byte_for_byte_as_pytorch_does() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a file of many entries, hashed")]
 fn every_dtype_is_written_as_pytorch_does() {
     let names = [
         "float64",
@@ -259,11 +260,12 @@ fn a_pickle_that_names_anything_but_tensors_and_plain_values_is_not_written() {
         [RUN, b"."].concat(),
         RUN[..RUN.len() - 1].to_vec(),
     ];
-    for pickle in others {
+    let (checkpoint, data) = run(b"");
+    let expected = file(&checkpoint, &data, "run.pt");
+    // Each takes ten seconds under Miri.
+    for pickle in others.into_iter().take(if cfg!(miri) { 1 } else { 7 }) {
         let (checkpoint, data) = run(&pickle);
-        let expected = run(b"");
-        let written = file(&checkpoint, &data, "run.pt");
-        assert_eq!(written, file(&expected.0, &expected.1, "run.pt"));
+        assert_eq!(file(&checkpoint, &data, "run.pt"), expected);
     }
 }
 
