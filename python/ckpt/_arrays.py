@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,14 +27,14 @@ def to_numpy(array: _ckpt.Array, dtype: str, shape: Sequence[int]) -> numpy.ndar
     return numpy.ndarray(tuple(shape), _dtypes.numpy_dtype(dtype), array)  # type: ignore[arg-type]
 
 
-def to_torch(array: _ckpt.Array, dtype: str, shape: Sequence[int]) -> Any:
-    """The memory of `array` as a torch tensor, without a copy."""
+def to_torch(array: _ckpt.Array, dtype: str, shape: Sequence[int], offset: int = 0) -> Any:
+    """The memory of `array`, from a byte on, as a torch tensor, without a copy."""
     import torch
 
-    of = _dtypes.torch_dtype(dtype)
-    if array.nbytes == 0:
+    of, count = _dtypes.torch_dtype(dtype), math.prod(shape)
+    if count == 0:
         return torch.empty(tuple(shape), dtype=of)
-    return torch.frombuffer(array, dtype=of).reshape(tuple(shape))
+    return torch.frombuffer(array, dtype=of, count=count, offset=offset).reshape(tuple(shape))
 
 
 def to_any(array: _ckpt.Array, dtype: str, shape: Sequence[int]) -> Any:

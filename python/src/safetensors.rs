@@ -1,6 +1,7 @@
 //! safetensors files without a detour: bytes go straight from the file into arrays, and from arrays into the file.
 
 mod jobs;
+mod spans;
 
 use crate::elements;
 use crate::errors::Failure;
@@ -12,10 +13,11 @@ use ckpt_buffers::{Array, Storage, View};
 use ckpt_safetensors::{Entry, Header};
 use jobs::{CHUNK, in_parallel};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyString, PyTuple};
+use spans::{Span, Whole, spans};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Bytes up to which tensors are read on the thread that asks.
 const SHORT: u64 = 4 << 20;
@@ -26,6 +28,9 @@ type Described = (String, String, Vec<u64>, u64, u64);
 /// Name, dtype as safetensors calls it, shape, and an object with the buffer protocol.
 type Given<'py> = (String, String, Vec<u64>, Bound<'py, PyAny>);
 
+/// Name, dtype as safetensors calls it, shape, and the array of bytes that the tensor begins in, where it does.
+type Loaded<'py> = (Bound<'py, PyString>, Bound<'py, PyString>, Bound<'py, PyTuple>, Bound<'py, Array>, u64);
+
 /// `__metadata__`.
 type Pairs = BTreeMap<String, String>;
 
@@ -33,9 +38,10 @@ type Pairs = BTreeMap<String, String>;
 #[pyclass(frozen, module = "ckpt._ckpt")]
 pub(crate) struct SafetensorsFile {
     file: File,
-    header: Arc<Header>,
+    header: Header,
     start: u64,
-    numbers: HashMap<String, usize>,
+    /// The number of each tensor in the header, once one was asked for by its name.
+    numbers: OnceLock<HashMap<String, usize>>,
 }
 
 #[pymethods]
@@ -45,9 +51,7 @@ impl SafetensorsFile {
         short(py, || {
             let file = Input::open(&path)?.main()?;
             let (header, start) = Header::read(&file, &Limits::default())?;
-            let names = header.tensors.iter().map(|(name, _)| name.clone());
-            let numbers = names.zip(0..).collect();
-            Ok(SafetensorsFile { file, header: Arc::new(header), start, numbers })
+            Ok(SafetensorsFile { file, header, start, numbers: OnceLock::new() })
         })
     }
 
@@ -58,7 +62,7 @@ impl SafetensorsFile {
 
     /// One tensor; `None` where there is none of this name.
     fn entry(&self, name: &str) -> Option<Described> {
-        let (name, entry) = self.header.tensors.get(*self.numbers.get(name)?)?;
+        let (name, entry) = self.find(name)?;
         Some(describe(name, entry, self.start))
     }
 
@@ -66,64 +70,89 @@ impl SafetensorsFile {
         self.header.pairs.clone()
     }
 
-    /// Reads tensors, or ranges of their rows, into new arrays.
-    fn read(&self, py: Python<'_>, wanted: Vec<(String, Option<(u64, u64)>)>) -> PyResult<Vec<Array>> {
-        let parts: Vec<Part> = wanted
-            .iter()
-            .map(|(name, rows)| self.part(name, *rows))
-            .collect::<Result<_, Failure>>()
-            .map_err(|failure| failure.into_python(py))?;
-        let bytes = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.len));
-        let (file, shapes) = (self.file.clone(), parts.iter().map(|part| (part.shape.clone(), part.dtype)));
-        let shapes: Vec<(Vec<u64>, DType)> = shapes.collect();
-        let read = move |canceled: &_| read(&file, &parts, canceled);
-        let storages = match bytes <= SHORT {
-            true => short(py, || read(&Arc::default()))?,
-            false => long(py, Interrupted::Joined, read)?,
+    /// Reads whole tensors, or else all, in the order of their bytes. Small ones share arrays.
+    #[pyo3(signature = (names=None))]
+    fn load<'py>(&self, py: Python<'py>, names: Option<Vec<String>>) -> PyResult<Vec<Loaded<'py>>> {
+        let chosen = || match names {
+            None => Ok(in_order(&self.header)),
+            Some(names) => names.iter().map(|name| self.known(name)).collect::<Result<Vec<_>, Failure>>(),
         };
-        storages
-            .into_iter()
-            .zip(shapes)
-            .map(|(storage, (shape, dtype))| match dtype.bits() {
-                Some(bits) if bits % 8 != 0 => elements::bytes(storage),
-                _ => elements::array(storage, &shape, dtype),
-            })
-            .collect()
+        let chosen = chosen().map_err(|failure| failure.into_python(py))?;
+        let whole = chosen.iter().map(|(name, entry)| self.whole(name, entry));
+        let whole = whole.collect::<Result<Vec<Whole<'_>>, Failure>>();
+        let (spans, places) = spans(whole.map_err(|failure| failure.into_python(py))?.into_iter());
+        let arrays = self.storages(py, spans)?.into_iter();
+        let arrays = arrays.map(|storage| Bound::new(py, elements::bytes(storage)?));
+        let arrays = arrays.collect::<PyResult<Vec<Bound<'_, Array>>>>()?;
+        let loaded = chosen.into_iter().zip(places).map(|((name, entry), (array, offset))| {
+            let (name, native) = (PyString::new(py, name), PyString::intern(py, &entry.dtype.to_string()));
+            Ok((name, native, PyTuple::new(py, &entry.shape)?, arrays[array].clone(), offset))
+        });
+        loaded.collect()
+    }
+
+    /// Reads rows of a tensor into a new array.
+    fn rows(&self, py: Python<'_>, name: &str, first: u64, last: u64) -> PyResult<Array> {
+        let part = self.part(name, first, last).map_err(|failure| failure.into_python(py))?;
+        let storage = self.storages(py, vec![part.span])?.pop().unwrap_or_else(|| Vec::new().into());
+        match part.dtype.bits() {
+            Some(bits) if bits % 8 != 0 => elements::bytes(storage),
+            _ => elements::array(storage, &part.shape, part.dtype),
+        }
     }
 }
 
-/// What is read: bytes of a tensor.
+/// Rows of a tensor.
 struct Part {
-    name: String,
+    span: Span,
     dtype: DType,
     shape: Vec<u64>,
-    offset: u64,
-    len: u64,
 }
 
 impl SafetensorsFile {
-    fn part(&self, name: &str, rows: Option<(u64, u64)>) -> Result<Part, Failure> {
+    fn find(&self, name: &str) -> Option<&(String, Entry)> {
+        let numbers = self.numbers.get_or_init(|| {
+            let names = self.header.tensors.iter().map(|(name, _)| name.clone());
+            names.zip(0..).collect()
+        });
+        self.header.tensors.get(*numbers.get(name)?)
+    }
+
+    fn known(&self, name: &str) -> Result<&(String, Entry), Failure> {
         let missing = || Error::usage("the file has no such tensor").tensor(name).file(self.file.name());
-        let found = self.numbers.get(name).and_then(|number| self.header.tensors.get(*number));
-        let (name, entry) = found.ok_or_else(missing)?;
+        Ok(self.find(name).ok_or_else(missing)?)
+    }
+
+    fn whole<'h>(&self, name: &'h str, entry: &Entry) -> Result<Whole<'h>, Failure> {
         let (start, end) = entry.data_offsets;
-        let whole = Part {
-            name: name.clone(),
-            dtype: dtype(entry)?,
-            shape: entry.shape.clone(),
-            offset: self.start.saturating_add(start),
-            len: end.saturating_sub(start),
-        };
-        let Some((first, last)) = rows else { return Ok(whole) };
+        let (offset, len) = (self.start.saturating_add(start), end.saturating_sub(start));
+        Ok(Whole { name, dtype: dtype(entry)?, offset, len })
+    }
+
+    fn part(&self, name: &str, first: u64, last: u64) -> Result<Part, Failure> {
+        let (name, entry) = self.known(name)?;
+        let whole = self.whole(name, entry)?;
         let count = entry.shape.first().copied().unwrap_or(0);
         if first > last || last > count {
             return Err(Error::usage("the tensor has no such rows").tensor(name.as_str()).into());
         }
         let row = whole.len.checked_div(count).unwrap_or(0);
-        let mut shape = whole.shape;
-        shape[..1].fill(last - first);
+        let mut shape = entry.shape.clone();
+        shape.iter_mut().take(1).for_each(|len| *len = last - first);
         let offset = whole.offset.saturating_add(first * row);
-        Ok(Part { shape, offset, len: (last - first) * row, ..whole })
+        let span = Span { name: name.clone(), offset, len: (last - first) * row };
+        Ok(Part { span, dtype: whole.dtype, shape })
+    }
+
+    /// Reads spans into memory of their own.
+    fn storages(&self, py: Python<'_>, spans: Vec<Span>) -> PyResult<Vec<Storage>> {
+        let bytes = spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.len));
+        let file = self.file.clone();
+        let read = move |canceled: &_| read(&file, &spans, canceled);
+        match bytes <= SHORT {
+            true => short(py, || read(&Arc::default())),
+            false => long(py, Interrupted::Joined, read),
+        }
     }
 }
 
@@ -139,19 +168,22 @@ fn describe(name: &str, entry: &Entry, start: u64) -> Described {
     (name.to_owned(), entry.dtype.to_string(), entry.shape.clone(), offset(from), offset(to))
 }
 
-fn described(header: &Header, start: u64) -> Vec<Described> {
-    let mut all: Vec<Described> =
-        header.tensors.iter().map(|(name, entry)| describe(name, entry, start)).collect();
-    all.sort_by_key(|(.., from, to)| (*from, *to));
-    all
+fn in_order(header: &Header) -> Vec<&(String, Entry)> {
+    let mut tensors: Vec<&(String, Entry)> = header.tensors.iter().collect();
+    tensors.sort_by_key(|(_, entry)| entry.data_offsets);
+    tensors
 }
 
-fn read(file: &File, parts: &[Part], canceled: &crate::work::Canceled) -> Result<Vec<Storage>, Failure> {
-    let made = parts.iter().map(|part| room(part.len, &part.name));
+fn described(header: &Header, start: u64) -> Vec<Described> {
+    in_order(header).into_iter().map(|(name, entry)| describe(name, entry, start)).collect()
+}
+
+fn read(file: &File, spans: &[Span], canceled: &crate::work::Canceled) -> Result<Vec<Storage>, Failure> {
+    let made = spans.iter().map(|span| room(span.len, &span.name));
     let mut storages = made.collect::<Result<Vec<Storage>, Failure>>()?;
     let mut pieces = Vec::new();
-    for (part, storage) in parts.iter().zip(&mut storages) {
-        let mut offset = part.offset;
+    for (span, storage) in spans.iter().zip(&mut storages) {
+        let mut offset = span.offset;
         for piece in storage.as_mut_slice().chunks_mut(CHUNK) {
             let next = offset.saturating_add(piece.len() as u64);
             pieces.push((offset, piece));

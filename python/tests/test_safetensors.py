@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -60,6 +61,51 @@ def test_loaded_arrays_are_writable_and_ones_own(tmp_path: Path) -> None:
     loaded += 1
     assert loaded.flags.writeable and loaded.tolist() == [1.0] * 4
     assert ours.load_file(tmp_path / "x")["w"].tolist() == [0.0] * 4
+
+
+def test_small_arrays_share_memory_and_not_a_byte_of_it(tmp_path: Path) -> None:
+    tensors = {f"{number:02}": np.full(number, number, "u1") for number in range(20)} | {"z": np.arange(3.0)}
+    ours.save_file(tensors, tmp_path / "x")
+    loaded = ours.load_file(tmp_path / "x")
+    assert len({id(array.base) for array in loaded.values()}) < len(loaded)
+    for name, array in loaded.items():
+        assert array.flags.aligned and array.flags.writeable
+        array[...] = 77
+        rest = loaded.keys() - {name}
+        assert all((loaded[other] == tensors[other]).all() for other in rest)
+        array[...] = tensors[name]
+    kept = loaded.pop("19")
+    loaded.clear()
+    gc.collect()
+    assert kept.tolist() == [19] * 19
+
+
+SHARED = 256 << 10
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sizes"),
+    [
+        ([1, 2, 3], [6, 6, 6]),
+        ([0, 4], [4, 4]),
+        ([SHARED - 1, 1], [SHARED, SHARED]),
+        ([SHARED, 1], [SHARED, 1]),
+        ([1, SHARED], [1, SHARED]),
+        ([SHARED + 1, 5, 6], [SHARED + 1, 11, 11]),
+    ],
+)
+def test_a_small_array_keeps_at_most_its_share_of_memory_alive(tmp_path: Path, lengths: list[int], sizes: list[int]) -> None:
+    ours.save_file({f"{number}": np.zeros(length, "u1") for number, length in enumerate(lengths)}, tmp_path / "x")
+    loaded = ours.load_file(tmp_path / "x")
+    assert [loaded[f"{number}"].base.nbytes for number in range(len(lengths))] == sizes
+
+
+def test_an_array_is_aligned_after_one_of_odd_length(tmp_path: Path) -> None:
+    entries = '"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"F32","shape":[1],"data_offsets":[3,7]}'
+    header = ("{" + entries + "}").encode()
+    (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + b"abc" + np.float32(1.5).tobytes())
+    loaded = ours.load_file(tmp_path / "x")
+    assert loaded["b"].tolist() == [1.5] and loaded["b"].flags.aligned and bytes(loaded["a"]) == b"abc"
 
 
 @pytest.mark.parametrize(

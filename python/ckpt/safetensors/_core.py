@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -172,22 +173,12 @@ class safe_open:
 
     def get_tensor(self, name: str) -> Any:
         """Reads a tensor."""
-        return self._tensors([name])[name]
+        self._entry(name)
+        return load_all(self._opened(), self._framework, self._device, [name])[name]
 
     def get_tensors(self) -> dict[str, Any]:
-        """Reads all tensors."""
-        return self._tensors(self.offset_keys())
-
-    def _tensors(self, names: list[str]) -> dict[str, Any]:
-        file = self._opened()
-        entries = [self._entry(name) for name in names]
-        with translated():
-            arrays = file.read([(name, None) for name in names])
-        pairs = zip(entries, arrays, strict=True)
-        return {
-            name: to_framework(self._framework, array, native, shape, self._device)
-            for (name, native, shape, *_), array in pairs
-        }
+        """Reads all tensors. Small ones share memory."""
+        return load_all(self._opened(), self._framework, self._device)
 
     def get_slice(self, name: str) -> PySafeSlice:
         """A tensor that is read by indexing it."""
@@ -242,7 +233,7 @@ class PySafeSlice:
         is_plain = found is not None and found.rest == slice(None) and not others
         if found is not None and (file._backend == "pread" or is_plain):
             with translated():
-                array = opened.read([(self._name, (found.start, found.stop))])[0]
+                array = opened.rows(self._name, found.start, found.stop)
             shape = [found.stop - found.start, *self._shape[1:]]
             read = to_framework(file._framework, array, self._native, shape, file._device)
             return read if is_plain else read[(found.rest, *others)]
@@ -268,19 +259,53 @@ class PySafeSlice:
         return _imported(self._file._framework, part, self._file._device)
 
 
-def to_framework(framework: str, array: _ckpt.Array, native: str, shape: Sequence[int], device: Any) -> Any:
-    """The memory as an array of a framework."""
+def load_all(
+    file: _ckpt.SafetensorsFile, framework: str, device: Any, names: list[str] | None = None
+) -> dict[str, Any]:
+    """Reads tensors of a file, or else all, as arrays of a framework."""
+    with translated():
+        loaded = file.load(names)
+    if framework != "numpy":
+        return {
+            name: to_framework(framework, array, native, shape, device, offset)
+            for name, native, shape, array, offset in loaded
+        }
+    from numpy import ndarray
+
+    # Files have many thousand tensors: a call of a function for each would take as long as all else.
+    return {
+        name: ndarray(shape, _numpy_dtype(native), array, offset)  # type: ignore[arg-type]
+        for name, native, shape, array, offset in loaded
+    }
+
+
+def to_framework(
+    framework: str, array: _ckpt.Array, native: str, shape: Sequence[int], device: Any, offset: int = 0
+) -> Any:
+    """The memory, from a byte on, as an array of a framework."""
+    if framework == "torch":
+        made = _arrays.to_torch(array, _unpacked(native), shape, offset)
+        return made if str(device) == "cpu" else made.to(device)
+    import numpy
+
+    made = numpy.ndarray(tuple(shape), _numpy_dtype(native), array, offset)  # type: ignore[arg-type]
+    return made if framework == "numpy" else _imported(framework, made, device)
+
+
+def _unpacked(native: str) -> str:
+    """ckpt's name of a dtype whose elements are whole bytes."""
     name = dtype_of(native)
     if name in ("f4_e2m1", "f6_e2m3", "f6_e3m2"):
         raise SafetensorError(f"elements of {native} are packed: no array has them; read them with ckpt.open")
-    if framework == "torch":
-        made = _arrays.to_torch(array, name, shape)
-        return made if str(device) == "cpu" else made.to(device)
+    return name
+
+
+@cache
+def _numpy_dtype(native: str) -> Any:
     try:
-        made = _arrays.to_numpy(array, name, shape)
+        return _dtypes.numpy_dtype(_unpacked(native))
     except CkptError as error:
         raise SafetensorError(str(error)) from error
-    return made if framework == "numpy" else _imported(framework, made, device)
 
 
 def _imported(framework: str, array: Any, device: Any) -> Any:

@@ -50,18 +50,9 @@ def load(data: bytes) -> dict[str, numpy.ndarray[Any, Any]]:
 
 
 def load_file(filename: StrPath, *, backend: str = "mmap") -> dict[str, numpy.ndarray[Any, Any]]:
-    """Reads all arrays of a file; they are writable. Both backends read into fresh memory."""
+    """Reads all arrays of a file; they are writable. Both backends read into fresh memory.
+
+    Small arrays share memory of up to 256 KiB, which stays as long as one of them does.
+    """
     _core.check_backend(backend)
-    return load_all(filename, "numpy", "cpu")
-
-
-def load_all(filename: StrPath, framework: str, device: Any) -> dict[str, Any]:
-    """Reads all tensors of a file as arrays of a framework."""
-    file = _core.open_file(filename)
-    entries = file.entries()
-    with _core.translated():
-        arrays = file.read([(entry[0], None) for entry in entries])
-    return {
-        name: _core.to_framework(framework, array, native, shape, device)
-        for (name, native, shape, *_), array in zip(entries, arrays, strict=True)
-    }
+    return _core.load_all(_core.open_file(filename), "numpy", "cpu")

@@ -7,7 +7,6 @@ from typing import Any
 
 from ckpt._reading import StrPath
 from ckpt.safetensors import _core
-from ckpt.safetensors.numpy import load_all
 
 __all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
 
@@ -39,11 +38,14 @@ def load(data: bytes) -> dict[str, Any]:
 
 
 def load_file(filename: StrPath, device: Any = "cpu", *, backend: str = "mmap") -> dict[str, Any]:
-    """Reads all tensors of a file. Both backends read into fresh memory."""
+    """Reads all tensors of a file. Both backends read into fresh memory.
+
+    Small tensors share memory of up to 256 KiB, which stays as long as one of them does.
+    """
     import torch  # noqa: F401
 
     _core.check_backend(backend)
-    return load_all(filename, "torch", device)
+    return _core.load_all(_core.open_file(filename), "torch", device)
 
 
 def _first_names(state: Mapping[str, Any]) -> dict[str, str]:
