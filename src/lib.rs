@@ -45,8 +45,8 @@ mod writer;
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
 pub use convert::{
-    Commit, Computed, Conversion, Execution, ItemReceipt, Phase, Planned, Resumed, Rounded, Summary,
-    Verification,
+    Commit, Computed, Conversion, Execution, ItemReceipt, Phase, Planned, Resumed, Rounded, SideOptions,
+    Summary, Verification,
 };
 pub use element::Element;
 pub use execute::{Progress, Rounding, Share, Sums};

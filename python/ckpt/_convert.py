@@ -230,7 +230,8 @@ def plan(
         source: _ckpt.Source | str = input._source
     else:
         source = path(input)
-        given, how["options"] = _ckpt.divide_options(to, path(output), given)
+        if given:
+            how["options"], given = _ckpt.divide_options(source, how, path(output), to, given)
     if callable(map):
         # A function is called with names, which only an open checkpoint has.
         source = source if isinstance(source, _ckpt.Source) else _ckpt.Source(source, how)
@@ -303,7 +304,8 @@ def convert(
       `"llama-hf-to-gguf,heads=32,kv_heads=8"`. `inverse` reads a mapping backwards.
     - `dtype` is what floating-point weights become, such as `"bf16"`.
     - `include` and `exclude` are patterns of names.
-    - `options` are those of both formats: each goes to the output's, where that knows it, else to the input's.
+    - `options` are those of both formats: each goes to the one that knows it. One that both know is an error: open the
+      input with `ckpt.open`, which takes those for reading; beside an open checkpoint, all are the output's.
     - `code` is the name of a file beside the output for the program of PyTorch modules, with `map="keras-to-torch"`.
     - `resume` goes on where the same conversion was killed, and keeps what it had written as far as that is right.
     - `receipt` names a file for the hashes of all files, which `ckpt.check_receipt` compares with them.

@@ -4,8 +4,8 @@ use crate::errors::{Failure, json};
 use crate::options::{Reading, Renaming};
 use crate::source::Source;
 use crate::work::{Interrupted, long, short, watched};
-use ckpt::api::{DType, Error, Limits, Side, parse_size};
-use ckpt::{Conversion, Execution, Phase, Plan, Registry, Resources};
+use ckpt::api::{DType, Error, Limits, parse_size};
+use ckpt::{Conversion, Execution, Phase, Plan, Registry, Resources, SideOptions};
 use pyo3::prelude::*;
 use serde_json::json as object;
 use std::path::PathBuf;
@@ -91,25 +91,25 @@ pub(crate) struct Planned {
     conversion: Conversion,
 }
 
-/// Divides options between the target, whose format knows them, and the source, which gets the others.
+/// Divides options between the source at a path, which gets the first, and the target.
 #[pyfunction]
 pub(crate) fn divide_options(
     py: Python<'_>,
-    to: Option<String>,
+    input: PathBuf,
+    reading: Reading,
     output: PathBuf,
+    to: Option<String>,
     options: Pairs,
 ) -> PyResult<(Pairs, Pairs)> {
     short(py, move || {
         let registry = Registry::builtin();
-        let codec = match &to {
+        let target = match &to {
             Some(id) => registry.writer(id)?,
             None => registry.for_extension(&output.to_string_lossy())?,
         };
-        let known = &codec.info().options;
-        let writes = |(key, _): &(String, String)| {
-            known.iter().any(|spec| spec.name == key && spec.side.includes(Side::Write))
-        };
-        Ok(options.into_iter().partition(writes))
+        let source = ckpt::Source::codec(&registry, input, &reading.options(&registry)?)?;
+        let divided = SideOptions::divide(options, source.info(), target.info())?;
+        Ok((divided.read, divided.write))
     })
 }
 

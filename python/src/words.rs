@@ -19,6 +19,8 @@ impl Vocabulary for Keywords {
         match setting {
             Setting::Architecture => "architecture=".to_owned(),
             Setting::ReadOption(value) | Setting::WriteOption(value) => option(value),
+            Setting::SourceOption(value) => format!("ckpt.open(…, {})", option(value)),
+            Setting::TargetOption(value) => format!("{} beside an open checkpoint", option(value)),
             Setting::SourceFormat => "format=".to_owned(),
             Setting::TargetFormat(id) => quoted("to", id),
             Setting::Limit(value) => match value.split_once('=') {

@@ -117,6 +117,32 @@ def test_values_for_the_parameters_of_a_mapping_follow_its_name(tmp_path: Path) 
     assert 'map="…,heads=' in str(caught.value)
 
 
+def test_a_verification_finds_the_parameters_of_its_mapping_beside_the_checkpoint(tmp_path: Path) -> None:
+    rules, a, b = tmp_path / "heads.toml", tmp_path / "a" / "x.npz", tmp_path / "b.npz"
+    a.parent.mkdir()
+    rules.write_text(HEADS.replace("[parameters.heads]", "[parameters.heads]\nconfig = ['heads']"))
+    ckpt.convert(DIGITS, a)
+    with pytest.raises(ckpt.MappingError, match="heads"):
+        ckpt.verify(a, a, map=rules)
+    (a.parent / "config.json").write_text('{"heads": 4}')
+    ckpt.convert(a, b, map=rules)
+    assert ckpt.open(b)["digits/hidden/kernel"].shape == (64, 4, 8)
+    assert ckpt.verify(a, b, map=rules)
+
+
+def test_an_option_that_both_formats_have_is_asked_about(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.nn", tmp_path / "b.nn"
+    ckpt.convert(MODEL, first)
+    with pytest.raises(ckpt.UsageError, match="both") as caught:
+        ckpt.convert(first, second, options={"dialect": "b"})
+    assert caught.value.help == (
+        'say which is meant: ckpt.open(…, options={"dialect": "b"}) for reading, '
+        'options={"dialect": "b"} beside an open checkpoint for writing'
+    )
+    with ckpt.open(first, options={"dialect": "b"}) as opened:
+        assert ckpt.convert(opened, second, options={"dialect": "a"}).tensors > 0
+
+
 def test_an_open_checkpoint_is_converted_and_its_options_stay(tmp_path: Path) -> None:
     with ckpt.open(DIGITS) as checkpoint:
         assert ckpt.convert(checkpoint, tmp_path / "x.safetensors", dtype="bfloat16").tensors == 15

@@ -7,15 +7,12 @@ use crate::diff::Tolerance;
 use crate::execute::interrupted;
 use crate::mapping::Mapping;
 use crate::registry::Registry;
-use crate::source::{ACTIVATIONS, ModelGraph, OpenOptions, Source, recognize, template_parameter};
+use crate::source::{ModelGraph, OpenOptions, Source};
 use crate::store::refuse_own;
 use crate::template::{builtin_file, builtin_names};
 use crate::text_file;
-use ckpt_api::{
-    Address, ArchitectureFile, Codec, Error, Input, Limit, Limits, OptionSpec, Result, Side, nearest,
-};
+use ckpt_api::{Address, ArchitectureFile, Codec, Error, Limit, Limits, Result, nearest};
 use clap::Args;
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::mem::ManuallyDrop;
@@ -297,13 +294,9 @@ impl Reading {
 
     /// The format of the input.
     pub(super) fn codec(&self, registry: &Registry, path: &Path) -> Result<Arc<dyn Codec>> {
-        match &self.from {
-            Some(id) => registry.reader(id),
-            None => {
-                let input = Input::open_within(path, &self.limits()?)?;
-                Ok(recognize(registry, &input, self.architecture()?.as_ref())?.0)
-            }
-        }
+        let options = OpenOptions::new().limits(self.limits()?);
+        let (format, architecture) = (self.from.clone(), self.architecture()?);
+        Source::codec(registry, path, &OpenOptions { format, architecture, ..options })
     }
 }
 
@@ -461,68 +454,4 @@ pub(super) fn pairs(arguments: &[String]) -> Result<Vec<(String, String)>> {
         _ => Err(Error::usage("an option must look like key=value").found(format!("'{text}'"))),
     };
     arguments.iter().map(split).collect()
-}
-
-/// Options for each side.
-pub(super) type Routed = (Vec<(String, String)>, Vec<(String, String)>);
-
-/// Sends each `--set` to the side whose codec knows its key.
-pub(super) fn route(set: &[String], from: &[OptionSpec], to: &[OptionSpec]) -> Result<Routed> {
-    let knows = |specs: &[OptionSpec], side, key: &str| {
-        specs.iter().any(|spec| spec.side.includes(side) && spec.name == key)
-    };
-    let (mut read, mut write) = (Vec::new(), Vec::new());
-    for (key, value) in pairs(set)? {
-        let is_general = key == ACTIVATIONS || template_parameter(&key).is_some();
-        match (is_general || knows(from, Side::Read, &key), knows(to, Side::Write, &key)) {
-            (true, false) => read.push((key, value)),
-            (false, true) => write.push((key, value)),
-            (true, true) => {
-                return Err(Error::usage("both the source's and the target's format have this option")
-                    .help(format!(
-                        "say which is meant: --from-set {key}=… for reading, --to-set {key}=… for writing"
-                    ))
-                    .field(key));
-            }
-            (false, false) => {
-                let reading = from.iter().filter(|spec| spec.side.includes(Side::Read));
-                let writing = to.iter().filter(|spec| spec.side.includes(Side::Write));
-                let known = reading.chain(writing).map(|spec| spec.name).chain([ACTIVATIONS]);
-                let known: BTreeSet<&str> = known.collect();
-                let help = nearest(&key, known.into_iter());
-                return Err(Error::usage("neither the source's nor the target's format has this option")
-                    .field(key)
-                    .help(help));
-            }
-        }
-    }
-    Ok((read, write))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ckpt_api::OptionKind;
-
-    const fn spec(name: &'static str, side: Side) -> OptionSpec {
-        OptionSpec::new(name, OptionKind::Text, side, "")
-    }
-
-    const FROM: &[OptionSpec] = &[spec("keys", Side::Read), spec("dialect", Side::Both)];
-    const TO: &[OptionSpec] =
-        &[spec("dialect", Side::Both), spec("zero_bias", Side::Write), spec("lenient", Side::Read)];
-
-    #[test]
-    fn an_option_goes_to_the_side_that_knows_it() {
-        let (read, write) = route(&["keys=true".into(), "zero_bias=true".into()], FROM, TO).unwrap();
-        assert_eq!((read[0].0.as_str(), write[0].0.as_str()), ("keys", "zero_bias"));
-    }
-
-    #[test]
-    fn an_option_that_both_sides_or_neither_knows_is_an_error() {
-        let both = route(&["dialect=a".into()], FROM, TO).unwrap_err().to_string();
-        assert!(both.contains("--to-set"), "{both}");
-        let neither = route(&["lenient=true".into()], FROM, TO).unwrap_err().to_string();
-        assert!(neither.contains("zero_bias"), "{neither}");
-    }
 }

@@ -36,6 +36,8 @@ impl Vocabulary for Flags {
             Setting::Architecture => self.of_source("arch"),
             Setting::ReadOption(option) => with(&self.of_source("set"), option),
             Setting::WriteOption(option) => with("--set", option),
+            Setting::SourceOption(option) => with("--from-set", option),
+            Setting::TargetOption(option) => with("--to-set", option),
             Setting::SourceFormat => self.of_source("from"),
             Setting::TargetFormat(id) => with("--to", id),
             Setting::Limit(limit) => with("--limit", limit),

@@ -1,13 +1,13 @@
 //! `ckpt plan`, and what it shares with `ckpt convert`.
 
-use super::common::{Reading, pairs, replace, route, write_new};
+use super::common::{Reading, pairs, replace, write_new};
 use super::map::read_mapping;
 use super::paths::check_new;
 use super::render;
 use super::table::{Column, Table};
 use super::width::Layout;
 use super::{Report, print_after, to_json, verbose};
-use crate::convert::{Conversion, Planned};
+use crate::convert::{Conversion, Planned, SideOptions};
 use crate::inspect::placement_bytes;
 use crate::mapping::Mapping;
 use crate::natural::make_readable;
@@ -156,9 +156,9 @@ pub(super) fn prepare(
     let (set, code, mapping) = of_mapping(&arguments.set, mapping)?;
     if !set.is_empty() {
         let from = arguments.reading.codec(registry, &arguments.input)?;
-        let (reading, writing) = route(&set, from.info().options, to.options)?;
-        read = reading;
-        options.extend(writing);
+        let divided = SideOptions::divide(pairs(&set)?, from.info(), to)?;
+        read = divided.read;
+        options.extend(divided.write);
     }
     if let Some(size) = &arguments.shard_size {
         if !to.options.iter().any(|spec| spec.name == "shard_size") {

@@ -92,15 +92,6 @@ fn to_graphs(options: &Options) -> [Option<Arc<Mapping>>; 2] {
     [Some(Arc::new(named.mapping.clone())), named.mapping.inverse().ok().map(Arc::new)]
 }
 
-/// Gives the parameters of the mapping the values of the first checkpoint, or else of the second: both are one model.
-fn with_parameters(options: &mut Options, a: &Source, b: &Source) -> Result<()> {
-    if let Some(NamedMapping { mapping, .. }) = &mut options.mapping {
-        let found = a.with_parameters(mapping).or_else(|_| b.with_parameters(mapping))?.into_owned();
-        *mapping = found;
-    }
-    Ok(())
-}
-
 /// The checkpoints with their graphs; of one that takes the other's names for that, nothing is left to map.
 fn under_graph_names(a: Source, b: Source, options: &mut Options) -> Result<(Source, Source)> {
     let (mapped_a, mapped_b) = (a.under_graph_names()?, b.under_graph_names()?);
@@ -132,7 +123,6 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let names = options.inputs.names(registry)?;
     let (a, b) = two.open_to_run(registry, &limits, &names, to_graphs(&options))?;
     let (a, b) = under_graph_names(a, b, &mut options)?;
-    with_parameters(&mut options, &a, &b)?;
     let found = while_computing("verifying", &[&a, &b], || verify(registry, &a, &b, &options));
     let found = found.map_err(|error| two.located(error))?;
     if let Some(path) = &arguments.report {

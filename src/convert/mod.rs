@@ -13,6 +13,7 @@ mod receipts;
 mod record;
 mod reread;
 mod settings;
+mod sides;
 mod summary;
 mod sums;
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
@@ -24,6 +25,7 @@ pub(crate) use from_memory::write_from_memory;
 pub use phase::Phase;
 pub use planned::{Commit, Execution, Planned};
 pub use receipts::ItemReceipt;
+pub use sides::SideOptions;
 pub use summary::{Resumed, Rounded, Summary};
 
 use crate::map::{MapOptions, Mapped, Twins, map};

@@ -9,10 +9,7 @@ mod tensor;
 
 #[cfg(feature = "forward")]
 pub(crate) use architecture::template_choices;
-#[cfg(any(feature = "cli", feature = "forward"))]
 pub(crate) use architecture::template_parameter;
-#[cfg(not(any(feature = "cli", feature = "forward")))]
-use architecture::template_parameter;
 pub use model_graph::ModelGraph;
 pub use options::OpenOptions;
 pub use tensor::{ByteChunks, Chunks, TensorRef};
@@ -83,18 +80,29 @@ impl Source {
     /// ```
     pub fn open(registry: &Registry, input: impl IntoInput, options: &OpenOptions) -> Result<Self> {
         let input = input.into_input(&options.limits)?;
-        let (codec, evidence) = match &options.format {
-            Some(id) => (registry.reader(id)?, Vec::new()),
-            None => {
-                recognize(registry, &input, options.architecture.as_ref()).map_err(|error| {
-                    match error.kind() {
-                        Kind::Io => error,
-                        _ => damage(registry, &input, options).unwrap_or(error),
-                    }
-                })?
-            }
-        };
+        let (codec, evidence) = choose(registry, &input, options)?;
         Ok(Source { evidence, ..Self::read_as(codec, input, options.clone())? })
+    }
+
+    /// The codec that [`Source::open`] reads an input with.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let registry = ckpt::Registry::builtin();
+    /// let codec = ckpt::Source::codec(&registry, "examples/data/digits", &Default::default())?;
+    /// assert_eq!(codec.info().id, "tf2");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Whatever keeps the input from being identified.
+    pub fn codec(
+        registry: &Registry,
+        input: impl IntoInput,
+        options: &OpenOptions,
+    ) -> Result<Arc<dyn Codec>> {
+        Ok(choose(registry, &input.into_input(&options.limits)?, options)?.0)
     }
 
     /// Opens an [`Input`] of a format that is known; `options` need not name it.
@@ -387,9 +395,24 @@ pub(crate) fn give_graph(model: &ModelGraph, contents: &mut Contents) -> Result<
     Ok(())
 }
 
+/// The codec that is named, or that fits, and the verdict of every codec where one was looked for.
+fn choose(
+    registry: &Registry,
+    input: &Input,
+    options: &OpenOptions,
+) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
+    if let Some(id) = &options.format {
+        return Ok((registry.reader(id)?, Vec::new()));
+    }
+    recognize(registry, input, options.architecture.as_ref()).map_err(|error| match error.kind() {
+        Kind::Io => error,
+        _ => damage(registry, input, options).unwrap_or(error),
+    })
+}
+
 /// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is
 /// for.
-pub(crate) fn recognize(
+fn recognize(
     registry: &Registry,
     input: &Input,
     architecture: Option<&ArchitectureFile>,

@@ -90,6 +90,7 @@ use ckpt_api::{Graph, Result, Role, Setting};
 /// # }
 /// ```
 pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Result<Report> {
+    let options = &options.with_parameters(a, b)?;
     let Some(prepared) = recognized::prepare(a, b, options) else { return compare(registry, a, b, options) };
     let renamed = Options { mapping: None, ..options.clone() };
     let effective = if prepared.is_renamed { &renamed } else { options };

@@ -3,7 +3,8 @@
 use super::inputs::Inputs;
 use crate::diff::Tolerance;
 use crate::mapping::Mapping;
-use ckpt_api::Limits;
+use crate::source::Source;
+use ckpt_api::{Limits, Result};
 
 /// Bytes that values and tensors may take by default.
 pub const DEFAULT_MEMORY: u64 = ckpt_forward::DEFAULT_MEMORY;
@@ -38,6 +39,18 @@ impl Default for Options {
             memory: DEFAULT_MEMORY,
             limits: Limits::default(),
         }
+    }
+}
+
+impl Options {
+    /// Gives the parameters of the mapping the values of the first checkpoint, or else of the second: both are one model.
+    pub(super) fn with_parameters(&self, a: &Source, b: &Source) -> Result<Self> {
+        let mut options = self.clone();
+        if let Some(NamedMapping { mapping, .. }) = &mut options.mapping {
+            let found = a.with_parameters(mapping).or_else(|_| b.with_parameters(mapping))?.into_owned();
+            *mapping = found;
+        }
+        Ok(options)
     }
 }
 

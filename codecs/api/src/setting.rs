@@ -57,6 +57,10 @@ settings! {
     ReadOption(value) = "read-option";
     /// An option for writing, as `key=value`.
     WriteOption(value) = "write-option";
+    /// An option that both formats have, given for reading the source, as `key=value`.
+    SourceOption(value) = "source-option";
+    /// An option that both formats have, given for writing the target, as `key=value`.
+    TargetOption(value) = "target-option";
     /// The format of the source.
     SourceFormat = "source-format";
     /// The format of the target: its id.
@@ -206,6 +210,12 @@ impl Vocabulary for LibraryWords {
             Setting::ReadOption(option) | Setting::WriteOption(option) => {
                 return format!("the option `{option}`");
             }
+            Setting::SourceOption(option) => {
+                return format!("the option `{option}` of `OpenOptions`");
+            }
+            Setting::TargetOption(option) => {
+                return format!("the option `{option}` of `Conversion`");
+            }
             Setting::Limit(limit) => {
                 let (name, value) = limit.split_once('=').unwrap_or((limit, ""));
                 let of = if value.is_empty() { "" } else { " of " };
@@ -336,6 +346,8 @@ mod tests {
         for (setting, words) in [
             (Setting::Architecture, "`OpenOptions::architecture`"),
             (Setting::ReadOption("activations=relu,softmax"), "the option `activations=relu,softmax`"),
+            (Setting::SourceOption("arch=a"), "the option `arch=a` of `OpenOptions`"),
+            (Setting::TargetOption("arch=a"), "the option `arch=a` of `Conversion`"),
             (Setting::Limit("tensors=40"), "the limit `tensors` of 40"),
             (Setting::Allow("weight-dropped"), "`Conversion::allow(LossKind::WeightDropped)`"),
             (Setting::Memory("7m"), "`Resources::max_memory` of 7m"),
