@@ -280,7 +280,7 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     place.refuses(
         &["convert", "m.nn", "o.nn", "--set", "dialect=a"],
         2,
-        &["--from-set dialect=… for reading, --to-set"],
+        &["--from-set dialect=a for reading, --to-set dialect=a for writing"],
     );
 }
 

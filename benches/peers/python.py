@@ -66,6 +66,8 @@ JOBS = {"load": load, "save": save, "many": load, "row": row}
 
 
 def measure(job: str, package: str, path: pathlib.Path) -> None:
+    # safetensors imports NumPy at once, ckpt when an array is made.
+    importlib.import_module("numpy")
     module = importlib.import_module(PACKAGES[package])
     # The peak begins anew: it is that of the process that started this one.
     pathlib.Path("/proc/self/clear_refs").write_text("5")
