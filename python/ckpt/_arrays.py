@@ -51,6 +51,8 @@ def given(name: str, value: Any) -> Given:
     with the buffer protocol. It is copied only where its elements do not lie in the order of C, little-endian."""
     if not isinstance(name, str):
         raise TypeError(f"a tensor's name is a str, not {type(name).__name__}: {name!r}")
+    if any("\ud800" <= char <= "\udfff" for char in name):
+        raise ValueError(f"a tensor's name is no text that UTF-8 can hold: {name!r}")
     export = getattr(value, "_given", None)
     if export is not None:
         return (name, *export())

@@ -266,6 +266,13 @@ class Tensor(_ckpt.Exporter):
             return out
         return _arrays.to_numpy(self._array(), self.dtype, self.shape)
 
+    def _texts(self) -> Any:
+        """Strings: an array of NumPy where that is installed, else a list."""
+        try:
+            return self._text()
+        except ModuleNotFoundError:
+            return self._source.strings(self._name, self._rows)
+
     def _text(self) -> np.ndarray[Any, Any]:
         import numpy
 

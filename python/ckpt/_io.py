@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ckpt import _arrays, _ckpt
 from ckpt._checkpoint import open
-from ckpt._convert import Settings, Summary, several
+from ckpt._convert import Loss, Rounded, Settings, Summary, several
+from ckpt._errors import LossWarning
 from ckpt._reading import Architecture, Options, StrPath, pairs, path
 
 
@@ -29,7 +31,7 @@ def save(
 
     A value is an array of NumPy, torch, JAX or TensorFlow, a `ckpt.Tensor`, or any object with the buffer protocol;
     whatever the order and the byte order of its elements, they are stored right. The output appears complete, or not at
-    all.
+    all. What the format does not hold as it is, such as a dtype, is a `LossWarning`.
 
     >>> import array, ckpt, os, tempfile
     >>> output = os.path.join(tempfile.mkdtemp(), "out.safetensors")
@@ -44,8 +46,17 @@ def save(
         dtype=None, allow=several(allow), strict=False, overwrite=overwrite, resume=False, verify=False, receipt=None,
         threads=threads or 0, max_memory=None if max_memory is None else str(max_memory),
     )  # fmt: skip
-    found = json.loads(_ckpt.save(path(output), held, list((metadata or {}).items()), settings, sync))
-    return Summary(files=found["files"], tensors=found["tensors"], bytes=found["bytes"])
+    for key, value in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"metadata maps str to str, not {key!r} to {value!r}")
+    saved = json.loads(_ckpt.save(path(output), held, list((metadata or {}).items()), settings, sync))
+    found, losses = saved["summary"], [Loss(**loss) for loss in saved["losses"]]
+    for loss in losses:
+        warnings.warn(str(loss), LossWarning, stacklevel=2)
+    rounding = [Rounded(**rounded) for rounded in found["rounding"]]
+    return Summary(
+        files=found["files"], tensors=found["tensors"], bytes=found["bytes"], losses=losses, rounding=rounding
+    )
 
 
 def load(
@@ -59,7 +70,7 @@ def load(
     limits: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Reads all tensors of a checkpoint of any format: a dict of NumPy arrays, or of torch tensors with
-    `framework="torch"`. Without NumPy, of `memoryview`s.
+    `framework="torch"`. Without NumPy, of `memoryview`s, and of lists of `bytes` for strings.
 
     `include` names the tensors to read, where not all are wanted.
 
@@ -77,7 +88,9 @@ def load(
             tensor = checkpoint[name]
             if framework == "torch":
                 found[name] = tensor.torch()
-            elif tensor._known.is_text or tensor.blocks is not None:
+            elif tensor._known.is_text:
+                found[name] = tensor._texts()
+            elif tensor.blocks is not None:
                 found[name] = tensor.numpy()
             else:
                 found[name] = _arrays.to_any(tensor._array(), tensor.dtype, tensor.shape)

@@ -96,6 +96,18 @@ def reading(
     return made
 
 
+def _name(given: Any, of: str | None = None) -> str:
+    """A tensor's name, or the new one `of` another."""
+    whose = "a name in map=" if of is None else f"the new name of {of!r}"
+    if not isinstance(given, str):
+        raise TypeError(f"{whose} is a str, not {type(given).__name__}: {given!r}")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{whose} is no text that UTF-8 can hold: {given!r}") from None
+    return given
+
+
 def renaming(
     given: Renaming | None, inverse: bool, names: Callable[[], list[str]]
 ) -> tuple[RenamingArguments | None, list[str]]:
@@ -104,11 +116,9 @@ def renaming(
         if inverse:
             raise TypeError("inverse=True needs map=")
         return None, []
-    if isinstance(given, Mapping):
-        return RenamingArguments(name=None, pairs=list(given.items()), inverse=inverse), []
-    if callable(given):
-        targets = {name: given(name) for name in names()}
+    if isinstance(given, Mapping) or callable(given):
+        targets = given if isinstance(given, Mapping) else {name: given(name) for name in names()}
         left_out = [name for name, target in targets.items() if target is None]
-        kept = [(name, target) for name, target in targets.items() if target is not None]
+        kept = [(_name(name), _name(target, name)) for name, target in targets.items() if target is not None]
         return RenamingArguments(name=None, pairs=kept, inverse=inverse), left_out
     return RenamingArguments(name=path(given), pairs=[], inverse=inverse), []

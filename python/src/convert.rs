@@ -4,10 +4,10 @@ use crate::errors::{Failure, json};
 use crate::options::{Reading, Renaming};
 use crate::source::Source;
 use crate::work::{Interrupted, long, short, watched};
-use ckpt::api::{DType, Error, Limits, parse_size};
+use ckpt::api::{DType, Error, Limits, Loss, parse_size};
 use ckpt::{Conversion, Execution, Phase, Plan, Registry, Resources, SideOptions};
 use pyo3::prelude::*;
-use serde_json::json as object;
+use serde_json::{Value, json as object};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -170,16 +170,9 @@ impl Planned {
     /// What people ask first, as JSON.
     fn overview(&self, py: Python<'_>) -> PyResult<String> {
         let plan = self.planned.plan();
-        let losses = plan.losses.iter().map(|loss| {
-            let changes = loss.kind.changes_function();
-            object!({
-                "kind": loss.kind.name(), "subject": loss.subject, "detail": loss.detail,
-                "changes_function": changes,
-            })
-        });
         let overview = object!({
             "from": plan.from(), "to": plan.to(), "tensors": plan.tensors().len(), "bytes": plan.bytes_written,
-            "losses": losses.collect::<Vec<_>>(), "notes": plan.notes().collect::<Vec<_>>(),
+            "losses": losses(&plan.losses), "notes": plan.notes().collect::<Vec<_>>(),
             "excluded": plan.excluded, "repairs": plan.repairs(),
         });
         json(&overview).map_err(|failure| failure.into_python(py))
@@ -222,6 +215,17 @@ impl Planned {
             json(&planned.execute(&execution, &progress)?)
         })
     }
+}
+
+/// Losses as `ckpt.Loss` has them.
+pub(crate) fn losses(losses: &[Loss]) -> Vec<Value> {
+    let loss = |loss: &Loss| {
+        object!({
+            "kind": loss.kind.name(), "subject": loss.subject, "detail": loss.detail,
+            "changes_function": loss.kind.changes_function(),
+        })
+    };
+    losses.iter().map(loss).collect()
 }
 
 fn name(phase: Phase) -> &'static str {

@@ -1,6 +1,6 @@
 //! Tensors in memory, written in any format.
 
-use crate::convert::Settings;
+use crate::convert::{Settings, losses};
 use crate::errors::{Failure, json};
 use crate::options::limits;
 use crate::work::{Interrupted, long};
@@ -8,6 +8,7 @@ use ckpt::api::{DType, Error};
 use ckpt::{Execution, Registry, Writer};
 use ckpt_buffers::View;
 use pyo3::prelude::*;
+use serde_json::json as object;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ impl ckpt::View for Held {
 /// Name, dtype, shape, and an object with the buffer protocol.
 type Given<'py> = (String, String, Vec<u64>, Bound<'py, PyAny>);
 
-/// Writes tensors as a checkpoint; returns the summary as JSON.
+/// Writes tensors as a checkpoint; returns the summary and the losses as JSON.
 #[pyfunction]
 pub(crate) fn save(
     py: Python<'_>,
@@ -78,6 +79,7 @@ pub(crate) fn save(
         for tensor in &held {
             writer = writer.view(&tensor.name, tensor)?;
         }
-        json(&writer.finish()?)
+        let summary = writer.finish()?;
+        json(&object!({ "summary": summary, "losses": losses(&summary.losses) }))
     })
 }

@@ -13,6 +13,7 @@ import pytest
 from conftest import DIGITS, MODEL, needs
 
 import ckpt
+import ckpt.safetensors
 
 np = needs("numpy")
 ml_dtypes = needs("ml_dtypes")
@@ -92,7 +93,9 @@ def test_small_dtypes_come_back(tmp_path: Path) -> None:
         for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int4", "uint4", "int2")
     }
     arrays["int4"] = np.array([[-8, -1, 0], [1, 6, 7]]).astype(ml_dtypes.int4)
-    ckpt.save(arrays, tmp_path / "x.safetensors")
+    with pytest.warns(ckpt.LossWarning):
+        losses = ckpt.save(arrays, tmp_path / "x.safetensors").losses
+    assert {loss.kind for loss in losses} == {"retyped"}
     loaded = ckpt.load(tmp_path / "x.safetensors")
     for name, array in arrays.items():
         assert loaded[name].dtype == array.dtype, name
@@ -123,6 +126,7 @@ SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 NUMBERS = st.sampled_from(["?", "i1", "u1", "<i2", ">i2", "<u4", ">i8", "<f2", ">f4", "<f8", "<c8", ">c8"])
 
 
+@pytest.mark.filterwarnings("ignore::ckpt.LossWarning")
 @settings(max_examples=60, deadline=None)
 @hypothesis.given(
     shape=SHAPES,
@@ -227,3 +231,18 @@ def test_memory_of_the_processor_alone_is_exported() -> None:
     assert kernel.__dlpack_device__() == (1, 0)
     with pytest.raises(BufferError):
         kernel.__dlpack__(dl_device=(2, 0))
+
+
+def test_what_a_format_does_not_hold_as_it_is_is_a_warning(tmp_path: Path) -> None:
+    ml_dtypes = needs("ml_dtypes")
+    with pytest.warns(ckpt.LossWarning, match="retyped"):
+        summary = ckpt.save({"w": np.array([1.5, 2], ml_dtypes.bfloat16)}, tmp_path / "x.npz")
+    assert [(loss.kind, loss.subject) for loss in summary.losses] == [("retyped", "w")]
+    assert ckpt.save({"w": np.array([1.5, 2])}, tmp_path / "y.npz").losses == []
+
+
+def test_metadata_and_names_that_are_no_text_are_errors_that_say_so(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="'a' to 1"):
+        ckpt.save({"w": np.zeros(1)}, tmp_path / "x.safetensors", metadata={"a": 1})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="UTF-8"):
+        ckpt.save({"\ud800": np.zeros(1)}, tmp_path / "x.safetensors")

@@ -149,3 +149,9 @@ def test_a_model_is_run_and_verified() -> None:
 def test_formats_and_mappings_are_listed() -> None:
     assert {"safetensors", "tf2", "gguf", "torch"} <= {each["id"] for each in ckpt.formats()}
     assert "bert-tf-to-hf" in ckpt.mappings()
+
+
+def test_all_of_a_checkpoint_is_loaded_with_its_strings() -> None:
+    loaded = ckpt.load(DIGITS)
+    texts = loaded["_CHECKPOINTABLE_OBJECT_GRAPH"]
+    assert len(loaded) == len(ckpt.open(DIGITS)) and isinstance(texts.tolist() if hasattr(texts, "tolist") else texts[0], bytes)

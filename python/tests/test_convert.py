@@ -130,6 +130,26 @@ def test_a_verification_finds_the_parameters_of_its_mapping_beside_the_checkpoin
     assert ckpt.verify(a, b, map=rules)
 
 
+@pytest.mark.parametrize(
+    ("map", "told"),
+    [
+        (lambda name: 1, "the new name of '.*' is a str, not int: 1"),
+        (lambda name: name.encode(), "is a str, not bytes"),
+        (lambda name: name + "\ud800", "no text that UTF-8 can hold"),
+        ({"a": 3}, "the new name of 'a' is a str, not int: 3"),
+        ({3: "a"}, "a name in map= is a str, not int: 3"),
+    ],
+)
+def test_a_map_that_gives_no_names_is_told_which(tmp_path: Path, map: object, told: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        ckpt.plan(DIGITS, tmp_path / "x.npz", map=map)  # type: ignore[arg-type]
+
+
+def test_a_dict_leaves_out_what_it_maps_to_none(tmp_path: Path) -> None:
+    plan = ckpt.plan(DIGITS, tmp_path / "x.npz", map={"digits/hidden/bias": None, "digits/hidden/kernel": "w"})
+    assert plan.tensors == ckpt.plan(DIGITS, tmp_path / "x.npz").tensors - 1
+
+
 def test_an_option_that_both_formats_have_is_asked_about(tmp_path: Path) -> None:
     first, second = tmp_path / "a.nn", tmp_path / "b.nn"
     ckpt.convert(MODEL, first)

@@ -4,6 +4,7 @@ use super::Verification;
 use crate::execute::Finished;
 use crate::plan::{Plan, Step};
 use crate::store::{Committed, Earlier};
+use ckpt_api::Loss;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -17,6 +18,9 @@ pub struct Summary {
     pub tensors: usize,
     /// Bytes in all files.
     pub bytes: u64,
+    /// What the output does not hold as the source has it: that of the plan.
+    #[serde(skip)]
+    pub losses: Vec<Loss>,
     /// How far off the values are that were rounded, in the order of the plan's tensors; empty where none was cast to a
     /// dtype that does not hold all values, or stored in blocks.
     pub rounding: Vec<Rounded>,
@@ -37,6 +41,7 @@ impl Summary {
             left: committed.left,
             tensors: plan.tensors().len(),
             bytes,
+            losses: plan.losses.clone(),
             rounding: Rounded::all(plan, finished),
             verification: None,
             receipt: None,

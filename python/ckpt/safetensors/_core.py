@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,6 +75,24 @@ def open_file(filename: StrPath) -> _ckpt.SafetensorsFile:
         raise IsADirectoryError(21, "Is a directory", name)
     with translated():
         return _ckpt.SafetensorsFile(name)
+
+
+def _opened(name: str, mapped: bool) -> tuple[_ckpt.SafetensorsFile, int | None]:
+    """Opens a file; where parts of it will be mapped, with a descriptor of the same file, whatever gets its name later."""
+    for _ in range(100 if mapped else 0):
+        try:
+            descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+        except OSError:
+            break  # The other way of opening it says why.
+        try:
+            file = open_file(name)
+            if os.path.samestat(os.fstat(descriptor), os.stat(name)):
+                return file, descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    return open_file(name), None
 
 
 def check_backend(backend: str) -> None:
@@ -150,8 +169,10 @@ class safe_open:
                 raise SafetensorError(f"device {device!r} is invalid: {error}") from error
         self._device = device
         self._backend = backend
-        self._filename = path(filename)
-        self._file: _ckpt.SafetensorsFile | None = open_file(filename)
+        opened, descriptor = _opened(path(filename), backend == "mmap")
+        self._file: _ckpt.SafetensorsFile | None = opened
+        self._descriptor = descriptor
+        self._release = None if descriptor is None else weakref.finalize(self, os.close, descriptor)
         self._map: mmap.mmap | None = None
 
     def _opened(self) -> _ckpt.SafetensorsFile:
@@ -193,9 +214,10 @@ class safe_open:
     def _mapped(self) -> mmap.mmap:
         self._opened()
         if self._map is None:
-            with open(self._filename, "rb") as file:
-                # Private and writable: libraries warn of memory that is read-only.
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            if self._descriptor is None:
+                raise SafetensorError("File is closed")
+            # Private and writable: libraries warn of memory that is read-only.
+            self._map = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_COPY)
         return self._map
 
     def __enter__(self) -> Self:
@@ -204,10 +226,11 @@ class safe_open:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file = None
-        if self._map is not None:
-            self._map.close()
-            self._map = None
+        self._file = self._descriptor = None
+        # Another thread may still copy from the map, which ends with the last array over it.
+        self._map = None
+        if self._release is not None:
+            self._release()
 
 
 class PySafeSlice:
@@ -226,9 +249,19 @@ class PySafeSlice:
         return self._native
 
     def __getitem__(self, key: Any) -> Any:
+        try:
+            return self._part(int(key) if isinstance(key, bool) else key)
+        except (IndexError, TypeError, ValueError) as error:
+            if isinstance(error, CkptError):
+                raise
+            raise SafetensorError(str(error)) from error
+
+    def _part(self, key: Any) -> Any:
         file = self._file
         opened = file._opened()
         first, others = split(key)
+        if sum(part is Ellipsis for part in (first, *others)) > 1:
+            raise IndexError("an index has one ellipsis ('...') at most")
         found = rows(first, self._shape[0]) if self._shape else None
         is_plain = found is not None and found.rest == slice(None) and not others
         if found is not None and (file._backend == "pread" or is_plain):
