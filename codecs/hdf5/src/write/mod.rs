@@ -81,6 +81,10 @@ impl Draft {
         }
         let (group, name) = path.rsplit_once('/').unwrap_or(("", path));
         check_name(path, name)?;
+        if path.starts_with('/') {
+            // A reader would give the name without it.
+            check_name(path, "")?;
+        }
         let group = self.node(group)?;
         let content = Content::Dataset { number: self.datasets, datatype, shape };
         let id = self.nodes.len();
