@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -174,6 +175,7 @@ class safe_open:
         self._descriptor = descriptor
         self._release = None if descriptor is None else weakref.finalize(self, os.close, descriptor)
         self._map: mmap.mmap | None = None
+        self._lock = threading.Lock()
 
     def _opened(self) -> _ckpt.SafetensorsFile:
         if self._file is None:
@@ -213,12 +215,14 @@ class safe_open:
 
     def _mapped(self) -> mmap.mmap:
         self._opened()
-        if self._map is None:
-            if self._descriptor is None:
-                raise SafetensorError("File is closed")
-            # Private and writable: libraries warn of memory that is read-only.
-            self._map = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_COPY)
-        return self._map
+        # A descriptor that is closed meanwhile could be another file's.
+        with self._lock:
+            if self._map is None:
+                if self._descriptor is None:
+                    raise SafetensorError("File is closed")
+                # Private and writable: libraries warn of memory that is read-only.
+                self._map = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_COPY)
+            return self._map
 
     def __enter__(self) -> Self:
         return self
@@ -226,11 +230,12 @@ class safe_open:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file = self._descriptor = None
-        # Another thread may still copy from the map, which ends with the last array over it.
-        self._map = None
-        if self._release is not None:
-            self._release()
+        with self._lock:
+            self._file = self._descriptor = None
+            # Another thread may still copy from the map, which ends with the last array over it.
+            self._map = None
+            if self._release is not None:
+                self._release()
 
 
 class PySafeSlice:
