@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ckpt import _dtypes
 from ckpt._errors import UnsupportedError, make
+from ckpt._reading import text
 
 if TYPE_CHECKING:
     import numpy
@@ -49,10 +50,7 @@ def to_any(array: _ckpt.Array, dtype: str, shape: Sequence[int]) -> Any:
 def given(name: str, value: Any) -> Given:
     """The tensor to write that `value` is: an array of NumPy, torch, JAX or TensorFlow, a `ckpt.Tensor`, or any object
     with the buffer protocol. It is copied only where its elements do not lie in the order of C, little-endian."""
-    if not isinstance(name, str):
-        raise TypeError(f"a tensor's name is a str, not {type(name).__name__}: {name!r}")
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        raise ValueError(f"a tensor's name is no text that UTF-8 can hold: {name!r}")
+    text("a tensor's name", name)
     export = getattr(value, "_given", None)
     if export is not None:
         return (name, *export())

@@ -11,7 +11,7 @@ from ckpt import _arrays, _ckpt
 from ckpt._checkpoint import open
 from ckpt._convert import Loss, Rounded, Settings, Summary, several
 from ckpt._errors import LossWarning
-from ckpt._reading import Architecture, Options, StrPath, pairs, path
+from ckpt._reading import Architecture, Options, StrPath, pairs, path, text_pairs
 
 
 def save(
@@ -46,10 +46,7 @@ def save(
         dtype=None, allow=several(allow), strict=False, overwrite=overwrite, resume=False, verify=False, receipt=None,
         threads=threads or 0, max_memory=None if max_memory is None else str(max_memory),
     )  # fmt: skip
-    for key, value in (metadata or {}).items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"metadata maps str to str, not {key!r} to {value!r}")
-    saved = json.loads(_ckpt.save(path(output), held, list((metadata or {}).items()), settings, sync))
+    saved = json.loads(_ckpt.save(path(output), held, list(text_pairs(metadata or {}).items()), settings, sync))
     found, losses = saved["summary"], [Loss(**loss) for loss in saved["losses"]]
     for loss in losses:
         warnings.warn(str(loss), LossWarning, stacklevel=2)

@@ -99,13 +99,26 @@ def reading(
 def _name(given: Any, of: str | None = None) -> str:
     """A tensor's name, or the new one `of` another."""
     whose = "a name in map=" if of is None else f"the new name of {of!r}"
+    return text(whose, given)
+
+
+def text(what: str, given: Any) -> str:
+    """A str that UTF-8 can hold."""
     if not isinstance(given, str):
-        raise TypeError(f"{whose} is a str, not {type(given).__name__}: {given!r}")
+        raise TypeError(f"{what} is a str, not {type(given).__name__}: {given!r}")
     try:
         given.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{whose} is no text that UTF-8 can hold: {given!r}") from None
+        raise ValueError(f"{what} is no text that UTF-8 can hold: {given!r}") from None
     return given
+
+
+def text_pairs(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Metadata that maps str to str."""
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"metadata maps str to str, not {key!r} to {value!r}")
+    return dict(metadata)
 
 
 def renaming(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ckpt import _arrays, _ckpt, _dtypes
 from ckpt._errors import CkptError, InputOutputError, InternalError, NotFoundError
-from ckpt._reading import StrPath, path
+from ckpt._reading import StrPath, path, text_pairs
 from ckpt._rows import rows, split
 
 if TYPE_CHECKING:
@@ -111,10 +111,7 @@ def dtype_of(native: str) -> str:
 
 def flatten(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> tuple[list[_arrays.Given], Any]:
     """Tensors and metadata as the compiled module takes them."""
-    if metadata is not None:
-        for key, value in metadata.items():
-            if not isinstance(key, str) or not isinstance(value, str):
-                raise TypeError(f"metadata maps str to str, not {key!r} to {value!r}")
+    checked = None if metadata is None else text_pairs(metadata)
     held = []
     for name, value in tensors.items():
         try:
@@ -126,7 +123,7 @@ def flatten(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> t
         if dtype not in NATIVE:
             raise SafetensorError(f"tensor {name!r}: safetensors has no dtype for {dtype}")
         held.append((name, NATIVE[dtype], shape, data))
-    return held, None if metadata is None else dict(metadata)
+    return held, checked
 
 
 def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
