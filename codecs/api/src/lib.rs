@@ -11,7 +11,7 @@
 //! finish Written    → literals that depend on what was written (checksums)
 //! ```
 //!
-//! Feature `conformance` adds a module of that name: the checks that every codec's own tests run.
+//! [`conformance`] has the checks that every codec's own tests run.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -27,7 +27,6 @@ mod checksum;
 mod codec;
 mod compression;
 mod computed;
-#[cfg(feature = "conformance")]
 pub mod conformance;
 mod contents;
 mod cover;

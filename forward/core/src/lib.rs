@@ -2,7 +2,6 @@
 
 mod array;
 mod backend;
-#[cfg(feature = "conformance")]
 pub mod conformance;
 mod cpu;
 mod integer;
