@@ -27,6 +27,8 @@ fn pin(input: &Input, name: &str) -> SourceFile {
 /// # Errors
 /// [`ckpt_api::Kind::Io`], naming the first; `message` states when that was.
 pub(super) fn check(input: &Input, pins: &[SourceFile], message: &str) -> Result<()> {
+    input.store().forget();
+    input.will_open(&pins.iter().map(|pin| pin.name.as_str()).collect::<Vec<_>>());
     match pins.iter().find(|before| pin(input, &before.name) != **before) {
         None => Ok(()),
         Some(before) => Err(Error::io(

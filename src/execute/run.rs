@@ -2,7 +2,7 @@
 
 use super::compare::check_equal;
 use super::context::{Run, interrupted};
-use super::read::{Ahead, Buffers, Checking, Piece as Read, TensorStream};
+use super::read::{Ahead, Buffers, Checking, Piece as Read, TensorStream, announce_items};
 use super::result::{ItemResult, Sums};
 use super::resume::{KnownBy, is_intact, known_by};
 use super::write::{PieceWriter, Writer};
@@ -26,6 +26,8 @@ pub(crate) fn run(
     done: &(dyn Fn(&ItemResult) -> Result<()> + Sync),
 ) -> Result<Vec<ItemResult>> {
     let before = earlier(run);
+    let left: Vec<usize> = items.iter().copied().filter(|number| !before.contains_key(number)).collect();
+    announce_items(run.files, run.plan, &left);
     let idle = Mutex::new(Vec::new());
     let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
     in_parallel(items, run.plan.threads, |number| {

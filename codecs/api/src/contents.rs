@@ -207,6 +207,7 @@ impl Contents {
     /// # Errors
     /// [`crate::Kind::Io`] for a missing file, [`crate::Kind::Corrupt`] for a short one.
     pub fn check_data(&self, input: &Input, tensors: impl Iterator<Item = TensorId>) -> Result<()> {
+        input.will_open(&self.files);
         let mut lens: Vec<Option<u64>> = vec![None; self.files.len()];
         for id in tensors {
             let placement = &self.placements[id.0];

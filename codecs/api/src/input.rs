@@ -6,6 +6,7 @@ use crate::{Address, Contents, Error, Limit, Limits, Result, nearby};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -225,6 +226,21 @@ impl Input {
         Ok(file)
     }
 
+    /// Announces files of the input's directory that will be opened: a store far away looks for several at once. A codec
+    /// that reads a set of files names all of them before it opens the first.
+    ///
+    /// ```
+    /// use ckpt_api::Input;
+    /// let shards = ["a".to_owned(), "b".to_owned()];
+    /// let input = Input::memory("", shards.clone().map(|name| (name, Vec::new())).into());
+    /// input.will_open(&shards);
+    /// assert!(shards.iter().all(|name| input.file(name).is_ok()));
+    /// ```
+    pub fn will_open<S: AsRef<str>>(&self, names: &[S]) {
+        let names = names.iter().map(AsRef::as_ref).filter(|name| checked(name).is_ok());
+        self.store.will_open(&names.map(str::to_owned).collect::<Vec<_>>());
+    }
+
     /// Names of the files directly in `directory` (empty for the input's own), sorted; at most
     /// [`Limit::Files`]. Names that [`Input::file`] refuses are left out: no file of a format can be meant by them.
     ///
@@ -322,6 +338,11 @@ impl File {
     /// Identifies the file's present content, as [`ReadAt::identity`] does.
     pub fn identity(&self) -> Option<String> {
         self.handle.identity()
+    }
+
+    /// Announces which bytes will be read, as [`ReadAt::will_read`] does.
+    pub fn will_read(&self, ranges: &[Range<u64>]) {
+        self.handle.will_read(ranges);
     }
 
     /// Fills `buffer` from `offset`.

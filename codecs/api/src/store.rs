@@ -48,6 +48,26 @@ pub trait ReadStore: fmt::Debug + Send + Sync {
     fn location(&self) -> Option<String> {
         None
     }
+
+    /// Announces files that will be opened, to stores that can look for several at once.
+    ///
+    /// # For implementers
+    /// It is advice, as [`ReadAt::will_read`] is: it returns at once, and fails silently. The files may not exist, or
+    /// never be opened.
+    fn will_open(&self, names: &[String]) {
+        let _ = names;
+    }
+
+    /// Forgets what the store knows of files that it looked up before: they are looked up again when they are opened
+    /// next. Files that are open stay what they are. Stores that always look have nothing to forget.
+    fn forget(&self) {}
+
+    /// Lets the store use `most` bytes of memory to read ahead, and returns how many it uses: fewer, or more if it needs
+    /// more. 0 for a store that keeps nothing.
+    fn reserve(&self, most: u64) -> u64 {
+        let _ = most;
+        0
+    }
 }
 
 /// The files below a directory of this machine.
@@ -195,6 +215,19 @@ impl ReadStore for Below {
 
     fn location(&self) -> Option<String> {
         Some(format!("{}/{}", self.store.location()?, self.directory))
+    }
+
+    fn will_open(&self, names: &[String]) {
+        let names: Vec<String> = names.iter().map(|name| self.within(name)).collect();
+        self.store.will_open(&names);
+    }
+
+    fn forget(&self) {
+        self.store.forget();
+    }
+
+    fn reserve(&self, most: u64) -> u64 {
+        self.store.reserve(most)
     }
 }
 

@@ -97,6 +97,7 @@ fn read_set(input: &Input, name: String, limits: &Limits, rules: &mut Rules) -> 
             })?;
         limits.check(Limit::Files, named)?;
         let mut own = (own, Some(header));
+        input.will_open(&(1..=named).map(|number| split::name(stem, number, named)).collect::<Vec<_>>());
         for number in 1..=named {
             let name = split::name(stem, number, named);
             let header = match own.1.take_if(|_| own.0 == number) {

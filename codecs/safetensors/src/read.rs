@@ -196,6 +196,7 @@ fn read_set(input: &Input, name: &str, limits: &Limits) -> Result<Contents> {
     let shards: BTreeSet<&str> = weight_map.values().map(String::as_str).collect();
     limits.check(Limit::Files, shards.len() as u64).map_err(|error| error.file(&shown))?;
 
+    input.will_open(&shards.iter().collect::<Vec<_>>());
     let mut contents = Contents::default();
     let mut listed: HashMap<&str, &str> =
         weight_map.iter().map(|(tensor, shard)| (tensor.as_str(), shard.as_str())).collect();

@@ -6,6 +6,7 @@ use ckpt_api::{Contents, Error, File, FileId, Input, ReadAt, Result, read_exact_
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -100,6 +101,19 @@ impl<'a> Files<'a> {
 
     pub(super) fn set_verified(&self, place: Place) {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
+    }
+
+    /// Whether they lie where reading ahead pays: not on this machine.
+    pub(super) fn are_far(&self) -> bool {
+        matches!(&self.origin, Origin::Input(opening) if opening.input.directory().is_none())
+    }
+
+    /// Announces ranges of a file that will be read.
+    pub(super) fn will_read(&self, id: FileId, ranges: &[Range<u64>]) {
+        // Whoever reads a file that cannot be opened learns why.
+        if let Ok(Handle::File(file)) = self.file(id) {
+            file.will_read(ranges);
+        }
     }
 
     pub(crate) fn file(&self, id: FileId) -> Result<Handle<'_>> {

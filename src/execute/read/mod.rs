@@ -2,6 +2,7 @@
 
 mod add;
 mod ahead;
+mod announce;
 mod block_scales;
 mod checks;
 mod computing;
@@ -17,6 +18,7 @@ mod strided;
 mod tests;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use announce::{announce, announce_items};
 pub(crate) use checks::{Checking, PartialSum, mismatch};
 pub(crate) use files::Files;
 pub(crate) use lockstep::in_lockstep;

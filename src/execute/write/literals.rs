@@ -16,7 +16,14 @@ pub(crate) fn write_literals<'a>(
         let Some(first) = literals.first() else { continue };
         let file = stage.file(first.file)?;
         let mut writer = Writer::new(&*file);
-        for literal in literals {
+        for (number, literal) in literals.iter().enumerate() {
+            let next = literals.get(number + 1);
+            // Each byte is written once where that is simple: a store may have sent the first ones already.
+            if next
+                .is_some_and(|next| next.offset == literal.offset && next.bytes.len() >= literal.bytes.len())
+            {
+                continue;
+            }
             writer.write_at(literal.offset, &literal.bytes)?;
         }
         writer.flush()?;

@@ -124,6 +124,7 @@ fn check_files(input: &Input, metadata: &Metadata) -> Result<()> {
     let chunks = metadata.tensors.iter().flat_map(|tensor| &tensor.chunks).map(|chunk| &chunk.at);
     let all = chunks.chain(metadata.values.iter().map(|(_, at)| at));
     let named: BTreeSet<&str> = all.map(|at| &*at.path).collect();
+    input.will_open(&named.iter().collect::<Vec<_>>());
     let mut missing = Vec::new();
     for name in &named {
         if !input.has_file(name) {

@@ -56,6 +56,7 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
     let index = Index::read(&index_file, limits)?;
     let shards: BTreeSet<&String> = index.files.values().collect();
     limits.check(Limit::Files, shards.len() as u64)?;
+    input.will_open(&shards.iter().collect::<Vec<_>>());
     let mut all = Contents::default();
     for shard in shards {
         let file =

@@ -1,0 +1,103 @@
+//! Announces what will be read, to stores that fetch it ahead.
+
+use super::files::Files;
+use crate::layout::{Part, Piece};
+use crate::plan::{Item, Plan, TensorEntry};
+use ckpt_api::{Extent, FileId, Placement};
+use std::ops::Range;
+
+/// A tensor of which boxes are read is announced as a whole up to this size: larger ones would push others out before all
+/// boxes were read.
+const LARGEST_WHOLE: u64 = 32 << 20;
+
+/// Announces what items of a plan read, in their order.
+pub(crate) fn announce_items(files: &Files<'_>, plan: &Plan, items: &[usize]) {
+    if !files.are_far() {
+        return;
+    }
+    let mut announcing = Announcing::new(files);
+    for item in items.iter().filter_map(|number| plan.items().get(*number)) {
+        let Item::Write(range) = item else { continue };
+        for piece in &range.pieces {
+            if let Some(entry) = plan.tensor(piece.tensor) {
+                announcing.add_piece(&entry, piece);
+            }
+        }
+    }
+    announcing.end();
+}
+
+/// Announces whole tensors, in the order in which they will be read.
+pub(crate) fn announce<'a>(files: &Files<'_>, placements: impl Iterator<Item = &'a Placement>) {
+    if !files.are_far() {
+        return;
+    }
+    let mut announcing = Announcing::new(files);
+    placements.for_each(|placement| announcing.add_whole(placement, u64::MAX));
+    announcing.end();
+}
+
+/// Ranges of one file that are not announced yet.
+struct Announcing<'a> {
+    files: &'a Files<'a>,
+    file: FileId,
+    ranges: Vec<Range<u64>>,
+}
+
+impl<'a> Announcing<'a> {
+    fn new(files: &'a Files<'a>) -> Self {
+        Announcing { files, file: FileId(0), ranges: Vec::new() }
+    }
+
+    fn add_piece(&mut self, entry: &TensorEntry<'_>, piece: &Piece) {
+        match &piece.part {
+            Part::Sequence { extents, bytes } if entry.from.window.is_none() => {
+                let numbers = extents.start as usize..extents.end as usize;
+                let mut start = 0_u64;
+                for extent in entry.from.extents.get(numbers).unwrap_or_default() {
+                    let end = start.saturating_add(extent.len);
+                    let own = bytes.start.max(start)..bytes.end.min(end);
+                    if !own.is_empty() {
+                        self.add(extent, own.start - start..own.end - start);
+                    }
+                    start = end;
+                }
+            }
+            _ => self.add_whole(entry.from, LARGEST_WHOLE),
+        }
+        entry.added.iter().for_each(|added| self.add_whole(added, LARGEST_WHOLE));
+    }
+
+    fn add_whole(&mut self, placement: &Placement, largest: u64) {
+        let bytes =
+            placement.extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.stored_len()));
+        if bytes <= largest {
+            placement.extents.iter().for_each(|extent| self.add(extent, 0..extent.len));
+        }
+    }
+
+    /// Adds bytes of an extent: all of it where the file does not hold them as they are.
+    fn add(&mut self, extent: &Extent, own: Range<u64>) {
+        if extent.computed.is_none() && extent.compression.is_none() {
+            self.add_range(extent.file, extent.offset, own);
+        } else {
+            extent.stored_ranges().for_each(|(file, offset, len)| self.add_range(file, offset, 0..len));
+        }
+    }
+
+    /// Adds bytes that begin so far behind `offset`.
+    fn add_range(&mut self, file: FileId, offset: u64, own: Range<u64>) {
+        if file != self.file {
+            self.end();
+            self.file = file;
+        }
+        self.ranges.push(offset.saturating_add(own.start)..offset.saturating_add(own.end));
+    }
+
+    fn end(&mut self) {
+        if !self.ranges.is_empty() {
+            self.files.will_read(self.file, &self.ranges);
+            self.ranges.clear();
+        }
+    }
+}
