@@ -11,8 +11,9 @@
 mod places;
 
 use crate::resources::{default_threads, in_parallel};
+use crate::store::input;
 use crate::words::{hex, parse_sha256, quote};
-use ckpt_api::{Error, File, Input, Limit, Limits, Result, Setting, open_regular};
+use ckpt_api::{Address, Error, File, Input, Limit, Limits, Result, Setting, open_regular};
 use places::Places;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -167,7 +168,10 @@ impl Listed {
             let expected = self.records.first().map_or(0, |record| record.bytes);
             return Err(self.differs("no file".into(), crate::words::count(expected, "byte")));
         };
-        let file = File::new(open_regular(path, &self.shown)?, &self.shown)?;
+        let file = match Address::of(path) {
+            Some(_) => input(path, &Limits::default())?.main()?,
+            None => File::new(open_regular(path, &self.shown)?, &self.shown)?,
+        };
         if let Some(other) = self.records.iter().find(|record| record.bytes != file.len()) {
             return Err(self
                 .differs(crate::words::count(file.len(), "byte"), crate::words::count(other.bytes, "byte")));
@@ -252,6 +256,7 @@ const READ: usize = 1 << 20;
 /// The SHA-256 of a file.
 fn hash(file: &File, chunk: usize) -> Result<[u8; 32]> {
     let (mut hasher, mut offset) = (Sha256::new(), 0);
+    file.will_read(std::slice::from_ref(&(0..file.len())));
     let mut buffer = vec![0; chunk.clamp(1, READ)];
     while offset < file.len() {
         let left = usize::try_from(file.len() - offset).unwrap_or(usize::MAX);

@@ -1,6 +1,7 @@
 //! Small files that are read whole: mappings, receipts, plans.
 
-use ckpt_api::{Error, Input, Limit, Limits, Result};
+use crate::store::input;
+use ckpt_api::{Error, Limit, Limits, Result};
 use std::path::Path;
 
 /// A text file of as many bytes as the limit called `limit` allows.
@@ -14,7 +15,7 @@ pub(crate) fn read_text(path: &Path, limits: &Limits, limit: Limit) -> Result<St
 
 /// A file of as many bytes as the limit called `limit` allows.
 pub(crate) fn read_bytes(path: &Path, limits: &Limits, limit: Limit) -> Result<Vec<u8>> {
-    let file = Input::open(path)?.main()?;
+    let file = input(path, limits)?.main()?;
     limits.check(limit, file.len()).map_err(|error| error.file(path.display().to_string()))?;
     file.bytes(0, file.len())
 }

@@ -80,7 +80,8 @@ impl Shared {
         let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
-        let planned = Planned::resume(registry, plan.with_resources(resources, reread)?);
+        let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)
+            .and_then(|planned| planned.with_resources(resources, reread));
         let planned = planned.map_err(|error| error.in_words(&Flags::Planned))?;
         verbose::planned(planned.plan(), started);
         Ok((planned, resources, limits))

@@ -84,6 +84,11 @@ struct Cli {
     /// Say on stderr what is opened, planned and done, and how long each phase takes
     #[arg(long, short, global = true, help_heading = GLOBAL)]
     verbose: bool,
+    /// Option for stores that are opened by address, such as endpoint=http://127.0.0.1:9000; the guide's page "Checkpoints
+    /// at URLs" lists them
+    #[cfg(feature = "remote")]
+    #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = GLOBAL)]
+    store_set: Vec<String>,
 }
 
 /// What the help of each command calls the options that all have.
@@ -210,12 +215,28 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
     let started = Instant::now();
     verbose::turn(cli.verbose);
     let printed = unless_it_panics(|| {
+        #[cfg(feature = "remote")]
+        use_store_options(&cli.store_set)?;
         let report = run_command(registry, &program, cli.command, cli.format)?;
         print(&report.text, json).map(|()| report.code)
     });
     let code = printed.unwrap_or_else(|error| fail(&error.in_words(&flags::Flags::One), json));
     verbose::ended(started);
     code
+}
+
+/// Takes the options of `--store-set` for all stores that the command opens.
+#[cfg(feature = "remote")]
+fn use_store_options(given: &[String]) -> Result<()> {
+    let none = crate::store::RemoteOptions::new();
+    let options =
+        common::pairs(given)?.iter().try_fold(none, |options, (key, value)| options.set(key, value));
+    options
+        .map_err(|error| {
+            error.help("--store-set takes the options that the guide's page \"Checkpoints at URLs\" lists")
+        })?
+        .use_everywhere();
+    Ok(())
 }
 
 /// Makes an error of a panic, whose message is on stderr by then.

@@ -27,10 +27,13 @@ pub(crate) fn write_from_memory(
     let files = Files::memory(contents.files.iter().cloned().zip(data).collect());
     let codec = conversion.writer(registry, output)?;
     let mapped = map(&Arc::new(contents), &conversion.map_options(true))?;
-    let plan = conversion.compile(&*codec, in_memory(), mapped, (output, None), &LibraryWords)?;
+    let plan = conversion.compile(&*codec, (in_memory(), None), mapped, (output, None), &LibraryWords)?;
     conversion.judge(&plan)?;
-    let request =
-        StageRequest { overwrite: conversion.overwrite, ..StageRequest::new(&output.name, plan.files()) };
+    let request = StageRequest {
+        overwrite: conversion.overwrite,
+        reread: false,
+        ..StageRequest::new(&output.name, plan.files())
+    };
     let stage = output.store.stage(&request)?;
     let running =
         Run { plan: &plan, files: &files, stage: &*stage, progress: &|_| (), canceled: &execution.canceled };

@@ -30,7 +30,9 @@ pub use summary::{Resumed, Rounded, Summary};
 
 use crate::map::{MapOptions, Mapped, Twins, map};
 use crate::mapping::Mapping;
-use crate::plan::{MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, TargetRecord, compile};
+use crate::plan::{
+    MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, Stores, TargetRecord, compile,
+};
 use crate::pytorch::Translation;
 use crate::recipe::Transform;
 use crate::registry::Registry;
@@ -40,7 +42,7 @@ use crate::store::{Destination, IntoDestination, IntoInput};
 use crate::transform::exact;
 use ckpt_api::{
     ArchitectureFile, Aspect, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind,
-    Options, OutputLayout, Placement, Result, Role, Side, Tensor, Vocabulary,
+    Options, OutputLayout, Placement, ReadStore, Result, Role, Side, Tensor, Vocabulary,
 };
 use generated::Code;
 use std::borrow::Cow;
@@ -202,7 +204,8 @@ impl Conversion {
             model.describe(codec.info(), &mut Arc::make_mut(&mut mapped.contents).checkpoint);
         }
         let words = &*source.options.vocabulary;
-        let plan = self.compile(&*codec, source_record(source)?, mapped, (&output, code), words)?;
+        let store = Some(&**source.input.store());
+        let plan = self.compile(&*codec, (source_record(source)?, store), mapped, (&output, code), words)?;
         Planned::new(registry, source, codec, output, plan, self)
     }
 
@@ -210,7 +213,7 @@ impl Conversion {
     fn compile(
         &self,
         codec: &dyn Codec,
-        source: SourceRecord,
+        (source, store): (SourceRecord, Option<&dyn ReadStore>),
         mapped: Mapped,
         (output, code): (&Destination, Option<Code>),
         words: &dyn Vocabulary,
@@ -238,6 +241,7 @@ impl Conversion {
             losses,
             twins,
             resources: self.resources,
+            stores: Stores { source: store, target: &*output.store },
             reread: self.verify || self.receipt.is_some(),
             words,
         });

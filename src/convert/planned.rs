@@ -10,7 +10,7 @@ use crate::execute::{
     Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run, write_literals,
 };
 use crate::mapping::Mapping;
-use crate::plan::Plan;
+use crate::plan::{Plan, Stores};
 use crate::registry::Registry;
 use crate::resources::Resources;
 #[cfg(feature = "forward")]
@@ -175,6 +175,16 @@ impl Planned {
             resume: false,
             mapping: None,
         })
+    }
+
+    /// Shares other memory and threads among the workers and the stores of both sides.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
+    pub fn with_resources(self, resources: Resources, reread: bool) -> Result<Self> {
+        let stores = Stores { source: Some(&**self.input.store()), target: &*self.output.store };
+        let held = stores.reserve(self.plan.files(), resources.max_memory);
+        Ok(Planned { plan: self.plan.beside_stores(resources, reread, held)?, ..self })
     }
 
     /// What will be done.
@@ -373,6 +383,7 @@ impl Planned {
             key,
             mode,
             accept_complete: !self.commit.verify,
+            reread: self.commit.verify || attachment.is_some(),
             source: Some(&source),
             ..StageRequest::new(&self.output.name, self.plan.files())
         })

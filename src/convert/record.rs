@@ -7,7 +7,7 @@ use crate::plan::{GraphRecord, MappingRecord, Step, TensorEntry};
 use crate::receipt::{FileRecord, records};
 use crate::store::Stage;
 use crate::words::hex;
-use ckpt_api::{ArchitectureFile, DType, Error, Input, Loss, ReadStore, Repair, Result, Shape};
+use ckpt_api::{Address, ArchitectureFile, DType, Error, Input, Loss, ReadStore, Repair, Result, Shape};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -139,10 +139,15 @@ pub(super) fn text(
     Ok(text)
 }
 
-/// The directory as the user named it; empty for the working directory, and for a store that is not on this machine.
+/// The directory as the user named it, or its address; empty for the working directory, and for a store without an address.
 pub(super) fn directory(store: &(impl ReadStore + ?Sized)) -> String {
-    let path = store.path("").filter(|path| path.as_os_str() != ".");
-    path.map(|path| path.display().to_string()).unwrap_or_default()
+    match store.path("") {
+        Some(path) if path.as_os_str() == "." => String::new(),
+        Some(path) => path.display().to_string(),
+        None => {
+            store.location().filter(|location| Address::of(location.as_ref()).is_some()).unwrap_or_default()
+        }
+    }
 }
 
 /// The files of the source that were read.

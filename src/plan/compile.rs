@@ -1,7 +1,7 @@
 //! Makes a plan of what a source holds and where a target wants it. Pure.
 
 use super::losses::{losses as losses_of, of_blocks};
-use super::memory::{bytes, read_bytes, share_of};
+use super::memory::{Stores, bytes, read_bytes, share_of};
 use super::{Comparison, Entry, Item, Plan, Settings, SourceRecord, Stored, TargetRecord, added};
 use crate::layout::{self, TargetLayout, axis_order, canonical, cut, default_range_size};
 use crate::map::Twins;
@@ -24,6 +24,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) losses: Vec<Loss>,
     pub(crate) twins: Vec<Twins>,
     pub(crate) resources: Resources,
+    /// The stores of both sides, which may take memory of their own.
+    pub(crate) stores: Stores<'a>,
     /// Whether the output will be read back.
     pub(crate) reread: bool,
     /// How losses name settings.
@@ -71,7 +73,8 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     let twins = parts.twins.into_iter().map(|twins| Ok(Item::Compare(Box::new(comparison(twins)?))));
     plan.items = twins.collect::<Result<_>>()?;
     plan.items.extend(ranges);
-    (plan.budget, plan.threads, plan.peak_memory) = share_of(&plan, parts.resources, parts.reread)?;
+    let held = parts.stores.reserve(plan.files(), parts.resources.max_memory);
+    (plan.budget, plan.threads, plan.peak_memory) = share_of(&plan, parts.resources, parts.reread, held)?;
     Ok(plan)
 }
 

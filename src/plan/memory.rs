@@ -4,7 +4,8 @@ use super::{Access, Plan, TensorEntry};
 use crate::resources::{
     Budget, COMPUTING, DECOMPRESSED, PER_THREAD, Resources, address_space_left, default_threads,
 };
-use ckpt_api::{Error, Extent, Placement, Result, Setting};
+use crate::store::Store;
+use ckpt_api::{Error, Extent, OutputFile, Placement, ReadStore, Result, Setting};
 
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
@@ -29,7 +30,7 @@ struct Held {
 }
 
 impl Held {
-    fn new(plan: &Plan, reread: bool) -> Self {
+    fn new(plan: &Plan, reread: bool, stores: u64) -> Self {
         let placed = &plan.placed;
         let literals: u64 = placed.literals.iter().map(|literal| literal.bytes.len() as u64).sum();
         let each = |entry: TensorEntry<'_>| {
@@ -39,8 +40,8 @@ impl Held {
         let once = 2 * (literals + placed.finish.bytes()) + plan.tensors().map(each).sum::<u64>();
         let again = if reread { once } else { 0 };
         Held {
-            all: BASE + once + again,
-            ahead: MARGIN + once / 4 + again,
+            all: (BASE + once + again).saturating_add(stores),
+            ahead: (MARGIN + once / 4 + again).saturating_add(stores),
             each: decompressing(plan) + computing(plan),
         }
     }
@@ -62,15 +63,42 @@ fn computing(plan: &Plan) -> u64 {
     if extents.any(Extent::is_computed) { 2 * COMPUTING } else { 0 }
 }
 
+/// The stores of a conversion, which hold bytes that are on their way.
+#[derive(Clone, Copy)]
+pub(crate) struct Stores<'a> {
+    /// `None` for tensors in memory.
+    pub(crate) source: Option<&'a dyn ReadStore>,
+    pub(crate) target: &'a dyn Store,
+}
+
+/// The share of the memory that each side's store may have.
+const STORES_SHARE: u64 = 4;
+
+impl Stores<'_> {
+    /// Lets both stores use memory, of this much in all, and returns how much they use.
+    pub(crate) fn reserve(&self, files: &[OutputFile], max_memory: u64) -> u64 {
+        let most = max_memory / STORES_SHARE;
+        let source = self.source.map_or(0, |source| source.reserve(most));
+        source.saturating_add(self.target.reserve_for_writing(files, most))
+    }
+}
+
 /// The budget of each worker, the number of workers, and the bytes that all of them and the rest take at most.
+///
+/// `stores` is what [`Stores::reserve`] returned.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
-pub(super) fn share_of(plan: &Plan, resources: Resources, reread: bool) -> Result<(Budget, usize, u64)> {
+pub(super) fn share_of(
+    plan: &Plan,
+    resources: Resources,
+    reread: bool,
+    stores: u64,
+) -> Result<(Budget, usize, u64)> {
     let sizes =
         plan.tensors().map(|entry| (bytes(entry.from).max(bytes(entry.to)), entry.access == Access::Tile));
     let useful = plan.items().len();
-    share(resources, &Held::new(plan, reread), useful, sizes, address_space_left())
+    share(resources, &Held::new(plan, reread, stores), useful, sizes, address_space_left())
 }
 
 /// Bytes of all extents.

@@ -13,6 +13,7 @@ mod memory;
 mod policy;
 
 pub(crate) use compile::{Parts, compile, unequal};
+pub(crate) use memory::Stores;
 pub use policy::Policy;
 
 pub use crate::layout::{Access, FileRange, Part, Piece, Step};
@@ -387,8 +388,13 @@ impl Plan {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
-    pub fn with_resources(mut self, resources: Resources, reread: bool) -> Result<Plan> {
-        let shared = memory::share_of(&self, resources, reread)?;
+    pub fn with_resources(self, resources: Resources, reread: bool) -> Result<Plan> {
+        self.beside_stores(resources, reread, 0)
+    }
+
+    /// As [`Plan::with_resources`], where the stores of both sides hold so many bytes.
+    pub(crate) fn beside_stores(mut self, resources: Resources, reread: bool, stores: u64) -> Result<Plan> {
+        let shared = memory::share_of(&self, resources, reread, stores)?;
         (self.budget, self.threads, self.peak_memory) = shared;
         Ok(self)
     }

@@ -1,6 +1,6 @@
 //! Where a receipt's files lie. A receipt is input like any other: with a root, it reads nothing outside of it.
 
-use ckpt_api::{Error, Result, Setting};
+use ckpt_api::{Address, Error, Result, Setting};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -30,6 +30,9 @@ impl Places {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where it is not below the root.
     pub(super) fn directory(&self, recorded: &str) -> Result<PathBuf> {
+        if self.root.is_none() && Address::of(recorded.as_ref()).is_some() {
+            return Ok(PathBuf::from(recorded));
+        }
         if self.root.is_some() && leaves(Path::new(recorded)) {
             return Err(self.leads_outside().found(format!("'{}'", recorded.escape_debug())));
         }
@@ -49,6 +52,9 @@ impl Places {
                 .found(format!("'{}'", name.escape_debug())));
         }
         let path = directory.join(name);
+        if Address::of(&path).is_some() {
+            return Ok(Some(path));
+        }
         let shown = || path.display().to_string();
         let real = match fs::canonicalize(&path) {
             Ok(real) => real,
@@ -84,6 +90,9 @@ impl Places {
 
 /// Whether a path leads out of where it starts, links aside.
 fn leaves(path: &Path) -> bool {
+    if Address::of(path).is_some() {
+        return true;
+    }
     let mut depth = 0usize;
     for part in path.components() {
         match part {
@@ -102,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_path_leaves_where_it_starts_if_it_is_absolute_or_goes_up_too_far() {
-        for path in ["/etc", "..", "../a", "a/../..", "a/../../a", "/"] {
+        for path in ["/etc", "..", "../a", "a/../..", "a/../../a", "/", "s3://bucket/a"] {
             assert!(leaves(Path::new(path)), "{path}");
         }
         for path in ["", ".", "a", "a/b", "./a", "a/../b", "a/b/../.."] {

@@ -29,12 +29,24 @@ impl Destination {
         Destination { store, name: name.into() }
     }
 
-    /// A path of this machine.
+    /// A path of this machine, or an address with the feature `remote`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the path has no file name, or its directory does not exist.
     pub fn path(path: impl AsRef<Path>) -> Result<Self> {
-        let (store, name) = LocalStore::of(path.as_ref())?;
+        let path = path.as_ref();
+        #[cfg(feature = "remote")]
+        if let Some(address) =
+            super::as_address(path).filter(|_| path.parent().is_none_or(|parent| !parent.is_dir()))
+        {
+            if let Some(local) = super::remote::local_path(address) {
+                return Self::path(local);
+            }
+            if let Some(destination) = super::remote::destination(address)? {
+                return Ok(destination);
+            }
+        }
+        let (store, name) = LocalStore::of(path)?;
         Ok(Self::within(Arc::new(store), name))
     }
 
@@ -90,7 +102,7 @@ macro_rules! paths {
 
         impl IntoInput for $path {
             fn into_input(self, limits: &Limits) -> Result<Input> {
-                Input::open_within(self, limits)
+                super::input(self.as_ref(), limits)
             }
         })*
     };

@@ -6,11 +6,14 @@
 //! several processes write the output: what they wrote stays until it is committed or discarded.
 //!
 //! The engine, receipts, resume and verification know these traits and no other. There are two stores here: the
-//! directory ([`LocalStore`]) and memory ([`MemoryStore`]).
+//! directory ([`LocalStore`]) and memory ([`MemoryStore`]). With the feature `remote`, there is a third: object storage, the
+//! web and the Hugging Face Hub (`RemoteStore`).
 
 mod destination;
 mod local;
 mod memory;
+#[cfg(feature = "remote")]
+mod remote;
 
 pub use destination::{Destination, IntoDestination, IntoInput};
 pub use local::LocalStore;
@@ -19,24 +22,59 @@ pub(crate) use local::refuse_own;
 #[cfg(test)]
 pub(crate) use local::{Disk, Os};
 pub use memory::MemoryStore;
+#[cfg(feature = "remote")]
+pub use remote::{RemoteOptions, RemoteStore};
 
-use ckpt_api::{Error, FileId, FormatInfo, Input, OutputFile, ReadAt, ReadStore, Result};
+use ckpt_api::{Error, FileId, FormatInfo, Input, Limits, OutputFile, ReadAt, ReadStore, Result};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the store at an address, as plans name it: a directory of this machine. Paths in it are shown, and kept in
-/// receipts, relative to the working directory if they lie below it.
+/// Opens the store at an address, as plans name it: a directory of this machine, or of a remote store. Paths in a local one
+/// are shown, and kept in receipts, relative to the working directory if they lie below it.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`] where there is none; [`ckpt_api::Kind::Usage`] for something else than a directory.
+/// [`ckpt_api::Kind::Io`] where there is none; [`ckpt_api::Kind::Usage`] for something else than a directory;
+/// [`ckpt_api::Kind::Unsupported`] for the address of a remote store, in a build without the feature `remote`.
 pub fn open(location: &str) -> Result<Arc<dyn Store>> {
     let path = Path::new(location);
+    #[cfg(feature = "remote")]
+    if let Some(address) = as_address(path)
+        && let Some(store) = RemoteStore::directory(address)?
+    {
+        return Ok(Arc::new(store));
+    }
+    if let Some(address) = ckpt_api::Address::of(path).filter(|_| !path.exists()) {
+        return Err(address.unreadable());
+    }
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_dir() => Ok(Arc::new(LocalStore::new(from_here(path)))),
         Ok(_) => Err(Error::usage("the store's address is not a directory").file(location)),
         Err(error) => Err(Error::io("cannot open the store", error).file(location)),
     }
+}
+
+/// The input at a path of this machine, or at an address.
+///
+/// # Errors
+/// Those of [`Input::open_within`].
+pub(crate) fn input(path: &Path, limits: &Limits) -> Result<Input> {
+    #[cfg(feature = "remote")]
+    if let Some(address) = as_address(path) {
+        if let Some(local) = remote::local_path(address) {
+            return Input::open_within(local, limits);
+        }
+        if let Some(input) = remote::input(address, limits)? {
+            return Ok(input);
+        }
+    }
+    Input::open_within(path, limits)
+}
+
+/// The path as an address. A file or directory of this machine that has this very name comes first, as without the feature.
+#[cfg(feature = "remote")]
+fn as_address(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| text.contains("://") && !path.exists())
 }
 
 /// The path from the working directory, if it lies below it, and that is not the whole file system.
@@ -75,6 +113,13 @@ pub trait Store: ReadStore {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for a name that leaves the store, [`ckpt_api::Kind::Io`].
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Lets stages of these files use `most` bytes of memory for what is on its way to the store, and returns how many they
+    /// use: fewer, or more if they need more. 0 for a store that keeps nothing.
+    fn reserve_for_writing(&self, files: &[OutputFile], most: u64) -> u64 {
+        let _ = (files, most);
+        0
+    }
 }
 
 /// What is to be written.
@@ -96,6 +141,8 @@ pub struct StageRequest<'a> {
     pub mode: StageMode,
     /// Whether an output that an earlier process committed is all that is wanted, where its key is the same.
     pub accept_complete: bool,
+    /// Whether the files may be read back before they get their names. A store that sends what is written keeps it then.
+    pub reread: bool,
     /// The input, no file of which may be replaced.
     pub source: Option<&'a Protected>,
 }
@@ -125,6 +172,7 @@ impl<'a> StageRequest<'a> {
             key: None,
             mode: StageMode::Fresh,
             accept_complete: false,
+            reread: true,
             source: None,
         }
     }

@@ -43,8 +43,9 @@ impl<'a> Address<'a> {
             Store::Web => "download it first, with all its files, such as with `curl -LO URL`".to_owned(),
             Store::Other => "copy it to this machine first".to_owned(),
         };
+        let help = help + if self.is_remote() { READS } else { "" };
         Error::unsupported("an address cannot be read, only files of this machine")
-            .file(self.whole)
+            .file(self.shown())
             .help(help)
     }
 
@@ -60,9 +61,23 @@ impl<'a> Address<'a> {
             }
             Store::Web | Store::Other => "write to this machine first, then upload the output".to_owned(),
         };
+        let is_written = matches!(self.store(), Store::Bucket { .. }) && self.is_remote();
+        let help = help + if is_written { WRITES } else { "" };
         Error::unsupported("an address cannot be written, only files of this machine")
-            .file(self.whole)
+            .file(self.shown())
             .help(help)
+    }
+
+    /// The address without what follows a question mark, which may be a signature.
+    fn shown(&self) -> &'a str {
+        let is_web = matches!(self.store(), Store::Web);
+        self.whole.split_once('?').filter(|_| is_web).map_or(self.whole, |(shown, _)| shown)
+    }
+
+    /// Whether the feature `remote` knows the scheme.
+    fn is_remote(&self) -> bool {
+        const SCHEMES: [&str; 6] = ["s3", "gs", "az", "hf", "http", "https"];
+        SCHEMES.iter().any(|scheme| self.scheme.eq_ignore_ascii_case(scheme))
     }
 
     fn store(&self) -> Store {
@@ -78,6 +93,10 @@ impl<'a> Address<'a> {
         }
     }
 }
+
+/// What a build of ckpt can do that this one, or this place in it, cannot.
+const READS: &str = "; a ckpt with the Cargo feature `remote` reads checkpoints at such addresses";
+const WRITES: &str = "; a ckpt with the Cargo feature `remote` writes to such addresses";
 
 /// What an address leads to.
 enum Store {
@@ -112,6 +131,15 @@ mod tests {
                 assert!(error.context().help.is_some_and(|help| help.contains(says)), "{says}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn the_error_names_the_feature_that_is_missing_and_no_signature() {
+        let address = Address::of(Path::new("https://host/m.npz?X-Amz-Signature=secret")).unwrap();
+        let error = address.unreadable().to_string();
+        assert!(error.contains("feature `remote`") && !error.contains("secret"), "{error}");
+        let error = Address::of(Path::new("sftp://host/m.npz")).unwrap().unreadable().to_string();
+        assert!(!error.contains("feature"), "{error}");
     }
 
     #[test]

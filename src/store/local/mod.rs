@@ -75,6 +75,12 @@ impl LocalStore {
     }
 }
 
+/// Writes all of the bytes at a place of a file.
+#[cfg(feature = "remote")]
+pub(super) fn write_all(file: &std::fs::File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+    disk::write_all_at(&Os, file, offset, bytes)
+}
+
 impl ReadStore for LocalStore {
     fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
         self.directory.list(directory, most)

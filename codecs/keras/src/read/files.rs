@@ -84,7 +84,7 @@ impl Files {
         let index = Index::read(file, limits)?;
         limits.check(Limit::Files, index.groups.len() as u64)?;
         let mut files = Files::new(Container::Sharded);
-        input.will_open(&index.groups.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        input.will_open(&index.groups.keys().collect::<Vec<_>>());
         for (name, groups) in index.groups {
             let shard = input.file(&name);
             let shard = shard.map_err(|error| error.help("the index names it: copy all files of the set"))?;

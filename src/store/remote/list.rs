@@ -1,0 +1,102 @@
+//! The files of a directory.
+
+use super::client::Listing;
+use super::directory::RemoteStore;
+use super::hub::Directory;
+use super::problem::{Failure, Problem};
+use super::runtime;
+use futures_util::StreamExt;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path as Key;
+use std::sync::Arc;
+
+/// Names of a page.
+const PAGE: usize = 1000;
+
+impl RemoteStore {
+    /// The names of the files directly in a directory; at most `most + 1`.
+    pub(super) fn list_files(&self, directory: &str, most: u64) -> Result<Vec<String>, Problem> {
+        let key = self.0.location.key_of(directory);
+        match &self.0.client.listing {
+            Listing::Nothing => Ok(Vec::new()),
+            Listing::Hub(repository) => Ok(repository.list(&key, most)?.files),
+            Listing::Pages(pages) => waited(pages_of(pages.clone(), below(&key), most)),
+            Listing::Whole => {
+                let (objects, key) = (self.0.client.objects.clone(), self.key(directory)?);
+                waited(async move {
+                    let prefix = Some(key).filter(|key| !key.as_ref().is_empty());
+                    let found = objects.list_with_delimiter(prefix.as_ref()).await?;
+                    Ok(found.objects.iter().filter_map(|object| name(&object.location)).collect())
+                })
+            }
+        }
+    }
+
+    /// Whether names of files begin with a directory.
+    pub(super) fn is_directory(&self, name: &str) -> Result<bool, Problem> {
+        match &self.0.client.listing {
+            Listing::Nothing => Ok(false),
+            Listing::Hub(repository) => {
+                let Directory { exists, .. } = repository.list(&self.0.location.key_of(name), 0)?;
+                Ok(exists)
+            }
+            Listing::Pages(_) => self.has_prefix(&format!("{name}/")),
+            Listing::Whole => {
+                let (objects, key) = (self.0.client.objects.clone(), self.key(name)?);
+                waited(async move { Ok(objects.list(Some(&key)).next().await.transpose()?.is_some()) })
+            }
+        }
+    }
+
+    /// Whether the name of a file begins so.
+    pub(super) fn has_prefix(&self, prefix: &str) -> Result<bool, Problem> {
+        match &self.0.client.listing {
+            Listing::Pages(pages) => {
+                let (pages, key) = (pages.clone(), self.0.location.key_of(prefix));
+                waited(async move {
+                    let options =
+                        PaginatedListOptions { max_keys: Some(1), ..PaginatedListOptions::default() };
+                    Ok(!pages.list_paginated(Some(&key), options).await?.result.objects.is_empty())
+                })
+            }
+            _ => Ok(self.list_files("", u64::MAX)?.iter().any(|name| name.starts_with(prefix))),
+        }
+    }
+}
+
+fn waited<T: Send + 'static>(
+    listing: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    runtime::wait(listing).map_err(|error| Problem::new(Failure::Other, error.to_string()))?
+}
+
+/// What the keys of a directory begin with; `None` for all of a bucket.
+fn below(key: &str) -> Option<String> {
+    (!key.is_empty()).then(|| format!("{key}/"))
+}
+
+async fn pages_of(
+    pages: Arc<dyn PaginatedListStore>,
+    prefix: Option<String>,
+    most: u64,
+) -> Result<Vec<String>, Problem> {
+    let (mut names, mut token) = (Vec::new(), None);
+    loop {
+        let options = PaginatedListOptions {
+            delimiter: Some("/".into()),
+            max_keys: Some(PAGE),
+            page_token: token,
+            ..PaginatedListOptions::default()
+        };
+        let page = pages.list_paginated(prefix.as_deref(), options).await?;
+        names.extend(page.result.objects.iter().filter_map(|object| name(&object.location)));
+        token = page.page_token;
+        if token.is_none() || names.len() as u64 > most {
+            return Ok(names);
+        }
+    }
+}
+
+fn name(key: &Key) -> Option<String> {
+    key.filename().map(str::to_owned)
+}

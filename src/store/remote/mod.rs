@@ -1,0 +1,87 @@
+//! Object storage, the web and the Hugging Face Hub: stores that are opened by address.
+//!
+//! A store is a directory of a bucket, so that the files beside a checkpoint are found as on a disk. Reading: the first bytes
+//! of a file show its size and its version, all later requests name that version, and what a plan announces is on its way
+//! before it is needed. Writing: see `stage`.
+
+mod attachment;
+mod blocks;
+mod client;
+mod commit;
+mod directory;
+mod file;
+mod hub;
+mod list;
+mod location;
+mod object;
+mod options;
+mod problem;
+mod profile;
+mod put;
+mod runtime;
+mod sender;
+mod spool;
+mod stage;
+#[cfg(test)]
+mod tests;
+
+pub use directory::RemoteStore;
+pub use options::RemoteOptions;
+
+use super::Destination;
+use ckpt_api::{Input, Limits, Result};
+use location::Location;
+use std::sync::Arc;
+
+/// The input at an address; `None` for what is none of a remote store.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where nothing is there, or the store refuses.
+pub(super) fn input(address: &str, limits: &Limits) -> Result<Option<Input>> {
+    let Some(location) = Location::parse(address)? else { return Ok(None) };
+    let (directory, name) = location.split();
+    let store = RemoteStore::open(directory)?;
+    let exists = name.is_empty() || store.exists(&name)?;
+    if !exists {
+        return Err(store.nothing("cannot open the input", &name));
+    }
+    Ok(Some(Input::within_store(Arc::new(store), &name).within(limits)))
+}
+
+/// The place at an address, to write to; `None` for what is no address of a remote store.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for a store that is only read; those of [`RemoteStore::at`].
+pub(super) fn destination(address: &str) -> Result<Option<Destination>> {
+    let Some((directory, name)) = Location::to_write(address)? else { return Ok(None) };
+    Ok(Some(Destination::within(Arc::new(RemoteStore::open(directory)?), name)))
+}
+
+/// The path that a `file://` address names; `None` for others.
+pub(super) fn local_path(address: &str) -> Option<std::path::PathBuf> {
+    let (scheme, rest) = address.split_once("://")?;
+    let rest = rest.strip_prefix("localhost").filter(|rest| rest.starts_with('/')).unwrap_or(rest);
+    let is_file = scheme.eq_ignore_ascii_case("file");
+    is_file.then(|| decoded(rest).unwrap_or_else(|| rest.to_owned()).into())
+}
+
+/// A text with the bytes that `%XX` stands for; `None` where they are no text.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|code| first == b'%' && code.iter().all(u8::is_ascii_hexdigit));
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,249 @@
+//! What goes wrong with a request, for people: the whole chain of causes, and no secret of any of them.
+
+use super::location::Scheme;
+use ckpt_api::Error;
+use std::error::Error as StdError;
+use std::io;
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    Missing,
+    Denied,
+    /// The object is another one than when it was opened.
+    Changed,
+    /// The object exists, and should not.
+    Exists,
+    /// The server answers with the whole file where a range was asked for.
+    NoRanges,
+    /// The answer ended early: asking again may help.
+    Short,
+    Other,
+}
+
+/// Why a request failed. Several readers may wait for one request, so it can be cloned.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) failure: Failure,
+    pub(super) text: String,
+}
+
+impl Problem {
+    pub(super) fn new(failure: Failure, text: impl Into<String>) -> Self {
+        Problem { failure, text: text.into() }
+    }
+
+    /// The error about the file at `address`; `doing` is what failed, as in "cannot read the file".
+    pub(super) fn error(&self, doing: &str, address: &str, scheme: Scheme) -> Error {
+        let text = self.text.as_str();
+        let because = |kind: io::ErrorKind| io::Error::new(kind, text);
+        let error = match self.failure {
+            Failure::Missing => {
+                Error::io(doing, io::Error::new(io::ErrorKind::NotFound, "nothing has this address"))
+            }
+            Failure::Denied => {
+                Error::io(doing, because(io::ErrorKind::PermissionDenied)).help(credentials(scheme))
+            }
+            Failure::Changed => {
+                Error::io("the file changed while it was being read", because(io::ErrorKind::Other))
+                    .help("run the command again when nothing writes to it")
+            }
+            Failure::Exists => Error::usage("the output exists").found(text),
+            Failure::NoRanges => Error::io(doing, because(io::ErrorKind::Unsupported))
+                .help("the server sends whole files only: download the file first"),
+            Failure::Short => Error::io(doing, because(io::ErrorKind::UnexpectedEof)),
+            Failure::Other => Error::io(doing, because(io::ErrorKind::Other)),
+        };
+        let error = if text.contains("No CA certificates") {
+            error.help("install the system's CA certificates (package ca-certificates), or name a file of them in SSL_CERT_FILE")
+        } else {
+            error
+        };
+        error.file(address)
+    }
+}
+
+impl From<object_store::Error> for Problem {
+    fn from(error: object_store::Error) -> Self {
+        use object_store::Error as E;
+        let failure = match &error {
+            E::NotFound { .. } => Failure::Missing,
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } => Failure::Denied,
+            E::Precondition { .. } | E::NotModified { .. } => Failure::Changed,
+            E::AlreadyExists { .. } => Failure::Exists,
+            E::NotSupported { .. } => Failure::NoRanges,
+            _ => Failure::Other,
+        };
+        Problem { failure, text: chain(&error) }
+    }
+}
+
+impl From<reqwest::Error> for Problem {
+    fn from(error: reqwest::Error) -> Self {
+        Problem { failure: Failure::Other, text: chain(&error.without_url()) }
+    }
+}
+
+/// Where credentials of a store come from.
+fn credentials(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::S3 => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws/credentials; for a public bucket, add \
+             --store-set skip_signature=true"
+        }
+        Scheme::Gs => {
+            "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS; for a public bucket, add \
+             --store-set skip_signature=true"
+        }
+        Scheme::Az => {
+            "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or another of Azure's variables"
+        }
+        Scheme::Hub => {
+            "a private or gated repository needs a token: run `hf auth login`, or set HF_TOKEN; look whether the repository's \
+             name is right, too"
+        }
+        Scheme::Http | Scheme::Https => "the server asks for credentials: download the file first",
+        Scheme::Memory => "stores in memory refuse nothing",
+    }
+}
+
+/// The messages of an error and its causes, each once, without secrets.
+pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let message = next.to_string();
+        if !text.contains(message.trim()) {
+            text = format!("{text}: {message}");
+        }
+        cause = next.source();
+    }
+    cleaned(&text, &secrets())
+}
+
+/// The values of environment variables that nothing may print.
+fn secrets() -> Vec<String> {
+    const NAMES: [&str; 12] = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "AZURE_STORAGE_KEY",
+        "AZURE_STORAGE_SAS_KEY",
+        "AZURE_STORAGE_SAS_TOKEN",
+        "AZURE_STORAGE_TOKEN",
+        "AZURE_CLIENT_SECRET",
+        "GOOGLE_BEARER_TOKEN",
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+    ];
+    /// Shorter ones are no secrets, and words of messages.
+    const SHORTEST: usize = 8;
+    let values = NAMES.iter().filter_map(|name| std::env::var(name).ok());
+    values.map(|value| value.trim().to_owned()).filter(|value| value.len() >= SHORTEST).collect()
+}
+
+/// A text for people: without secrets, queries of addresses and markup, and not too long.
+fn cleaned(text: &str, secrets: &[String]) -> String {
+    const LONGEST: usize = 500;
+    let mut text = without_markup(&without_queries(text));
+    for secret in secrets {
+        text = text.replace(secret.as_str(), "…");
+    }
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let text = text.join(" ");
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// Of each address in a text, what precedes its question mark.
+fn without_queries(text: &str) -> String {
+    let ends = |c: char| c.is_whitespace() || "\"'<>)]}".contains(c);
+    let mut rest = text;
+    let mut kept = String::with_capacity(text.len());
+    while let Some(at) = rest.find("://") {
+        let (before, address) = rest.split_at(at);
+        let end = address.find(ends).unwrap_or(address.len());
+        let (address, after) = address.split_at(end);
+        kept += before;
+        kept += address.split(['?', '#']).next().unwrap_or_default();
+        rest = after;
+    }
+    kept + rest
+}
+
+/// A text in which the code and the message of a store's answer in XML stand for all of it: the rest repeats the request,
+/// with keys and signatures.
+fn without_markup(text: &str) -> String {
+    let Some((start, end)) = text.find('<').zip(text.rfind('>')) else { return text.to_owned() };
+    let Some(markup) = text.get(start..=end) else { return text.to_owned() };
+    let of = |tag: &str| {
+        let inner = markup.split_once(&format!("<{tag}>"))?.1;
+        Some(inner.split_once('<')?.0.trim().to_owned())
+    };
+    let said: Vec<String> = [of("Code"), of("Message"), of("title")].into_iter().flatten().collect();
+    let before = text.get(..start).unwrap_or_default();
+    let after = text.get(end + 1..).unwrap_or_default();
+    format!("{before}{}{after}", said.join(": "))
+}
+
+/// An address, of which only what no signature can be in is shown.
+pub(super) fn shown(address: &str) -> String {
+    without_queries(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Layer(&'static str, Option<Box<Layer>>);
+
+    impl std::fmt::Display for Layer {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl StdError for Layer {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            self.1.as_deref().map(|layer| layer as _)
+        }
+    }
+
+    #[test]
+    fn an_error_shows_every_cause_once() {
+        let error = Layer(
+            "error sending request",
+            Some(Box::new(Layer("sending request", Some(Box::new(Layer("connection refused", None)))))),
+        );
+        assert_eq!(chain(&error), "error sending request: connection refused");
+    }
+
+    #[test]
+    fn a_signature_in_a_query_is_not_shown() {
+        let text = "GET https://host/m.npz?X-Amz-Signature=secret failed; see (http://other/?sig=x) and why?";
+        assert_eq!(cleaned(text, &[]), "GET https://host/m.npz failed; see (http://other/) and why?");
+    }
+
+    #[test]
+    fn of_an_answer_in_xml_the_code_and_the_message_are_shown() {
+        let text = "403: <?xml version=\"1.0\"?><Error><Code>Denied</Code><Message>No.</Message><Key>secret</Key></Error> end";
+        assert_eq!(cleaned(text, &[]), "403: Denied: No. end");
+    }
+
+    #[test]
+    fn credentials_of_the_environment_are_not_shown() {
+        assert_eq!(
+            cleaned("the token hf_12345678 is wrong", &["hf_12345678".to_owned()]),
+            "the token … is wrong"
+        );
+    }
+
+    #[test]
+    fn a_long_answer_is_cut() {
+        assert!(cleaned(&"é ".repeat(1000), &[]).chars().count() <= 501);
+    }
+}

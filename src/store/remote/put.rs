@@ -1,0 +1,89 @@
+//! Small objects, and whether there are any.
+
+use super::client::{Client, Purpose, Uploading};
+use super::directory::RemoteStore;
+use super::problem::{Failure, Problem};
+use super::runtime;
+use ckpt_api::{Error, Result, Setting};
+use futures_util::StreamExt;
+use object_store::path::Path as Key;
+use object_store::{ObjectMeta, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use std::sync::Arc;
+
+/// Objects that are looked up at once.
+const LOOKING: usize = 16;
+
+impl RemoteStore {
+    /// A client that sends.
+    pub(super) fn writer(&self) -> Result<Arc<dyn Uploading>> {
+        let shared = &self.0;
+        let cannot = |problem: Problem| self.failed(&problem, "cannot open the store", "");
+        let client = Client::new(&shared.location, &shared.options, &shared.patience, Purpose::Write)
+            .map_err(cannot)?;
+        client.uploading.ok_or_else(|| {
+            Error::unsupported("this kind of address can be read, but not written")
+                .file(shared.location.address())
+        })
+    }
+
+    pub(super) fn key_of(&self, name: &str) -> Result<Key> {
+        self.key(name).map_err(|problem| self.failed(&problem, "cannot write the file", name))
+    }
+
+    /// What the store has under some names now, in their order.
+    pub(super) fn present(&self, names: &[String]) -> Result<Vec<Option<ObjectMeta>>> {
+        let keys = names.iter().map(|name| self.key_of(name)).collect::<Result<Vec<_>>>()?;
+        let objects = self.0.client.objects.clone();
+        let heads = async move {
+            let head = |key: Key| {
+                let objects = objects.clone();
+                async move {
+                    match objects.head(&key).await {
+                        Ok(meta) => Ok(Some(meta)),
+                        Err(object_store::Error::NotFound { .. }) => Ok(None),
+                        Err(error) => Err(Problem::from(error)),
+                    }
+                }
+            };
+            futures_util::stream::iter(keys).map(head).buffered(LOOKING).collect::<Vec<_>>().await
+        };
+        let found = runtime::wait(heads)?.into_iter().zip(names);
+        found
+            .map(|(found, name)| {
+                found.map_err(|problem| self.failed(&problem, "cannot look for the output", name))
+            })
+            .collect()
+    }
+}
+
+/// The error about an output that is there already.
+pub(super) fn exists(shown: &str) -> Error {
+    let help = format!("choose another name, or replace it with {}", Setting::Overwrite);
+    Error::usage("the output exists").file(shown).help(help)
+}
+
+/// Puts a small object, and accepts one that is there already with the same bytes: the answer to an earlier attempt may
+/// have been lost.
+pub(super) async fn put(
+    writer: Arc<dyn Uploading>,
+    key: Key,
+    bytes: Vec<u8>,
+    mode: PutMode,
+) -> Result<(), Problem> {
+    let payload = PutPayload::from(bytes.clone());
+    let options = PutOptions::from(mode);
+    let problem = match writer.put_opts(&key, payload, options).await {
+        Ok(_) => return Ok(()),
+        Err(error) => Problem::from(error),
+    };
+    if !matches!(problem.failure, Failure::Exists | Failure::Changed) {
+        return Err(problem);
+    }
+    match writer.get(&key).await {
+        Ok(found) if found.meta.size == bytes.len() as u64 => match found.bytes().await {
+            Ok(found) if found[..] == bytes[..] => Ok(()),
+            _ => Err(problem),
+        },
+        _ => Err(problem),
+    }
+}
