@@ -328,7 +328,7 @@ fn read_architecture(path: &Path, limits: &Limits) -> Option<Result<Architecture
 
 /// JSON, or TOML if the name ends in `.toml`.
 fn parse_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
-    let name = path.display().to_string();
+    let name = Address::display(path);
     if let Some(builtin) = builtin_file(&name).filter(|_| !path.is_file()) {
         return Ok(builtin);
     }

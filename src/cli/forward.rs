@@ -113,7 +113,7 @@ mod tests {
     fn an_argument_names_the_input_the_file_and_an_array_in_it() {
         let parsed = |text: &str| {
             let file = input_file(text, &Limits::default());
-            (file.input, file.path.display().to_string(), file.key)
+            (file.input, ckpt_api::Address::display(&file.path), file.key)
         };
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(parsed("x.npy"), (None, "x.npy".to_owned(), None));

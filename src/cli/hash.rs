@@ -7,7 +7,7 @@ use crate::digest::{Digest, digest};
 use crate::natural::natural;
 use crate::registry::Registry;
 use crate::words::dtype;
-use ckpt_api::Result;
+use ckpt_api::{Address, Result};
 use clap::Args;
 use std::fmt::Write;
 use std::path::Path;
@@ -43,6 +43,6 @@ fn text(path: &Path, mut digest: Digest, tensors: bool) -> String {
             );
         }
     }
-    let _ = writeln!(text, "{}  {}", digest.sha256, render::plain(&path.display().to_string()));
+    let _ = writeln!(text, "{}  {}", digest.sha256, render::plain(&Address::display(path)));
     text
 }

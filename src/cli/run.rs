@@ -101,7 +101,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
 fn labeled(registry: &Registry, path: &Path, pass: &ForwardPass, memory: u64) -> Result<(usize, usize)> {
     let file = InputFile { path: path.to_owned(), ..InputFile::default() };
     let labels = read_array(registry, &file, memory)?;
-    let located = |error: Error| error.file(path.display().to_string());
+    let located = |error: Error| error.file(ckpt_api::Address::display(path));
     let Array::I32(labels) = labels.array else {
         return Err(located(Error::usage("labels must be integers")));
     };

@@ -34,7 +34,7 @@ pub(super) fn opened(path: &Path, source: &Source, started: Instant) {
         let (contents, graph) = (source.contents(), source.checkpoint().graph.as_ref());
         format!(
             "opened {} in {}: {} ({}), {}, {} of values, {}, {}",
-            render::plain(&path.display().to_string()),
+            render::plain(&ckpt_api::Address::display(path)),
             time(started.elapsed()),
             source.format(),
             render::plain(source.reason()),

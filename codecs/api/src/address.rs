@@ -28,6 +28,18 @@ impl<'a> Address<'a> {
         is_scheme.then_some(Address { whole, scheme, rest })
     }
 
+    /// The path as people should see it: of an address of the web, without what follows a question mark, which may be a
+    /// signature.
+    ///
+    /// ```
+    /// use ckpt_api::Address;
+    /// assert_eq!(Address::display("https://host/m.npz?sig=secret".as_ref()), "https://host/m.npz");
+    /// assert_eq!(Address::display("models/what?.npz".as_ref()), "models/what?.npz");
+    /// ```
+    pub fn display(path: &Path) -> String {
+        Address::of(path).map_or_else(|| path.display().to_string(), |address| address.shown().to_owned())
+    }
+
     /// The error for an address that cannot be read: how to get the files, or reach them as files.
     pub fn unreadable(&self) -> Error {
         let help = match self.store() {

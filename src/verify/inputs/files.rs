@@ -74,7 +74,7 @@ impl InputFile {
 
     /// Returns the path as errors and reports show it.
     pub(super) fn shown(&self) -> String {
-        self.path.display().to_string()
+        ckpt_api::Address::display(&self.path)
     }
 }
 
