@@ -14,6 +14,8 @@
 //! }
 //! ```
 
+#[cfg(feature = "remote")]
+mod clean;
 mod common;
 mod completions;
 mod convert;
@@ -133,6 +135,9 @@ enum Command {
     Run(run::Arguments),
     /// Hash what a checkpoint holds, whatever its format
     Hash(hash::Arguments),
+    /// Remove what killed processes left in object storage
+    #[cfg(feature = "remote")]
+    Clean(clean::Arguments),
     /// List the formats and their options
     Formats(formats::Arguments),
     /// Work with name mappings
@@ -323,6 +328,8 @@ fn run_command(registry: &Registry, program: &Program, command: Command, format:
         #[cfg(feature = "forward")]
         Command::Run(arguments) => run::run(registry, &arguments, json),
         Command::Hash(arguments) => hash::run(registry, &arguments, json),
+        #[cfg(feature = "remote")]
+        Command::Clean(arguments) => clean::run(&arguments, json),
         Command::Formats(arguments) => formats::run(registry, &arguments, json),
         Command::Map(command) => map::run(registry, &command, json),
         Command::Completions(arguments) => completions::run(registry, program, &arguments),

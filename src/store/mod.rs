@@ -23,7 +23,7 @@ pub(crate) use local::refuse_own;
 pub(crate) use local::{Disk, Os};
 pub use memory::MemoryStore;
 #[cfg(feature = "remote")]
-pub use remote::{RemoteOptions, RemoteStore};
+pub use remote::{Leftover, RemoteOptions, RemoteStore, leftovers};
 
 use ckpt_api::{Error, FileId, FormatInfo, Input, Limits, OutputFile, ReadAt, ReadStore, Result};
 use std::fmt;

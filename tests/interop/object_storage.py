@@ -3,7 +3,7 @@
 
     python tests/interop/object_storage.py --ckpt target/debug/ckpt     (packages: requirements-remote.txt)
 
-Each check is a function below; the last line counts them: `interop: 7 passed, 0 failed`. The program needs the feature `remote`.
+Each check is a function below; the last line counts them: `interop: 9 passed, 0 failed`. The program needs the feature `remote`.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 import boto3
@@ -154,6 +155,42 @@ def a_directory_and_a_prefix_are_inputs(world):
 def what_is_not_there_is_an_error_that_names_it(world):
     assert f"s3://{BUCKET}/none.npz" in world.run("inspect", f"s3://{BUCKET}/none.npz", fails=True)
     assert "s3://no-bucket/m.npz" in world.run("inspect", "s3://no-bucket/m.npz", fails=True)
+
+
+@check
+def what_killed_processes_left_is_found_and_removed(world):
+    for number in range(3):
+        world.s3.create_multipart_upload(Bucket=BUCKET, Key=f"killed/m-{number}.safetensors")
+    world.s3.create_multipart_upload(Bucket=BUCKET, Key="killed-not/m.safetensors")
+    below = f"s3://{BUCKET}/killed/"
+    text = world.run("clean", below)
+    assert text.count("left the unfinished upload of s3://bucket/killed/m-") == 3, text
+    text = world.run("clean", below, "--older-than", "0s", "--dry-run")
+    assert text.count("would remove the unfinished upload") == 3 and len(world.uploads()) == 4, text
+    found = json.loads(world.run("clean", f"{below}m-1", "--older-than", "0s", "--format", "json"))["leftovers"]
+    assert [entry["file"] for entry in found] == [f"{below}m-1.safetensors"] and found[0]["removed"], found
+    text = world.run("clean", below, "--older-than", "0s")
+    assert text.count("removed the unfinished upload") == 2, text
+    assert [upload["Key"] for upload in world.uploads()] == ["killed-not/m.safetensors"]
+    assert "no unfinished uploads" in world.run("clean", below)
+    world.run("clean", f"s3://{BUCKET}/", "--older-than", "0s")
+    assert world.uploads() == []
+
+
+@check
+def a_process_that_is_killed_leaves_no_object_and_its_upload_can_be_removed(world):
+    source = large(world.folder / "large.safetensors", 200)
+    command = [world.program, "convert", str(source), f"s3://{BUCKET}/half/m.safetensors", "-j1", "--store-set",
+               f"endpoint={world.endpoint}"]
+    process = subprocess.Popen(command, env={**os.environ, **KEYS}, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not world.uploads():
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() != 0 and world.keys("half/") == [] and len(world.uploads()) == 1
+    world.run("clean", f"s3://{BUCKET}/half/m.safetensors", "--older-than", "0s")
+    assert world.uploads() == []
+    world.run("convert", source, f"s3://{BUCKET}/half/m.safetensors")
+    assert world.keys("half/") == ["half/m.safetensors"]
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::memory::InMemory;
 use object_store::multipart::MultipartStore;
+use object_store::signer::Signer;
 use object_store::{ClientConfigKey, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Once, PoisonError};
@@ -35,6 +36,8 @@ pub(super) enum Purpose {
 pub(super) struct Client {
     pub(super) objects: Arc<dyn ObjectStore>,
     pub(super) uploading: Option<Arc<dyn Uploading>>,
+    /// Signs requests for which the client has no function.
+    pub(super) signer: Option<Arc<dyn Signer>>,
     pub(super) listing: Listing,
     /// Whether a request may name the version that it wants by its ETag.
     pub(super) has_conditions: bool,
@@ -109,11 +112,10 @@ impl Client {
     }
 
     fn of(objects: Arc<dyn ObjectStore>, uploading: Option<Arc<dyn Uploading>>, listing: Listing) -> Self {
-        Client { objects, uploading, listing, has_conditions: true }
+        Client { objects, uploading, signer: None, listing, has_conditions: true }
     }
 
-    fn of_bucket<T: Uploading + PaginatedListStore>(store: T) -> Self {
-        let store = Arc::new(store);
+    fn of_bucket<T: Uploading + PaginatedListStore>(store: Arc<T>) -> Self {
         Self::of(store.clone(), Some(store.clone()), Listing::Pages(store))
     }
 }
@@ -190,7 +192,8 @@ impl Settings<'_> {
         let builder = own.fold(builder, |builder, (key, value)| builder.with_config(key, value));
         let set =
             |builder: AmazonS3Builder, key, value| builder.with_config(AmazonS3ConfigKey::Client(key), value);
-        self.build(endpoint.as_deref(), builder, set, AmazonS3Builder::build).map(Client::of_bucket)
+        let store = Arc::new(self.build(endpoint.as_deref(), builder, set, AmazonS3Builder::build)?);
+        Ok(Client { signer: Some(store.clone()), ..Client::of_bucket(store) })
     }
 
     fn gs(&self) -> Result<Client, Problem> {
@@ -207,7 +210,8 @@ impl Settings<'_> {
         let set = |builder: GoogleCloudStorageBuilder, key, value| {
             builder.with_config(GoogleConfigKey::Client(key), value)
         };
-        self.build(endpoint.as_deref(), builder, set, GoogleCloudStorageBuilder::build).map(Client::of_bucket)
+        self.build(endpoint.as_deref(), builder, set, GoogleCloudStorageBuilder::build)
+            .map(|store| Client::of_bucket(Arc::new(store)))
     }
 
     fn az(&self) -> Result<Client, Problem> {
@@ -233,7 +237,8 @@ impl Settings<'_> {
         let set = |builder: MicrosoftAzureBuilder, key, value| {
             builder.with_config(AzureConfigKey::Client(key), value)
         };
-        self.build(endpoint.as_deref(), builder, set, MicrosoftAzureBuilder::build).map(Client::of_bucket)
+        self.build(endpoint.as_deref(), builder, set, MicrosoftAzureBuilder::build)
+            .map(|store| Client::of_bucket(Arc::new(store)))
     }
 
     fn web(&self) -> Result<Client, Problem> {

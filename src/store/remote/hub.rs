@@ -1,11 +1,9 @@
 //! The Hugging Face Hub: files of one revision of a repository.
 
 use super::problem::{Failure, Problem};
-use super::runtime;
+use super::{runtime, web};
 use serde::Deserialize;
 use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::time::Duration;
 
 /// One revision of a repository.
 pub(super) struct Repository {
@@ -20,8 +18,6 @@ pub(super) struct Repository {
 }
 
 const ENDPOINT: &str = "https://huggingface.co";
-/// The longest answer that is read.
-const LARGEST: usize = 16 << 20;
 /// A directory's answer has a thousand files.
 const PAGES: usize = 1000;
 
@@ -114,55 +110,16 @@ impl Repository {
 
     /// The answer to a request, and the address of the next page.
     fn ask(&self, url: String) -> Result<(Vec<u8>, Option<String>), Problem> {
-        let client = client(self.endpoint.starts_with("http://"))?;
+        let client = web::client(self.endpoint.starts_with("http://"))?;
         let mut request = client.get(url);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let answer = runtime::wait(answer(request));
-        answer.map_err(|error| Problem::new(Failure::Other, error.to_string()))?
+        let answer = runtime::wait(web::answer(request, "the Hub"));
+        let answer = answer.map_err(|error| Problem::new(Failure::Other, error.to_string()))??;
+        let link = answer.headers.get(reqwest::header::LINK).and_then(|link| link.to_str().ok());
+        Ok((answer.body, link.and_then(next_page)))
     }
-}
-
-/// The answer to a request, asked again where the server is not ready.
-async fn answer(request: reqwest::RequestBuilder) -> Result<(Vec<u8>, Option<String>), Problem> {
-    const ATTEMPTS: u32 = 5;
-    let mut attempt = 0;
-    loop {
-        let again = request.try_clone();
-        let again = again.ok_or_else(|| Problem::new(Failure::Other, "the request cannot be repeated"))?;
-        match once(again).await {
-            Err(problem) if problem.failure == Failure::Short && attempt < ATTEMPTS => attempt += 1,
-            answer => return answer,
-        }
-        tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
-    }
-}
-
-async fn once(request: reqwest::RequestBuilder) -> Result<(Vec<u8>, Option<String>), Problem> {
-    let again = |error: reqwest::Error| Problem { failure: Failure::Short, ..Problem::from(error) };
-    let mut answer = request.send().await.map_err(again)?;
-    let status = answer.status();
-    let failure = match status.as_u16() {
-        200 => None,
-        401 | 403 => Some(Failure::Denied),
-        404 => Some(Failure::Missing),
-        408 | 429 | 500..=599 => Some(Failure::Short),
-        _ => Some(Failure::Other),
-    };
-    if let Some(failure) = failure {
-        return Err(Problem::new(failure, format!("the Hub answered {status}")));
-    }
-    let link = answer.headers().get(reqwest::header::LINK).and_then(|link| link.to_str().ok());
-    let next = link.and_then(next_page);
-    let mut body = Vec::new();
-    while let Some(bytes) = answer.chunk().await.map_err(again)? {
-        if body.len() + bytes.len() > LARGEST {
-            return Err(Problem::new(Failure::Other, "the Hub's answer is too long"));
-        }
-        body.extend_from_slice(&bytes);
-    }
-    Ok((body, next))
 }
 
 /// The address of the next page in a header such as `<https://…>; rel="next"`.
@@ -182,27 +139,6 @@ fn encoded(part: &str) -> String {
     part.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
-}
-
-/// The client for the Hub's interface.
-fn client(without_encryption: bool) -> Result<reqwest::Client, Problem> {
-    static CLIENTS: [OnceLock<Result<reqwest::Client, Problem>>; 2] = [OnceLock::new(), OnceLock::new()];
-    let made = CLIENTS.get(usize::from(without_encryption)).map(|slot| {
-        slot.get_or_init(|| {
-            let builder = || {
-                reqwest::Client::builder()
-                    .user_agent(concat!("ckpt/", env!("CARGO_PKG_VERSION")))
-                    .connect_timeout(Duration::from_secs(10))
-                    .read_timeout(Duration::from_secs(20))
-            };
-            match builder().build() {
-                Err(_) if without_encryption => builder().tls_certs_only([]).build(),
-                built => built,
-            }
-            .map_err(Problem::from)
-        })
-    });
-    made.cloned().unwrap_or_else(|| Err(Problem::new(Failure::Other, "there is no client")))
 }
 
 /// The token of the user: of the environment, or of the file that `hf auth login` writes.

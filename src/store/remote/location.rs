@@ -114,6 +114,11 @@ impl Location {
         Ok(Some((directory, name)))
     }
 
+    /// Whether the address ends in a slash.
+    pub(super) fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+
     fn check(&self, address: &str) -> Result<()> {
         let wrong = |message: &str| Error::usage(message).file(shown(address));
         if self.root.contains('@') && self.scheme != Scheme::Hub {

@@ -11,6 +11,7 @@ mod commit;
 mod directory;
 mod file;
 mod hub;
+mod leftover;
 mod list;
 mod location;
 mod object;
@@ -24,8 +25,10 @@ mod spool;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod web;
 
 pub use directory::RemoteStore;
+pub use leftover::{Leftover, leftovers};
 pub use options::RemoteOptions;
 
 use super::Destination;
