@@ -108,6 +108,8 @@ def sections(results: dict) -> dict[str, str]:
         made["forward"] = forward(results["forward"])
     if "python" in results:
         made["python"] = python(results["python"])
+    if "remote" in results:
+        made["remote"] = remote(results["remote"])
     return made
 
 
@@ -442,6 +444,30 @@ def python(measured: dict) -> str:
     packages = ", ".join(f"{name} {here['packages'][name]}" for name in ("safetensors", "numpy"))
     return (f"{medians(measured['rounds'])} on {here['processor']} with {here['processors']} processors, {here['filesystem']}, "
             f"with Python {here['python']}, {packages}. Load before the first run: {here['load']:.2f}.\n\n{lines(header, rows)}")
+
+
+# Object storage.
+
+
+def remote(measured: dict) -> str:
+    """A conversion beside a copy over the same link, and the round trips of opening a set."""
+    here, moved, opened = measured["machine"], measured["conversion"], measured["opening"]
+    peer, own = statistics.median(moved["copy"]), statistics.median(moved["ckpt"])
+    found = [its / ours for its, ours in zip(moved["copy"], moved["ckpt"])]
+    rate, trips = lambda seconds: f"{moved['bytes'] / seconds / 1e6:.0f} MB/s", opened["shards"] / 10 + 3
+    header = ["job", "peer", "`ckpt`", "bound", "met"]
+    rows = [
+        [f"{size(moved['bytes'])} from object to object: speed beside a download and an upload at once (least–most)",
+         f"{time(peer)}, {rate(peer)}", f"{time(own)}, {rate(own)}: {statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})",
+         "≥ 0.9", "yes" if statistics.median(found) >= 0.9 else "**no**"],
+        [f"its memory with `--max-memory {measured['memory']}`, MiB", "", f"{max(moved['mib']):.0f}", "≤ 64",
+         "yes" if max(moved["mib"]) <= 64 else "**no**"],
+        [f"round trips of opening {opened['shards']} files with {opened['tensors']:,} tensors, in {opened['requests']} requests",
+         "", f"{opened['trips']:.1f}", f"≤ {trips:.1f}", "yes" if opened["trips"] <= trips else "**no**"],
+    ]
+    return (f"{medians(measured['rounds'])} on {here['processor']} with {here['processors']} processors, {here['filesystem']}; "
+            f"the store answers after {measured['latency'] * 1000:.0f} ms and sends {measured['rate'] / 1e6:.0f} MB/s in each "
+            f"direction. Load before the first run: {here['load']:.2f}.\n\n{lines(header, rows)}")
 
 
 def brief(seconds: float) -> str:

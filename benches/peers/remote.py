@@ -1,0 +1,178 @@
+"""Conversions from object storage to object storage, beside a download and an upload at once.
+
+    python benches/peers/remote.py --ckpt target/release/ckpt [--gib 1] [--rounds 5] [--readme]
+
+A server of this folder stands for the store: 20 ms for each request, 100 MB/s in each direction. The peer is boto3, whose
+transfers are those of `aws s3 cp`: it downloads an object while it uploads a file of the same size. `ckpt` reads the object,
+and writes another one, which must have the same bytes. Opening a set of 64 files is timed by its round trips: with a latency
+of 200 ms and without one. Packages: tests/interop/requirements-remote.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import boto3
+import boto3.s3.transfer
+import botocore.config
+import harness
+import report
+
+HERE = pathlib.Path(__file__).parent
+LATENCY, RATE, TRIP = 0.02, 100e6, 0.2
+SHARDS, TENSORS = 64, 20_000
+MEMORY = "64m"
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+
+
+class Store:
+    """A running server."""
+
+    def __init__(self, port: int):
+        self.url = f"http://127.0.0.1:{port}"
+        quiet = botocore.config.Config(
+            request_checksum_calculation="when_required", response_checksum_validation="when_required", max_pool_connections=32
+        )
+        self.client = boto3.client("s3", endpoint_url=self.url, region_name="us-east-1", config=quiet,
+                                   aws_access_key_id="key", aws_secret_access_key="secret")
+
+    def ckpt(self, program: str, *arguments: str) -> tuple[float, float]:
+        """Seconds, and MiB at the peak."""
+        command = [program, *arguments, "--store-set", f"endpoint={self.url}"]
+        started = time.perf_counter()
+        process = subprocess.Popen(command, env={**os.environ, **KEYS}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, command
+        return seconds, used.ru_maxrss / 1024
+
+    def requests(self) -> int:
+        with urllib.request.urlopen(f"{self.url}/-/requests") as answer:
+            return json.load(answer)
+
+    def copy(self, folder: pathlib.Path) -> float:
+        """A download and an upload at once, with what made up the link's rate best."""
+        config = boto3.s3.transfer.TransferConfig(
+            multipart_threshold=8 << 20, multipart_chunksize=8 << 20, max_concurrency=16
+        )
+        started = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(2) as both:
+            down = both.submit(self.client.download_file, "b", "in.safetensors", str(folder / "down"), Config=config)
+            up = both.submit(self.client.upload_file, str(folder / "in.safetensors"), "b", "copy", Config=config)
+            down.result(), up.result()
+        seconds = time.perf_counter() - started
+        (folder / "down").unlink()
+        return seconds
+
+
+@contextlib.contextmanager
+def serving(latency: float, rate: float = float("inf")) -> Iterator[Store]:
+    command = [sys.executable, HERE / "object_server.py", "--latency", str(latency), "--rate", str(rate)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield Store(int(process.stdout.readline()))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def write(path: pathlib.Path, tensors: dict[str, int]) -> None:
+    """A safetensors file of bytes, in tensors of these lengths."""
+    header, end = {}, 0
+    for name, size in tensors.items():
+        header[name] = {"dtype": "U8", "shape": [size], "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    noise = random.Random(1).randbytes(1 << 20)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        while end:
+            end -= file.write(noise[: min(end, len(noise))])
+
+
+def conversion(program: str, gib: float, rounds: int, folder: pathlib.Path) -> dict:
+    source = folder / "in.safetensors"
+    write(folder / "given", {f"layer.{number}": int(gib * report.GIB) // 32 for number in range(32)})
+    # As ckpt writes it, so that its output has the same bytes.
+    subprocess.run([program, "convert", folder / "given", source, "--from", "safetensors", "-q"], check=True)
+    (folder / "given").unlink()
+    found = {"copy": [], "ckpt": [], "mib": []}
+    with serving(LATENCY, RATE) as store:
+        store.client.upload_file(str(source), "b", "in.safetensors")
+        for number in range(rounds + 1):
+            copied = store.copy(folder)
+            arguments = ["s3://b/in.safetensors", "s3://b/out.safetensors", "--max-memory", MEMORY, "-q", "--force"]
+            seconds, mib = store.ckpt(program, "convert", *arguments)
+            if number:
+                for key, value in (("copy", copied), ("ckpt", seconds), ("mib", mib)):
+                    found[key].append(round(value, 4))
+        store.client.download_file("b", "out.safetensors", str(folder / "out"))
+    assert (folder / "out").read_bytes() == source.read_bytes(), "the output has other bytes"
+    return {"bytes": source.stat().st_size, **found}
+
+
+def opening(program: str, rounds: int, folder: pathlib.Path) -> dict:
+    """Round trips in time, and requests, of reading all headers of a set."""
+    names = [f"m-{number + 1:05}-of-{SHARDS:05}.safetensors" for number in range(SHARDS)]
+    owners = {f"layer.{number}.weight": names[number * SHARDS // TENSORS] for number in range(TENSORS)}
+    for name in names:
+        write(folder / name, {tensor: 64 for tensor, owner in owners.items() if owner == name})
+    index = folder / "m.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": owners}))
+    seconds: dict[float, list[float]] = {0.0: [], TRIP: []}
+    for latency, times in seconds.items():
+        with serving(latency) as store:
+            for name in [*names, index.name]:
+                store.client.upload_file(str(folder / name), "b", name)
+            for _ in range(rounds):
+                store.requests()
+                times.append(round(store.ckpt(program, "inspect", f"s3://b/{index.name}", "--format", "json")[0], 4))
+            requests = store.requests()
+    trips = (statistics.median(seconds[TRIP]) - statistics.median(seconds[0.0])) / TRIP
+    return {"shards": SHARDS, "tensors": TENSORS, "trips": round(trips, 2), "requests": requests, "seconds": seconds[0.0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ckpt", required=True)
+    parser.add_argument("--gib", type=float, default=1, help="bytes of the object")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scratch", type=pathlib.Path, help="where files are made")
+    parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
+        folder = pathlib.Path(folder)
+        results = {
+            "remote": {
+                "machine": harness.machine(arguments.ckpt, folder),
+                "rounds": arguments.rounds,
+                "latency": LATENCY,
+                "rate": RATE,
+                "memory": MEMORY,
+                "conversion": conversion(arguments.ckpt, arguments.gib, arguments.rounds, folder),
+                "opening": opening(arguments.ckpt, arguments.rounds, folder),
+            }
+        }
+    print(report.text(results))
+    if arguments.readme:
+        report.save(report.RESULTS, results)
+        report.rewrite()
+
+
+if __name__ == "__main__":
+    main()
