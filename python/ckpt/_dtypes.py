@@ -133,6 +133,20 @@ def torch_dtype(name: str) -> Any:
     return found
 
 
+#: torch's dtype of two 4-bit floats in a byte, the first in the lower bits.
+TORCH_PAIRS = "float4_e2m1fn_x2"
+
+
+def torch_pairs() -> Any:
+    """torch's dtype of two 4-bit floats in a byte."""
+    import torch
+
+    found = getattr(torch, TORCH_PAIRS, None)
+    if found is None:
+        raise unsupported("f4_e2m1", "torch")
+    return found
+
+
 def unsupported(name: str, library: str) -> UnsupportedError:
     """The error for a dtype that a library does not have."""
     text = f"{library} has no dtype for {name}"

@@ -29,9 +29,9 @@ def save(
 ) -> Summary:
     """Writes arrays as a checkpoint of any format, which the name's extension selects, or `format`.
 
-    A value is an array of NumPy, torch, JAX or TensorFlow, a `ckpt.Tensor`, or any object with the buffer protocol;
-    whatever the order and the byte order of its elements, they are stored right. The output appears complete, or not at
-    all. What the format does not hold as it is, such as a dtype, is a `LossWarning`.
+    A value is an array of NumPy, torch, JAX or TensorFlow, a `ckpt.Tensor`, or any object with the buffer protocol
+    or DLPack; whatever the order and the byte order of its elements, they are stored right. The output appears complete,
+    or not at all. What the format does not hold as it is, such as a dtype, is a `LossWarning`.
 
     >>> import array, ckpt, os, tempfile
     >>> output = os.path.join(tempfile.mkdtemp(), "out.safetensors")

@@ -324,3 +324,31 @@ def test_a_lot_of_small_and_a_few_large_tensors_come_back(tmp_path: Path) -> Non
     ours_numpy.save_file(tensors, tmp_path / "x")
     loaded = ours_numpy.load_file(tmp_path / "x")
     assert len(loaded) == 3001 and all((loaded[name] == tensors[name]).all() for name in tensors)
+
+
+def test_a_slice_after_the_end_of_its_block_says_that_the_file_is_closed(tmp_path: Path) -> None:
+    ours.save_file({"w": np.arange(12).reshape(3, 4)}, tmp_path / "x")
+    for backend in ("mmap", "pread"):
+        with ours.safe_open(tmp_path / "x", "np", backend=backend) as file:
+            part = file.get_slice("w")
+            assert part[:, 1].tolist() == [1, 5, 9]
+        for key in (np.s_[1:2], np.s_[:, 1], [0, 2], ...):
+            with pytest.raises(ours.SafetensorError, match="File is closed"):
+                part[key]
+        with pytest.raises(ours.SafetensorError, match="File is closed"):
+            file.get_tensor("w")
+
+
+def test_a_header_that_begins_with_a_space_is_refused_as_the_format_says() -> None:
+    header = b' {"w":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}'
+    data = len(header).to_bytes(8, "little") + header + b"abc"
+    assert bytes(theirs.load(data)["w"]) == b"abc"
+    with pytest.raises(ours.SafetensorError, match="does not begin with '{'"):
+        ours.load(data)
+
+
+def test_packed_elements_are_refused_by_numpy_with_the_error_of_safetensors() -> None:
+    header = b'{"w":{"dtype":"F4","shape":[6],"data_offsets":[0,3]}}'
+    for which in (ours, theirs):
+        with pytest.raises(KeyError, match="F4"):
+            which.load(len(header).to_bytes(8, "little") + header + b"abc")

@@ -32,6 +32,13 @@ class SafetensorError(_Base):
     """What is wrong with a file, or with what was asked of it; of safetensors' own class where that is installed."""
 
 
+class NoDtypeError(SafetensorError, KeyError):
+    """The framework has no such dtype. safetensors raises a `KeyError` for a file in memory, and its own error else."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 #: ckpt's names of safetensors' dtypes.
 DTYPES: dict[str, str] = {
     **{name.upper(): name for name in _dtypes.SIZES if name[0] != "q" and name not in ("c128", "f4_e2m1")},
@@ -115,7 +122,8 @@ def flatten(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> t
     held = []
     for name, value in tensors.items():
         try:
-            name, dtype, shape, data = _arrays.given(name, value)
+            pairs = _arrays.of_torch_pairs(name, value)
+            name, dtype, shape, data = _arrays.given(name, value) if pairs is None else pairs
         except CkptError as error:
             raise SafetensorError(str(error)) from error
         if name == "__metadata__":
@@ -166,8 +174,9 @@ class safe_open:
             except RuntimeError as error:
                 raise SafetensorError(f"device {device!r} is invalid: {error}") from error
         self._device = device
-        self._backend = backend
         opened, descriptor = _opened(path(filename), backend == "mmap")
+        # What is behind a URL is not mapped.
+        self._backend = "pread" if descriptor is None else backend
         self._file: _ckpt.SafetensorsFile | None = opened
         self._descriptor = descriptor
         self._release = None if descriptor is None else weakref.finalize(self, os.close, descriptor)
@@ -261,6 +270,8 @@ class PySafeSlice:
     def _part(self, key: Any) -> Any:
         file = self._file
         opened = file._opened()
+        if self._native == "F4" and file._framework == "torch":
+            return self._pairs(key)
         first, others = split(key)
         if sum(part is Ellipsis for part in (first, *others)) > 1:
             raise IndexError("an index has one ellipsis ('...') at most")
@@ -275,6 +286,13 @@ class PySafeSlice:
         if file._backend == "pread" or self._start == self._end:
             return file.get_tensor(self._name)[key]
         return self._from_map(key)
+
+    def _pairs(self, key: Any) -> Any:
+        """A part of a tensor of two elements in a byte. torch indexes bytes, and nothing of less than one."""
+        import torch
+
+        whole = self._file.get_tensor(self._name)
+        return whole.view(torch.uint8)[key].view(whole.dtype)
 
     def _from_map(self, key: Any) -> Any:
         """Copies from the mapped file, of which only what is copied is read."""
@@ -309,7 +327,7 @@ def load_all(
 
     # Files have many thousand tensors: a call of a function for each would take as long as all else.
     return {
-        name: ndarray(shape, _numpy_dtype(native), array, offset)  # type: ignore[arg-type]
+        name: ndarray(shape, numpy_dtype(native), array, offset)  # type: ignore[arg-type]
         for name, native, shape, array, offset in loaded
     }
 
@@ -319,28 +337,45 @@ def to_framework(
 ) -> Any:
     """The memory, from a byte on, as an array of a framework."""
     if framework == "torch":
-        made = _arrays.to_torch(array, _unpacked(native), shape, offset)
+        made = to_torch(array, native, shape, offset)
         return made if str(device) == "cpu" else made.to(device)
     import numpy
 
-    made = numpy.ndarray(tuple(shape), _numpy_dtype(native), array, offset)  # type: ignore[arg-type]
+    made = numpy.ndarray(tuple(shape), numpy_dtype(native), array, offset)  # type: ignore[arg-type]
     return made if framework == "numpy" else _imported(framework, made, device)
+
+
+def to_torch(array: Any, native: str, shape: Sequence[int], offset: int = 0) -> Any:
+    """The memory, from a byte on, as a torch tensor. torch counts the bytes of an axis whose elements lie two in a byte."""
+    if native != "F4":
+        try:
+            return _arrays.to_torch(array, _unpacked(native), shape, offset)
+        except CkptError as error:
+            raise NoDtypeError(str(error)) from error
+    try:
+        pairs = _dtypes.torch_pairs()
+    except CkptError as error:
+        raise NoDtypeError(str(error)) from error
+    if not shape or shape[-1] % 2 != 0:
+        raise SafetensorError(f"torch has no tensor of {native} whose last axis has an odd length: {list(shape)}")
+    return _arrays.to_torch(array, "u8", [*shape[:-1], shape[-1] // 2], offset).view(pairs)
 
 
 def _unpacked(native: str) -> str:
     """ckpt's name of a dtype whose elements are whole bytes."""
     name = dtype_of(native)
     if name in ("f4_e2m1", "f6_e2m3", "f6_e3m2"):
-        raise SafetensorError(f"elements of {native} are packed: no array has them; read them with ckpt.open")
+        raise NoDtypeError(f"elements of {native} are packed: no array has them; read them with ckpt.open")
     return name
 
 
 @cache
-def _numpy_dtype(native: str) -> Any:
+def numpy_dtype(native: str) -> Any:
+    """NumPy's dtype of whole bytes."""
     try:
         return _dtypes.numpy_dtype(_unpacked(native))
     except CkptError as error:
-        raise SafetensorError(str(error)) from error
+        raise NoDtypeError(str(error)) from error
 
 
 def _imported(framework: str, array: Any, device: Any) -> Any:

@@ -38,11 +38,9 @@ def load(data: bytes) -> dict[str, numpy.ndarray[Any, Any]]:
     """The arrays of a file in memory; they are copies, and writable."""
     import numpy
 
-    from ckpt._dtypes import numpy_dtype
-
     found = {}
     for name, native, shape, start, end in _core.decoded(data):
-        array = numpy.empty(shape, numpy_dtype(_core.dtype_of(native)))
+        array = numpy.empty(shape, _core.numpy_dtype(native))
         if start < end:
             array.reshape(-1).view(numpy.uint8)[:] = numpy.frombuffer(data, numpy.uint8, end - start, start)
         found[name] = array

@@ -5,10 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ckpt._reading import StrPath
+from ckpt._reading import StrPath, path
 from ckpt.safetensors import _core
 
-__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
+__all__ = [
+    "load",
+    "load_file",
+    "load_model",
+    "save",
+    "save_file",
+    "save_model",
+    "storage_ptr",
+    "storage_size",
+]
+
+
+def storage_ptr(tensor: Any) -> int:
+    """The address of the memory that the tensor is a view of; 0 for a tensor without."""
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (NotImplementedError, RuntimeError):
+        return 0
+
+
+def storage_size(tensor: Any) -> int:
+    """Bytes of the memory that the tensor is a view of."""
+    return int(tensor.untyped_storage().nbytes())
 
 
 def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -23,18 +45,11 @@ def save_file(tensors: Mapping[str, Any], filename: StrPath, metadata: Mapping[s
 
 def load(data: bytes) -> dict[str, Any]:
     """The tensors of a file in memory; they are copies."""
-    import torch
-
-    from ckpt._dtypes import torch_dtype
-
-    found = {}
-    for name, native, shape, start, end in _core.decoded(data):
-        dtype = torch_dtype(_core.dtype_of(native))
-        if start == end:
-            found[name] = torch.empty(shape, dtype=dtype)
-        else:
-            found[name] = torch.frombuffer(bytearray(memoryview(data)[start:end]), dtype=dtype).reshape(shape)
-    return found
+    view = memoryview(data)
+    return {
+        name: _core.to_torch(bytearray(view[start:end]), native, shape)
+        for name, native, shape, start, end in _core.decoded(data)
+    }
 
 
 def load_file(filename: StrPath, device: Any = "cpu", *, backend: str = "mmap") -> dict[str, Any]:
@@ -78,14 +93,16 @@ def save_model(
 
 def load_model(
     model: Any, filename: StrPath, strict: bool = True, device: Any = "cpu", *, backend: str = "mmap"
-) -> tuple[list[str], list[str]]:
-    """Reads a file into a module; returns the names that the file lacks, and those that the module lacks."""
+) -> tuple[set[str], list[str]]:
+    """Reads a file into a module; returns the names that the file lacks, a set, and those that the module lacks."""
     state = load_file(filename, device, backend=backend)
     missing, unexpected = model.load_state_dict(state, strict=False)
     same = _first_names(model.state_dict())
     roots = {name: same.get(name, name) for name in model.state_dict()}
     loaded = {roots[name] for name in state if name in roots}
-    missing = sorted(name for name in missing if roots.get(name) not in loaded)
-    if strict and (missing or unexpected):
-        raise RuntimeError(f"{type(model).__name__} and {filename}: missing {missing}, unexpected {sorted(unexpected)}")
-    return missing, sorted(unexpected)
+    lacking = {name for name in missing if roots.get(name) not in loaded}
+    if strict and (lacking or unexpected):
+        raise RuntimeError(
+            f"{type(model).__name__} and {path(filename)}: missing {sorted(lacking)}, unexpected {sorted(unexpected)}"
+        )
+    return lacking, sorted(unexpected)
