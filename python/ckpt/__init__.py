@@ -47,6 +47,7 @@ from ckpt._formats import formats
 from ckpt._forward import Outputs, run
 from ckpt._io import load, save
 from ckpt._progress import Progress
+from ckpt._stores import set_store_options
 
 __all__ = [
     "CheckedReceipt",
@@ -90,5 +91,6 @@ __all__ = [
     "plan",
     "run",
     "save",
+    "set_store_options",
     "verify",
 ]

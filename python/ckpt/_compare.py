@@ -12,7 +12,7 @@ from ckpt import _ckpt
 from ckpt._checkpoint import Checkpoint
 from ckpt._forward import Inputs, given
 from ckpt._html import frame
-from ckpt._reading import Architecture, Options, Renaming, StrPath, path, reading, renaming
+from ckpt._reading import Architecture, Options, Renaming, StrPath, file_text, path, reading, renaming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -250,6 +250,5 @@ def check_receipt(receipt: StrPath, *, root: StrPath | None = None) -> CheckedRe
     4
     """
     name = path(receipt)
-    with open(name, encoding="utf-8") as file:
-        text = file.read()
-    return CheckedReceipt(**json.loads(_ckpt.check_receipt(text, name, None if root is None else path(root))))
+    checked = _ckpt.check_receipt(file_text(name), name, None if root is None else path(root))
+    return CheckedReceipt(**json.loads(checked))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypedDict
 
-#: A path of this machine.
-StrPath = str | os.PathLike[str]
+from ckpt import _ckpt
+
+#: A path of this machine, or the URL of a checkpoint.
+StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 #: Options of a format, as `ckpt formats` lists them.
 Options = Mapping[str, object]
 #: What names a model's layers: a built-in architecture, a file, a model of the same network, or a dict.
-Architecture = str | os.PathLike[str] | Mapping[str, Any]
+Architecture = StrPath | Mapping[str, Any]
 #: How tensors are renamed: the name of a built-in mapping or a file, with values for parameters after it, such as
 #: `"llama-hf-to-gguf,heads=32"`; a dict; or a function of a name.
-Renaming = str | os.PathLike[str] | Mapping[str, str] | Callable[[str], str | None]
+Renaming = StrPath | Mapping[str, str] | Callable[[str], str | None]
 
 
 class Reading(TypedDict):
@@ -40,11 +41,16 @@ class RenamingArguments(TypedDict):
 
 
 def path(value: StrPath) -> str:
-    """The path as a str."""
-    found = os.fspath(value)
-    if not isinstance(found, str):
-        raise TypeError(f"a path is a str or an os.PathLike of str, not {type(found).__name__}")
-    return found
+    """The path or URL as a str. `pathlib` would make one slash of the two in a URL."""
+    return os.fsdecode(value)
+
+
+def file_text(name: str) -> str:
+    """The text of a small file, by its path or URL."""
+    if "://" in name and not os.path.exists(name):
+        return _ckpt.read_text(name)
+    with open(name, encoding="utf-8") as file:
+        return file.read()
 
 
 def pairs(options: Mapping[str, object] | None) -> list[tuple[str, str]]:
@@ -82,17 +88,18 @@ def reading(
     elif isinstance(architecture, Mapping):
         made["architecture_json"] = json.dumps(dict(architecture))
     else:
-        found = Path(path(architecture))
-        if found.suffix == ".json":
-            made["architecture_json"] = found.read_text(encoding="utf-8")
-        elif found.suffix == ".toml":
+        found = path(architecture)
+        extension = os.path.splitext(found)[1]
+        if extension == ".json":
+            made["architecture_json"] = file_text(found)
+        elif extension == ".toml":
             import tomllib
 
-            made["architecture_json"] = json.dumps(tomllib.loads(found.read_text(encoding="utf-8")))
-        elif found.exists() or found.suffix:
-            made["architecture_model"] = str(found)
+            made["architecture_json"] = json.dumps(tomllib.loads(file_text(found)))
+        elif extension or "://" in found or os.path.exists(found):
+            made["architecture_model"] = found
         else:
-            made["architecture_name"] = str(found)
+            made["architecture_name"] = found
     return made
 
 

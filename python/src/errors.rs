@@ -68,12 +68,17 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(made))
 }
 
-/// The system's number of an error that it caused.
+/// The system's number of an error that it caused. Stores at URLs have no numbers: a missing object has that of a missing
+/// file, and a refused one that of a refused file. Both numbers are the same on all systems.
 fn errno(error: &Error) -> Option<i32> {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         if let Some(cause) = cause.downcast_ref::<io::Error>() {
-            return cause.raw_os_error();
+            return cause.raw_os_error().or(match cause.kind() {
+                io::ErrorKind::NotFound => Some(2),
+                io::ErrorKind::PermissionDenied => Some(13),
+                _ => None,
+            });
         }
         source = cause.source();
     }

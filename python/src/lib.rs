@@ -15,6 +15,7 @@ mod options;
 mod safetensors;
 mod save;
 mod source;
+mod stores;
 mod words;
 mod work;
 
@@ -43,5 +44,7 @@ fn _ckpt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(safetensors::decode_safetensors, module)?)?;
     module.add_function(wrap_pyfunction!(safetensors::write_safetensors, module)?)?;
     module.add_function(wrap_pyfunction!(save::save, module)?)?;
+    module.add_function(wrap_pyfunction!(stores::read_text, module)?)?;
+    module.add_function(wrap_pyfunction!(stores::set_store_options, module)?)?;
     Ok(())
 }

@@ -7,16 +7,17 @@ use crate::elements;
 use crate::errors::Failure;
 use crate::source::room;
 use crate::work::{Interrupted, long, short};
-use ckpt::api::{DType, Error, File, FileId, Input, Limits, OutputFile};
-use ckpt::store::{LocalStore, StageRequest, Store};
+use ckpt::api::{DType, Error, File, FileId, Limits, OutputFile};
+use ckpt::store::{IntoInput, LocalStore, StageRequest, Store};
 use ckpt_buffers::{Array, Storage, View};
 use ckpt_safetensors::{Entry, Header};
 use jobs::{CHUNK, in_parallel};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use spans::{Span, Whole, spans};
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Bytes up to which tensors are read on the thread that asks.
@@ -38,6 +39,8 @@ type Pairs = BTreeMap<String, String>;
 #[pyclass(frozen, module = "ckpt._ckpt")]
 pub(crate) struct SafetensorsFile {
     file: File,
+    /// Whether reading may take long: the file is behind a URL.
+    is_remote: bool,
     header: Header,
     start: u64,
     /// The number of each tensor in the header, once one was asked for by its name.
@@ -48,11 +51,23 @@ pub(crate) struct SafetensorsFile {
 impl SafetensorsFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        short(py, || {
-            let file = Input::open(&path)?.main()?;
+        let is_remote = url(&path).is_some();
+        let open = move || {
+            let file = path.into_input(&Limits::default())?.main()?;
             let (header, start) = Header::read(&file, &Limits::default())?;
-            Ok(SafetensorsFile { file, header, start, numbers: OnceLock::new() })
-        })
+            Ok(SafetensorsFile { file, is_remote, header, start, numbers: OnceLock::new() })
+        };
+        match is_remote {
+            true => long(py, Interrupted::Abandoned, move |_| open()),
+            false => short(py, open),
+        }
+    }
+
+    /// What `pickle` and `copy.deepcopy` call.
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "an open file is neither pickled nor copied: pass its path or URL, and call safe_open there",
+        ))
     }
 
     /// The tensors, in the order of their bytes.
@@ -147,10 +162,17 @@ impl SafetensorsFile {
     /// Reads spans into memory of their own.
     fn storages(&self, py: Python<'_>, spans: Vec<Span>) -> PyResult<Vec<Storage>> {
         let bytes = spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.len));
-        let file = self.file.clone();
-        let read = move |canceled: &_| read(&file, &spans, canceled);
-        match bytes <= SHORT {
-            true => short(py, || read(&Arc::default())),
+        let (file, is_remote) = (self.file.clone(), self.is_remote);
+        let read = move |canceled: &_| {
+            if is_remote {
+                let ranges = spans.iter().map(|span| span.offset..span.offset.saturating_add(span.len));
+                file.will_read(&ranges.collect::<Vec<_>>());
+            }
+            read(&file, &spans, canceled)
+        };
+        match is_remote {
+            true => long(py, Interrupted::Abandoned, read),
+            false if bytes <= SHORT => short(py, || read(&Arc::default())),
             false => long(py, Interrupted::Joined, read),
         }
     }
@@ -293,6 +315,23 @@ pub(crate) fn encode_safetensors<'py>(
     })
 }
 
+/// The path as a URL. A file or a directory of this machine that has this very name comes first.
+fn url(path: &Path) -> Option<&str> {
+    let url = path.to_str().filter(|url| url.contains("://") && !path.exists())?;
+    path.parent().is_none_or(|directory| !directory.is_dir()).then_some(url)
+}
+
+/// The store that a path or a URL lies in, and its name there.
+fn place(path: &Path) -> Result<(Arc<dyn Store>, String), Failure> {
+    match url(path).and_then(|url| url.rsplit_once('/')) {
+        Some((directory, name)) => Ok((ckpt::store::open(&format!("{directory}/"))?, name.to_owned())),
+        None => {
+            let (store, name) = LocalStore::of(path)?;
+            Ok((Arc::new(store), name))
+        }
+    }
+}
+
 /// Writes a file of these tensors, in this order. It replaces one of the same name when it is complete.
 #[pyfunction]
 pub(crate) fn write_safetensors(
@@ -303,7 +342,7 @@ pub(crate) fn write_safetensors(
 ) -> PyResult<()> {
     let Laid { header, views, len } = laid_out(py, tensors, metadata)?;
     long(py, Interrupted::Joined, move |canceled| {
-        let (store, name) = LocalStore::of(&path)?;
+        let (store, name) = place(&path)?;
         let files = [OutputFile::new(name.clone(), len)];
         let mut request = StageRequest::new(&name, &files);
         request.overwrite = true;

@@ -7,6 +7,7 @@ use crate::work::{Interrupted, long, short};
 use ckpt::api::Error;
 use ckpt::{Registry, TensorRef};
 use ckpt_buffers::{Array, Storage, ViewMut};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ops::Range;
@@ -51,6 +52,14 @@ impl Source {
             Ok(ckpt::Source::open(&registry, path, &options)?)
         })?;
         Ok(Source { open: RwLock::new(Some(Arc::new(opened))) })
+    }
+
+    /// What `pickle` and `copy.deepcopy` call.
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "an open checkpoint is neither pickled nor copied: pass its path or URL, and call ckpt.open there; to copy \
+             values, use ckpt.load, or numpy() and torch() of a tensor",
+        ))
     }
 
     fn close(&self, py: Python<'_>) {

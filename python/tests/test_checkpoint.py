@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import array
+import copy
+import ctypes
 import gc
+import os
+import pickle
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +16,7 @@ import pytest
 from conftest import DIGITS, MODEL
 
 import ckpt
+from ckpt import safetensors
 
 KERNEL = "digits/hidden/kernel"
 
@@ -78,6 +85,60 @@ def test_memory_outlives_its_tensor_and_its_checkpoint() -> None:
     again = bytes(view)
     gc.collect()
     assert bytes(view) == again
+
+
+def test_an_open_checkpoint_is_not_copied_and_says_what_to_do_instead(tmp_path: Path) -> None:
+    checkpoint = ckpt.open(DIGITS)
+    for use in (copy.deepcopy, pickle.dumps):
+        for each in (checkpoint, checkpoint[KERNEL], checkpoint[KERNEL][2:4]):
+            with pytest.raises(TypeError, match=r"pass its path or URL, and call ckpt\.open there"):
+                use(each)
+    assert bytes(copy.copy(checkpoint)[KERNEL]) == bytes(checkpoint[KERNEL])
+    ckpt.save({"w": checkpoint[KERNEL]}, tmp_path / "x.safetensors")
+    file = safetensors._core.open_file(tmp_path / "x.safetensors")
+    for use in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="call safe_open there"):
+            use(file)
+
+
+def test_paths_are_bytes_too(tmp_path: Path) -> None:
+    class Named:
+        def __fspath__(self) -> bytes:
+            return os.fsencode(tmp_path / "named.npz")
+
+    values = array.array("f", [1, 2])
+    for name in (os.fsencode(tmp_path / "x.npz"), Named()):
+        assert ckpt.save({"w": values}, name).files == [os.fsdecode(name)]
+        assert memoryview(ckpt.open(name)["w"]).tolist() == [1, 2] and ckpt.load(name).keys() == {"w"}
+        output = os.fsdecode(name).removesuffix(".npz") + ".safetensors"
+        ckpt.convert(name, os.fsencode(output), receipt=os.fsencode(output + ".json"))
+        assert ckpt.check_receipt(os.fsencode(output + ".json")).files == 2
+        assert ckpt.diff(name, os.fsencode(output)) and ckpt.inspect(name).format == "npz"
+        assert len(safetensors._core.open_file(os.fsencode(output)).entries()) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_directory_whose_name_is_not_utf_8_is_read_and_written(tmp_path: Path) -> None:
+    folder = os.path.join(os.fsencode(tmp_path), b"\xff\xe9")
+    os.mkdir(folder)
+    for name in (folder + b"/x.npz", os.fsdecode(folder + b"/y.npz"), Path(os.fsdecode(folder)) / "z.npz"):
+        ckpt.save({"w": array.array("f", [1, 2])}, name)
+        assert memoryview(ckpt.open(name)["w"]).tolist() == [1, 2]
+    assert sorted(os.listdir(folder)) == [b"x.npz", b"y.npz", b"z.npz"]
+    with pytest.raises(ckpt.UsageError, match="UTF-8"):
+        ckpt.save({"w": array.array("f", [1, 2])}, folder + b"/\xff.npz")
+
+
+def test_buffers_of_either_byte_order_are_stored_right() -> None:
+    for kind, code, values in ((ctypes.c_float, "f", [1.5, -2]), (ctypes.c_double, "d", [1.5, 3]), (ctypes.c_int16, "h", [-2, 300]),
+                               (ctypes.c_uint64, "Q", [1 << 40, 7])):  # fmt: skip
+        for order in ("__ctype_be__", "__ctype_le__"):
+            made = (getattr(kind, order) * 2)(*values)
+            assert memoryview(made).format[0] == {"__ctype_be__": ">", "__ctype_le__": "<"}[order]
+            name = f"memory://orders/{code}{order}.safetensors"
+            ckpt.save({"w": made}, name)
+            stored = memoryview(ckpt.open(name)["w"])
+            assert stored.format == code and stored.tolist() == values
 
 
 def test_threads_share_a_checkpoint() -> None:
