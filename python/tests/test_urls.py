@@ -109,10 +109,10 @@ def test_options_receipts_mappings_and_architectures_have_urls(tmp_path: Path, s
 
 
 def test_a_web_server_sends_only_what_is_read(tmp_path: Path, server: Server) -> None:
-    rows = memoryview(array.array("i", range(8 << 20))).cast("B").cast("i", (8192, 1024))
+    rows = memoryview(array.array("i", range(4 << 20))).cast("B").cast("i", (4096, 1024))
     ckpt.save({"w": rows}, tmp_path / "x.safetensors")
     url = f"{server.url}/x.safetensors"
-    assert memoryview(ckpt.open(url)["w"][5000]).tolist() == list(range(5000 << 10, 5001 << 10))
+    assert memoryview(ckpt.open(url, format="safetensors")["w"][3000]).tolist() == list(range(3000 << 10, 3001 << 10))
     assert server.sent < rows.nbytes // 2
     assert bytes(ckpt.open(url + "?signature=secret")["w"][0]) == bytes(rows)[:4096]
     assert ckpt.diff(tmp_path / "x.safetensors", url)
