@@ -27,6 +27,10 @@ impl Vocabulary for Keywords {
                 Some((name, number)) => format!("limits={{\"{name}\": {number}}}"),
                 None => "limits={…}".to_owned(),
             },
+            Setting::StoreOption(value) => match value.split_once('=') {
+                Some((key, value)) => format!("ckpt.set_store_options({key}=\"{value}\")"),
+                None => "ckpt.set_store_options(…)".to_owned(),
+            },
             Setting::Allow(kinds) => {
                 let kinds = kinds.split(',').filter(|kind| !kind.is_empty());
                 format!("allow=[{}]", kinds.map(|kind| format!("\"{kind}\"")).collect::<Vec<_>>().join(", "))

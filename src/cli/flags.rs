@@ -41,6 +41,7 @@ impl Vocabulary for Flags {
             Setting::SourceFormat => self.of_source("from"),
             Setting::TargetFormat(id) => with("--to", id),
             Setting::Limit(limit) => with("--limit", limit),
+            Setting::StoreOption(option) => with("--store-set", option),
             Setting::Allow(kinds) => {
                 kinds.split(',').map(|kind| with("--allow", kind)).collect::<Vec<_>>().join(" ")
             }

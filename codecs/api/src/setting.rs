@@ -67,6 +67,8 @@ settings! {
     TargetFormat(value) = "target-format";
     /// A limit, as `name=value`.
     Limit(value) = "limit";
+    /// An option of stores that are opened by address, as `key=value`.
+    StoreOption(value) = "store-option";
     /// Losses that are accepted: names of kinds, separated by commas.
     Allow(value) = "allow";
     /// Whether every loss stops the conversion.
@@ -216,6 +218,7 @@ impl Vocabulary for LibraryWords {
             Setting::TargetOption(option) => {
                 return format!("the option `{option}` of `Conversion`");
             }
+            Setting::StoreOption(option) => return format!("the option `{option}` of `RemoteOptions`"),
             Setting::Limit(limit) => {
                 let (name, value) = limit.split_once('=').unwrap_or((limit, ""));
                 let of = if value.is_empty() { "" } else { " of " };
@@ -286,6 +289,7 @@ mod tests {
         Setting::TargetFormat(""),
         Setting::TargetFormat("npz"),
         Setting::Limit("tensors=40"),
+        Setting::StoreOption("region=eu"),
         Setting::Allow(""),
         Setting::Allow("weight-dropped,narrowed"),
         Setting::Memory("7m"),
@@ -348,6 +352,7 @@ mod tests {
             (Setting::ReadOption("activations=relu,softmax"), "the option `activations=relu,softmax`"),
             (Setting::SourceOption("arch=a"), "the option `arch=a` of `OpenOptions`"),
             (Setting::TargetOption("arch=a"), "the option `arch=a` of `Conversion`"),
+            (Setting::StoreOption("region=eu"), "the option `region=eu` of `RemoteOptions`"),
             (Setting::Limit("tensors=40"), "the limit `tensors` of 40"),
             (Setting::Allow("weight-dropped"), "`Conversion::allow(LossKind::WeightDropped)`"),
             (Setting::Memory("7m"), "`Resources::max_memory` of 7m"),

@@ -51,12 +51,13 @@ pub fn read(file: &File, limits: &Limits) -> Result<Tree> {
     read::read(file, limits).map_err(|error| error.file(file.name()))
 }
 
-/// Whether the file has the signature of HDF5, at its beginning or after a user block.
+/// Whether the file has the signature of HDF5, at its beginning or after a user block of at most `longest` bytes. Each look
+/// beyond a file's first bytes may be a request to a store far away.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Io`].
-pub fn is_hdf5(file: &File) -> Result<bool> {
-    Ok(read::superblock::find(file)?.is_some())
+pub fn is_hdf5(file: &File, longest: u64) -> Result<bool> {
+    Ok(read::superblock::find(file, longest)?.is_some())
 }
 
 /// What a file holds.

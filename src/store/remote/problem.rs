@@ -1,7 +1,7 @@
 //! What goes wrong with a request, for people: the whole chain of causes, and no secret of any of them.
 
 use super::location::Scheme;
-use ckpt_api::Error;
+use ckpt_api::{Error, Setting};
 use std::error::Error as StdError;
 use std::io;
 
@@ -85,16 +85,11 @@ impl From<reqwest::Error> for Problem {
 }
 
 /// Where credentials of a store come from.
-fn credentials(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::S3 => {
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws/credentials; for a public bucket, add \
-             --store-set skip_signature=true"
-        }
-        Scheme::Gs => {
-            "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS; for a public bucket, add \
-             --store-set skip_signature=true"
-        }
+fn credentials(scheme: Scheme) -> String {
+    let of_public = || format!("; for a public bucket, use {}", Setting::StoreOption("skip_signature=true"));
+    let own = match scheme {
+        Scheme::S3 => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws/credentials",
+        Scheme::Gs => "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
         Scheme::Az => {
             "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or another of Azure's variables"
         }
@@ -104,6 +99,10 @@ fn credentials(scheme: Scheme) -> &'static str {
         }
         Scheme::Http | Scheme::Https => "the server asks for credentials: download the file first",
         Scheme::Memory => "stores in memory refuse nothing",
+    };
+    match scheme {
+        Scheme::S3 | Scheme::Gs => own.to_owned() + &of_public(),
+        _ => own.to_owned(),
     }
 }
 

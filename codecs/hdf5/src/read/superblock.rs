@@ -7,10 +7,10 @@ use ckpt_api::{Error, File, Limits, Result};
 /// Bytes of the longest superblock.
 const LONGEST: u64 = 128;
 
-/// Returns the offset of the superblock: 0, or a power of two from 512 on, after the user block.
-pub(crate) fn find(file: &File) -> Result<Option<u64>> {
+/// Returns the offset of the superblock: 0, or a power of two from 512 on, after a user block of at most `longest` bytes.
+pub(crate) fn find(file: &File, longest: u64) -> Result<Option<u64>> {
     let mut at = 0u64;
-    while at.checked_add(SIGNATURE.len() as u64).is_some_and(|end| end <= file.len()) {
+    while at <= longest && at.checked_add(SIGNATURE.len() as u64).is_some_and(|end| end <= file.len()) {
         if file.bytes(at, SIGNATURE.len() as u64)? == SIGNATURE {
             return Ok(Some(at));
         }
@@ -21,7 +21,7 @@ pub(crate) fn find(file: &File) -> Result<Option<u64>> {
 
 /// Reads the superblock; returns the space of the file, and the address of the root group's object header.
 pub(crate) fn read<'a>(file: &'a File, limits: &'a Limits) -> Result<(Space<'a>, u64)> {
-    let at = find(file)?.ok_or_else(|| {
+    let at = find(file, u64::MAX)?.ok_or_else(|| {
         Error::corrupt("it is not an HDF5 file").expected("the signature \"\\x89HDF\" at its beginning")
     })?;
     let mut space = Space::new(file, limits);

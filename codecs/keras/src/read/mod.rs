@@ -10,16 +10,20 @@ pub(crate) use describe::parent;
 pub(crate) use files::Files;
 pub(crate) use part::Part;
 
-use crate::format::{ARCHIVE_END, CONFIG, INDEX_END, WEIGHTS};
+use crate::format::{ARCHIVE_END, CONFIG, H5_ENDS, INDEX_END, WEIGHTS};
 use crate::write::kept;
 use ckpt_api::zip::{self, record};
 use ckpt_api::{Contents, Error, Input, Kind, Limits, Match, Options, Result, Rules};
+
+/// Bytes of the longest user block before the signature of a file with another format's name: more than any program is known
+/// to write, and within what a store far away sends at once.
+const NEAR: u64 = 32 << 10;
 
 /// Recognizes HDF5 files, archives and directories with weights of Keras, and indexes of such files.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
     if input.is_directory() {
         let has_both = input.has_file(WEIGHTS) && input.has_file(CONFIG);
-        return Ok(match has_both && ckpt_hdf5::is_hdf5(&input.file(WEIGHTS)?)? {
+        return Ok(match has_both && ckpt_hdf5::is_hdf5(&input.file(WEIGHTS)?, u64::MAX)? {
             true => Match::Certain(format!("a directory with {CONFIG} and {WEIGHTS}")),
             false => Match::No,
         });
@@ -38,7 +42,8 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     if input.head()?.is_some_and(|head| [record::LOCAL, record::END].contains(&head)) {
         return probe_archive(input, &file);
     }
-    Ok(match ckpt_hdf5::is_hdf5(&file)? {
+    let is_named = H5_ENDS.iter().any(|end| input.entry().ends_with(end));
+    Ok(match ckpt_hdf5::is_hdf5(&file, if is_named { u64::MAX } else { NEAR })? {
         true => Match::Certain("has the signature of an HDF5 file".to_owned()),
         false => Match::No,
     })

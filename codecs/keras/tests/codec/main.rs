@@ -4,3 +4,4 @@ mod cases;
 mod changed;
 mod kit;
 mod order;
+mod probe;
