@@ -161,17 +161,15 @@ fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
 }
 
 #[test]
-fn an_address_is_told_how_its_files_get_here() {
+fn an_address_that_no_build_reads_is_told_how_its_files_get_here() {
     let place = Workplace::new();
-    place.refuses(&["inspect", "s3://bucket/m.index"], 1, &["s3://bucket/m.index", "aws s3 cp", "mount"]);
-    place.refuses(
-        &["convert", "https://host/m.npz", "m.nn"],
-        1,
-        &["https://host/m.npz", "download it first"],
-    );
-    place.refuses(&["convert", DIGITS, "gs://bucket/m.npz"], 1, &["gs://bucket/m.npz", "gcloud storage cp"]);
+    let copied = "copy it to this machine first";
+    place.refuses(&["inspect", "sftp://host/m.index"], 1, &["sftp://host/m.index", copied]);
+    place.refuses(&["convert", "sftp://host/m.npz", "m.nn"], 1, &["sftp://host/m.npz", copied]);
+    place.refuses(&["convert", "ftp://host/m.npz", "m.nn"], 1, &["ftp://host/m.npz", "download it first"]);
+    place.refuses(&["convert", DIGITS, "sftp://host/m.npz"], 1, &["sftp://host/m.npz", "upload the output"]);
     place.refuses(&["inspect", DIGITS, "--html", "s3://bucket/m.html"], 1, &["cannot be written"]);
-    place.refuses(&["convert", DIGITS, "m.npz", "--map", "https://host/m.toml"], 1, &["download it first"]);
+    place.refuses(&["convert", DIGITS, "m.npz", "--map", "sftp://host/m.toml"], 1, &[copied]);
 }
 
 #[test]

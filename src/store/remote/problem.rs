@@ -74,7 +74,18 @@ impl From<object_store::Error> for Problem {
             E::NotSupported { .. } => Failure::NoRanges,
             _ => Failure::Other,
         };
-        Problem { failure, text: chain(&error) }
+        Problem { failure, text: chain(&error) }.or_without_credentials()
+    }
+}
+
+impl Problem {
+    /// Where nothing else gives credentials, a client asks the machine's metadata, which only machines of a vendor have.
+    fn or_without_credentials(self) -> Self {
+        const METADATA: [&str; 3] = ["//169.254.169.254", "//169.254.170.2", "//metadata.google.internal"];
+        match METADATA.iter().any(|server| self.text.contains(server)) {
+            true => Problem::new(Failure::Denied, format!("no credentials were found: {}", self.text)),
+            false => self,
+        }
     }
 }
 
@@ -219,6 +230,14 @@ mod tests {
             Some(Box::new(Layer("sending request", Some(Box::new(Layer("connection refused", None)))))),
         );
         assert_eq!(chain(&error), "error sending request: connection refused");
+    }
+
+    #[test]
+    fn a_machine_without_credentials_is_told_how_to_give_them() {
+        let text = "Error performing PUT http://169.254.169.254/latest/api/token: 403 Forbidden";
+        let error = Problem::new(Failure::Other, text).or_without_credentials();
+        let error = error.error("cannot open the input", "s3://b/m.npz", Scheme::S3).to_string();
+        assert!(error.contains("no credentials were found") && error.contains("AWS_ACCESS_KEY_ID"), "{error}");
     }
 
     #[test]

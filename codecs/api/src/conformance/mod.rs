@@ -48,7 +48,7 @@ use steps::Steps;
 /// - If the codec writes: a checkpoint with other dtypes, special numbers, empty and scalar shapes, unusual names,
 ///   metadata, a graph, axes, roles, slots or scales is refused, comes back as far as the format keeps it
 ///   ([`FormatInfo::keeps`]), or its losses are declared, each with a kind and a subject that fit.
-/// - Block encodings ([`Codec::block_encodings`](crate::Codec::block_encodings)) have names of their own that begin with the
+/// - Block encodings ([`Codec::block_encodings`]) have names of their own that begin with the
 ///   format's id. Each decodes any bytes. Each encoder gives a block the same bytes whatever lies beside it.
 /// - No step panics, and limits of 0 are errors.
 ///
