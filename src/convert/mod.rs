@@ -6,6 +6,7 @@ mod examine;
 mod from_memory;
 mod generated;
 mod graph;
+mod handing;
 mod phase;
 mod pins;
 mod planned;

@@ -1,6 +1,7 @@
 //! A planned conversion, carried out: in one process, or its items by many.
 
 use super::graph;
+use super::handing::Handing;
 use super::phase::{Phase, PhaseObserver};
 use super::reread::Reread;
 use super::{
@@ -9,8 +10,9 @@ use super::{
 use crate::execute::{
     Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run, write_literals,
 };
+use crate::layout::Piece;
 use crate::mapping::Mapping;
-use crate::plan::{Plan, Stores};
+use crate::plan::{Item, Plan, Stores};
 use crate::registry::Registry;
 use crate::resources::Resources;
 #[cfg(feature = "forward")]
@@ -271,21 +273,29 @@ impl Planned {
         self.check_items(&items)?;
         execution.phases.begin(Phase::Stage);
         let key = self.plan.sha256()?;
-        let stage = self.staged(StageMode::Shared, Some(key), |request| self.output.store.stage(request))?;
+        let stage = self.staged(StageMode::Shared, Some(key), |request| {
+            self.output.store.stage(&StageRequest { reread: false, ..request.clone() })
+        })?;
         let staging = staging(&*stage);
         let plan = hex(&key);
         let own = known.iter().filter(|receipt| receipt.plan == plan && receipt.staging == staging);
         let known: HashSet<usize> = own.map(|receipt| receipt.item).collect();
         let numbers: Vec<usize> = items.filter(|item| !known.contains(item)).collect();
+        let handing = Handing::new(&*stage, done);
         let finished = |ran: &ItemResult| {
             if let (true, Some(file)) = (execution.sync, self.plan.file_of(ran.item)) {
                 stage.file(file)?.sync()?;
             }
             let (plan, staging) = (plan.clone(), staging.clone());
-            done(&ItemReceipt { plan, staging, item: ran.item, sums: ran.sums.clone() })
+            let receipt = ItemReceipt { plan, staging, item: ran.item, sums: ran.sums.clone() };
+            handing.add(receipt, self.plan.bytes_of(ran.item))
         };
         execution.phases.begin(Phase::Write);
-        let ran = run(&self.run(&*stage, execution, progress), &numbers, &finished)?;
+        let ran = run(&self.run(&*stage, execution, progress), &numbers, &finished);
+        // What is finished is kept, also where an item failed.
+        let handed = handing.finish();
+        let ran = ran?;
+        handed?;
         pins::check(&self.input, self.plan.source_files(), CHANGED)?;
         Ok(ran.len())
     }
@@ -317,11 +327,15 @@ impl Planned {
         let key = self.plan.sha256()?;
         let mut stage = self.staged(StageMode::Existing, Some(key), |request| {
             let attachment = options.receipt.as_ref().map(|path| path.to_string_lossy().into_owned());
-            let request =
-                StageRequest { attachment: attachment.as_deref(), accept_complete: false, ..request.clone() };
-            self.output.store.stage(&request)
+            self.output.store.stage(&StageRequest {
+                attachment: attachment.as_deref(),
+                accept_complete: false,
+                reread: options.verify || attachment.is_some(),
+                ..request.clone()
+            })
         })?;
         let own = self.own_receipts(receipts, &hex(&key), &*stage)?;
+        self.check_held(&*stage)?;
         let ready = self.complete(&mut *stage, &own, options, execution)?;
         self.name(stage, ready, options, execution)
     }
@@ -351,13 +365,36 @@ impl Planned {
         }
     }
 
+    /// Refuses an output of which bytes are gone although the items that wrote them have receipts.
+    fn check_held(&self, stage: &dyn Stage) -> Result<()> {
+        for (number, item) in self.plan.items().iter().enumerate() {
+            let Item::Write(range) = item else { continue };
+            let extent =
+                |piece: &Piece| self.plan.tensor(piece.tensor)?.to.extents.get(piece.extent as usize);
+            let mut places = range.pieces.iter().filter_map(|piece| {
+                let start = extent(piece)?.offset.saturating_add(piece.at);
+                Some(start..start.saturating_add(piece.len))
+            });
+            if !places.all(|place| stage.holds(range.file, place)) {
+                return Err(Error::usage("what an item wrote is gone, although it has a receipt")
+                    .file(self.output.store.display(&self.output.name))
+                    .found(format!("item {number}"))
+                    .help("remove its receipt, and run it again"));
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what items wrote, so that nothing of the plan is left.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where nothing is staged, or items are being run.
     pub fn discard(&self) -> Result<()> {
         let key = Some(self.plan.sha256()?);
-        let stage = self.staged(StageMode::Existing, key, |request| self.output.store.stage(request))?;
+        let stage = self.staged(StageMode::Existing, key, |request| {
+            let request = StageRequest { attachment: None, reread: false, ..request.clone() };
+            self.output.store.stage(&request)
+        })?;
         match stage.discard().first() {
             Some(left) => {
                 Err(Error::io("cannot remove all that the items wrote", std::io::ErrorKind::Other.into())

@@ -27,6 +27,7 @@ pub use remote::{Leftover, RemoteOptions, RemoteStore, leftovers};
 
 use ckpt_api::{Error, FileId, FormatInfo, Input, Limits, OutputFile, ReadAt, ReadStore, Result};
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -284,6 +285,27 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`ckpt_api::Kind::Io`].
     fn sync(&self) -> Result<()>;
+
+    /// How many bytes are written, under [`StageMode::Shared`], before other processes can rely on them: `None` if on each
+    /// byte once its file was synced, which is the default.
+    ///
+    /// # For implementers
+    /// A store that keeps bytes in this process until many of them are worth a request returns a number. Then the engine
+    /// calls [`Stage::sync`] each time that items have written so many bytes, and when it ends, also after an error. It hands
+    /// out the receipts of items only after a call that began when their bytes were written. Other threads write meanwhile.
+    fn batch(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether the bytes of a range, which other processes wrote, are there; asked under [`StageMode::Existing`], for ranges of
+    /// items that have receipts.
+    ///
+    /// # For implementers
+    /// The default says yes. A store in which they can vanish one by one says no where that happened.
+    fn holds(&self, file: FileId, range: Range<u64>) -> bool {
+        let _ = (file, range);
+        true
+    }
 
     /// Gives every file its name. `sync` waits until the names are where a
     /// power failure does not reach them. An error leaves the names what they were, and files that stay staged.
