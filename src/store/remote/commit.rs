@@ -7,9 +7,10 @@ use super::problem::{Failure, Problem};
 use super::put::{exists, put};
 use super::runtime;
 use super::spool::Spool;
+use super::staging::{Named, Staging};
 use crate::store::Store;
 use ckpt_api::{Error, ReadStore, Result};
-use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt, PutMode, UpdateVersion};
+use object_store::{GetOptions, GetRange, ObjectStoreExt, PutMode, UpdateVersion};
 use std::sync::Arc;
 
 /// The files of an output, and the names that they will have.
@@ -20,7 +21,7 @@ pub(super) struct Naming {
     pub(super) names: Vec<String>,
     pub(super) spools: Vec<Arc<Spool>>,
     /// What had the names when the output was begun.
-    pub(super) before: Vec<Option<ObjectMeta>>,
+    pub(super) before: Vec<Option<Named>>,
     pub(super) attachment: Option<Attachment>,
     pub(super) attached: Option<Arc<Spool>>,
     pub(super) overwrite: bool,
@@ -44,25 +45,14 @@ impl Naming {
     pub(super) fn give_names(&self) -> Result<Vec<String>, (Error, Left)> {
         let clean = |error| (error, Vec::new());
         self.spools.iter().try_for_each(Spool::send_rest).map_err(clean)?;
-        if !self.overwrite {
-            let found = self.store.present(&self.names).map_err(clean)?;
-            if let Some((name, _)) = self.names.iter().zip(found).find(|(_, found)| found.is_some()) {
-                let error = exists(&self.store.display(name));
-                return Err(clean(
-                    error.help("another writer has created it in the meantime: choose another name"),
-                ));
-            }
-        }
-        let last = self.names.len().saturating_sub(1);
-        // At no time do old and new files stand together as one checkpoint.
-        let leads = self.before.get(last).is_some_and(Option::is_some) && last > 0;
+        self.refuse_others().map_err(clean)?;
+        let leads = self.is_led();
         if leads && let Some(name) = self.names.last() {
             self.remove(name).map_err(clean)?;
         }
         let mut given = Vec::new();
         for number in 0..self.names.len() {
-            let is_free = leads && number == last;
-            if let Err(error) = self.give_name(number, is_free) {
+            if let Err(error) = self.give_name(number, self.is_freed(number)) {
                 return Err((error, self.take_back(&given)));
             }
             given.push(number);
@@ -75,14 +65,115 @@ impl Naming {
         }
     }
 
+    /// Refuses names that another writer gave to something meanwhile, unless they may be replaced.
+    fn refuse_others(&self) -> Result<()> {
+        if self.overwrite {
+            return Ok(());
+        }
+        let found = self.store.present(&self.names)?;
+        match self.names.iter().zip(found).find(|(_, found)| found.is_some()) {
+            None => Ok(()),
+            Some((name, _)) => Err(exists(&self.store.display(name))
+                .help("another writer has created it in the meantime: choose another name")),
+        }
+    }
+
+    /// Whether the last name had something that led to the other names: it goes first. At no time do old and new files stand
+    /// together as one checkpoint.
+    fn is_led(&self) -> bool {
+        self.names.len() > 1 && self.before.last().is_some_and(Option::is_some)
+    }
+
+    /// Whether what had the name is removed before the name is given.
+    fn is_freed(&self, number: usize) -> bool {
+        self.is_led() && number.saturating_add(1) == self.names.len()
+    }
+
+    /// As [`Naming::give_names`], for an output that several processes wrote. What was sent is nowhere else: after an error,
+    /// names that were given stay, and the next commit goes on from there.
+    pub(super) fn give_shared_names(&self, staging: &Staging) -> Result<Vec<String>> {
+        let is_new = staging.naming()?.is_none();
+        if is_new {
+            self.refuse_others()?;
+            staging.begin_naming(&self.before)?;
+        }
+        let given = self.given()?;
+        if self.is_led()
+            && let (Some(name), Some(false)) = (self.names.last(), given.last())
+        {
+            self.remove(name)?;
+        }
+        for (number, (spool, is_given)) in self.spools.iter().zip(given).enumerate() {
+            // A small file is compared with what has its name.
+            if is_given && !is_new && !spool.is_small() {
+                continue;
+            }
+            self.give_name(number, self.is_freed(number)).map_err(|error| {
+                error.with_help(|help| {
+                    format!("{help}; what the items wrote is kept: commit again, or discard it")
+                })
+            })?;
+        }
+        Ok(self.names.iter().map(|name| self.store.display(name)).collect())
+    }
+
+    /// Which names were given by a commit that was interrupted.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where another writer gave one that may not be replaced.
+    pub(super) fn given(&self) -> Result<Vec<bool>> {
+        let found = self.store.present(&self.names)?.into_iter().map(|found| found.map(Named::from));
+        let given = found.enumerate().map(|(number, found)| {
+            let is_own = self.is_own(number, found.as_ref());
+            let is_other = found.is_some() && self.before.get(number) != Some(&found) && !is_own;
+            match self.names.get(number).filter(|_| is_other && !self.overwrite) {
+                Some(name) => Err(exists(&self.store.display(name))
+                    .help("another writer has created it in the meantime: choose another name")),
+                None => Ok(is_own),
+            }
+        });
+        given.collect()
+    }
+
+    /// Whether what has a name got it from an interrupted commit: it is not what had it before, and has the file's size. No
+    /// store tells more, once an upload is complete.
+    fn is_own(&self, number: usize, found: Option<&Named>) -> bool {
+        let before = self.before.get(number).and_then(Option::as_ref);
+        let len = self.spools.get(number).and_then(|spool| spool.len());
+        found.is_some_and(|found| Some(found) != before && len.is_none_or(|len| len == found.size))
+    }
+
+    /// Removes what the items of a plan wrote; returns what cannot be removed. Names that an interrupted commit gave are taken
+    /// back, unless it gave all of them: then the output is complete, and stays.
+    pub(super) fn discard_shared(&self, staging: &Staging) -> Left {
+        let given = match staging.naming() {
+            Ok(None) => Ok(vec![false; self.names.len()]),
+            Ok(Some(_)) => self.given(),
+            Err(error) => Err(error),
+        };
+        let given = match given {
+            Ok(given) => given,
+            Err(error) => return vec![error.to_string()],
+        };
+        let is_complete = given.iter().all(|given| *given);
+        let numbers: Vec<usize> =
+            (0..given.len()).filter(|number| given.get(*number) == Some(&true)).collect();
+        let mut left = if is_complete { Vec::new() } else { self.take_back(&numbers) };
+        left.extend(staging.abort(|number| numbers.contains(&number)));
+        if left.is_empty() { staging.clear() } else { left }
+    }
+
     /// Makes an object of a file. `is_free`: whether the name's old object was removed.
     fn give_name(&self, number: usize, is_free: bool) -> Result<()> {
         let (Some(name), Some(spool)) = (self.names.get(number), self.spools.get(number)) else {
             return Err(Error::defect("the output has no such file"));
         };
         let before = self.before.get(number).and_then(Option::as_ref).filter(|_| !is_free);
-        let given =
-            if spool.is_small() { self.put(name, spool, before)? } else { self.complete(spool, name)? };
+        let given = if spool.is_small() {
+            self.put(name, spool, before)?
+        } else {
+            self.complete(number, spool, name)?
+        };
         given.map_err(|problem| match problem.failure {
             Failure::Exists | Failure::Changed => exists(&self.store.display(name))
                 .help("another writer has written it in the meantime: choose another name, or convert again"),
@@ -91,10 +182,10 @@ impl Naming {
     }
 
     /// Puts a small file, on the condition that its name still has what it had.
-    fn put(&self, name: &str, spool: &Spool, before: Option<&ObjectMeta>) -> Result<Result<(), Problem>> {
+    fn put(&self, name: &str, spool: &Spool, before: Option<&Named>) -> Result<Result<(), Problem>> {
         let mode = match before {
             None => PutMode::Create,
-            Some(ObjectMeta { e_tag: Some(etag), version, .. }) => {
+            Some(Named { e_tag: Some(etag), version, .. }) => {
                 PutMode::Update(UpdateVersion { e_tag: Some(etag.clone()), version: version.clone() })
             }
             Some(_) => PutMode::Overwrite,
@@ -103,19 +194,23 @@ impl Naming {
     }
 
     /// Completes the upload of a large file. An error may be about a reply that was lost: then the object is there.
-    fn complete(&self, spool: &Arc<Spool>, name: &str) -> Result<Result<(), Problem>> {
+    fn complete(&self, number: usize, spool: &Arc<Spool>, name: &str) -> Result<Result<(), Problem>> {
         let parts = spool
             .parts()
             .ok_or_else(|| Error::defect("a part of the output was not sent").file(&spool.address))?;
         let upload = spool.upload().clone();
         let completed = runtime::wait(async move { upload.complete(parts).await })?;
         match completed {
-            Err(problem) if self.has_bytes_of(spool, name).unwrap_or(false) => {
-                drop(problem);
-                Ok(Ok(()))
-            }
+            Err(_) if self.has_bytes_of(spool, name).unwrap_or(false) => Ok(Ok(())),
+            // The bytes are not here, and an upload ends once: something new of this size was made of it.
+            Err(_) if spool.upload().is_shared() && self.has_own(number, name).unwrap_or(false) => Ok(Ok(())),
             completed => Ok(completed),
         }
+    }
+
+    fn has_own(&self, number: usize, name: &str) -> Result<bool> {
+        let found = self.store.present(&[name.to_owned()])?.pop().flatten().map(Named::from);
+        Ok(self.is_own(number, found.as_ref()))
     }
 
     /// Whether the object of this name has the bytes of a file, where they are still here.

@@ -14,6 +14,7 @@ mod hub;
 mod leftover;
 mod list;
 mod location;
+mod manifest;
 mod object;
 mod options;
 mod problem;
@@ -23,6 +24,7 @@ mod runtime;
 mod sender;
 mod spool;
 mod stage;
+mod staging;
 #[cfg(test)]
 mod tests;
 mod web;
@@ -58,6 +60,19 @@ pub(super) fn input(address: &str, limits: &Limits) -> Result<Option<Input>> {
 pub(super) fn destination(address: &str) -> Result<Option<Destination>> {
     let Some((directory, name)) = Location::to_write(address)? else { return Ok(None) };
     Ok(Some(Destination::within(Arc::new(RemoteStore::open(directory)?), name)))
+}
+
+/// The directory at an address; `None` for what is none of a remote store. `writes`: whether something will be written there.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for a store that is only read, if it is to be written; those of [`RemoteStore::at`].
+#[cfg(feature = "cli")]
+pub(super) fn directory(address: &str, writes: bool) -> Result<Option<RemoteStore>> {
+    let store = RemoteStore::directory(address)?;
+    if let Some(store) = store.as_ref().filter(|_| writes) {
+        store.writer()?;
+    }
+    Ok(store)
 }
 
 /// The path that a `file://` address names; `None` for others.

@@ -202,7 +202,7 @@ async fn body(answer: GetResult, len: u64) -> Result<Vec<u8>, Problem> {
 }
 
 /// Waits before the next attempt: longer each time, and not as long as others that failed at the same moment.
-async fn pause(attempt: u32) {
+pub(super) async fn pause(attempt: u32) {
     let longest = Duration::from_millis(100 << attempt.min(6));
     let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), attempt);
     tokio::time::sleep(longest / 2 + longest.mul_f64((random % 512) as f64 / 1024.0)).await;

@@ -58,7 +58,7 @@ impl Budget {
     }
 
     /// Waits until so many bytes may be in memory. One part always may.
-    fn take(self: &Arc<Self>, bytes: u64) -> Taken {
+    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Taken {
         let mut state = self.lock();
         while state.used > 0 && state.used.saturating_add(bytes) > state.bytes {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ impl Budget {
 }
 
 /// Bytes of the budget, until this is dropped.
-struct Taken {
+pub(super) struct Taken {
     budget: Arc<Budget>,
     bytes: u64,
 }
@@ -89,6 +89,8 @@ pub(super) struct Upload {
     key: Key,
     budget: Arc<Budget>,
     id: OnceCell<MultipartId>,
+    /// Whether other processes send parts of it, too: it is not this one's to remove.
+    is_shared: bool,
     /// Whether the object was made.
     is_complete: AtomicBool,
     /// Parts that are on their way.
@@ -98,9 +100,24 @@ pub(super) struct Upload {
 
 impl Upload {
     pub(super) fn new(client: Arc<dyn Uploading>, key: Key, budget: Arc<Budget>) -> Arc<Self> {
+        Self::with(client, key, budget, None)
+    }
+
+    /// An upload that was begun before, and to which other processes send parts, too.
+    pub(super) fn shared(
+        client: Arc<dyn Uploading>,
+        key: Key,
+        budget: Arc<Budget>,
+        id: MultipartId,
+    ) -> Arc<Self> {
+        Self::with(client, key, budget, Some(id))
+    }
+
+    fn with(client: Arc<dyn Uploading>, key: Key, budget: Arc<Budget>, id: Option<MultipartId>) -> Arc<Self> {
         let (flights, changed) = (Mutex::new(0), Condvar::new());
-        let (id, is_complete) = (OnceCell::new(), AtomicBool::new(false));
-        Arc::new(Upload { client, key, budget, id, is_complete, flights, changed })
+        let (is_shared, is_complete) = (id.is_some(), AtomicBool::new(false));
+        let id = OnceCell::new_with(id);
+        Arc::new(Upload { client, key, budget, id, is_shared, is_complete, flights, changed })
     }
 
     fn flights(&self) -> MutexGuard<'_, usize> {
@@ -137,10 +154,25 @@ impl Upload {
         Ok(part.content_id)
     }
 
+    /// Whether other processes send parts of it, too.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// Counts as a part on its way until it is dropped: who waits for parts waits for this, too.
+    pub(super) fn flight(self: &Arc<Self>) -> Flight {
+        Flight::new(self.clone())
+    }
+
     /// Waits until no part is on its way.
     pub(super) fn wait(&self) {
+        self.wait_until(|| false);
+    }
+
+    /// Waits until this is so, or no part is on its way.
+    pub(super) fn wait_until(&self, is_so: impl Fn() -> bool) {
         let mut flights = self.flights();
-        while *flights > 0 {
+        while *flights > 0 && !is_so() {
             flights = self.changed.wait(flights).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -155,9 +187,9 @@ impl Upload {
         Ok(())
     }
 
-    /// Removes the parts that were sent, if any.
+    /// Removes the parts that were sent, if any, and if no other process sends some.
     pub(super) async fn abort(&self) -> Result<(), Problem> {
-        match self.id.get().filter(|_| !self.is_complete.load(Ordering::Relaxed)) {
+        match self.id.get().filter(|_| !self.is_shared && !self.is_complete.load(Ordering::Relaxed)) {
             Some(id) => Ok(self.client.abort_multipart(&self.key, id).await?),
             None => Ok(()),
         }
@@ -171,7 +203,7 @@ impl std::fmt::Debug for Upload {
 }
 
 /// A part on its way, however it ends.
-struct Flight(Arc<Upload>);
+pub(super) struct Flight(Arc<Upload>);
 
 impl Flight {
     fn new(upload: Arc<Upload>) -> Self {

@@ -1,6 +1,8 @@
 //! A file of an output before it is an object: its bytes lie in a temporary file of this machine, and each part is sent once
 //! all of it was written.
 
+mod shared;
+
 use super::problem::{Failure, Problem};
 use super::sender::{Upload, part_size};
 use crate::store::WriteAt;
@@ -74,6 +76,8 @@ struct State {
     end: u64,
     parts: BTreeMap<u64, Part>,
     failed: Option<Problem>,
+    /// Whether the object is there already: what is written goes nowhere.
+    is_closed: bool,
 }
 
 /// What is known of a part.
@@ -89,6 +93,9 @@ struct Part {
     sent: Option<(u64, String)>,
     /// Whether its bytes are only in the store.
     is_gone: bool,
+    /// What other processes can find in the store: ranges that were put there apart, and whether all of it was sent.
+    settled: Vec<Range<u64>>,
+    is_settled: bool,
 }
 
 impl Spool {
@@ -113,6 +120,11 @@ impl Spool {
         self.len.unwrap_or_else(|| self.lock().end)
     }
 
+    /// Bytes of the file; `None` for one that grows.
+    pub(super) fn len(&self) -> Option<u64> {
+        self.len
+    }
+
     /// Whether the object is sent in one request.
     pub(super) fn is_small(&self) -> bool {
         self.size() <= self.part
@@ -132,7 +144,7 @@ impl Spool {
         &self.upload
     }
 
-    fn range_of(&self, part: u64) -> Range<u64> {
+    pub(super) fn range_of(&self, part: u64) -> Range<u64> {
         let start = part.saturating_mul(self.part);
         start..start.saturating_add(self.part).min(self.size().max(start))
     }
@@ -220,7 +232,7 @@ impl Spool {
     /// # Errors
     /// [`ckpt_api::Kind::Io`] where a part cannot be sent.
     pub(super) fn send_rest(self: &Arc<Self>) -> Result<()> {
-        if self.is_small() {
+        if self.is_small() || self.is_closed() {
             return Ok(());
         }
         self.upload.wait();
@@ -256,7 +268,7 @@ impl Spool {
 }
 
 /// Adds a range to those that are in order and apart from each other.
-fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
+pub(super) fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
     if new.is_empty() {
         return;
     }
@@ -266,6 +278,22 @@ fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
     let start = touched.first().map_or(new.start, |range| range.start.min(new.start));
     let end = touched.last().map_or(new.end, |range| range.end.max(new.end));
     ranges.splice(first..last, std::iter::once(start..end));
+}
+
+/// What ranges that are in order and apart from each other leave out of another one.
+pub(super) fn missing(ranges: &[Range<u64>], of: Range<u64>) -> Vec<Range<u64>> {
+    let (mut left, mut start) = (Vec::new(), of.start);
+    let first = ranges.partition_point(|range| range.end <= of.start);
+    for range in ranges.get(first..).unwrap_or_default().iter().take_while(|range| range.start < of.end) {
+        if start < range.start {
+            left.push(start..range.start);
+        }
+        start = start.max(range.end);
+    }
+    if start < of.end {
+        left.push(start..of.end);
+    }
+    left
 }
 
 /// Gives a range of the temporary file back to the disk. Returns whether its bytes are gone.
@@ -303,11 +331,13 @@ impl WriteAt for Writing {
                 .file(&spool.address)
                 .offset(offset));
         };
-        if bytes.is_empty() {
+        if bytes.is_empty() || spool.is_closed() {
             return Ok(());
         }
         write_all(&spool.place.file, spool.place.at(offset), bytes)
             .map_err(|error| cannot_spool(&spool.address, error).offset(offset))?;
+        // From here on, who waits for parts waits for those that are whole now.
+        let _flight = spool.upload.flight();
         for number in spool.note(offset..end)? {
             let version = spool.lock().parts.get(&number).and_then(|part| part.sending);
             spool.send(number, version.unwrap_or_default())?;
@@ -347,6 +377,21 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn what_ranges_leave_out_is_all_that_they_do_not_have(
+            given in prop::collection::vec((0u64..50, 0u64..12), 0..10),
+            start in 0u64..60,
+            len in 0u64..30,
+        ) {
+            let (mut ranges, of) = (Vec::new(), start..start + len);
+            given.into_iter().for_each(|(start, len)| add(&mut ranges, start..start + len));
+            let expected: Vec<u64> =
+                of.clone().filter(|at| !ranges.iter().any(|range| range.contains(at))).collect();
+            let found = missing(&ranges, of);
+            prop_assert!(found.iter().all(|range| !range.is_empty()));
+            prop_assert_eq!(found.into_iter().flatten().collect::<Vec<_>>(), expected);
+        }
+
         #[test]
         fn ranges_are_merged_whatever_their_order(given in prop::collection::vec((0u64..50, 0u64..12), 0..30)) {
             let (mut ranges, mut bytes) = (Vec::new(), std::collections::BTreeSet::new());

@@ -2,27 +2,32 @@
 //!
 //! Files are written to temporary files of this machine, and sent in parts while others are still being written. The commit
 //! sends the rest, and gives the names in order: the file that leads to the others, such as an index, comes last, with the
-//! condition that nobody else made it meanwhile. What was sent of an output that is given up is removed.
+//! condition that nobody else made it meanwhile. What was sent of an output that is given up is removed, unless several
+//! processes wrote it: see `staging`.
 
 use super::attachment::Attachment;
+use super::client::Uploading;
 use super::commit::Naming;
 use super::directory::RemoteStore;
+use super::manifest::Told;
 use super::problem::Problem;
 use super::put::exists;
 use super::runtime;
 use super::sender::{Upload, part_size};
 use super::spool::{Place, Spool, Writing};
+use super::staging::{Named, Staging};
 use crate::store::{Committed, Earlier, Stage, StageMode, StageRequest, Store, WriteAt, leaving};
 use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting};
 use object_store::path::Path as Key;
-use object_store::{ObjectMeta, ObjectStoreExt, PutPayload};
+use object_store::{ObjectStoreExt, PutPayload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 
 impl RemoteStore {
     /// Refuses names that have files which may not be replaced, and returns what has them.
-    fn check_names(&self, request: &StageRequest<'_>) -> Result<Vec<Option<ObjectMeta>>> {
+    fn check_names(&self, request: &StageRequest<'_>) -> Result<Vec<Option<Named>>> {
         let names: Vec<String> = request.files.iter().map(|file| file.name.clone()).collect();
         let mut seen = BTreeSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_str())) {
@@ -43,7 +48,7 @@ impl RemoteStore {
                 return Err(exists(&shown));
             }
         }
-        Ok(found)
+        Ok(found.into_iter().map(|found| found.map(Named::from)).collect())
     }
 
     fn check_attachment(&self, request: &StageRequest<'_>) -> Result<Option<Attachment>> {
@@ -92,24 +97,29 @@ impl Store for RemoteStore {
     }
 
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
-        if matches!(request.mode, StageMode::Shared | StageMode::Existing) {
-            return Err(Error::unsupported(
-                "several processes cannot write one output in a remote store yet",
-            )
-            .file(self.display(request.name))
-            .help("convert in one process, or write to a file system that all of them reach"));
-        }
-        let before = self.check_names(request)?;
-        let attachment = self.check_attachment(request)?;
         let writer = self.writer()?;
+        let sharing = match request.mode {
+            StageMode::Shared | StageMode::Existing => Some(self.share(&writer, request)?),
+            _ => None,
+        };
+        let before = match &sharing {
+            Some(Sharing { before: Some(before), .. }) => before.clone(),
+            _ => self.check_names(request)?,
+        };
+        let attachment = self.check_attachment(request)?;
         let lens: Vec<Option<u64>> = request.files.iter().map(|file| file.len).collect();
         let places = Place::for_files(&lens, &self.display(request.name))?;
-        let spool = |(file, place): (&OutputFile, Place)| {
-            let upload = Upload::new(writer.clone(), self.key_of(&file.name)?, self.0.sending.clone());
+        let spool = |((number, file), place): ((usize, &OutputFile), Place)| {
+            let key = self.key_of(&file.name)?;
+            let upload = match &sharing {
+                Some(sharing) => sharing.staging.upload(number, key),
+                None => Upload::new(writer.clone(), key, self.0.sending.clone()),
+            };
             Ok(Spool::new(self.display(&file.name), file.len, place, upload, !request.reread))
         };
-        let spools = request.files.iter().zip(places).map(spool).collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(RemoteStage {
+        let spools = request.files.iter().enumerate().zip(places).map(spool).collect::<Result<Vec<_>>>()?;
+        let token = RandomState::new().hash_one(request.name);
+        let mut stage = RemoteStage {
             naming: Naming {
                 store: self.clone(),
                 writer,
@@ -120,10 +130,48 @@ impl Store for RemoteStore {
                 attached: None,
                 overwrite: request.overwrite,
             },
-            token: RandomState::new().hash_one(request.name),
+            token: sharing.as_ref().map_or(token, |sharing| sharing.staging.token()),
+            sharing,
             is_done: false,
-        }))
+        };
+        stage.look_for_names()?;
+        Ok(Box::new(stage))
     }
+}
+
+impl RemoteStore {
+    /// The staging of an output that several processes write.
+    fn share(&self, writer: &Arc<dyn Uploading>, request: &StageRequest<'_>) -> Result<Sharing> {
+        if request.mode == StageMode::Existing && (request.reread || request.attachment.is_some()) {
+            return Err(Error::unsupported(
+                "an output that several processes sent to a remote store cannot be read back before it has its name",
+            )
+            .file(self.display(request.name))
+            .help("commit it alone, then compare the output with its source"));
+        }
+        if request.mode == StageMode::Shared {
+            self.check_names(request)?;
+        }
+        let staging = Staging::of(self, writer, request)?;
+        let (mut before, mut told) = (None, None);
+        if request.mode == StageMode::Existing {
+            before = staging.naming()?;
+            told = Some(Told::read(&staging, request.files.len())?);
+        }
+        Ok(Sharing { staging, before, told, is_named: false })
+    }
+}
+
+/// What a stage has where several processes write the output.
+#[derive(Debug)]
+struct Sharing {
+    staging: Staging,
+    /// What had the names when a commit began to give them, if one did.
+    before: Option<Vec<Option<Named>>>,
+    /// What all processes wrote, for the one that commits it.
+    told: Option<Told>,
+    /// Whether a commit gave all names, and was interrupted then.
+    is_named: bool,
 }
 
 /// The files of one output.
@@ -131,6 +179,7 @@ impl Store for RemoteStore {
 struct RemoteStage {
     naming: Naming,
     token: u64,
+    sharing: Option<Sharing>,
     /// Whether the output has its names, or was given up.
     is_done: bool,
 }
@@ -140,6 +189,54 @@ impl RemoteStage {
         let Naming { spools, attached, .. } = &self.naming;
         let spool = spools.iter().chain(attached).nth(file.0);
         spool.ok_or_else(|| Error::defect("the output has no such file"))
+    }
+
+    /// Learns what an interrupted commit did, and what parts other processes sent.
+    fn look_for_names(&mut self) -> Result<()> {
+        let Some(Sharing { before, told: Some(told), is_named, .. }) = &mut self.sharing else {
+            return Ok(());
+        };
+        told.adopt(&self.naming.spools);
+        if before.is_some() {
+            let given = self.naming.given()?;
+            *is_named = given.iter().all(|given| *given);
+            // A small file is compared with what has its name.
+            let closed = self.naming.spools.iter().zip(given);
+            let closed = closed.filter(|(spool, given)| *given && (*is_named || !spool.is_small()));
+            closed.for_each(|(spool, _)| spool.close());
+        }
+        Ok(())
+    }
+
+    /// Fetches what other processes wrote of parts that are not whole, where this one commits it.
+    fn fetch(&self) -> Result<()> {
+        match &self.sharing {
+            Some(Sharing { staging, told: Some(told), .. }) => told.fetch(staging, &self.naming.spools),
+            _ => Ok(()),
+        }
+    }
+
+    fn send_rest(&self) -> Result<()> {
+        self.fetch()?;
+        self.naming.spools.iter().try_for_each(Spool::send_rest)
+    }
+
+    /// Gives the names to an output that several processes wrote, and removes what they told each other.
+    fn commit_shared(&self, sharing: &Sharing) -> Result<Committed> {
+        let Sharing { staging, told, is_named, .. } = sharing;
+        if told.is_none() {
+            return Err(Error::defect("an output is committed while its items are being run"));
+        }
+        let names = match is_named {
+            true => self.naming.names.iter().map(|name| self.naming.store.display(name)).collect(),
+            false => {
+                self.send_rest()?;
+                self.naming.give_shared_names(staging)?
+            }
+        };
+        let mut committed = Committed::new(names);
+        committed.left = staging.clear();
+        Ok(committed)
     }
 
     /// Removes what was sent, once.
@@ -153,7 +250,10 @@ impl RemoteStage {
 
 impl Stage for RemoteStage {
     fn earlier(&self) -> Earlier {
-        Earlier::Nothing
+        match &self.sharing {
+            Some(sharing) if sharing.staging.was_begun => Earlier::Kept,
+            _ => Earlier::Nothing,
+        }
     }
 
     fn notes(&self) -> &[Vec<u8>] {
@@ -167,6 +267,8 @@ impl Stage for RemoteStage {
     }
 
     fn file(&self, file: FileId) -> Result<Arc<dyn WriteAt>> {
+        // What is written now may lie over what was written then.
+        self.fetch()?;
         Ok(Arc::new(Writing(self.spool(file)?.clone())))
     }
 
@@ -196,12 +298,33 @@ impl Stage for RemoteStage {
         Ok(spools.iter().chain(attached).fold(0, |sum, spool| sum.saturating_add(spool.size())))
     }
 
-    /// Sends everything, so that only names are left to be given.
+    fn batch(&self) -> Option<u64> {
+        /// Each batch takes two or more requests.
+        const BATCH: u64 = 256 << 20;
+        self.sharing.as_ref().map(|_| BATCH)
+    }
+
+    fn holds(&self, file: FileId, range: Range<u64>) -> bool {
+        match &self.sharing {
+            Some(Sharing { told: Some(told), is_named: false, .. }) => told.holds(file, range),
+            _ => true,
+        }
+    }
+
+    /// Sends everything, so that only names are left to be given; while others write, what they need to know.
     fn sync(&self) -> Result<()> {
-        self.naming.spools.iter().try_for_each(Spool::send_rest)
+        match &self.sharing {
+            Some(Sharing { staging, told: None, .. }) => staging.settle(&self.naming.spools),
+            _ => self.send_rest(),
+        }
     }
 
     fn commit(mut self: Box<Self>, _: bool) -> Result<Committed> {
+        if let Some(sharing) = &self.sharing {
+            let committed = self.commit_shared(sharing)?;
+            self.naming.store.forget();
+            return Ok(committed);
+        }
         match self.naming.give_names() {
             Ok(names) => {
                 self.is_done = true;
@@ -216,7 +339,11 @@ impl Stage for RemoteStage {
     }
 
     fn discard(mut self: Box<Self>) -> Vec<String> {
-        self.give_up()
+        let mut left = self.give_up();
+        if let Some(Sharing { staging, .. }) = &self.sharing {
+            left.extend(self.naming.discard_shared(staging));
+        }
+        left
     }
 }
 

@@ -4,6 +4,7 @@ mod faults;
 mod hub;
 mod reading;
 mod server;
+mod sharing;
 mod writing;
 
 use super::client::Patience;

@@ -4,7 +4,7 @@ use super::super::RemoteStore;
 use super::super::options::RemoteOptions;
 use super::super::sender::SMALLEST_PART;
 use super::{bytes, content, directory};
-use crate::store::{Earlier, Stage, StageMode, StageRequest, Store};
+use crate::store::{Earlier, Stage, StageRequest, Store};
 use ckpt_api::{FileId, Kind, OutputFile, ReadStore, read_exact_at};
 
 fn store(name: &str) -> RemoteStore {
@@ -171,13 +171,6 @@ fn a_receipt_lies_in_a_store_or_on_this_machine() {
     assert_eq!(std::fs::read(local).unwrap(), b"{}");
     let other = directory("memory://receipts/other/", RemoteOptions::new()).unwrap();
     assert_eq!(content(&other, "r.json").unwrap(), b"{}");
-}
-
-#[test]
-fn several_processes_cannot_write_one_output_yet() {
-    let files = [OutputFile::new("m", 3)];
-    let request = StageRequest { mode: StageMode::Shared, ..StageRequest::new("m", &files) };
-    assert_eq!(store("shared").stage(&request).unwrap_err().kind(), Kind::Unsupported);
 }
 
 #[test]

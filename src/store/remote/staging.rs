@@ -1,0 +1,410 @@
+//! Outputs that several processes write: what the store keeps beside the output until it is committed.
+//!
+//! ```text
+//! .ckpt-<hash of the output's name>/
+//!     staging.json       which output of which plan, and the upload of each large file; made once, and removed last
+//!     wrote-<id>.json    what one process had written at one time: parts that it sent, and where other bytes lie
+//!     bytes-<id>-<n>     bytes of parts that no process wrote alone
+//!     naming.json        what had the output's names when a commit began to give them
+//! ```
+//!
+//! Whoever comes first begins the uploads, and puts `staging.json` on the condition that nobody else did. All processes send
+//! parts to the same uploads.
+
+use super::client::Uploading;
+use super::directory::RemoteStore;
+use super::problem::{Failure, Problem};
+use super::put::put;
+use super::runtime;
+use super::sender::{Upload, part_size};
+use crate::store::{StageMode, StageRequest};
+use crate::words::hex;
+use ckpt_api::{Error, OutputFile, ReadStore, Result};
+use futures_util::StreamExt;
+use object_store::path::Path as Key;
+use object_store::{ObjectStoreExt, PutMode};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, Mutex};
+
+/// The version of the objects.
+pub(super) const VERSION: u32 = 1;
+const HEADER: &str = "staging.json";
+const NAMING: &str = "naming.json";
+/// Bytes of the largest object that is read whole.
+const LARGEST: u64 = 64 << 20;
+/// Requests at once.
+const REQUESTS: usize = 16;
+
+/// What is staged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    version: u32,
+    /// Of all that determines the output's bytes, in hex.
+    key: String,
+    /// No other staging has this number.
+    token: u64,
+    files: Vec<StagedFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StagedFile {
+    name: String,
+    len: Option<u64>,
+    /// The upload of a file of more than one part.
+    upload: Option<String>,
+}
+
+impl Header {
+    fn is_of(&self, request: &StageRequest<'_>) -> bool {
+        let files = self.files.iter().map(|file| (&file.name, file.len));
+        request.key.is_some_and(|key| hex(&key) == self.key)
+            && files.eq(request.files.iter().map(|file| (&file.name, file.len)))
+    }
+}
+
+/// What had a name, or has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Named {
+    pub(super) e_tag: Option<String>,
+    pub(super) version: Option<String>,
+    /// Milliseconds since 1970.
+    modified: i64,
+    pub(super) size: u64,
+}
+
+impl From<object_store::ObjectMeta> for Named {
+    fn from(meta: object_store::ObjectMeta) -> Self {
+        let modified = meta.last_modified.timestamp_millis();
+        Named { e_tag: meta.e_tag, version: meta.version, modified, size: meta.size }
+    }
+}
+
+/// The staging of one output.
+pub(super) struct Staging {
+    pub(super) store: RemoteStore,
+    pub(super) writer: Arc<dyn Uploading>,
+    /// Its directory, as a name in the store.
+    directory: String,
+    header: Header,
+    /// Whether another process had begun it.
+    pub(super) was_begun: bool,
+    /// Held by whoever tells others what was written: what one call has noted must be there when the next returns.
+    pub(super) settling: Mutex<()>,
+}
+
+impl std::fmt::Debug for Staging {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Staging").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl Staging {
+    /// The staging that a request asks for: for [`StageMode::Shared`], it is begun where there is none.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] where another plan's is there, or none; [`ckpt_api::Kind::Corrupt`] for one that is
+    /// malformed; [`ckpt_api::Kind::Io`].
+    pub(super) fn of(
+        store: &RemoteStore,
+        writer: &Arc<dyn Uploading>,
+        request: &StageRequest<'_>,
+    ) -> Result<Self> {
+        let name = Sha256::digest(request.name.as_bytes());
+        let mut staging = Staging {
+            store: store.clone(),
+            writer: writer.clone(),
+            directory: format!(".ckpt-{}", hex(name.get(..8).unwrap_or_default())),
+            header: Header { version: VERSION, key: String::new(), token: 0, files: Vec::new() },
+            was_begun: true,
+            settling: Mutex::default(),
+        };
+        let found = match staging.read_header()? {
+            Some(found) => found,
+            None if request.mode == StageMode::Shared => return staging.begin(request),
+            None => return Err(nothing_staged(&store.display(request.name))),
+        };
+        match found.is_of(request) {
+            true => staging.header = found,
+            false if request.mode == StageMode::Shared => return Err(staging.other(request)),
+            false => {
+                return Err(nothing_staged(&store.display(request.name)).help(format!(
+                    "another plan's items have written to {}: commit or discard that plan",
+                    store.display(&staging.directory)
+                )));
+            }
+        }
+        Ok(staging)
+    }
+
+    /// Begins the uploads, and makes the header, unless another process does so first: then it is that one's staging.
+    fn begin(mut self, request: &StageRequest<'_>) -> Result<Self> {
+        let (keys, uploads) = self.begin_uploads(request.files)?;
+        let files = request.files.iter().zip(uploads.iter().cloned());
+        self.header.files = files
+            .map(|(file, upload)| StagedFile { name: file.name.clone(), len: file.len, upload })
+            .collect();
+        self.header.key = request.key.map(|key| hex(&key)).unwrap_or_default();
+        self.header.token = RandomState::new().build_hasher().finish();
+        self.was_begun = false;
+        let made = self.put(HEADER, &self.header, PutMode::Create);
+        let problem = match made {
+            Ok(Ok(())) => return Ok(self),
+            Ok(Err(problem)) => Ok(problem),
+            Err(error) => Err(error),
+        };
+        let begun = keys.into_iter().zip(uploads).filter_map(|(key, upload)| Some((key?, upload?)));
+        let left = runtime::wait(abort(self.writer.clone(), begun.collect()))?;
+        let problem = problem?;
+        match (problem.failure, self.read_header()) {
+            (Failure::Exists | Failure::Changed, Ok(Some(found))) if found.is_of(request) => {
+                Ok(Staging { header: found, was_begun: true, ..self })
+            }
+            (Failure::Exists | Failure::Changed, Ok(Some(_))) => Err(self.other(request)),
+            _ => Err(crate::store::leaving(
+                self.store.failed(&problem, "cannot begin the output", &self.within(HEADER)),
+                &left,
+            )),
+        }
+    }
+
+    /// Begins an upload for each file of more than one part.
+    fn begin_uploads(&self, files: &[OutputFile]) -> Result<(Vec<Option<Key>>, Vec<Option<String>>)> {
+        let is_large = |file: &&OutputFile| file.len.is_some_and(|len| len > part_size(len));
+        let key = |file: &OutputFile| {
+            Some(file).filter(is_large).map(|file| self.store.key_of(&file.name)).transpose()
+        };
+        let keys = files.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let (writer, all) = (self.writer.clone(), keys.clone());
+        let begin = move |key: Option<Key>| {
+            let writer = writer.clone();
+            async move {
+                match key {
+                    Some(key) => Ok(Some(writer.create_multipart(&key).await.map_err(Problem::from)?)),
+                    None => Ok(None),
+                }
+            }
+        };
+        let begun = async move {
+            futures_util::stream::iter(all).map(begin).buffered(REQUESTS).collect::<Vec<_>>().await
+        };
+        let begun: Vec<Result<Option<String>, Problem>> = runtime::wait(begun)?;
+        if let Some((file, problem)) =
+            files.iter().zip(&begun).find_map(|(file, begun)| Some((file, begun.as_ref().err()?)))
+        {
+            let error = self.store.failed(problem, "cannot begin the output", &file.name);
+            let made = keys.into_iter().zip(begun).filter_map(|(key, id)| Some((key?, id.ok()??)));
+            let left = runtime::wait(abort(self.writer.clone(), made.collect()))?;
+            return Err(crate::store::leaving(error, &left));
+        }
+        Ok((keys, begun.into_iter().map(|id| id.ok().flatten()).collect()))
+    }
+
+    fn other(&self, request: &StageRequest<'_>) -> Error {
+        Error::usage("the items of another plan have written this output")
+            .file(self.store.display(request.name))
+            .found(format!("what they wrote, in {}", self.store.display(&self.directory)))
+            .help("commit or discard that plan first, or choose another name")
+    }
+
+    pub(super) fn token(&self) -> u64 {
+        self.header.token
+    }
+
+    /// The upload of a file, which other processes share; a new one for a file without one.
+    pub(super) fn upload(&self, file: usize, key: Key) -> Arc<Upload> {
+        let (writer, budget) = (self.writer.clone(), self.store.0.sending.clone());
+        match self.header.files.get(file).and_then(|file| file.upload.clone()) {
+            Some(id) => Upload::shared(writer, key, budget, id),
+            None => Upload::new(writer, key, budget),
+        }
+    }
+
+    /// The name in the store of an object of the staging.
+    pub(super) fn within(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory)
+    }
+
+    /// The names of all its objects.
+    pub(super) fn list(&self) -> Result<Vec<String>> {
+        self.store.list(&self.directory, u64::MAX)
+    }
+
+    /// Refuses to go on where the output was committed or discarded meanwhile.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.read_header()? {
+            Some(found) if found == self.header => Ok(()),
+            _ => Err(Error::usage("the output was committed or discarded while its items were being run")
+                .file(self.store.display(&self.within(HEADER)))),
+        }
+    }
+
+    fn read_header(&self) -> Result<Option<Header>> {
+        let found: Option<Header> = self.read(HEADER)?;
+        found.map_or(Ok(None), |header| match header.version {
+            VERSION => Ok(Some(header)),
+            version => Err(self.malformed(HEADER, &format!("version {version}"))),
+        })
+    }
+
+    /// What had the names when a commit began to give them; `None` before.
+    pub(super) fn naming(&self) -> Result<Option<Vec<Option<Named>>>> {
+        let found: Option<Vec<Option<Named>>> = self.read(NAMING)?;
+        match found {
+            Some(before) if before.len() != self.header.files.len() => {
+                Err(self.malformed(NAMING, &format!("{} names", before.len())))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Notes what has the names, before the first one is given.
+    pub(super) fn begin_naming(&self, before: &[Option<Named>]) -> Result<()> {
+        self.put(NAMING, &before, PutMode::Overwrite)?
+            .map_err(|problem| self.store.failed(&problem, "cannot write the file", &self.within(NAMING)))
+    }
+
+    /// Puts an object as JSON.
+    pub(super) fn put<T: Serialize>(
+        &self,
+        name: &str,
+        value: &T,
+        mode: PutMode,
+    ) -> Result<Result<(), Problem>> {
+        let text = serde_json::to_vec(value)
+            .map_err(|error| Error::defect("what was written has no JSON text").found(error.to_string()))?;
+        runtime::wait(put(self.writer.clone(), self.store.key_of(&self.within(name))?, text, mode))
+    }
+
+    /// Reads an object of JSON as it is now; `None` where there is none.
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let (writer, key) = (self.writer.clone(), self.store.key_of(&self.within(name))?);
+        let bytes = runtime::wait(small(writer, key))?;
+        let bytes = bytes
+            .map_err(|problem| self.store.failed(&problem, "cannot read the file", &self.within(name)))?;
+        bytes.map(|bytes| self.parse(name, &bytes)).transpose()
+    }
+
+    pub(super) fn parse<T: DeserializeOwned>(&self, name: &str, bytes: &[u8]) -> Result<T> {
+        serde_json::from_slice(bytes).map_err(|error| self.malformed(name, &error.to_string()))
+    }
+
+    pub(super) fn malformed(&self, name: &str, found: &str) -> Error {
+        Error::corrupt("what the plan's items noted of the output is malformed")
+            .file(self.store.display(&self.within(name)))
+            .found(found)
+            .help("remove all objects of this directory, and run all items of the plan again")
+    }
+
+    /// Removes objects of the staging; returns which cannot be removed.
+    pub(super) fn remove(&self, names: Vec<String>) -> Vec<String> {
+        let removed = || {
+            let key = |name: &String| self.store.key_of(&self.within(name));
+            let keys = names.iter().map(key).collect::<Result<Vec<_>>>()?;
+            runtime::wait(remove(self.writer.clone(), keys))
+        };
+        removed().unwrap_or_else(|error| vec![error.to_string()])
+    }
+
+    /// Removes all of it; returns what cannot be removed. The header goes when all else is gone, so that what is left is
+    /// found again; what a process put meanwhile goes after it.
+    pub(super) fn clear(&self) -> Vec<String> {
+        let others = || {
+            let names = self.list()?;
+            Ok::<_, Error>(names.into_iter().filter(|name| name != HEADER).collect::<Vec<_>>())
+        };
+        let remove = || others().map_or_else(|error| vec![error.to_string()], |names| self.remove(names));
+        let mut left = remove();
+        if left.is_empty() {
+            left.extend(self.remove(vec![HEADER.to_owned()]));
+            left.extend(remove());
+        }
+        left
+    }
+
+    /// Aborts the uploads of files; returns which cannot be aborted.
+    pub(super) fn abort(&self, is_given: impl Fn(usize) -> bool) -> Vec<String> {
+        let files = self.header.files.iter().enumerate().filter(|(number, _)| !is_given(*number));
+        let uploads =
+            files.filter_map(|(_, file)| Some((self.store.key_of(&file.name).ok()?, file.upload.clone()?)));
+        runtime::wait(abort(self.writer.clone(), uploads.collect()))
+            .unwrap_or_else(|error| vec![error.to_string()])
+    }
+
+    /// Bytes and upload of a file.
+    pub(super) fn file(&self, number: usize) -> Option<(Option<u64>, bool)> {
+        self.header.files.get(number).map(|file| (file.len, file.upload.is_some()))
+    }
+}
+
+/// A number that no other call has had, in hex.
+pub(super) fn unique() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
+}
+
+pub(super) fn nothing_staged(name: &str) -> Error {
+    Error::usage("no item of this plan has written anything yet").file(name).help(
+        "run the plan's items first; if they have run, what they wrote is gone or belongs to another plan",
+    )
+}
+
+/// All bytes of a small object; `None` where there is none.
+async fn small(writer: Arc<dyn Uploading>, key: Key) -> Result<Option<Vec<u8>>, Problem> {
+    const ATTEMPTS: u32 = 5;
+    let mut attempt = 1;
+    loop {
+        let problem = match writer.get(&key).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+            Ok(found) if found.meta.size > LARGEST => {
+                return Err(Problem::new(Failure::Other, format!("it has {} bytes", found.meta.size)));
+            }
+            Ok(found) => {
+                let size = found.meta.size;
+                match found.bytes().await {
+                    Ok(bytes) if bytes.len() as u64 == size => return Ok(Some(bytes.to_vec())),
+                    Ok(bytes) => {
+                        Problem::new(Failure::Short, format!("{} of {size} bytes came", bytes.len()))
+                    }
+                    Err(error) => error.into(),
+                }
+            }
+        };
+        if attempt == ATTEMPTS {
+            return Err(problem);
+        }
+        attempt += 1;
+        super::object::pause(attempt).await;
+    }
+}
+
+/// Aborts uploads, and returns which cannot be aborted. What is not there needs no aborting.
+async fn abort(writer: Arc<dyn Uploading>, uploads: Vec<(Key, String)>) -> Vec<String> {
+    let abort = |(key, id): (Key, String)| {
+        let writer = writer.clone();
+        async move {
+            let problem = Problem::from(writer.abort_multipart(&key, &id).await.err()?);
+            (problem.failure != Failure::Missing)
+                .then(|| format!("cannot remove the unfinished upload of '{key}': {}", problem.text))
+        }
+    };
+    let aborted = futures_util::stream::iter(uploads).map(abort).buffered(REQUESTS);
+    aborted.filter_map(|left| async { left }).collect().await
+}
+
+async fn remove(writer: Arc<dyn Uploading>, keys: Vec<Key>) -> Vec<String> {
+    let remove = |key: Key| {
+        let writer = writer.clone();
+        async move {
+            let problem = Problem::from(writer.delete(&key).await.err()?);
+            (problem.failure != Failure::Missing).then(|| format!("cannot remove '{key}': {}", problem.text))
+        }
+    };
+    let removed = futures_util::stream::iter(keys).map(remove).buffered(REQUESTS);
+    removed.filter_map(|left| async { left }).collect().await
+}
