@@ -51,13 +51,21 @@ impl ItemReceipt {
         let plan = crate::words::hex(plan);
         let prefix = format!("{}-", plan.get(..PREFIX).unwrap_or_default());
         let mut receipts = Vec::new();
-        let names = store.list("", u64::MAX)?;
+        store.forget();
+        let mut names = store.list("", u64::MAX)?;
+        names.retain(|name| name.starts_with(&prefix) && name.ends_with(SUFFIX));
         let input = Input::within_store(store, "");
-        for name in names.iter().filter(|name| name.starts_with(&prefix) && name.ends_with(SUFFIX)) {
-            let receipt =
-                Self::load(&input.file(name)?, limits).map_err(|error| error.file(input.display(name)))?;
-            if receipt.plan == plan {
-                receipts.push(receipt);
+        let mut announced = names.chunks(ANNOUNCED);
+        announced.next().into_iter().for_each(|first| input.will_open(first));
+        for some in names.chunks(ANNOUNCED) {
+            // The next ones are on their way while these are read.
+            announced.next().into_iter().for_each(|next| input.will_open(next));
+            for name in some {
+                let receipt = Self::load(&input.file(name)?, limits)
+                    .map_err(|error| error.file(input.display(name)))?;
+                if receipt.plan == plan {
+                    receipts.push(receipt);
+                }
             }
         }
         receipts.sort_by_key(|receipt| receipt.item);
@@ -79,6 +87,8 @@ impl ItemReceipt {
     }
 }
 
+/// Receipts that a store far away is asked for at once.
+const ANNOUNCED: usize = 64;
 /// Hex digits of the plan in a receipt's name.
 const PREFIX: usize = 12;
 /// How the names of receipts end.
