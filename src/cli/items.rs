@@ -11,11 +11,10 @@ use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::resources::Resources;
-use crate::store::LocalStore;
+use crate::store::directory;
 use crate::words::{count, verb};
-use ckpt_api::{Error, Limit, Limits, Result};
+use ckpt_api::{Address, Error, Limit, Limits, Result};
 use clap::Args;
-use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +48,7 @@ pub(super) struct RunArguments {
     /// Items to run, such as 0..128; all if left out
     #[arg(long, value_name = "A..B")]
     items: Option<String>,
-    /// Directory for a receipt of each item
+    /// Directory or address for a receipt of each item
     #[arg(long, value_name = "DIR")]
     receipts: PathBuf,
 }
@@ -58,7 +57,7 @@ pub(super) struct RunArguments {
 pub(super) struct CommitArguments {
     #[command(flatten)]
     shared: Shared,
-    /// Directory with the receipts of all items
+    /// Directory or address with the receipts of all items
     receipts: PathBuf,
     /// Read the output back and compare every tensor with its source before the output gets its name
     #[arg(long)]
@@ -76,7 +75,7 @@ impl Shared {
     fn open(&self, registry: &Registry, reread: bool) -> Result<(Planned, Resources, Limits)> {
         let (started, limits) = (Instant::now(), self.bounds.limits()?);
         let bytes = read_bytes(&self.plan, &limits, Limit::HeaderBytes)?;
-        let shown = self.plan.display().to_string();
+        let shown = Address::display(&self.plan);
         let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
@@ -95,10 +94,7 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
         Some(text) => range(text)?,
         None => 0..planned.plan().items().len(),
     };
-    let shown = || receipts.display().to_string();
-    fs::create_dir_all(receipts)
-        .map_err(|error| Error::io("cannot make the directory for receipts", error).file(shown()))?;
-    let store = Arc::new(LocalStore::new(receipts));
+    let store = directory(receipts, true)?;
     let known = ItemReceipt::load_all(store.clone(), &planned.plan().sha256()?, &limits)?;
     let bytes = planned.plan().bytes_written;
     let save = |receipt: &ItemReceipt| receipt.save(&*store);
@@ -131,7 +127,7 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
         planned.discard()?;
         return Ok(String::new().into());
     }
-    let store = Arc::new(LocalStore::new(receipts));
+    let store = directory(receipts, false)?;
     let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &limits)?;
     let vocabulary = Arc::new(Flags::Planned);
     let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };

@@ -2,7 +2,7 @@
 
 use super::common::{Reading, pairs, replace, write_new};
 use super::map::read_mapping;
-use super::paths::check_new;
+use super::paths::{check_new, existing};
 use super::render;
 use super::table::{Column, Table};
 use super::width::Layout;
@@ -15,6 +15,7 @@ use crate::plan::{Plan, Policy};
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
+use crate::store::remote_place;
 use crate::words::{count, hex};
 use ckpt_api::{DType, Error, Result, parse_size};
 use clap::Args;
@@ -107,7 +108,11 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     // A plan that is only shown may be of an output that exists.
     let overwrite = arguments.force || arguments.file.is_none();
     if let Some(path) = arguments.file.as_deref().filter(|_| !arguments.force) {
-        check_new(path, true)?;
+        match remote_place(path)? {
+            Some(place) if place.store.has(place.name()) => return Err(existing(path, true)),
+            Some(_) => {}
+            None => check_new(path, true)?,
+        }
     }
     let more = |conversion| Conversion { overwrite, ..conversion };
     let (conversion, planned) = prepare(registry, &arguments.wanted, &arguments.output, more)?;
@@ -134,7 +139,11 @@ fn save(plan: &Plan, path: &Path, force: bool) -> Result<()> {
         true => plan.to_json()?.into_bytes(),
         false => plan.to_gzip()?,
     };
-    if force { replace(path, &bytes) } else { write_new(path, bytes) }
+    match remote_place(path)? {
+        Some(place) => place.write(&bytes, force),
+        None if force => replace(path, &bytes),
+        None => write_new(path, bytes),
+    }
 }
 
 /// Plans what is wanted, for this output; `more` adds what planning alone does not know.

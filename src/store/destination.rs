@@ -1,6 +1,10 @@
 //! A checkpoint's place: where an output goes, and where it is read again.
 
+#[cfg(feature = "cli")]
+use super::StageRequest;
 use super::{LocalStore, Store};
+#[cfg(feature = "cli")]
+use ckpt_api::{FileId, OutputFile};
 use ckpt_api::{Input, Limits, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,6 +52,19 @@ impl Destination {
         }
         let (store, name) = LocalStore::of(path)?;
         Ok(Self::within(Arc::new(store), name))
+    }
+
+    /// Writes a small file, in one step that a reader can observe.
+    ///
+    /// # Errors
+    /// Those of [`Store::stage`] and [`crate::store::Stage::commit`].
+    #[cfg(feature = "cli")]
+    pub(crate) fn write(&self, bytes: &[u8], overwrite: bool) -> Result<()> {
+        let files = [OutputFile::new(self.name.as_str(), bytes.len() as u64)];
+        let request = StageRequest { overwrite, ..StageRequest::new(&self.name, &files) };
+        let stage = self.store.stage(&request)?;
+        stage.file(FileId(0))?.write_at(0, bytes)?;
+        stage.commit(true).map(drop)
     }
 
     /// The output's name.

@@ -72,6 +72,47 @@ pub(crate) fn input(path: &Path, limits: &Limits) -> Result<Input> {
     Input::open_within(path, limits)
 }
 
+/// The directory at a path of this machine, which `make` makes, or at an address, where none needs making.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where it cannot be made; [`ckpt_api::Kind::Unsupported`] for an address that cannot be read, or with
+/// `make` written.
+#[cfg(feature = "cli")]
+pub(crate) fn directory(path: &Path, make: bool) -> Result<Arc<dyn Store>> {
+    #[cfg(feature = "remote")]
+    if let Some(address) = as_address(path) {
+        if let Some(local) = remote::local_path(address) {
+            return directory(&local, make);
+        }
+        if let Some(store) = remote::directory(address, make)? {
+            return Ok(Arc::new(store));
+        }
+    }
+    if let Some(address) = ckpt_api::Address::of(path).filter(|_| !path.exists()) {
+        return Err(if make { address.unwritable() } else { address.unreadable() });
+    }
+    if make {
+        std::fs::create_dir_all(path).map_err(|error| {
+            Error::io("cannot make the directory", error).file(path.display().to_string())
+        })?;
+    }
+    Ok(Arc::new(LocalStore::new(path)))
+}
+
+/// The place at an address of a remote store, to write to; `None` for any other path.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for a store that is only read.
+#[cfg(feature = "cli")]
+pub(crate) fn remote_place(path: &Path) -> Result<Option<Destination>> {
+    #[cfg(feature = "remote")]
+    if let Some(address) = as_address(path) {
+        return remote::destination(address);
+    }
+    let _ = path;
+    Ok(None)
+}
+
 /// The path as an address. A file or directory of this machine that has this very name comes first, as without the feature.
 #[cfg(feature = "remote")]
 fn as_address(path: &Path) -> Option<&str> {
