@@ -151,6 +151,83 @@ def a_directory_and_a_prefix_are_inputs(world):
     assert "safetensors" in world.run("inspect", f"s3://{BUCKET}/dir/")
 
 
+def run_items(world, plan, receipts, items, threads=1):
+    """A process that runs items, in the background."""
+    command = [world.program, "run-plan", plan, "--items", items, "--receipts", receipts, "-j", str(threads), "-q",
+               "--store-set", f"endpoint={world.endpoint}"]
+    return subprocess.Popen(command, env={**os.environ, **KEYS}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+@check
+def items_of_four_processes_one_of_them_killed_give_the_bytes_of_one(world):
+    made = large(world.folder / "many.safetensors", 100)
+    for number, (name, options) in enumerate([
+        ("m.safetensors", []),
+        ("m.npz", ["--allow", "all"]),
+        ("ckpt-1", ["--to", "tf2", "--set", "shards=2", "--allow", "all"]),
+    ]):
+        local = world.folder / f"local{number}"
+        local.mkdir()
+        world.run("convert", made, local / name, *options)
+        out = f"many{number}"
+        plan, receipts = f"s3://{BUCKET}/{out}/run/plan.json", f"s3://{BUCKET}/{out}/run/receipts"
+        world.run("plan", made, f"s3://{BUCKET}/{out}/o/{name}", "--output", plan, "--item-size", "5m", *options)
+        assert "exists" in world.run("plan", made, f"s3://{BUCKET}/{out}/o/{name}", "-o", plan, *options, fails=True)
+        items = len(json.loads(world.read(f"{out}/run/plan.json"))["items"])
+        assert items > 12, items
+        quarter = items // 4
+        ranges = [f"{start}..{end}" for start, end in
+                  [(0, quarter), (quarter, 2 * quarter), (2 * quarter, 3 * quarter), (3 * quarter, items)]]
+        processes = [run_items(world, plan, receipts, ranges[0])]
+        # Processes that begin at once begin uploads, too, and all but one abort theirs, unless they are killed before.
+        deadline = time.monotonic() + 30
+        while not world.keys(f"{out}/o/.ckpt-") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        processes += [run_items(world, plan, receipts, those) for those in ranges[1:]]
+        time.sleep(0.4)
+        processes[1].kill()
+        for process, those in zip(processes, ranges):
+            error = process.communicate()[1]
+            assert process.returncode == 0 or process is processes[1], f"{those}: {error}"
+        killed = processes[1].returncode != 0
+        assert all("/.ckpt-" in key for key in world.keys(f"{out}/o/")), world.keys(f"{out}/o/")
+        if killed:
+            assert "have not run" in world.run("commit", plan, receipts, fails=True)
+        world.run("run-plan", plan, "--receipts", receipts, "-q")
+        assert "verify" in world.run("commit", plan, receipts, "--verify", fails=True)
+        world.run("commit", plan, receipts)
+        expected = sorted(path.name for path in local.iterdir())
+        assert [key.split("/")[-1] for key in world.keys(f"{out}/o/")] == expected
+        for name in expected:
+            assert world.read(f"{out}/o/{name}") == (local / name).read_bytes(), name
+        assert world.uploads() == []
+        print(f"{expected}: {items} items, {'killed' if killed else 'not killed in time'}")
+
+
+@check
+def what_items_wrote_is_discarded(world):
+    made = large(world.folder / "gone.safetensors", 40)
+    plan, receipts = f"s3://{BUCKET}/gone/plan", world.folder / "receipts"
+    world.run("plan", made, f"s3://{BUCKET}/gone/m.safetensors", "--output", plan, "--item-size", "5m")
+    world.run("run-plan", plan, "--items", "0..6", "--receipts", receipts)
+    assert len(world.keys("gone/.ckpt-")) > 2 and len(world.uploads()) == 1
+    world.run("commit", plan, receipts, "--discard")
+    assert world.keys("gone/") == ["gone/plan"] and world.uploads() == []
+
+
+@check
+def a_commit_is_refused_once_the_output_is_there_and_another_plan_while_it_is_not(world):
+    for name, dtype in [("one", "f16"), ("two", "f32")]:
+        world.run("plan", DIGITS, f"s3://{BUCKET}/plans/m.safetensors", "-o", f"s3://{BUCKET}/plans/{name}.json",
+                  "--dtype", dtype)
+    one, two = [(f"s3://{BUCKET}/plans/{name}.json", f"s3://{BUCKET}/plans/{name}") for name in ("one", "two")]
+    world.run("run-plan", one[0], "--receipts", one[1])
+    assert "another plan" in world.run("run-plan", two[0], "--receipts", two[1], fails=True)
+    world.run("commit", *one)
+    assert "the output exists" in world.run("commit", *one, fails=True)
+    assert world.keys("plans/.ckpt") == []
+
+
 @check
 def what_is_not_there_is_an_error_that_names_it(world):
     assert f"s3://{BUCKET}/none.npz" in world.run("inspect", f"s3://{BUCKET}/none.npz", fails=True)

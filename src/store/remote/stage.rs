@@ -17,7 +17,7 @@ use super::sender::{Upload, part_size};
 use super::spool::{Place, Spool, Writing};
 use super::staging::{Named, Staging};
 use crate::store::{Committed, Earlier, Stage, StageMode, StageRequest, Store, WriteAt, leaving};
-use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting};
+use ckpt_api::{Error, FileId, Kind, OutputFile, ReadAt, ReadStore, Result, Setting};
 use object_store::path::Path as Key;
 use object_store::{ObjectStoreExt, PutPayload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,12 +147,22 @@ impl RemoteStore {
                 "an output that several processes sent to a remote store cannot be read back before it has its name",
             )
             .file(self.display(request.name))
-            .help("commit it alone, then compare the output with its source"));
+            .help(format!(
+                "commit without {} and without a receipt, then compare the output with its source: `ckpt verify INPUT OUTPUT`",
+                Setting::Verify
+            )));
         }
         if request.mode == StageMode::Shared {
             self.check_names(request)?;
         }
-        let staging = Staging::of(self, writer, request)?;
+        let staging = match Staging::of(self, writer, request) {
+            Err(error) if error.kind() == Kind::Usage => {
+                // Most often, the output was committed before.
+                self.check_names(request)?;
+                return Err(error);
+            }
+            staging => staging?,
+        };
         let (mut before, mut told) = (None, None);
         if request.mode == StageMode::Existing {
             before = staging.naming()?;

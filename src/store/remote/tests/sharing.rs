@@ -192,10 +192,7 @@ fn nothing_has_a_name_before_the_commit_and_nothing_is_left_after_it() {
     assert!(committed.left.is_empty());
     assert_eq!(keys("names"), ["out/a", "out/index"]);
     assert!(content(&process("names"), "a").unwrap() == whole);
-    assert_eq!(
-        existing("names", &files).unwrap_err().message(),
-        "no item of this plan has written anything yet"
-    );
+    assert_eq!(existing("names", &files).unwrap_err().message(), "the output exists");
     let again = process("names").stage(&request(&files, StageMode::Shared)).unwrap_err();
     assert_eq!(again.message(), "the output exists");
 }
