@@ -349,7 +349,9 @@ pub trait Stage: fmt::Debug + Send + Sync {
     }
 
     /// Gives every file its name. `sync` waits until the names are where a
-    /// power failure does not reach them. An error leaves the names what they were, and files that stay staged.
+    /// power failure does not reach them. An error leaves the names what they were, and files that stay staged. (A remote
+    /// store cannot take a name back without the bytes that several processes sent: there, such files keep their names, and
+    /// the next commit gives the others.)
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where another process made the output meanwhile, [`ckpt_api::Kind::Io`].

@@ -1,7 +1,7 @@
 //! A directory of a remote store, and what is known of its files.
 
 use super::blocks::Blocks;
-use super::client::{Client, Listing, Patience, Purpose};
+use super::client::{Client, Listing, Patience, Purpose, Uploading};
 use super::file::{RemoteFile, WholeFile};
 use super::location::Location;
 use super::object::{Looked, Object, Whole, look};
@@ -43,6 +43,8 @@ pub(super) struct Shared {
     looking: Arc<Semaphore>,
     /// Bounds the parts that are being sent.
     pub(super) sending: Arc<Budget>,
+    /// The client that sends, once one was needed.
+    pub(super) writer: Mutex<Option<Arc<dyn Uploading>>>,
 }
 
 impl fmt::Debug for RemoteStore {
@@ -145,6 +147,7 @@ impl RemoteStore {
             looked: Mutex::default(),
             looking: Arc::new(Semaphore::new(LOOKING)),
             sending: Arc::default(),
+            writer: Mutex::default(),
         })))
     }
 

@@ -243,7 +243,7 @@ impl Told {
             let mut ranges = Vec::new();
             parts.keys().for_each(|number| add(&mut ranges, spool.range_of(*number)));
             if spool.is_closed() {
-                ranges = vec![0..u64::MAX];
+                add(&mut ranges, 0..u64::MAX);
             }
             here.push(ranges);
         }

@@ -8,22 +8,27 @@ use ckpt_api::{Error, Result, Setting};
 use futures_util::StreamExt;
 use object_store::path::Path as Key;
 use object_store::{ObjectMeta, ObjectStoreExt, PutMode, PutOptions, PutPayload};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// Objects that are looked up at once.
 const LOOKING: usize = 16;
 
 impl RemoteStore {
-    /// A client that sends.
+    /// A client that sends: one for all clones, since to make one takes as long as a request.
     pub(super) fn writer(&self) -> Result<Arc<dyn Uploading>> {
         let shared = &self.0;
+        let mut made = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = &*made {
+            return Ok(writer.clone());
+        }
         let cannot = |problem: Problem| self.failed(&problem, "cannot open the store", "");
         let client = Client::new(&shared.location, &shared.options, &shared.patience, Purpose::Write)
             .map_err(cannot)?;
-        client.uploading.ok_or_else(|| {
+        let writer = client.uploading.ok_or_else(|| {
             Error::unsupported("this kind of address can be read, but not written")
                 .file(shared.location.address())
-        })
+        })?;
+        Ok(made.insert(writer).clone())
     }
 
     pub(super) fn key_of(&self, name: &str) -> Result<Key> {

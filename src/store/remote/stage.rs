@@ -107,17 +107,7 @@ impl Store for RemoteStore {
             _ => self.check_names(request)?,
         };
         let attachment = self.check_attachment(request)?;
-        let lens: Vec<Option<u64>> = request.files.iter().map(|file| file.len).collect();
-        let places = Place::for_files(&lens, &self.display(request.name))?;
-        let spool = |((number, file), place): ((usize, &OutputFile), Place)| {
-            let key = self.key_of(&file.name)?;
-            let upload = match &sharing {
-                Some(sharing) => sharing.staging.upload(number, key),
-                None => Upload::new(writer.clone(), key, self.0.sending.clone()),
-            };
-            Ok(Spool::new(self.display(&file.name), file.len, place, upload, !request.reread))
-        };
-        let spools = request.files.iter().enumerate().zip(places).map(spool).collect::<Result<Vec<_>>>()?;
+        let spools = self.spools(&writer, request, sharing.as_ref())?;
         let token = RandomState::new().hash_one(request.name);
         let mut stage = RemoteStage {
             naming: Naming {
@@ -140,6 +130,26 @@ impl Store for RemoteStore {
 }
 
 impl RemoteStore {
+    /// Where the files of an output lie until they are sent.
+    fn spools(
+        &self,
+        writer: &Arc<dyn Uploading>,
+        request: &StageRequest<'_>,
+        sharing: Option<&Sharing>,
+    ) -> Result<Vec<Arc<Spool>>> {
+        let lens: Vec<Option<u64>> = request.files.iter().map(|file| file.len).collect();
+        let places = Place::for_files(&lens, &self.display(request.name))?;
+        let spool = |((number, file), place): ((usize, &OutputFile), Place)| {
+            let key = self.key_of(&file.name)?;
+            let upload = match sharing {
+                Some(sharing) => sharing.staging.upload(number, key),
+                None => Upload::new(writer.clone(), key, self.0.sending.clone()),
+            };
+            Ok(Spool::new(self.display(&file.name), file.len, place, upload, !request.reread))
+        };
+        request.files.iter().enumerate().zip(places).map(spool).collect()
+    }
+
     /// The staging of an output that several processes write.
     fn share(&self, writer: &Arc<dyn Uploading>, request: &StageRequest<'_>) -> Result<Sharing> {
         if request.mode == StageMode::Existing && (request.reread || request.attachment.is_some()) {
@@ -152,9 +162,10 @@ impl RemoteStore {
                 Setting::Verify
             )));
         }
-        if request.mode == StageMode::Shared {
-            self.check_names(request)?;
-        }
+        let mut before = match request.mode {
+            StageMode::Shared => Some(self.check_names(request)?),
+            _ => None,
+        };
         let staging = match Staging::of(self, writer, request) {
             Err(error) if error.kind() == Kind::Usage => {
                 // Most often, the output was committed before.
@@ -163,7 +174,7 @@ impl RemoteStore {
             }
             staging => staging?,
         };
-        let (mut before, mut told) = (None, None);
+        let mut told = None;
         if request.mode == StageMode::Existing {
             before = staging.naming()?;
             told = Some(Told::read(&staging, request.files.len())?);
@@ -176,7 +187,7 @@ impl RemoteStore {
 #[derive(Debug)]
 struct Sharing {
     staging: Staging,
-    /// What had the names when a commit began to give them, if one did.
+    /// What has the names; for a commit, what had them when an earlier one began to give them, if one did.
     before: Option<Vec<Option<Named>>>,
     /// What all processes wrote, for the one that commits it.
     told: Option<Told>,

@@ -38,6 +38,9 @@ const LARGEST: u64 = 64 << 20;
 /// Requests at once.
 const REQUESTS: usize = 16;
 
+/// An upload that was begun: its object's key, and its own name.
+type Begun = Option<(Key, String)>;
+
 /// What is staged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -144,8 +147,9 @@ impl Staging {
 
     /// Begins the uploads, and makes the header, unless another process does so first: then it is that one's staging.
     fn begin(mut self, request: &StageRequest<'_>) -> Result<Self> {
-        let (keys, uploads) = self.begin_uploads(request.files)?;
-        let files = request.files.iter().zip(uploads.iter().cloned());
+        let begun = self.begin_uploads(request.files)?;
+        let uploads = begun.iter().map(|begun| begun.as_ref().map(|(_, id)| id.clone()));
+        let files = request.files.iter().zip(uploads);
         self.header.files = files
             .map(|(file, upload)| StagedFile { name: file.name.clone(), len: file.len, upload })
             .collect();
@@ -158,8 +162,8 @@ impl Staging {
             Ok(Err(problem)) => Ok(problem),
             Err(error) => Err(error),
         };
-        let begun = keys.into_iter().zip(uploads).filter_map(|(key, upload)| Some((key?, upload?)));
-        let left = runtime::wait(abort(self.writer.clone(), begun.collect()))?;
+        let begun = begun.into_iter().flatten().collect();
+        let left = runtime::wait(abort(self.writer.clone(), begun))?;
         let problem = problem?;
         match (problem.failure, self.read_header()) {
             (Failure::Exists | Failure::Changed, Ok(Some(found))) if found.is_of(request) => {
@@ -174,35 +178,32 @@ impl Staging {
     }
 
     /// Begins an upload for each file of more than one part.
-    fn begin_uploads(&self, files: &[OutputFile]) -> Result<(Vec<Option<Key>>, Vec<Option<String>>)> {
+    fn begin_uploads(&self, files: &[OutputFile]) -> Result<Vec<Begun>> {
         let is_large = |file: &&OutputFile| file.len.is_some_and(|len| len > part_size(len));
         let key = |file: &OutputFile| {
             Some(file).filter(is_large).map(|file| self.store.key_of(&file.name)).transpose()
         };
         let keys = files.iter().map(key).collect::<Result<Vec<_>>>()?;
-        let (writer, all) = (self.writer.clone(), keys.clone());
-        let begin = move |key: Option<Key>| {
-            let writer = writer.clone();
+        let begin = |key: Option<Key>| {
+            let writer = self.writer.clone();
             async move {
-                match key {
-                    Some(key) => Ok(Some(writer.create_multipart(&key).await.map_err(Problem::from)?)),
-                    None => Ok(None),
-                }
+                let Some(key) = key else { return Ok(None) };
+                let id = writer.create_multipart(&key).await.map_err(Problem::from)?;
+                Ok(Some((key, id)))
             }
         };
-        let begun = async move {
-            futures_util::stream::iter(all).map(begin).buffered(REQUESTS).collect::<Vec<_>>().await
-        };
-        let begun: Vec<Result<Option<String>, Problem>> = runtime::wait(begun)?;
-        if let Some((file, problem)) =
-            files.iter().zip(&begun).find_map(|(file, begun)| Some((file, begun.as_ref().err()?)))
-        {
+        let begun: Vec<_> = keys.into_iter().map(begin).collect();
+        let begun =
+            async move { futures_util::stream::iter(begun).buffered(REQUESTS).collect::<Vec<_>>().await };
+        let begun: Vec<Result<Begun, Problem>> = runtime::wait(begun)?;
+        let failed = files.iter().zip(&begun).find_map(|(file, begun)| Some((file, begun.as_ref().err()?)));
+        if let Some((file, problem)) = failed {
             let error = self.store.failed(problem, "cannot begin the output", &file.name);
-            let made = keys.into_iter().zip(begun).filter_map(|(key, id)| Some((key?, id.ok()??)));
-            let left = runtime::wait(abort(self.writer.clone(), made.collect()))?;
+            let made = begun.into_iter().filter_map(|begun| begun.ok()?).collect();
+            let left = runtime::wait(abort(self.writer.clone(), made))?;
             return Err(crate::store::leaving(error, &left));
         }
-        Ok((keys, begun.into_iter().map(|id| id.ok().flatten()).collect()))
+        Ok(begun.into_iter().map(|begun| begun.ok().flatten()).collect())
     }
 
     fn other(&self, request: &StageRequest<'_>) -> Error {
