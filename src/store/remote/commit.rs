@@ -4,7 +4,7 @@ use super::attachment::Attachment;
 use super::client::Uploading;
 use super::directory::RemoteStore;
 use super::problem::{Failure, Problem};
-use super::put::{exists, put};
+use super::put::{put, taken};
 use super::runtime;
 use super::spool::Spool;
 use super::staging::{Named, Staging};
@@ -73,8 +73,7 @@ impl Naming {
         let found = self.store.present(&self.names)?;
         match self.names.iter().zip(found).find(|(_, found)| found.is_some()) {
             None => Ok(()),
-            Some((name, _)) => Err(exists(&self.store.display(name))
-                .help("another writer has created it in the meantime: choose another name")),
+            Some((name, _)) => Err(taken(&self.store.display(name))),
         }
     }
 
@@ -108,11 +107,9 @@ impl Naming {
             if is_given && !is_new && !spool.is_small() {
                 continue;
             }
-            self.give_name(number, self.is_freed(number)).map_err(|error| {
-                error.with_help(|help| {
-                    format!("{help}; what the items wrote is kept: commit again, or discard it")
-                })
-            })?;
+            const KEPT: &str = "what the items wrote is kept: commit again, or discard it";
+            self.give_name(number, self.is_freed(number))
+                .map_err(|error| error.with_help(|help| format!("{help}; {KEPT}")).help(KEPT))?;
         }
         Ok(self.names.iter().map(|name| self.store.display(name)).collect())
     }
@@ -127,8 +124,7 @@ impl Naming {
             let is_own = self.is_own(number, found.as_ref());
             let is_other = found.is_some() && self.before.get(number) != Some(&found) && !is_own;
             match self.names.get(number).filter(|_| is_other && !self.overwrite) {
-                Some(name) => Err(exists(&self.store.display(name))
-                    .help("another writer has created it in the meantime: choose another name")),
+                Some(name) => Err(taken(&self.store.display(name))),
                 None => Ok(is_own),
             }
         });
@@ -175,8 +171,7 @@ impl Naming {
             self.complete(number, spool, name)?
         };
         given.map_err(|problem| match problem.failure {
-            Failure::Exists | Failure::Changed => exists(&self.store.display(name))
-                .help("another writer has written it in the meantime: choose another name, or convert again"),
+            Failure::Exists | Failure::Changed => taken(&self.store.display(name)),
             _ => self.store.failed(&problem, "cannot give the output its name", name),
         })
     }

@@ -67,6 +67,13 @@ pub(super) fn exists(shown: &str) -> Error {
     Error::usage("the output exists").file(shown).help(help)
 }
 
+/// The error about a name that got something since the output was begun.
+pub(super) fn taken(shown: &str) -> Error {
+    Error::usage("the output exists")
+        .file(shown)
+        .help("another writer has created it in the meantime: choose another name, or convert again")
+}
+
 /// Puts a small object, and accepts one that is there already with the same bytes: the answer to an earlier attempt may
 /// have been lost.
 pub(super) async fn put(

@@ -136,10 +136,9 @@ impl Staging {
             true => staging.header = found,
             false if request.mode == StageMode::Shared => return Err(staging.other(request)),
             false => {
-                return Err(nothing_staged(&store.display(request.name)).help(format!(
-                    "another plan's items have written to {}: commit or discard that plan",
-                    store.display(&staging.directory)
-                )));
+                let place = store.display(&staging.directory);
+                return Err(nothing_staged(&store.display(request.name))
+                    .with_help(|help| format!("{help}; the items of another plan have written to {place}")));
             }
         }
         Ok(staging)
