@@ -249,6 +249,20 @@ fn what_was_discarded_is_gone_and_its_receipts_are_worth_nothing() {
 }
 
 #[test]
+fn a_plan_whose_source_changed_or_whose_output_somebody_else_made_can_be_discarded() {
+    let place = tempfile::tempdir().unwrap();
+    let source = place.path().join("m.npz");
+    ckpt::convert(DIGITS, &source).unwrap();
+    let text = plan(&everything(1 << 10), &source, "memory://stuck/out/m.safetensors");
+    run(&text, 0..2, "memory://stuck/receipts").unwrap();
+    fs::write(&source, fs::read(&source).unwrap()).unwrap();
+    ckpt::store::open("memory://stuck/out").unwrap().replace("m.safetensors", b"other").unwrap();
+    Planned::discard_plan(&Plan::from_bytes(text.as_bytes(), &Limits::default()).unwrap()).unwrap();
+    assert!(!is_staged("memory://stuck/out", "m.safetensors"));
+    assert_eq!(content("memory://stuck/out", "m.safetensors"), b"other");
+}
+
+#[test]
 fn two_plans_cannot_write_one_output_at_once() {
     let (one, two) = (everything(1 << 10), everything(1 << 10).dtype(DType::F16));
     let [one, two] = [one, two].map(|it| plan(&it, Path::new(DIGITS), "memory://two/out/m.safetensors"));

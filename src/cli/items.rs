@@ -71,12 +71,17 @@ pub(super) struct CommitArguments {
 }
 
 impl Shared {
+    /// The plan.
+    fn plan(&self, limits: &Limits) -> Result<Plan> {
+        let bytes = read_bytes(&self.plan, limits, Limit::HeaderBytes)?;
+        let shown = Address::display(&self.plan);
+        Plan::from_bytes(&bytes, limits).map_err(|error| error.file(shown))
+    }
+
     /// The plan, ready to run.
     fn open(&self, registry: &Registry, reread: bool) -> Result<(Planned, Resources, Limits)> {
         let (started, limits) = (Instant::now(), self.bounds.limits()?);
-        let bytes = read_bytes(&self.plan, &limits, Limit::HeaderBytes)?;
-        let shown = Address::display(&self.plan);
-        let plan = Plan::from_bytes(&bytes, &limits).map_err(|error| error.file(shown))?;
+        let plan = self.plan(&limits)?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
         let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)
@@ -122,11 +127,11 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
 pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: bool) -> Result<Report> {
     let started = Instant::now();
     let CommitArguments { shared, receipts, verify, receipt, discard } = arguments;
-    let (planned, resources, limits) = shared.open(registry, *verify || receipt.is_some())?;
     if *discard {
-        planned.discard()?;
+        Planned::discard_plan(&shared.plan(&shared.bounds.limits()?)?)?;
         return Ok(String::new().into());
     }
+    let (planned, resources, limits) = shared.open(registry, *verify || receipt.is_some())?;
     let store = directory(receipts, false)?;
     let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &limits)?;
     let vocabulary = Arc::new(Flags::Planned);

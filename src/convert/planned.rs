@@ -18,7 +18,7 @@ use crate::resources::Resources;
 #[cfg(feature = "forward")]
 use crate::source::OpenOptions;
 use crate::source::Source;
-use crate::store::{Destination, Earlier, Protected, Stage, StageMode, StageRequest, leaving};
+use crate::store::{Destination, Earlier, Protected, Stage, StageMode, StageRequest, Store, leaving};
 use crate::words::hex;
 use ckpt_api::{Codec, Error, Input, Kind, LibraryWords, Limits, Result, Vocabulary};
 use std::collections::HashSet;
@@ -150,10 +150,6 @@ impl Planned {
     /// [`ckpt_api::Kind::Usage`] where a store cannot be opened from here, [`ckpt_api::Kind::Io`] where a file of the
     /// source is not what it was when the plan was made.
     pub fn resume(registry: &Registry, mut plan: Plan) -> Result<Self> {
-        let elsewhere = |side: &str| {
-            Error::usage(format!("the plan's {side} cannot be reached from another process"))
-                .help("make the plan for a store that has an address")
-        };
         plan.attach(registry.reader(&plan.source.format)?.block_encodings());
         plan.attach(registry.writer(&plan.target.format)?.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
@@ -390,19 +386,16 @@ impl Planned {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where nothing is staged, or items are being run.
     pub fn discard(&self) -> Result<()> {
-        let key = Some(self.plan.sha256()?);
-        let stage = self.staged(StageMode::Existing, key, |request| {
-            let request = StageRequest { attachment: None, reread: false, ..request.clone() };
-            self.output.store.stage(&request)
-        })?;
-        match stage.discard().first() {
-            Some(left) => {
-                Err(Error::io("cannot remove all that the items wrote", std::io::ErrorKind::Other.into())
-                    .found(left)
-                    .help("remove the rest yourself"))
-            }
-            None => Ok(()),
-        }
+        discard(&*self.output.store, &self.plan)
+    }
+
+    /// As [`Planned::discard`], of a plan whose source need not be what it was: a plan that cannot run any more can be given up.
+    ///
+    /// # Errors
+    /// Those of [`Planned::discard`]; [`ckpt_api::Kind::Usage`] where the target cannot be opened from here.
+    pub fn discard_plan(plan: &Plan) -> Result<()> {
+        let target = plan.target.location.as_deref().ok_or_else(|| elsewhere("target"))?;
+        discard(&*crate::store::open(target)?, plan)
     }
 
     /// Asks a store for the output.
@@ -540,6 +533,30 @@ pub(super) fn finish_files(
     let literals = codec.finish(&plan.placed, &finished.written)?;
     write_literals(stage, plan.placed.literals.iter().chain(&literals))?;
     Ok(finished)
+}
+
+fn discard(store: &dyn Store, plan: &Plan) -> Result<()> {
+    let stage = store.stage(&StageRequest {
+        key: Some(plan.sha256()?),
+        mode: StageMode::Existing,
+        // Nothing gets a name, whatever has it.
+        overwrite: true,
+        reread: false,
+        ..StageRequest::new(&plan.target.name, plan.files())
+    })?;
+    match stage.discard().first() {
+        Some(left) => {
+            Err(Error::io("cannot remove all that the items wrote", std::io::ErrorKind::Other.into())
+                .found(left)
+                .help("remove the rest yourself"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn elsewhere(side: &str) -> Error {
+    Error::usage(format!("the plan's {side} cannot be reached from another process"))
+        .help("make the plan for a store that has an address")
 }
 
 const CHANGED: &str = "the source changed while it was being read";
