@@ -3,7 +3,7 @@
 
     python tests/interop/object_storage.py --ckpt target/debug/ckpt     (packages: requirements-remote.txt)
 
-Each check is a function below; the last line counts them: `interop: 9 passed, 0 failed`. The program needs the feature `remote`.
+Each check is a function below; the last line counts them: `interop: 13 passed, 0 failed`. The program needs the feature `remote`.
 """
 
 import argparse
@@ -232,6 +232,21 @@ def a_commit_is_refused_once_the_output_is_there_and_another_plan_while_it_is_no
 def what_is_not_there_is_an_error_that_names_it(world):
     assert f"s3://{BUCKET}/none.npz" in world.run("inspect", f"s3://{BUCKET}/none.npz", fails=True)
     assert "s3://no-bucket/m.npz" in world.run("inspect", "s3://no-bucket/m.npz", fails=True)
+
+
+@check
+def of_two_writers_of_one_large_output_one_wins(world):
+    """Both look whether the name is free before either has given it."""
+    source = large(world.folder / "large.safetensors", 40)
+    command = [world.program, "convert", str(source), f"s3://{BUCKET}/race/m.safetensors", "--store-set",
+               f"endpoint={world.endpoint}"]
+    run = dict(env={**os.environ, **KEYS}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    writers = [subprocess.Popen(command, **run) for _ in range(4)]
+    said = [writer.communicate()[1] for writer in writers]
+    won = [writer.returncode == 0 for writer in writers]
+    assert any(won) and all(ok or "the output exists" in text for ok, text in zip(won, said)), said
+    world.run("diff", source, f"s3://{BUCKET}/race/m.safetensors")
+    assert world.uploads() == []
 
 
 @check

@@ -168,7 +168,7 @@ impl Naming {
         let given = if spool.is_small() {
             self.put(name, spool, before)?
         } else {
-            self.complete(number, spool, name)?
+            self.complete(number, spool, name, before)?
         };
         given.map_err(|problem| match problem.failure {
             Failure::Exists | Failure::Changed => taken(&self.store.display(name)),
@@ -188,13 +188,25 @@ impl Naming {
         runtime::wait(put(self.writer.clone(), self.store.key_of(name)?, spool.bytes()?, mode))
     }
 
-    /// Completes the upload of a large file. An error may be about a reply that was lost: then the object is there.
-    fn complete(&self, number: usize, spool: &Arc<Spool>, name: &str) -> Result<Result<(), Problem>> {
+    /// Completes the upload of a large file, on the condition that its name is free if it was, where the store knows that. An error may be about a reply that was lost: then the object is there.
+    fn complete(
+        &self,
+        number: usize,
+        spool: &Arc<Spool>,
+        name: &str,
+        before: Option<&Named>,
+    ) -> Result<Result<(), Problem>> {
         let parts = spool
             .parts()
             .ok_or_else(|| Error::defect("a part of the output was not sent").file(&spool.address))?;
         let upload = spool.upload().clone();
-        let completed = runtime::wait(async move { upload.complete(parts).await })?;
+        let signer = self.store.0.client.signer.clone().filter(|_| before.is_none());
+        let completed = runtime::wait(async move {
+            match signer {
+                Some(signer) if upload.complete_new(&*signer, &parts).await?.is_some() => Ok(()),
+                _ => upload.complete(parts).await,
+            }
+        })?;
         match completed {
             Err(_) if self.has_bytes_of(spool, name).unwrap_or(false) => Ok(Ok(())),
             // The bytes are not here, and an upload ends once: something new of this size was made of it.

@@ -116,7 +116,8 @@ impl Repository {
             request = request.bearer_auth(token);
         }
         let answer = runtime::wait(web::answer(request, "the Hub"));
-        let answer = answer.map_err(|error| Problem::new(Failure::Other, error.to_string()))??;
+        let answer =
+            answer.map_err(|error| Problem::new(Failure::Other, error.to_string()))??.granted("the Hub")?;
         let link = answer.headers.get(reqwest::header::LINK).and_then(|link| link.to_str().ok());
         Ok((answer.body, link.and_then(next_page)))
     }

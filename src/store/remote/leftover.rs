@@ -158,7 +158,7 @@ async fn uploads(signer: &dyn Signer, prefix: &str) -> Result<Vec<Upload>, Probl
         let options = SignedUrlOptions::new().with_query(query);
         let url = signer.signed_url_opts(Method::GET, &Key::default(), VALID, &options).await?;
         let client = web::client(url.scheme() == "http")?;
-        let answer = web::answer(client.get(url), "the store").await?;
+        let answer = web::answer(client.get(url), "the store").await?.granted("the store")?;
         let page = read(&answer.body)?;
         found.extend(page.uploads);
         if !page.is_truncated || page.next_key_marker.is_empty() {

@@ -8,6 +8,7 @@ mod attachment;
 mod blocks;
 mod client;
 mod commit;
+mod complete;
 mod directory;
 mod file;
 mod hub;

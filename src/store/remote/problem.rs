@@ -168,6 +168,11 @@ fn cleaned(text: &str, secrets: &[String]) -> String {
     }
 }
 
+/// What a store's answer in XML says, for people.
+pub(super) fn cleaned_answer(text: &str) -> String {
+    cleaned(text, &secrets())
+}
+
 /// Of each address in a text, what precedes its question mark.
 fn without_queries(text: &str) -> String {
     let ends = |c: char| c.is_whitespace() || "\"'<>)]}".contains(c);
@@ -237,7 +242,10 @@ mod tests {
         let text = "Error performing PUT http://169.254.169.254/latest/api/token: 403 Forbidden";
         let error = Problem::new(Failure::Other, text).or_without_credentials();
         let error = error.error("cannot open the input", "s3://b/m.npz", Scheme::S3).to_string();
-        assert!(error.contains("no credentials were found") && error.contains("AWS_ACCESS_KEY_ID"), "{error}");
+        assert!(
+            error.contains("no credentials were found") && error.contains("AWS_ACCESS_KEY_ID"),
+            "{error}"
+        );
     }
 
     #[test]

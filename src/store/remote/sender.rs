@@ -5,6 +5,7 @@ use super::problem::Problem;
 use super::runtime;
 use ckpt_api::Result;
 use object_store::path::Path as Key;
+use object_store::signer::Signer;
 use object_store::{MultipartId, PutPayload};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -185,6 +186,19 @@ impl Upload {
         self.client.complete_multipart(&self.key, id, parts).await?;
         self.is_complete.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Makes the object of its parts if its name is free. `None` where the store does not know such a condition, or the client
+    /// cannot say it: then nothing was made.
+    pub(super) async fn complete_new(
+        &self,
+        signer: &dyn Signer,
+        parts: &[String],
+    ) -> Result<Option<()>, Problem> {
+        let id = self.id.get_or_try_init(|| self.client.create_multipart(&self.key)).await?;
+        let made = super::complete::complete_new(signer, &self.key, id, parts).await?;
+        self.is_complete.store(made.is_some(), Ordering::Relaxed);
+        Ok(made)
     }
 
     /// Removes the parts that were sent, if any, and if no other process sends some.

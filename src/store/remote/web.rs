@@ -7,8 +7,22 @@ use std::time::Duration;
 
 /// What a server answers.
 pub(super) struct Answer {
+    pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The answer, if it is what was asked for.
+    pub(super) fn granted(self, who: &str) -> Result<Self, Problem> {
+        let failure = match self.status {
+            200..=299 => return Ok(self),
+            401 | 403 => Failure::Denied,
+            404 => Failure::Missing,
+            _ => Failure::Other,
+        };
+        Err(Problem::new(failure, format!("{who} answered {}", self.status)))
+    }
 }
 
 /// The longest answer that is read.
@@ -53,16 +67,9 @@ pub(super) async fn answer(request: reqwest::RequestBuilder, who: &str) -> Resul
 async fn once(request: reqwest::RequestBuilder, who: &str) -> Result<Answer, Problem> {
     let again = |error: reqwest::Error| Problem { failure: Failure::Short, ..Problem::from(error) };
     let mut answer = request.send().await.map_err(again)?;
-    let status = answer.status();
-    let failure = match status.as_u16() {
-        200 | 204 => None,
-        401 | 403 => Some(Failure::Denied),
-        404 => Some(Failure::Missing),
-        408 | 429 | 500..=599 => Some(Failure::Short),
-        _ => Some(Failure::Other),
-    };
-    if let Some(failure) = failure {
-        return Err(Problem::new(failure, format!("{who} answered {status}")));
+    let status = answer.status().as_u16();
+    if matches!(status, 408 | 429 | 500 | 502..=599) {
+        return Err(Problem::new(Failure::Short, format!("{who} answered {status}")));
     }
     let headers = std::mem::take(answer.headers_mut());
     let mut body = Vec::new();
@@ -72,5 +79,5 @@ async fn once(request: reqwest::RequestBuilder, who: &str) -> Result<Answer, Pro
         }
         body.extend_from_slice(&bytes);
     }
-    Ok(Answer { headers, body })
+    Ok(Answer { status, headers, body })
 }
