@@ -6,7 +6,8 @@
 <ckpt.Tensor 'digits/hidden/kernel': f32 (64, 32)>
 
 `open`, `load` and `save` read and write; `convert` and `plan` convert; `inspect`, `hash`, `diff`, `verify` and `run`
-describe, compare and compute. `ckpt.safetensors` is a drop-in for the package `safetensors`. NumPy, ml_dtypes and torch
+describe, compare and compute. `plan`, `run_items` and `commit` divide a conversion among processes, and `ckpt.ray` among a
+cluster. `ckpt.safetensors` is a drop-in for the package `safetensors`. NumPy, ml_dtypes and torch
 are imported only when they are used.
 """
 
@@ -26,7 +27,7 @@ from ckpt._compare import (
     inspect,
     verify,
 )
-from ckpt._convert import Loss, Plan, Resumed, Rounded, Summary, convert, plan
+from ckpt._convert import convert, plan
 from ckpt._errors import (
     CkptError,
     CorruptError,
@@ -46,6 +47,7 @@ from ckpt._errors import (
 from ckpt._formats import formats
 from ckpt._forward import Outputs, run
 from ckpt._io import load, save
+from ckpt._plan import Loss, Plan, Resumed, Rounded, Summary, commit, load_plan, run_items
 from ckpt._progress import Progress
 from ckpt._stores import set_store_options
 
@@ -80,16 +82,19 @@ __all__ = [
     "Verification",
     "__version__",
     "check_receipt",
+    "commit",
     "convert",
     "diff",
     "formats",
     "hash",
     "inspect",
     "load",
+    "load_plan",
     "mappings",
     "open",
     "plan",
     "run",
+    "run_items",
     "save",
     "set_store_options",
     "verify",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno as _errno
 import os
+from typing import Any
 
 
 class CkptError(Exception):
@@ -34,6 +35,11 @@ class CkptError(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What `OSError` itself does forgets `errno` and `filename`.
+        known = {name: getattr(self, name, None) for name in ("errno", "filename") if isinstance(self, OSError)}
+        return _unpickled, (type(self), self.args, known), self.__dict__
 
 
 class CorruptError(CkptError, ValueError):
@@ -105,6 +111,13 @@ _SYSTEM: dict[int, type[InputOutputError]] = {
     _errno.EACCES: NotPermittedError,
     _errno.EPERM: NotPermittedError,
 }
+
+
+def _unpickled(kind: type[CkptError], args: tuple[Any, ...], known: dict[str, Any]) -> CkptError:
+    error = kind(*args)
+    for name, value in known.items():
+        setattr(error, name, value)
+    return error
 
 
 def make(

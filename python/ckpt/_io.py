@@ -9,8 +9,9 @@ from typing import Any
 
 from ckpt import _arrays, _ckpt
 from ckpt._checkpoint import open
-from ckpt._convert import Loss, Rounded, Settings, Summary, several
+from ckpt._convert import Settings, several
 from ckpt._errors import LossWarning
+from ckpt._plan import Loss, Rounded, Summary
 from ckpt._reading import Architecture, Options, StrPath, pairs, path, text_pairs
 
 
@@ -44,7 +45,7 @@ def save(
     settings = Settings(
         to=format, options=pairs(options), renaming=None, transforms=[], code=None, include=[], exclude=[],
         dtype=None, allow=several(allow), strict=False, overwrite=overwrite, resume=False, verify=False, receipt=None,
-        threads=threads or 0, max_memory=None if max_memory is None else str(max_memory),
+        threads=threads or 0, max_memory=None if max_memory is None else str(max_memory), item_size=None,
     )  # fmt: skip
     saved = json.loads(_ckpt.save(path(output), held, list(text_pairs(metadata or {}).items()), settings, sync))
     found, losses = saved["summary"], [Loss(**loss) for loss in saved["losses"]]

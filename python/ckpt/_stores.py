@@ -5,6 +5,8 @@ from __future__ import annotations
 from ckpt import _ckpt
 from ckpt._reading import pairs
 
+_set: dict[str, str | int | bool] = {}
+
 
 def set_store_options(**options: str | int | bool) -> None:
     """Sets the options of all stores that this process opens by URL from now on, in the place of earlier ones.
@@ -18,3 +20,10 @@ def set_store_options(**options: str | int | bool) -> None:
     >>> ckpt.set_store_options()
     """
     _ckpt.set_store_options(pairs(options))
+    _set.clear()
+    _set.update(options)
+
+
+def current() -> dict[str, str | int | bool]:
+    """What was set last, for processes that this one starts elsewhere."""
+    return dict(_set)

@@ -1,16 +1,16 @@
-//! Conversions: planned, then carried out.
+//! Plans conversions.
 
-use crate::errors::{Failure, json};
+use crate::errors::Failure;
 use crate::options::{Reading, Renaming};
+use crate::planned::Planned;
 use crate::source::Source;
-use crate::work::{Interrupted, long, short, watched};
+use crate::work::{Interrupted, long, short};
 use ckpt::api::{DType, Error, Limits, Loss, parse_size};
-use ckpt::{Conversion, Execution, Phase, Plan, Registry, Resources, SideOptions};
+use ckpt::{Conversion, Registry, Resources, SideOptions};
 use pyo3::prelude::*;
 use serde_json::{Value, json as object};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Options by their names.
 type Pairs = Vec<(String, String)>;
@@ -42,6 +42,7 @@ pub(crate) struct Settings {
     receipt: Option<PathBuf>,
     threads: usize,
     max_memory: Option<String>,
+    item_size: Option<String>,
 }
 
 impl Settings {
@@ -70,25 +71,27 @@ impl Settings {
     }
 
     fn resources(&self) -> Result<Resources, Failure> {
-        let resources = Resources::new().threads(self.threads);
-        Ok(match &self.max_memory {
+        let resources = resources(self.threads, self.max_memory.as_deref())?;
+        Ok(match &self.item_size {
             None => resources,
-            Some(size) => resources.max_memory(bytes(size, "max_memory")?),
+            Some(size) => resources.item_size(bytes(size, "item_size")?),
         })
     }
+}
+
+/// Threads, 0 for the default, and memory.
+pub(crate) fn resources(threads: usize, max_memory: Option<&str>) -> Result<Resources, Failure> {
+    let resources = Resources::new().threads(threads);
+    Ok(match max_memory {
+        None => resources,
+        Some(size) => resources.max_memory(bytes(size, "max_memory")?),
+    })
 }
 
 /// A size that a user writes.
 pub(crate) fn bytes(size: &str, field: &str) -> Result<u64, Failure> {
     let wrong = || Error::usage("the size is not a number").field(field).found(format!("'{size}'"));
     Ok(parse_size(size).ok_or_else(wrong)?)
-}
-
-/// A conversion that was found possible.
-#[pyclass(frozen, module = "ckpt._ckpt")]
-pub(crate) struct Planned {
-    planned: Arc<ckpt::Planned>,
-    conversion: Conversion,
 }
 
 /// Divides options between the source at a path, which gets the first, and the target.
@@ -138,83 +141,8 @@ pub(crate) fn plan(
         };
         let conversion = settings.conversion(reading.limits()?)?;
         let planned = Arc::new(conversion.plan_unjudged(&registry, &source, output)?);
-        Ok(Planned { planned, conversion })
+        Ok(Planned::new(planned, conversion))
     })
-}
-
-/// Takes up a plan that was saved.
-#[pyfunction]
-pub(crate) fn load_plan(py: Python<'_>, text: Vec<u8>) -> PyResult<Planned> {
-    long(py, Interrupted::Abandoned, move |_| {
-        let plan = Plan::from_bytes(&text, &Limits::default())?;
-        let planned = Arc::new(ckpt::Planned::resume(&Registry::builtin(), plan)?);
-        Ok(Planned { planned, conversion: Conversion::new().policy(ckpt::Policy::new().allow_all(true)) })
-    })
-}
-
-/// What a conversion has done so far.
-#[derive(Default)]
-struct Done {
-    bytes: AtomicU64,
-    phase: Mutex<&'static str>,
-}
-
-#[pymethods]
-impl Planned {
-    /// The whole plan, as JSON.
-    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
-        let planned = Arc::clone(&self.planned);
-        long(py, Interrupted::Abandoned, move |_| Ok(planned.plan().to_json()?))
-    }
-
-    /// What people ask first, as JSON.
-    fn overview(&self, py: Python<'_>) -> PyResult<String> {
-        let plan = self.planned.plan();
-        let overview = object!({
-            "from": plan.from(), "to": plan.to(), "tensors": plan.tensors().len(), "bytes": plan.bytes_written,
-            "losses": losses(&plan.losses), "notes": plan.notes().collect::<Vec<_>>(),
-            "excluded": plan.excluded, "repairs": plan.repairs(),
-        });
-        json(&overview).map_err(|failure| failure.into_python(py))
-    }
-
-    /// Fails if a loss is not allowed.
-    fn judge(&self, py: Python<'_>) -> PyResult<()> {
-        let judged = self.conversion.judge(self.planned.plan());
-        judged.map_err(|error| Failure::from(error).into_python(py))
-    }
-
-    /// Carries the plan out. `progress` is called with the bytes written so far, their whole number, and the phase.
-    #[pyo3(signature = (sync, progress=None))]
-    fn run(&self, py: Python<'_>, sync: bool, progress: Option<Py<PyAny>>) -> PyResult<String> {
-        self.judge(py)?;
-        let done = Arc::new(Done::default());
-        let total = self.planned.plan().bytes_written;
-        let told = Arc::clone(&done);
-        let mut last = (u64::MAX, "");
-        let tell = move |py: Python<'_>| {
-            let Some(progress) = &progress else { return Ok(()) };
-            let bytes = told.bytes.load(Ordering::Relaxed).min(total);
-            let phase = *told.phase.lock().unwrap_or_else(PoisonError::into_inner);
-            if (bytes, phase) != last {
-                last = (bytes, phase);
-                progress.call1(py, (bytes, total, phase))?;
-            }
-            Ok(())
-        };
-        let planned = Arc::clone(&self.planned);
-        watched(py, Interrupted::Joined, tell, move |canceled| {
-            let phases = Arc::clone(&done);
-            let observe = move |phase| {
-                *phases.phase.lock().unwrap_or_else(PoisonError::into_inner) = name(phase);
-            };
-            let execution = Execution::new().sync(sync).canceled(Arc::clone(canceled)).on_phase(observe);
-            let progress = |bytes| {
-                done.bytes.fetch_add(bytes, Ordering::Relaxed);
-            };
-            json(&planned.execute(&execution, &progress)?)
-        })
-    }
 }
 
 /// Losses as `ckpt.Loss` has them.
@@ -226,17 +154,4 @@ pub(crate) fn losses(losses: &[Loss]) -> Vec<Value> {
         })
     };
     losses.iter().map(loss).collect()
-}
-
-fn name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Stage => "stage",
-        Phase::Write => "write",
-        Phase::Finish => "finish",
-        Phase::ReadBack => "read back",
-        Phase::Compute => "compute",
-        Phase::Sync => "sync",
-        Phase::Commit => "commit",
-        _ => "work",
-    }
 }

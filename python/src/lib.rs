@@ -12,6 +12,8 @@ mod elements;
 mod errors;
 mod forward;
 mod options;
+mod places;
+mod planned;
 mod safetensors;
 mod save;
 mod source;
@@ -28,7 +30,7 @@ fn _ckpt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ckpt_buffers::Array>()?;
     module.add_class::<ckpt_buffers::Exporter>()?;
     module.add_class::<source::Source>()?;
-    module.add_class::<convert::Planned>()?;
+    module.add_class::<planned::Planned>()?;
     module.add_class::<safetensors::SafetensorsFile>()?;
     module.add_function(wrap_pyfunction!(cli::main, module)?)?;
     module.add_function(wrap_pyfunction!(compare::check_receipt, module)?)?;
@@ -36,7 +38,8 @@ fn _ckpt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(compare::verify, module)?)?;
     module.add_function(wrap_pyfunction!(convert::divide_options, module)?)?;
     module.add_function(wrap_pyfunction!(convert::plan, module)?)?;
-    module.add_function(wrap_pyfunction!(convert::load_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(planned::load_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(planned::read_plan, module)?)?;
     module.add_function(wrap_pyfunction!(forward::run, module)?)?;
     module.add_function(wrap_pyfunction!(options::formats, module)?)?;
     module.add_function(wrap_pyfunction!(options::mappings, module)?)?;

@@ -274,8 +274,7 @@ impl Planned {
         })?;
         let staging = staging(&*stage);
         let plan = hex(&key);
-        let own = known.iter().filter(|receipt| receipt.plan == plan && receipt.staging == staging);
-        let known: HashSet<usize> = own.map(|receipt| receipt.item).collect();
+        let known = done_already(known, &plan, &staging);
         let numbers: Vec<usize> = items.filter(|item| !known.contains(item)).collect();
         let handing = Handing::new(&*stage, done);
         let finished = |ran: &ItemResult| {
@@ -294,6 +293,18 @@ impl Planned {
         handed?;
         pins::check(&self.input, self.plan.source_files(), CHANGED)?;
         Ok(ran.len())
+    }
+
+    /// The items without a receipt among `receipts` for what is staged now. Makes the unfinished files where no process has
+    /// yet: who distributes items learns at once whether the output can be written.
+    ///
+    /// # Errors
+    /// Those of [`Planned::run_items`] before it runs an item.
+    pub fn items_left(&self, receipts: &[ItemReceipt]) -> Result<Vec<usize>> {
+        let key = self.plan.sha256()?;
+        let stage = self.staged(StageMode::Shared, Some(key), |request| self.output.store.stage(request))?;
+        let done = done_already(receipts, &hex(&key), &staging(&*stage));
+        Ok((0..self.plan.items().len()).filter(|item| !done.contains(item)).collect())
     }
 
     fn check_items(&self, items: &Range<usize>) -> Result<()> {
@@ -560,6 +571,12 @@ fn elsewhere(side: &str) -> Error {
 }
 
 const CHANGED: &str = "the source changed while it was being read";
+
+/// The items that have a receipt of this plan, and of these files.
+fn done_already(receipts: &[ItemReceipt], plan: &str, staging: &str) -> HashSet<usize> {
+    let own = receipts.iter().filter(|receipt| receipt.plan == plan && receipt.staging == staging);
+    own.map(|receipt| receipt.item).collect()
+}
 
 /// What receipts call a staging.
 fn staging(stage: &dyn Stage) -> String {

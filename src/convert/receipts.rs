@@ -4,6 +4,7 @@ use crate::execute::{ItemResult, Sums};
 use crate::store::Store;
 use ckpt_api::{Error, File, Input, Limit, Limits, ReadStore, Result};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The receipt of one item of a plan. Its JSON Schema is `schemas/item-receipt.schema.json`.
@@ -38,8 +39,31 @@ impl ItemReceipt {
     }
 
     pub(super) fn file_name(&self) -> String {
-        let plan = self.plan.get(..PREFIX).unwrap_or(&self.plan);
-        format!("{plan}-{:08}{SUFFIX}", self.item)
+        file_name(&self.plan, self.item)
+    }
+
+    /// The receipts of some items of a plan, as far as a store holds them. Asks for each of them by its name, and does not
+    /// list the store: a process that runs a few of many items looks at those alone.
+    ///
+    /// # Errors
+    /// Those of [`ItemReceipt::load_all`].
+    pub fn load_some(
+        store: Arc<dyn ReadStore>,
+        plan: &[u8; 32],
+        items: Range<usize>,
+        limits: &Limits,
+    ) -> Result<Vec<ItemReceipt>> {
+        let plan = crate::words::hex(plan);
+        let mut names: Vec<String> = items.map(|item| file_name(&plan, item)).collect();
+        store.forget();
+        store.will_open(&names);
+        names.retain(|name| store.has(name));
+        let input = Input::within_store(store, "");
+        let load = |name: &String| {
+            Self::load(&input.file(name)?, limits).map_err(|error| error.file(input.display(name)))
+        };
+        let found = names.iter().map(load).collect::<Result<Vec<_>>>()?;
+        Ok(found.into_iter().filter(|receipt| receipt.plan == plan).collect())
     }
 
     /// The receipts of a plan that a store holds; those of other plans are left out.
@@ -85,6 +109,11 @@ impl ItemReceipt {
                 .help("run the item again")),
         }
     }
+}
+
+fn file_name(plan: &str, item: usize) -> String {
+    let plan = plan.get(..PREFIX).unwrap_or(plan);
+    format!("{plan}-{item:08}{SUFFIX}")
 }
 
 /// Receipts that a store far away is asked for at once.

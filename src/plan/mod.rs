@@ -311,8 +311,8 @@ impl Plan {
         self.placed.placements.get(self.entries.get(number as usize)?.number)
     }
 
-    /// Bytes that an item writes.
-    pub(crate) fn bytes_of(&self, item: usize) -> u64 {
+    /// Bytes that an item writes: 0 for one that compares tensors, and for a number that no item has.
+    pub fn bytes_of(&self, item: usize) -> u64 {
         match self.items.get(item) {
             Some(Item::Write(range)) => range.pieces.iter().map(|piece| piece.len).sum(),
             _ => 0,
