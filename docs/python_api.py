@@ -55,11 +55,14 @@ def page() -> str:
     classes = [each for each in found if each not in functions and each not in errors]
     drop_in = Source.of(PACKAGE / "safetensors" / "__init__.py")
     also = [(name, *defined(drop_in, name)) for name in exported(drop_in)]
+    cluster = Source.of(PACKAGE / "ray.py")
+    tasks = [(name, cluster, node) for name in exported(cluster) if (node := cluster.definition(name))]
     parts = [INTRODUCTION]
     for title, prefix, members in (
         ("Functions", "ckpt", functions),
         ("Classes", "ckpt", classes),
         ("Errors and warnings", "ckpt", errors),
+        ("On a Ray cluster", "ckpt.ray", tasks),
         ("In place of safetensors", "ckpt.safetensors", also),
     ):
         parts.append(f"## {title}\n")

@@ -21,6 +21,12 @@ def needs(name: str) -> ModuleType:
     return pytest.importorskip(name)
 
 
+def example(heading: str, shared: Path) -> str:
+    """The first block of code below a heading of the guide's page on clusters, with another directory than `/shared`."""
+    section = (ROOT / "docs/src/cluster.md").read_text(encoding="utf-8").split(f"\n## {heading}\n")[1]
+    return section.split("```")[1].split("\n", 1)[1].replace("/shared", str(shared))
+
+
 @pytest.fixture(autouse=True)
 def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -1,0 +1,271 @@
+"""Conversions on a Ray cluster of three nodes, all on this machine, whose workers and nodes are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DIGITS, example, needs
+
+import ckpt
+import ckpt.ray
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+ray = needs("ray")
+# What Ray itself warns of is not ours.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is Linux's")]
+
+#: Ray replaces 127.0.0.1 by the host's own address, which may be out of reach.
+NODE = {"node_ip_address": "127.0.0.2", "include_dashboard": False, "object_store_memory": 80 << 20}
+#: A group of one item for each tensor of the model.
+SMALL: dict[str, Any] = {"item_size": "256k", "item_group_bytes": 256 << 10}
+#: What tasks run; a test puts something before it.
+run_group = ckpt.ray._run_group
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ray.cluster_utils import Cluster
+
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **NODE})
+        made.add_node(num_cpus=1, **NODE)
+        made.add_node(num_cpus=2, **NODE)
+        ray.init(address=made.address, _node_ip_address="127.0.0.2", log_to_driver=False)
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A checkpoint of 32 tensors, 8 MiB in all."""
+    generator = random.Random(7)
+    tensors = {f"layer.{number}": memoryview(generator.randbytes(256 << 10)) for number in range(32)}
+    (tmp_path / "in").mkdir()
+    ckpt.save(tensors, tmp_path / "in" / "model.safetensors", sync=False)
+    return tmp_path / "in" / "model.safetensors"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+def same_as_on_one_machine(source: Path, output: Path, **options: Any) -> bool:
+    """Whether the directory of the output has the files of `ckpt.convert`, and nothing else."""
+    alone = output.parent.with_name("alone")
+    alone.mkdir()
+    ckpt.convert(source, alone / output.name, **options)
+    return files(output.parent) == files(alone)
+
+
+def before(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
+    """Calls `act` with the first item of each group, on the worker, before the group runs. Local functions travel whole."""
+    run = run_group
+
+    def both(job: Any, start: int, stop: int) -> int:
+        act(start)
+        return run(job, start, stop)
+
+    monkeypatch.setattr(ckpt.ray, "_run_group", both)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("digits.index", {}),
+        ("digits.npz", {"threads": 2, "workers": 1}),
+        ("digits.safetensors", {"options": {"shard_size": "8k"}, "map": str.lower}),
+    ],
+)
+def test_the_bytes_are_those_of_one_machine(cluster: Any, out: Path, name: str, options: dict[str, Any]) -> None:
+    summary = ckpt.ray.convert(DIGITS, out / name, item_size="4k", verify=True, **options)
+    assert summary.verification is not None and all(Path(file).is_file() for file in summary.files)
+    options.pop("workers", None)
+    assert same_as_on_one_machine(DIGITS, out / name, **options)
+
+
+def test_the_example_of_the_guide_converts(cluster: Any, model: Path) -> None:
+    (model.parent / "out").mkdir()
+    text = example("Ray", model.parent).replace("/model.npz", "/out/model.npz")
+    exec(compile(text, "cluster.md", "exec"), {})
+    assert same_as_on_one_machine(model, model.parent / "out" / "model.npz")
+
+
+def test_progress_is_that_of_bytes_and_phases(cluster: Any, model: Path, out: Path) -> None:
+    seen: list[ckpt.Progress] = []
+    ckpt.ray.convert(model, out / "model.npz", item_size="256k", progress=seen.append)
+    assert seen[0].bytes == 0 and seen[-1] == (8 << 20, 8 << 20, "commit")
+    assert len({each.bytes for each in seen}) > 4 and seen == sorted(seen, key=lambda each: each.bytes)
+
+
+def test_workers_that_are_killed_are_replaced(
+    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pids, killed = tmp_path / "pids", []
+    pids.mkdir()
+
+    def slowly(_start: int) -> None:
+        (pids / str(os.getpid())).touch()
+        time.sleep(0.15)
+
+    def kill() -> None:
+        while len(killed) < 3 and not over.wait(0.3):
+            pid = random.choice(os.listdir(pids) or ["0"])
+            (pids / pid).unlink(missing_ok=True)
+            if pid != "0" and b"ray::" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(int(pid), signal.SIGKILL)
+                killed.append(pid)
+
+    before(monkeypatch, slowly)
+    over = threading.Event()
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        ckpt.ray.convert(model, out / "model.npz", **SMALL, retries=5)
+    finally:
+        over.set()
+        killer.join()
+    assert killed and same_as_on_one_machine(model, out / "model.npz")
+
+
+DRIVER = """
+import sys, time, ray, ckpt.ray
+run = ckpt.ray._run_group
+
+def main():
+    def slowly(job, start, stop):
+        time.sleep(0.3)
+        return run(job, start, stop)
+    ckpt.ray._run_group = slowly
+    ray.init(address=sys.argv[1], _node_ip_address="127.0.0.2", log_to_driver=False)
+    ckpt.ray.convert(sys.argv[2], sys.argv[3], item_size="256k", item_group_bytes=256 << 10, progress=lambda now: print(now.bytes, flush=True))
+
+main()
+"""
+
+
+def test_a_driver_that_is_killed_is_followed_by_one_that_goes_on(
+    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    output = out / "model.npz"
+    with subprocess.Popen([sys.executable, "-c", DRIVER, cluster.address, model, output], stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        for line in driver.stdout:
+            if int(line) >= 1 << 20:
+                break
+        driver.kill()
+    done = ckpt.ray._Staging(str(output), None).receipts
+    assert not output.exists() and len(os.listdir(done)) >= 4
+    groups = tmp_path / "groups"
+    groups.mkdir()
+    before(monkeypatch, lambda start: (groups / str(start)).touch())
+    seen: list[ckpt.Progress] = []
+    ckpt.ray.convert(model, output, **SMALL, progress=seen.append)
+    assert seen[0].bytes >= 1 << 20 and len(os.listdir(groups)) <= 28
+    assert same_as_on_one_machine(model, output)
+
+
+def test_an_error_is_ckpts_own_and_leaves_what_was_done(
+    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(start: int) -> None:
+        time.sleep(0.1)
+        if start == 20 and not (tmp_path / "repaired").exists():
+            raise ckpt.UnsupportedError("not today")
+
+    before(monkeypatch, fail)
+    for _ in range(2):
+        with pytest.raises(ckpt.UnsupportedError, match="not today") as caught:
+            ckpt.ray.convert(model, out / "model.npz", **SMALL)
+        assert "discard('" in caught.value.__notes__[0] and not (out / "model.npz").exists()
+    (tmp_path / "repaired").touch()
+    seen: list[ckpt.Progress] = []
+    ckpt.ray.convert(model, out / "model.npz", **SMALL, progress=seen.append)
+    assert seen[0].bytes >= 4 << 20 and same_as_on_one_machine(model, out / "model.npz")
+
+
+def test_a_corrupt_source_is_a_corrupt_error_and_its_remains_are_discarded(cluster: Any, out: Path, tmp_path: Path) -> None:
+    broken = shutil.copytree(DIGITS, tmp_path / "digits")
+    data = broken / "ckpt-1.data-00000-of-00001"
+    data.write_bytes(bytes([data.read_bytes()[0] ^ 1]) + data.read_bytes()[1:])
+    shared = tmp_path / "shared"
+    with pytest.raises(ckpt.CorruptError, match="checksum") as caught:
+        ckpt.ray.convert(broken, out / "digits.npz", staging=shared)
+    assert caught.value.tensor is not None and "staging=" in caught.value.__notes__[0]
+    assert files(out) and files(shared)
+    ckpt.ray.discard(out / "digits.npz", staging=shared)
+    assert not files(out) and not files(shared)
+
+
+def test_a_straggler_is_overtaken(
+    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def hang_once(start: int) -> None:
+        if start == 4:
+            try:
+                (tmp_path / "hung").mkdir()
+            except FileExistsError:
+                return
+            time.sleep(120)
+
+    before(monkeypatch, hang_once)
+    monkeypatch.setattr(ckpt.ray, "_PATIENCE", 1.0)
+    started = time.monotonic()
+    ckpt.ray.convert(model, out / "model.npz", **SMALL)
+    assert (tmp_path / "hung").exists() and time.monotonic() - started < 60
+    assert same_as_on_one_machine(model, out / "model.npz")
+
+
+def test_an_output_that_exists_is_refused_before_anything_is_written(cluster: Any, model: Path, out: Path) -> None:
+    (out / "model.npz").write_bytes(b"")
+    with pytest.raises(ckpt.UsageError, match="overwrite=True"):
+        ckpt.ray.convert(model, out / "model.npz")
+    with pytest.raises(TypeError, match="resume"):
+        ckpt.ray.convert(model, out / "model.npz", resume=True)
+    assert files(out) == {"model.npz": b""}
+    ckpt.ray.convert(model, out / "model.npz", overwrite=True)
+    assert same_as_on_one_machine(model, out / "model.npz")
+
+
+def test_a_node_that_is_lost_is_done_without(
+    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    started.mkdir()
+
+    def slowly(start: int) -> None:
+        (started / f"{start}-{os.getpid()}").touch()
+        time.sleep(0.4)
+
+    before(monkeypatch, slowly)
+    lost = cluster.list_all_nodes()[-1]
+
+    def remove() -> None:
+        while len(os.listdir(started)) < 8:
+            time.sleep(0.05)
+        cluster.remove_node(lost, allow_graceful=False)
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    ckpt.ray.convert(model, out / "model.npz", **SMALL)
+    remover.join()
+    assert same_as_on_one_machine(model, out / "model.npz")
