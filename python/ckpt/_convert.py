@@ -173,8 +173,8 @@ def convert(
     - `code` is the name of a file beside the output for the program of PyTorch modules, with `map="keras-to-torch"`.
     - `resume` goes on where the same conversion was killed, and keeps what it had written as far as that is right.
     - `receipt` names a file for the hashes of all files, which `ckpt.check_receipt` compares with them.
-    - `item_size` is the size of an item, the unit of work that `resume` and several processes know: 1/32 of the output, within
-      1 MiB and 64 MiB, if left out.
+    - `item_size` is the size of an item, the unit of work that `resume` and several processes know: 1/32 of the output,
+      within 1 MiB and 64 MiB, if left out.
     - `allow` names kinds of losses that may change what the model computes; `strict` stops at every loss.
     - `verify` reads the output back and compares it with the source before it gets its name.
     - `progress` shows a bar, or is called with a `ckpt.Progress`.

@@ -155,7 +155,8 @@ class Plan:
         """Runs some items, or all, beside other processes that run others; returns how many it ran.
 
         Each item gets a receipt, a small file in the directory `receipts` (a path or URL), once its bytes are written, with
-        `sync` on the disk. Items that have one are not run again. Two processes may run one item: both write the same bytes.
+        `sync` on the disk. Items that have one are not run again. Two processes may run one item: both write the same
+        bytes.
         """
         wanted = range(len(self.items)) if items is None else items
         if wanted.step != 1:
@@ -182,9 +183,9 @@ class Plan:
     ) -> Summary:
         """Finishes an output of which all items have receipts, and gives it its name.
 
-        `verify` reads it back first, and compares it with the source; `receipt` names a file for the hashes of all files. Left
-        out, they are what `ckpt.plan` was given; a plan that was loaded has neither. After an error, everything stays for
-        another call; `discard` removes it. What the output does not hold as the source has it is a `LossWarning`.
+        `verify` reads it back first, and compares it with the source; `receipt` names a file for the hashes of all files.
+        Left out, they are what `ckpt.plan` was given; a plan that was loaded has neither. After an error, everything stays
+        for another call; `discard` removes it. What the output does not hold as the source has it is a `LossWarning`.
         """
         show, end = callback(progress)
         try:
@@ -228,13 +229,14 @@ def load_plan(
 ) -> Plan:
     """Takes up a plan that `Plan.save` or `ckpt plan --output` wrote to a path or URL, perhaps on another machine.
 
-    Source and output must be where they were, under the same absolute paths or URLs. `threads` and `max_memory` are what this
-    process may use.
+    Source and output must be where they were, under the same absolute paths or URLs. `threads` and `max_memory` are what
+    this process may use.
 
     >>> import ckpt, os, tempfile
     >>> directory = tempfile.mkdtemp()
-    >>> ckpt.plan("examples/data/digits", os.path.join(directory, "digits.npz")).save(os.path.join(directory, "plan.json"))
-    >>> ckpt.load_plan(os.path.join(directory, "plan.json"))
+    >>> plan = os.path.join(directory, "plan.json")
+    >>> ckpt.plan("examples/data/digits", os.path.join(directory, "digits.npz")).save(plan)
+    >>> ckpt.load_plan(plan)
     <ckpt.Plan tf2 to npz: 15 tensors, 7 losses>
     """
     memory = None if max_memory is None else str(max_memory)
@@ -286,9 +288,10 @@ def commit(
 
     >>> import ckpt, os, tempfile
     >>> directory = tempfile.mkdtemp()
-    >>> ckpt.plan("examples/data/digits", os.path.join(directory, "digits.npz")).save(os.path.join(directory, "plan.json"))
+    >>> plan = os.path.join(directory, "plan.json")
+    >>> ckpt.plan("examples/data/digits", os.path.join(directory, "digits.npz")).save(plan)
     >>> try:
-    ...     ckpt.commit(os.path.join(directory, "plan.json"), directory)
+    ...     ckpt.commit(plan, directory)
     ... except ckpt.UsageError as error:
     ...     print(error.message)
     no item of this plan has written anything yet

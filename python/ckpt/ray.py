@@ -238,13 +238,13 @@ def convert(
 ) -> Summary:
     """Converts a checkpoint on a Ray cluster. The output has the same bytes as that of `ckpt.convert`.
 
-    All nodes reach `src`, `dst` and `staging` under the same absolute paths or URLs, and have the same version of this package.
-    Without `ray.init`, Ray starts, or connects, as `ray.init()` does.
+    All nodes reach `src`, `dst` and `staging` under the same absolute paths or URLs, and have the same version of this
+    package. Without `ray.init`, Ray starts, or connects, as `ray.init()` does.
 
     - `workers` is how many tasks run at once: as many as the cluster has processors for, if left out. A task takes one
       processor, or `threads`.
-    - `staging` is the directory for the plan and the receipts of items: beside the output, if left out. It is removed at the end;
-      at a URL, it stays.
+    - `staging` is a directory for the plan and the receipts of items: beside the output, if left out. They are removed at
+      the end; at a URL, they stay.
     - `retries` is how often a task is run again if its worker or node is lost, or the system refuses something. A task that
       takes three times as long as others is started a second time when workers are free.
     - `item_group_bytes` is how much a task writes, at most. Small outputs are divided further, so that each worker gets four
@@ -290,9 +290,9 @@ def _carry_out(
     done = total - sum(sizes[item] for item in left)
     show, end = callback(progress)
 
-    def tell(bytes: int, phase: str) -> None:
+    def tell(written: int, phase: str) -> None:
         if show is not None:
-            show(bytes, total, phase)
+            show(written, total, phase)
 
     def ran(group: range) -> None:
         nonlocal done
@@ -322,7 +322,9 @@ def discard(dst: StrPath, *, staging: StrPath | None = None) -> None:
     """
     place = _Staging(path(dst), staging)
     if not place.is_local:
-        raise UsageError(f"what is at a URL is not removed: use ckpt.load_plan(…).discard() with the plan in {place.directory}")
+        raise UsageError(
+            f"what is at a URL is not removed: use ckpt.load_plan(…).discard() with the plan in {place.directory}"
+        )
     for file in place.plans():
         try:
             load_plan(file).discard()

@@ -156,7 +156,7 @@ impl Planned {
     fn sha256(&self, py: Python<'_>) -> PyResult<String> {
         let planned = Arc::clone(&self.planned);
         long(py, Interrupted::Abandoned, move |_| {
-            Ok(planned.plan().sha256()?.iter().map(|byte| format!("{byte:02x}")).collect())
+            Ok(planned.sha256()?.iter().map(|byte| format!("{byte:02x}")).collect())
         })
     }
 
@@ -207,7 +207,7 @@ impl Planned {
         let limits = self.conversion.limits.clone();
         self.reported(py, (total, 0), (sync, progress), move |planned, execution, progress| {
             let store = places::directory(&receipts, true)?;
-            let plan = planned.plan().sha256()?;
+            let plan = planned.sha256()?;
             let known = ItemReceipt::load_some(store.clone(), &plan, items.clone(), &limits)?;
             let save = |receipt: &ItemReceipt| receipt.save(&*store);
             Ok(planned.run_items(items, &known, execution, progress, &save)?)
@@ -220,7 +220,7 @@ impl Planned {
         let (planned, limits) = (Arc::clone(&self.planned), self.conversion.limits.clone());
         long(py, Interrupted::Joined, move |_| {
             let store = places::directory(&receipts, true)?;
-            let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &limits)?;
+            let known = ItemReceipt::load_all(store, &planned.sha256()?, &limits)?;
             Ok(planned.items_left(&known)?)
         })
     }
@@ -239,7 +239,7 @@ impl Planned {
         let (total, options) = (self.planned.plan().bytes_written, self.options(verify, receipt));
         self.reported(py, (total, total), (sync, progress), move |planned, execution, _| {
             let store = places::directory(&receipts, false)?;
-            let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &options.limits)?;
+            let known = ItemReceipt::load_all(store, &planned.sha256()?, &options.limits)?;
             json(&planned.commit(&known, &options, execution)?)
         })
     }

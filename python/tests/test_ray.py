@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import DIGITS, example, needs
+from test_urls import Server, server  # noqa: F401
 
 import ckpt
 import ckpt.ray
@@ -24,7 +25,10 @@ import ckpt.ray
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 ray = needs("ray")
 # What Ray itself warns of is not ours.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is Linux's")]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 127.0.0.2"),
+]
 
 #: Ray replaces 127.0.0.1 by the host's own address, which may be out of reach.
 NODE = {"node_ip_address": "127.0.0.2", "include_dashboard": False, "object_store_memory": 80 << 20}
@@ -157,17 +161,53 @@ def main():
         return run(job, start, stop)
     ckpt.ray._run_group = slowly
     ray.init(address=sys.argv[1], _node_ip_address="127.0.0.2", log_to_driver=False)
-    ckpt.ray.convert(sys.argv[2], sys.argv[3], item_size="256k", item_group_bytes=256 << 10, progress=lambda now: print(now.bytes, flush=True))
+    tell = lambda now: print(now.bytes, flush=True)
+    ckpt.ray.convert(sys.argv[2], sys.argv[3], item_size="256k", item_group_bytes=256 << 10, progress=tell)
 
 main()
 """
+
+
+def test_a_task_that_the_system_refuses_something_is_repeated_and_one_that_is_always_lost_is_an_error(
+    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(_start: int) -> None:
+        if not (tmp_path / "refused").exists():
+            (tmp_path / "refused").touch()
+            raise OSError(5, "no such luck")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patched:
+        before(patched, fail)
+        with pytest.raises(ckpt.InputOutputError, match="a task was lost") as caught:
+            ckpt.ray.convert(model, out / "model.npz", retries=1)
+    assert caught.value.__notes__ and "retries=" in (caught.value.help or "")
+    (tmp_path / "refused").unlink()
+    before(monkeypatch, lambda start: fail(start) if not (tmp_path / "refused").exists() else None)
+    ckpt.ray.convert(model, out / "model.npz", retries=1)
+    assert (tmp_path / "refused").exists() and same_as_on_one_machine(model, out / "model.npz")
+
+
+def test_workers_read_the_source_at_its_url_with_the_drivers_options(
+    cluster: Any, model: Path, out: Path, server: Server
+) -> None:
+    bucket = server.root / "bucket"
+    bucket.mkdir()
+    (bucket / "model.safetensors").write_bytes(model.read_bytes())
+    try:
+        ckpt.set_store_options(endpoint=server.url, region="us-east-1", skip_signature=True, allow_http=True)
+        ckpt.ray.convert("s3://bucket/model.safetensors", out / "model.npz", **SMALL)
+    finally:
+        ckpt.set_store_options()
+    assert same_as_on_one_machine(model, out / "model.npz")
 
 
 def test_a_driver_that_is_killed_is_followed_by_one_that_goes_on(
     cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     output = out / "model.npz"
-    with subprocess.Popen([sys.executable, "-c", DRIVER, cluster.address, model, output], stdout=subprocess.PIPE) as driver:
+    command = [sys.executable, "-c", DRIVER, cluster.address, model, output]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
         assert driver.stdout is not None
         for line in driver.stdout:
             if int(line) >= 1 << 20:
@@ -201,6 +241,23 @@ def test_an_error_is_ckpts_own_and_leaves_what_was_done(
     seen: list[ckpt.Progress] = []
     ckpt.ray.convert(model, out / "model.npz", **SMALL, progress=seen.append)
     assert seen[0].bytes >= 4 << 20 and same_as_on_one_machine(model, out / "model.npz")
+
+
+def test_another_conversion_to_the_output_begins_anew(
+    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(start: int) -> None:
+        if start == 20:
+            raise ckpt.UnsupportedError("not today")
+
+    with monkeypatch.context() as patched:
+        before(patched, fail)
+        with pytest.raises(ckpt.UnsupportedError):
+            ckpt.ray.convert(model, out / "model.npz", **SMALL)
+    ckpt.save({"w": memoryview(bytes(1 << 20))}, model, overwrite=True)
+    seen: list[ckpt.Progress] = []
+    ckpt.ray.convert(model, out / "model.npz", progress=seen.append)
+    assert seen[0].bytes == 0 and same_as_on_one_machine(model, out / "model.npz")
 
 
 def test_a_corrupt_source_is_a_corrupt_error_and_its_remains_are_discarded(cluster: Any, out: Path, tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ use ckpt_api::{Codec, Error, Input, Kind, LibraryWords, Limits, Result, Vocabula
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// How a plan is carried out.
 ///
@@ -104,6 +104,7 @@ pub struct Planned {
     resume: bool,
     /// The mapping, where this process read it: its lines are no part of a plan.
     mapping: Option<Mapping>,
+    sha256: OnceLock<[u8; 32]>,
 }
 
 impl std::fmt::Debug for Planned {
@@ -141,6 +142,7 @@ impl Planned {
             },
             resume: conversion.resume,
             mapping: conversion.mapping.clone(),
+            sha256: OnceLock::new(),
         })
     }
 
@@ -172,6 +174,7 @@ impl Planned {
             commit: Commit::default(),
             resume: false,
             mapping: None,
+            sha256: OnceLock::new(),
         })
     }
 
@@ -188,6 +191,17 @@ impl Planned {
     /// What will be done.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The SHA-256 of the plan, computed once: a worker asks for each group of items that it runs.
+    ///
+    /// # Errors
+    /// Those of [`Plan::sha256`].
+    pub fn sha256(&self) -> Result<[u8; 32]> {
+        match self.sha256.get() {
+            Some(known) => Ok(*known),
+            None => self.plan.sha256().map(|found| *self.sha256.get_or_init(|| found)),
+        }
     }
 
     /// The source as its codec reads it.
@@ -268,7 +282,7 @@ impl Planned {
     ) -> Result<usize> {
         self.check_items(&items)?;
         execution.phases.begin(Phase::Stage);
-        let key = self.plan.sha256()?;
+        let key = self.sha256()?;
         let stage = self.staged(StageMode::Shared, Some(key), |request| {
             self.output.store.stage(&StageRequest { reread: false, ..request.clone() })
         })?;
@@ -301,7 +315,7 @@ impl Planned {
     /// # Errors
     /// Those of [`Planned::run_items`] before it runs an item.
     pub fn items_left(&self, receipts: &[ItemReceipt]) -> Result<Vec<usize>> {
-        let key = self.plan.sha256()?;
+        let key = self.sha256()?;
         let stage = self.staged(StageMode::Shared, Some(key), |request| self.output.store.stage(request))?;
         let done = done_already(receipts, &hex(&key), &staging(&*stage));
         Ok((0..self.plan.items().len()).filter(|item| !done.contains(item)).collect())
@@ -331,7 +345,7 @@ impl Planned {
         execution: &Execution,
     ) -> Result<Summary> {
         execution.phases.begin(Phase::Stage);
-        let key = self.plan.sha256()?;
+        let key = self.sha256()?;
         let mut stage = self.staged(StageMode::Existing, Some(key), |request| {
             let attachment = options.receipt.as_ref().map(|path| path.to_string_lossy().into_owned());
             self.output.store.stage(&StageRequest {
