@@ -202,17 +202,20 @@ def test_workers_read_the_source_at_its_url_with_the_drivers_options(
     assert same_as_on_one_machine(model, out / "model.npz")
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_is_killed_is_followed_by_one_that_goes_on(
-    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: signal.Signals
 ) -> None:
     output = out / "model.npz"
     command = [sys.executable, "-c", DRIVER, cluster.address, model, output]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
-        assert driver.stdout is not None
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None and driver.stderr is not None
         for line in driver.stdout:
             if int(line) >= 1 << 20:
                 break
-        driver.kill()
+        driver.send_signal(how)
+        errors = driver.stderr.read()
+    assert driver.returncode != 0 and ("what was done is kept" in errors) == (how == signal.SIGINT)
     done = ckpt.ray._Staging(str(output), None).receipts
     assert not output.exists() and len(os.listdir(done)) >= 4
     groups = tmp_path / "groups"
@@ -286,6 +289,7 @@ def test_a_straggler_is_overtaken(
 
     before(monkeypatch, hang_once)
     monkeypatch.setattr(ckpt.ray, "_PATIENCE", 1.0)
+    monkeypatch.setattr(ckpt.ray, "_ENDING", 1.0)
     started = time.monotonic()
     ckpt.ray.convert(model, out / "model.npz", **SMALL)
     assert (tmp_path / "hung").exists() and time.monotonic() - started < 60
