@@ -253,8 +253,8 @@ pub(crate) fn diff_except(
         pairs.into_iter().partition(|(ia, ib)| is_own(a, ia) && is_own(b, ib));
     incidental.extend(own.into_iter().map(|(ia, _)| a.checkpoint().tensors[ia.0].name.clone()));
     let (of_a, of_b) = (pairs.iter().map(|(id, _)| id), pairs.iter().map(|(_, id)| id));
-    announce(&a.files, of_a.filter_map(|id| a.contents.placements.get(id.0)));
-    announce(&b.files, of_b.filter_map(|id| b.contents.placements.get(id.0)));
+    announce(&a.files, of_a.filter_map(|id| a.contents.placements.get(id.0)))?;
+    announce(&b.files, of_b.filter_map(|id| b.contents.placements.get(id.0)))?;
     let tensors = in_parallel(&pairs, default_threads(), |(ia, ib)| {
         compare(&Side::new(a, ia), &Side::new(b, ib), given)
     })?;

@@ -58,7 +58,7 @@ pub fn digest(source: &Source, threads: usize) -> Result<Digest> {
     let mut ids: Vec<TensorId> = (0..tensors.len()).map(TensorId).collect();
     ids.sort_by(|a, b| tensors[a.0].name.cmp(&tensors[b.0].name));
     let threads = if threads == 0 { default_threads() } else { threads };
-    announce(&source.files, ids.iter().filter_map(|id| source.contents.placements.get(id.0)));
+    announce(&source.files, ids.iter().filter_map(|id| source.contents.placements.get(id.0)))?;
     let values = in_parallel(&ids, threads, |id| hash_value(source, id, Budget::default()))?;
     let mut total = Sha256::new();
     let mut list = Vec::with_capacity(ids.len());

@@ -27,7 +27,7 @@ pub(crate) fn run(
 ) -> Result<Vec<ItemResult>> {
     let before = earlier(run);
     let left: Vec<usize> = items.iter().copied().filter(|number| !before.contains_key(number)).collect();
-    announce_items(run.files, run.plan, &left);
+    announce_items(run.files, run.plan, &left)?;
     let idle = Mutex::new(Vec::new());
     let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
     in_parallel(items, run.plan.threads, |number| {

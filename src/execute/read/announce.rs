@@ -3,7 +3,7 @@
 use super::files::Files;
 use crate::layout::{Part, Piece};
 use crate::plan::{Item, Plan, TensorEntry};
-use ckpt_api::{Extent, FileId, Placement};
+use ckpt_api::{Extent, FileId, Placement, Result};
 use std::ops::Range;
 
 /// A tensor of which boxes are read is announced as a whole up to this size: larger ones would push others out before all
@@ -11,30 +11,39 @@ use std::ops::Range;
 const LARGEST_WHOLE: u64 = 32 << 20;
 
 /// Announces what items of a plan read, in their order.
-pub(crate) fn announce_items(files: &Files<'_>, plan: &Plan, items: &[usize]) {
+///
+/// # Errors
+/// Those of opening a file.
+pub(crate) fn announce_items(files: &Files<'_>, plan: &Plan, items: &[usize]) -> Result<()> {
     if !files.are_far() {
-        return;
+        return Ok(());
     }
     let mut announcing = Announcing::new(files);
     for item in items.iter().filter_map(|number| plan.items().get(*number)) {
         let Item::Write(range) = item else { continue };
         for piece in &range.pieces {
             if let Some(entry) = plan.tensor(piece.tensor) {
-                announcing.add_piece(&entry, piece);
+                announcing.add_piece(&entry, piece)?;
             }
         }
     }
-    announcing.end();
+    announcing.end()
 }
 
 /// Announces whole tensors, in the order in which they will be read.
-pub(crate) fn announce<'a>(files: &Files<'_>, placements: impl Iterator<Item = &'a Placement>) {
+///
+/// # Errors
+/// Those of opening a file.
+pub(crate) fn announce<'a>(
+    files: &Files<'_>,
+    mut placements: impl Iterator<Item = &'a Placement>,
+) -> Result<()> {
     if !files.are_far() {
-        return;
+        return Ok(());
     }
     let mut announcing = Announcing::new(files);
-    placements.for_each(|placement| announcing.add_whole(placement, u64::MAX));
-    announcing.end();
+    placements.try_for_each(|placement| announcing.add_whole(placement, u64::MAX))?;
+    announcing.end()
 }
 
 /// Ranges of one file that are not announced yet.
@@ -49,7 +58,7 @@ impl<'a> Announcing<'a> {
         Announcing { files, file: FileId(0), ranges: Vec::new() }
     }
 
-    fn add_piece(&mut self, entry: &TensorEntry<'_>, piece: &Piece) {
+    fn add_piece(&mut self, entry: &TensorEntry<'_>, piece: &Piece) -> Result<()> {
         match &piece.part {
             Part::Sequence { extents, bytes } if entry.from.window.is_none() => {
                 let numbers = extents.start as usize..extents.end as usize;
@@ -58,46 +67,49 @@ impl<'a> Announcing<'a> {
                     let end = start.saturating_add(extent.len);
                     let own = bytes.start.max(start)..bytes.end.min(end);
                     if !own.is_empty() {
-                        self.add(extent, own.start - start..own.end - start);
+                        self.add(extent, own.start - start..own.end - start)?;
                     }
                     start = end;
                 }
             }
-            _ => self.add_whole(entry.from, LARGEST_WHOLE),
+            _ => self.add_whole(entry.from, LARGEST_WHOLE)?,
         }
-        entry.added.iter().for_each(|added| self.add_whole(added, LARGEST_WHOLE));
+        entry.added.iter().try_for_each(|added| self.add_whole(added, LARGEST_WHOLE))
     }
 
-    fn add_whole(&mut self, placement: &Placement, largest: u64) {
+    fn add_whole(&mut self, placement: &Placement, largest: u64) -> Result<()> {
         let bytes =
             placement.extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.stored_len()));
-        if bytes <= largest {
-            placement.extents.iter().for_each(|extent| self.add(extent, 0..extent.len));
+        match bytes <= largest {
+            true => placement.extents.iter().try_for_each(|extent| self.add(extent, 0..extent.len)),
+            false => Ok(()),
         }
     }
 
     /// Adds bytes of an extent: all of it where the file does not hold them as they are.
-    fn add(&mut self, extent: &Extent, own: Range<u64>) {
+    fn add(&mut self, extent: &Extent, own: Range<u64>) -> Result<()> {
         if extent.computed.is_none() && extent.compression.is_none() {
-            self.add_range(extent.file, extent.offset, own);
+            self.add_range(extent.file, extent.offset, own)
         } else {
-            extent.stored_ranges().for_each(|(file, offset, len)| self.add_range(file, offset, 0..len));
+            extent.stored_ranges().try_for_each(|(file, offset, len)| self.add_range(file, offset, 0..len))
         }
     }
 
     /// Adds bytes that begin so far behind `offset`.
-    fn add_range(&mut self, file: FileId, offset: u64, own: Range<u64>) {
+    fn add_range(&mut self, file: FileId, offset: u64, own: Range<u64>) -> Result<()> {
         if file != self.file {
-            self.end();
+            self.end()?;
             self.file = file;
         }
         self.ranges.push(offset.saturating_add(own.start)..offset.saturating_add(own.end));
+        Ok(())
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<()> {
         if !self.ranges.is_empty() {
-            self.files.will_read(self.file, &self.ranges);
+            self.files.will_read(self.file, &self.ranges)?;
             self.ranges.clear();
         }
+        Ok(())
     }
 }

@@ -109,11 +109,14 @@ impl<'a> Files<'a> {
     }
 
     /// Announces ranges of a file that will be read.
-    pub(super) fn will_read(&self, id: FileId, ranges: &[Range<u64>]) {
-        // Whoever reads a file that cannot be opened learns why.
-        if let Ok(Handle::File(file)) = self.file(id) {
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub(super) fn will_read(&self, id: FileId, ranges: &[Range<u64>]) -> Result<()> {
+        if let Handle::File(file) = self.file(id)? {
             file.will_read(ranges);
         }
+        Ok(())
     }
 
     pub(crate) fn file(&self, id: FileId) -> Result<Handle<'_>> {
