@@ -143,10 +143,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
         results = run(arguments.gib, arguments.rounds, pathlib.Path(folder))
-    print(report.text(results))
-    if arguments.readme:
-        report.save(report.RESULTS, results)
-        report.rewrite()
+    report.finish(results, arguments.readme)
 
 
 if __name__ == "__main__":

@@ -168,10 +168,7 @@ def main() -> None:
                 "opening": opening(arguments.ckpt, arguments.rounds, folder),
             }
         }
-    print(report.text(results))
-    if arguments.readme:
-        report.save(report.RESULTS, results)
-        report.rewrite()
+    report.finish(results, arguments.readme)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,14 @@ def sections(results: dict) -> dict[str, str]:
     return made
 
 
+def finish(results: dict, readme: bool) -> None:
+    """Prints everything; with `readme`, puts it into the repository, and into its pages."""
+    print(text(results))
+    if readme:
+        save(RESULTS, results)
+        rewrite()
+
+
 def text(results: dict) -> str:
     """Everything, for a terminal."""
     return "\n\n".join([described(results), *sections(results).values()])
