@@ -14,6 +14,7 @@ use object_store::multipart::MultipartStore;
 use object_store::signer::Signer;
 use object_store::{ClientConfigKey, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
@@ -153,6 +154,12 @@ impl Settings<'_> {
         self.options.endpoint().map(str::to_owned).or_else(named)
     }
 
+    /// The given options whose keys are of this kind.
+    fn own<K: FromStr>(&self) -> impl Iterator<Item = (K, String)> {
+        let options = self.options.of(self.location.scheme);
+        options.filter_map(|(key, value)| Some((key.parse().ok()?, value.to_owned())))
+    }
+
     /// Builds a client, without the system's certificates where it has none and none are needed.
     fn build<B: Clone, T>(
         &self,
@@ -163,10 +170,7 @@ impl Settings<'_> {
     ) -> Result<T, Problem> {
         let settings = self.of_every_client(endpoint).into_iter();
         let builder = settings.fold(builder, |builder, (key, value)| set(builder, key, value));
-        let options = self.options.of(self.location.scheme);
-        let own =
-            options.filter_map(|(key, value)| Some((key.parse::<ClientConfigKey>().ok()?, value.to_owned())));
-        let builder = own.fold(builder, |builder, (key, value)| set(builder, key, value));
+        let builder = self.own().fold(builder, |builder, (key, value)| set(builder, key, value));
         match build(builder.clone()).map_err(Problem::from) {
             Err(problem)
                 if problem.text.contains("No CA certificates")
@@ -187,9 +191,7 @@ impl Settings<'_> {
         if let Some(endpoint) = &endpoint {
             builder = builder.with_endpoint(endpoint);
         }
-        let options = self.options.of(Scheme::S3);
-        let own = options.filter_map(|(key, value)| Some((key.parse::<AmazonS3ConfigKey>().ok()?, value)));
-        let builder = own.fold(builder, |builder, (key, value)| builder.with_config(key, value));
+        let builder = self.own().fold(builder, |builder, (key, value)| builder.with_config(key, value));
         let set =
             |builder: AmazonS3Builder, key, value| builder.with_config(AmazonS3ConfigKey::Client(key), value);
         let store = Arc::new(self.build(endpoint.as_deref(), builder, set, AmazonS3Builder::build)?);
@@ -204,9 +206,7 @@ impl Settings<'_> {
         if let Some(endpoint) = &endpoint {
             builder = builder.with_base_url(endpoint);
         }
-        let options = self.options.of(Scheme::Gs);
-        let own = options.filter_map(|(key, value)| Some((key.parse::<GoogleConfigKey>().ok()?, value)));
-        let builder = own.fold(builder, |builder, (key, value)| builder.with_config(key, value));
+        let builder = self.own().fold(builder, |builder, (key, value)| builder.with_config(key, value));
         let set = |builder: GoogleCloudStorageBuilder, key, value| {
             builder.with_config(GoogleConfigKey::Client(key), value)
         };
@@ -231,9 +231,7 @@ impl Settings<'_> {
         if let Some(endpoint) = &endpoint {
             builder = builder.with_endpoint(endpoint.clone());
         }
-        let options = self.options.of(Scheme::Az);
-        let own = options.filter_map(|(key, value)| Some((key.parse::<AzureConfigKey>().ok()?, value)));
-        let builder = own.fold(builder, |builder, (key, value)| builder.with_config(key, value));
+        let builder = self.own().fold(builder, |builder, (key, value)| builder.with_config(key, value));
         let set = |builder: MicrosoftAzureBuilder, key, value| {
             builder.with_config(AzureConfigKey::Client(key), value)
         };

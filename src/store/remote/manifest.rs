@@ -232,7 +232,7 @@ impl Told {
     /// Writes what lies in objects of bytes to the files, once. Parts that are whole then are sent.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Io`]; [`ckpt_api::Kind::Corrupt`] for an object that has another size than was told.
+    /// [`ckpt_api::Kind::Io`]; [`ckpt_api::Kind::Corrupt`] for an object whose size is not the noted one.
     pub(super) fn fetch(&self, staging: &Staging, spools: &[Arc<Spool>]) -> Result<()> {
         let mut is_fetched = self.is_fetched.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_fetched {
