@@ -176,6 +176,19 @@ fn every_command_that_reads_takes_an_address() {
 }
 
 #[test]
+fn a_plan_is_written_to_an_address_of_this_machine_and_replaced_only_with_force() {
+    let place = tempfile::tempdir().unwrap();
+    let file = format!("file://{}/plan.json", place.path().display());
+    let arguments = ["plan", DIGITS, "o.safetensors", "--output", &file];
+    succeeds(place.path(), &arguments);
+    assert!(fs::read_to_string(place.path().join("plan.json")).unwrap().starts_with('{'));
+    let again = ckpt(place.path(), &arguments);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("the output exists"));
+    succeeds(place.path(), &[&arguments[..], &["--force"]].concat());
+    succeeds(place.path(), &["run-plan", &file, "--receipts", "receipts"]);
+}
+
+#[test]
 fn an_address_of_this_machine_is_a_path() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().display().to_string();

@@ -347,6 +347,7 @@ fn items_that_the_plan_does_not_have_are_refused() {
     let (items, _) = place.plan(TARGETS[0]);
     for (range, words) in [
         (format!("0..{}", items + 1), "the plan does not have these items"),
+        (format!("0..{}", usize::MAX), "the plan does not have these items"),
         ("3..2".to_owned(), "the plan does not have these items"),
         ("all".to_owned(), "items are not a range"),
         ("1..".to_owned(), "items are not a range"),

@@ -17,6 +17,7 @@ __all__ = [
     "check_receipt",
     "decode_safetensors",
     "diff",
+    "discard_plan",
     "divide_options",
     "encode_safetensors",
     "formats",
@@ -127,6 +128,7 @@ def divide_options(
     input: str, reading: Reading, output: str, to: str | None, options: list[tuple[str, str]]
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]: ...
 def plan(input: Source | str, reading: Reading, output: str, settings: Settings) -> Planned: ...
+def discard_plan(path: str) -> None: ...
 def load_plan(text: bytes) -> Planned: ...
 def read_plan(
     path: str, given: list[tuple[str, str]], threads: int, max_memory: str | None = None

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ckpt import _ckpt
 from ckpt._checkpoint import Checkpoint
 from ckpt._convert import plan
 from ckpt._errors import CkptError, InputOutputError, UsageError
@@ -327,7 +328,7 @@ def discard(dst: StrPath, *, staging: StrPath | None = None) -> None:
         )
     for file in place.plans():
         try:
-            load_plan(file).discard()
+            _ckpt.discard_plan(file)
         except UsageError as error:
             # Another conversion to this output replaced what this one wrote.
             if not error.message.startswith("no item of this plan"):

@@ -12,7 +12,6 @@ mod elements;
 mod errors;
 mod forward;
 mod options;
-mod places;
 mod planned;
 mod safetensors;
 mod save;
@@ -38,6 +37,7 @@ fn _ckpt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(compare::verify, module)?)?;
     module.add_function(wrap_pyfunction!(convert::divide_options, module)?)?;
     module.add_function(wrap_pyfunction!(convert::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(planned::discard_plan, module)?)?;
     module.add_function(wrap_pyfunction!(planned::load_plan, module)?)?;
     module.add_function(wrap_pyfunction!(planned::read_plan, module)?)?;
     module.add_function(wrap_pyfunction!(forward::run, module)?)?;

@@ -3,9 +3,10 @@
 use crate::convert::{losses, resources};
 use crate::errors::{Failure, json};
 use crate::options::limits;
-use crate::places;
+use crate::stores::read;
 use crate::work::{Interrupted, long, watched};
-use ckpt::api::Limits;
+use ckpt::api::{Limit, Limits};
+use ckpt::store::{Destination, directory};
 use ckpt::{Commit, Conversion, Execution, ItemReceipt, Phase, Plan, Policy, Progress, Registry};
 use pyo3::prelude::*;
 use serde_json::json as object;
@@ -41,7 +42,7 @@ pub(crate) fn read_plan(
 ) -> PyResult<Planned> {
     long(py, Interrupted::Abandoned, move |_| {
         let limits = limits(&given)?;
-        let bytes = places::read(&path, &limits)?;
+        let (_, bytes) = read(&path, &limits, Limit::HeaderBytes)?;
         let resources = resources(threads, max_memory.as_deref())?;
         let shown = path.display().to_string();
         Planned::resume(&bytes, Conversion::new().limits(limits).resources(resources)).map_err(|failure| {
@@ -50,6 +51,16 @@ pub(crate) fn read_plan(
                 other => other,
             }
         })
+    })
+}
+
+/// Removes what the items of a plan wrote, whose file is at a path or URL, whatever became of its source.
+#[pyfunction]
+pub(crate) fn discard_plan(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    long(py, Interrupted::Joined, move |_| {
+        let limits = Limits::default();
+        let (_, bytes) = read(&path, &limits, Limit::HeaderBytes)?;
+        Ok(ckpt::Planned::discard_plan(&Plan::from_bytes(&bytes, &limits)?)?)
     })
 }
 
@@ -69,9 +80,8 @@ impl Planned {
     fn resume(bytes: &[u8], conversion: Conversion) -> Result<Self, Failure> {
         let conversion = conversion.policy(Policy::new().allow_all(true));
         let plan = Plan::from_bytes(bytes, &conversion.limits)?;
-        // What reading back takes is small.
-        let plan = plan.with_resources(conversion.resources, true)?;
         let planned = ckpt::Planned::resume(&Registry::builtin(), plan)?;
+        // What reading back takes is small.
         let planned = Arc::new(planned.with_resources(conversion.resources, true)?);
         Ok(Planned { planned, conversion })
     }
@@ -143,12 +153,8 @@ impl Planned {
         self.judge(py)?;
         let planned = Arc::clone(&self.planned);
         long(py, Interrupted::Joined, move |_| {
-            let plan = planned.plan();
-            let bytes = match path.extension().is_some_and(|extension| extension == "json") {
-                true => plan.to_json()?.into_bytes(),
-                false => plan.to_gzip()?,
-            };
-            places::write(&path, &bytes, overwrite)
+            let bytes = planned.plan().to_file(&path)?;
+            Ok(Destination::path(&path)?.write(&bytes, overwrite)?)
         })
     }
 
@@ -203,12 +209,12 @@ impl Planned {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<usize> {
         let items = Range { start: items.0, end: items.1 };
-        let total = items.clone().map(|item| self.planned.plan().bytes_of(item)).sum();
+        let plan = self.planned.plan();
+        let total = (items.start..items.end.min(plan.items().len())).map(|item| plan.bytes_of(item)).sum();
         let limits = self.conversion.limits.clone();
         self.reported(py, (total, 0), (sync, progress), move |planned, execution, progress| {
-            let store = places::directory(&receipts, true)?;
-            let plan = planned.sha256()?;
-            let known = ItemReceipt::load_some(store.clone(), &plan, items.clone(), &limits)?;
+            let store = directory(&receipts, true)?;
+            let known = planned.receipts_of(&items, store.clone(), &limits)?;
             let save = |receipt: &ItemReceipt| receipt.save(&*store);
             Ok(planned.run_items(items, &known, execution, progress, &save)?)
         })
@@ -219,7 +225,7 @@ impl Planned {
         self.judge(py)?;
         let (planned, limits) = (Arc::clone(&self.planned), self.conversion.limits.clone());
         long(py, Interrupted::Joined, move |_| {
-            let store = places::directory(&receipts, true)?;
+            let store = directory(&receipts, true)?;
             let known = ItemReceipt::load_all(store, &planned.sha256()?, &limits)?;
             Ok(planned.items_left(&known)?)
         })
@@ -238,7 +244,7 @@ impl Planned {
     ) -> PyResult<String> {
         let (total, options) = (self.planned.plan().bytes_written, self.options(verify, receipt));
         self.reported(py, (total, total), (sync, progress), move |planned, execution, _| {
-            let store = places::directory(&receipts, false)?;
+            let store = directory(&receipts, false)?;
             let known = ItemReceipt::load_all(store, &planned.sha256()?, &options.limits)?;
             json(&planned.commit(&known, &options, execution)?)
         })

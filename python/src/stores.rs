@@ -5,7 +5,7 @@ use crate::work::{Interrupted, long, short};
 use ckpt::api::{Error, Limit, Limits};
 use ckpt::store::IntoInput;
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Makes these the options of all stores that the process opens from now on, in the place of earlier ones.
 #[pyfunction]
@@ -30,10 +30,14 @@ fn set(_options: &[(String, String)]) -> Result<(), Failure> {
 #[pyfunction]
 pub(crate) fn read_text(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     long(py, Interrupted::Abandoned, move |_| {
-        let limits = Limits::default();
-        let file = path.into_input(&limits)?.main()?;
-        limits.check(Limit::TextBytes, file.len()).map_err(|error| error.file(file.name()))?;
-        let text = String::from_utf8(file.bytes(0, file.len())?);
-        Ok(text.map_err(|_| Error::corrupt("the file is not UTF-8").file(file.name()))?)
+        let (name, bytes) = read(&path, &Limits::default(), Limit::TextBytes)?;
+        Ok(String::from_utf8(bytes).map_err(|_| Error::corrupt("the file is not UTF-8").file(name))?)
     })
+}
+
+/// The name and the bytes of a small file, by its path or URL.
+pub(crate) fn read(path: &Path, limits: &Limits, most: Limit) -> Result<(String, Vec<u8>), Failure> {
+    let file = path.into_input(limits)?.main()?;
+    limits.check(most, file.len()).map_err(|error| error.file(file.name()))?;
+    Ok((file.name().to_owned(), file.bytes(0, file.len())?))
 }

@@ -90,7 +90,7 @@ def test_a_plan_is_judged_when_it_is_saved_and_its_items_when_they_are_run(tmp_p
             use()
     assert names(tmp_path) == []
     fine = ckpt.plan(DIGITS, tmp_path / "digits.npz")
-    for wrong, kind in ((range(0, 4, 2), ValueError), (range(0, 99), ckpt.UsageError)):
+    for wrong, kind in ((range(0, 4, 2), ValueError), (range(0, 99), ckpt.UsageError), (range(0, 1 << 62), ckpt.UsageError)):
         with pytest.raises(kind):
             fine.run_items(wrong, receipts=tmp_path / "receipts")
 

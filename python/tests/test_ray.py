@@ -272,6 +272,7 @@ def test_a_corrupt_source_is_a_corrupt_error_and_its_remains_are_discarded(clust
         ckpt.ray.convert(broken, out / "digits.npz", staging=shared)
     assert caught.value.tensor is not None and "staging=" in caught.value.__notes__[0]
     assert files(out) and files(shared)
+    data.write_bytes(b"another source by now")
     ckpt.ray.discard(out / "digits.npz", staging=shared)
     assert not files(out) and not files(shared)
 

@@ -84,8 +84,8 @@ impl Shared {
         let plan = self.plan(&limits)?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
-        let planned = Planned::resume(registry, plan.with_resources(resources, reread)?)
-            .and_then(|planned| planned.with_resources(resources, reread));
+        let planned =
+            Planned::resume(registry, plan).and_then(|planned| planned.with_resources(resources, reread));
         let planned = planned.map_err(|error| error.in_words(&Flags::Planned))?;
         verbose::planned(planned.plan(), started);
         Ok((planned, resources, limits))
@@ -100,7 +100,7 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
         None => 0..planned.plan().items().len(),
     };
     let store = directory(receipts, true)?;
-    let known = ItemReceipt::load_all(store.clone(), &planned.plan().sha256()?, &limits)?;
+    let known = planned.receipts_of(&items, store.clone(), &limits)?;
     let bytes = planned.plan().bytes_written;
     let save = |receipt: &ItemReceipt| receipt.save(&*store);
     let wanted = items.len();
@@ -133,7 +133,7 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
     }
     let (planned, resources, limits) = shared.open(registry, *verify || receipt.is_some())?;
     let store = directory(receipts, false)?;
-    let known = ItemReceipt::load_all(store, &planned.plan().sha256()?, &limits)?;
+    let known = ItemReceipt::load_all(store, &planned.sha256()?, &limits)?;
     let vocabulary = Arc::new(Flags::Planned);
     let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
     let summary = executing(!shared.no_sync, |execution| planned.commit(&known, &options, execution));

@@ -15,7 +15,7 @@ use crate::plan::{Plan, Policy};
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
-use crate::store::remote_place;
+use crate::store::place_at_address;
 use crate::words::{count, hex};
 use ckpt_api::{DType, Error, Result, parse_size};
 use clap::Args;
@@ -108,7 +108,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     // A plan that is only shown may be of an output that exists.
     let overwrite = arguments.force || arguments.file.is_none();
     if let Some(path) = arguments.file.as_deref().filter(|_| !arguments.force) {
-        match remote_place(path)? {
+        match place_at_address(path)? {
             Some(place) if place.store.has(place.name()) => return Err(existing(path, true)),
             Some(_) => {}
             None => check_new(path, true)?,
@@ -133,13 +133,9 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     print_after(&[&path], &format!("wrote {shown}: {bytes} in {}\n", count(items, "item")), json)
 }
 
-/// Writes the plan to a file: as a JSON text if its name ends in `.json`, else compressed.
 fn save(plan: &Plan, path: &Path, force: bool) -> Result<()> {
-    let bytes = match path.extension().is_some_and(|extension| extension == "json") {
-        true => plan.to_json()?.into_bytes(),
-        false => plan.to_gzip()?,
-    };
-    match remote_place(path)? {
+    let bytes = plan.to_file(path)?;
+    match place_at_address(path)? {
         Some(place) => place.write(&bytes, force),
         None if force => replace(path, &bytes),
         None => write_new(path, bytes),

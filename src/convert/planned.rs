@@ -321,7 +321,7 @@ impl Planned {
         Ok((0..self.plan.items().len()).filter(|item| !done.contains(item)).collect())
     }
 
-    fn check_items(&self, items: &Range<usize>) -> Result<()> {
+    pub(super) fn check_items(&self, items: &Range<usize>) -> Result<()> {
         let count = self.plan.items().len();
         if items.start <= items.end && items.end <= count {
             return Ok(());

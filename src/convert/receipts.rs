@@ -1,5 +1,6 @@
 //! Receipts of items: what a process that ran some items of a plan hands to the one that commits it.
 
+use super::Planned;
 use crate::execute::{ItemResult, Sums};
 use crate::store::Store;
 use ckpt_api::{Error, File, Input, Limit, Limits, ReadStore, Result};
@@ -42,12 +43,8 @@ impl ItemReceipt {
         file_name(&self.plan, self.item)
     }
 
-    /// The receipts of some items of a plan, as far as a store holds them. Asks for each of them by its name, and does not
-    /// list the store: a process that runs a few of many items looks at those alone.
-    ///
-    /// # Errors
-    /// Those of [`ItemReceipt::load_all`].
-    pub fn load_some(
+    /// The receipts of some items of a plan, as far as a store holds them, by their names: the store is not listed.
+    fn load_some(
         store: Arc<dyn ReadStore>,
         plan: &[u8; 32],
         items: Range<usize>,
@@ -108,6 +105,23 @@ impl ItemReceipt {
                 .expected("64 hexadecimal digits in lower case")
                 .help("run the item again")),
         }
+    }
+}
+
+impl Planned {
+    /// The receipts of some items of the plan, as far as a store holds them: what [`Planned::run_items`] need not run again. A
+    /// process that runs a few of many items looks at those alone.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for items that the plan does not have; those of [`ItemReceipt::load_all`].
+    pub fn receipts_of(
+        &self,
+        items: &Range<usize>,
+        store: Arc<dyn ReadStore>,
+        limits: &Limits,
+    ) -> Result<Vec<ItemReceipt>> {
+        self.check_items(items)?;
+        ItemReceipt::load_some(store, &self.sha256()?, items.clone(), limits)
     }
 }
 

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The version of the document. Plans of other versions are refused.
@@ -146,6 +147,17 @@ impl Plan {
         read.map_err(|error| unreadable("the plan is damaged").found(error.to_string()))?;
         limits.check(Limit::HeaderBytes, text.len() as u64)?;
         Self::from_json(&text, limits)
+    }
+
+    /// The contents of a plan's file: JSON if its name ends in `.json`, else compressed. [`Plan::from_bytes`] reads both.
+    ///
+    /// # Errors
+    /// Those of [`Plan::to_json`].
+    pub fn to_file(&self, path: &Path) -> Result<Vec<u8>> {
+        match path.extension().is_some_and(|extension| extension == "json") {
+            true => Ok(self.to_json()?.into_bytes()),
+            false => self.to_gzip(),
+        }
     }
 
     /// Reads a plan, and checks that nobody changed it. `limits` are at least those that it was made with.

@@ -1,11 +1,7 @@
 //! A checkpoint's place: where an output goes, and where it is read again.
 
-#[cfg(feature = "cli")]
-use super::StageRequest;
-use super::{LocalStore, Store};
-#[cfg(feature = "cli")]
-use ckpt_api::{FileId, OutputFile};
-use ckpt_api::{Input, Limits, Result};
+use super::{LocalStore, StageRequest, Store};
+use ckpt_api::{FileId, Input, Limits, OutputFile, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,10 +52,19 @@ impl Destination {
 
     /// Writes a small file, in one step that a reader can observe.
     ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// use ckpt::store::{Destination, MemoryStore};
+    /// let place = Destination::within(std::sync::Arc::new(MemoryStore::new()), "note.txt");
+    /// place.write(b"a note", false)?;
+    /// assert!(place.write(b"another one", false).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Store::stage`] and [`crate::store::Stage::commit`].
-    #[cfg(feature = "cli")]
-    pub(crate) fn write(&self, bytes: &[u8], overwrite: bool) -> Result<()> {
+    pub fn write(&self, bytes: &[u8], overwrite: bool) -> Result<()> {
         let files = [OutputFile::new(self.name.as_str(), bytes.len() as u64)];
         let request = StageRequest { overwrite, ..StageRequest::new(&self.name, &files) };
         let stage = self.store.stage(&request)?;

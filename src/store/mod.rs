@@ -74,11 +74,18 @@ pub(crate) fn input(path: &Path, limits: &Limits) -> Result<Input> {
 
 /// The directory at a path of this machine, which `make` makes, or at an address, where none needs making.
 ///
+/// ```
+/// # fn main() -> ckpt::Result<()> {
+/// let data = ckpt::store::directory("examples/data".as_ref(), false)?;
+/// assert!(data.has("README.md"));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`ckpt_api::Kind::Io`] where it cannot be made; [`ckpt_api::Kind::Unsupported`] for an address that cannot be read, or with
 /// `make` written.
-#[cfg(feature = "cli")]
-pub(crate) fn directory(path: &Path, make: bool) -> Result<Arc<dyn Store>> {
+pub fn directory(path: &Path, make: bool) -> Result<Arc<dyn Store>> {
     #[cfg(feature = "remote")]
     if let Some(address) = as_address(path) {
         if let Some(local) = remote::local_path(address) {
@@ -99,15 +106,15 @@ pub(crate) fn directory(path: &Path, make: bool) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(LocalStore::new(path)))
 }
 
-/// The place at an address of a remote store, to write to; `None` for any other path.
+/// The place at an address, to write to; `None` for any other path.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] for a store that is only read.
+/// Those of [`Destination::path`].
 #[cfg(feature = "cli")]
-pub(crate) fn remote_place(path: &Path) -> Result<Option<Destination>> {
+pub(crate) fn place_at_address(path: &Path) -> Result<Option<Destination>> {
     #[cfg(feature = "remote")]
-    if let Some(address) = as_address(path) {
-        return remote::destination(address);
+    if as_address(path).is_some() {
+        return Destination::path(path).map(Some);
     }
     let _ = path;
     Ok(None)

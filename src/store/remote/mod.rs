@@ -67,7 +67,6 @@ pub(super) fn destination(address: &str) -> Result<Option<Destination>> {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for a store that is only read, if it is to be written; those of [`RemoteStore::at`].
-#[cfg(feature = "cli")]
 pub(super) fn directory(address: &str, writes: bool) -> Result<Option<RemoteStore>> {
     let store = RemoteStore::directory(address)?;
     if let Some(store) = store.as_ref().filter(|_| writes) {
