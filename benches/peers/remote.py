@@ -49,16 +49,9 @@ class Store:
         self.client = boto3.client("s3", endpoint_url=self.url, region_name="us-east-1", config=quiet,
                                    aws_access_key_id="key", aws_secret_access_key="secret")
 
-    def ckpt(self, program: str, *arguments: str) -> tuple[float, float]:
-        """Seconds, and MiB at the peak."""
+    def ckpt(self, program: str, folder: pathlib.Path, *arguments: str) -> harness.Cost:
         command = [program, *arguments, "--store-set", f"endpoint={self.url}"]
-        started = time.perf_counter()
-        process = subprocess.Popen(command, env={**os.environ, **KEYS}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        _, status, used = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0, command
-        return seconds, used.ru_maxrss / 1024
+        return harness.measured(harness.Program("ckpt", command, folder / "any"))
 
     def requests(self) -> int:
         with urllib.request.urlopen(f"{self.url}/-/requests") as answer:
@@ -117,9 +110,9 @@ def conversion(program: str, gib: float, rounds: int, folder: pathlib.Path) -> d
         for number in range(rounds + 1):
             copied = store.copy(folder)
             arguments = ["s3://b/in.safetensors", "s3://b/out.safetensors", "--max-memory", MEMORY, "-q", "--force"]
-            seconds, mib = store.ckpt(program, "convert", *arguments)
+            cost = store.ckpt(program, folder, "convert", *arguments)
             if number:
-                for key, value in (("copy", copied), ("ckpt", seconds), ("mib", mib)):
+                for key, value in (("copy", copied), ("ckpt", cost.wall), ("mib", cost.rss)):
                     found[key].append(round(value, 4))
         store.client.download_file("b", "out.safetensors", str(folder / "out"))
     assert (folder / "out").read_bytes() == source.read_bytes(), "the output has other bytes"
@@ -141,7 +134,8 @@ def opening(program: str, rounds: int, folder: pathlib.Path) -> dict:
                 store.client.upload_file(str(folder / name), "b", name)
             for _ in range(rounds):
                 store.requests()
-                times.append(round(store.ckpt(program, "inspect", f"s3://b/{index.name}", "--format", "json")[0], 4))
+                cost = store.ckpt(program, folder, "inspect", f"s3://b/{index.name}", "--format", "json")
+                times.append(round(cost.wall, 4))
             requests = store.requests()
     trips = (statistics.median(seconds[TRIP]) - statistics.median(seconds[0.0])) / TRIP
     return {"shards": SHARDS, "tensors": TENSORS, "trips": round(trips, 2), "requests": requests, "seconds": seconds[0.0]}
@@ -155,6 +149,7 @@ def main() -> None:
     parser.add_argument("--scratch", type=pathlib.Path, help="where files are made")
     parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
     arguments = parser.parse_args()
+    os.environ.update(KEYS)
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
         folder = pathlib.Path(folder)
         results = {

@@ -71,15 +71,16 @@ pub(crate) struct Stores<'a> {
     pub(crate) target: &'a dyn Store,
 }
 
-/// The share of the memory that each side's store may have.
-const STORES_SHARE: u64 = 4;
+/// The share of the memory that the source's store may have.
+const SOURCE_SHARE: u64 = 4;
+/// The share that the target's may have: while one part is sent, the next one must have room, and 64 MiB are two large ones.
+const TARGET_SHARE: u64 = 2;
 
 impl Stores<'_> {
     /// Lets both stores use memory, of this much in all, and returns how much they use.
     pub(crate) fn reserve(&self, files: &[OutputFile], max_memory: u64) -> u64 {
-        let most = max_memory / STORES_SHARE;
-        let source = self.source.map_or(0, |source| source.reserve(most));
-        source.saturating_add(self.target.reserve_for_writing(files, most))
+        let source = self.source.map_or(0, |source| source.reserve(max_memory / SOURCE_SHARE));
+        source.saturating_add(self.target.reserve_for_writing(files, max_memory / TARGET_SHARE))
     }
 }
 

@@ -27,7 +27,8 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Announces which bytes will be read, in that order, to stores that can fetch them ahead.
+    /// Announces which bytes one reader will read, in that order, to stores that can fetch them ahead. What several readers
+    /// read at the same time is announced in several calls, in the order in which they begin.
     ///
     /// # For implementers
     /// It is advice: it returns at once, fails silently, and promises nothing. Ranges may reach beyond the end,
@@ -36,11 +37,21 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
     fn will_read(&self, ranges: &[Range<u64>]) {
         let _ = ranges;
     }
+
+    /// The file of this machine that holds these bytes at these offsets, whose blocks another file may share. `None`, the
+    /// default, where the bytes lie elsewhere.
+    fn as_file(&self) -> Option<&fs::File> {
+        None
+    }
 }
 
 impl ReadAt for fs::File {
     fn size(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+
+    fn as_file(&self) -> Option<&fs::File> {
+        Some(self)
     }
 
     #[cfg(unix)]

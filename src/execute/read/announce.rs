@@ -9,6 +9,8 @@ use std::ops::Range;
 /// A tensor of which boxes are read is announced as a whole up to this size: larger ones would push others out before all
 /// boxes were read.
 const LARGEST_WHOLE: u64 = 32 << 20;
+/// Tensors are announced together up to this size: several readers take small ones one after the other.
+const LARGE: u64 = 4 << 20;
 
 /// Announces what items of a plan read, in their order.
 ///
@@ -26,11 +28,13 @@ pub(crate) fn announce_items(files: &Files<'_>, plan: &Plan, items: &[usize]) ->
                 announcing.add_piece(&entry, piece)?;
             }
         }
+        // Each item has one reader.
+        announcing.end()?;
     }
-    announcing.end()
+    Ok(())
 }
 
-/// Announces whole tensors, in the order in which they will be read.
+/// Announces whole tensors, in the order in which they will be read: large ones side by side.
 ///
 /// # Errors
 /// Those of opening a file.
@@ -42,8 +46,21 @@ pub(crate) fn announce<'a>(
         return Ok(());
     }
     let mut announcing = Announcing::new(files);
-    placements.try_for_each(|placement| announcing.add_whole(placement, u64::MAX))?;
+    let mut together = 0_u64;
+    placements.try_for_each(|placement| {
+        announcing.add_whole(placement, u64::MAX)?;
+        together = together.saturating_add(stored_len(placement));
+        if together < LARGE {
+            return Ok(());
+        }
+        together = 0;
+        announcing.end()
+    })?;
     announcing.end()
+}
+
+fn stored_len(placement: &Placement) -> u64 {
+    placement.extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.stored_len()))
 }
 
 /// Ranges of one file that are not announced yet.
@@ -78,9 +95,7 @@ impl<'a> Announcing<'a> {
     }
 
     fn add_whole(&mut self, placement: &Placement, largest: u64) -> Result<()> {
-        let bytes =
-            placement.extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.stored_len()));
-        match bytes <= largest {
+        match stored_len(placement) <= largest {
             true => placement.extents.iter().try_for_each(|extent| self.add(extent, 0..extent.len)),
             false => Ok(()),
         }

@@ -1,12 +1,15 @@
 //! Bytes of objects that were fetched: what is read next is on its way, and all of it is within a bound.
 //!
 //! Ranges that were announced are fetched in their order, several at a time. A read that nobody announced fetches a little,
-//! and more each time if reads follow each other. What was read to its end goes first when room is needed.
+//! and more each time if reads follow each other. What was read to its end goes first when room is needed, and what will be
+//! read last goes last of all.
 
+use super::announced::Announced;
+use super::held::Held;
 use super::object::{HEAD, Object};
 use super::problem::{Failure, Problem};
 use super::runtime;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,10 +22,6 @@ const LARGEST: u64 = 4 << 20;
 const SMALLEST: u64 = HEAD;
 /// Bytes that are kept if nobody sets another bound.
 const USUAL: u64 = FLIGHTS as u64 * LARGEST;
-/// Announced ranges that are this close are fetched together.
-const GAP: u64 = 64 << 10;
-/// Announced ranges that are remembered.
-const ANNOUNCED: usize = 1 << 16;
 /// A segment that was read in part, and then not for so many reads, may go.
 const STALE: u64 = 64;
 
@@ -40,22 +39,28 @@ struct State {
     /// Bytes of all segments, of those on their way, too.
     bytes: u64,
     flights: usize,
-    announced: VecDeque<(Arc<Object>, Range<u64>)>,
+    announced: Announced,
     /// Counts reads.
     clock: u64,
+    /// Counts requests.
+    requests: u64,
 }
 
 #[derive(Debug)]
 struct Segment {
     end: u64,
     used: u64,
+    /// When it was asked for: what is asked for last will be read last.
+    asked: u64,
+    /// The group of announced ranges that it was fetched for.
+    group: Option<(u64, Arc<Object>)>,
     content: Content,
 }
 
 #[derive(Debug)]
 enum Content {
     Coming,
-    Here { bytes: Arc<Vec<u8>>, progress: Progress },
+    Here { bytes: Arc<Held>, progress: Progress },
     Failed(Problem),
 }
 
@@ -74,8 +79,9 @@ impl Blocks {
             segments: BTreeMap::new(),
             bytes: 0,
             flights: 0,
-            announced: VecDeque::new(),
+            announced: Announced::new(),
             clock: 0,
+            requests: 0,
         };
         Arc::new(Blocks { state: Mutex::new(state), changed: Condvar::new() })
     }
@@ -98,7 +104,7 @@ impl Blocks {
     }
 
     /// Keeps the first bytes of an object.
-    pub(super) fn put_head(&self, object: &Object, bytes: Vec<u8>) {
+    pub(super) fn put_head(&self, object: &Object, bytes: Held) {
         let len = bytes.len() as u64;
         let mut state = self.lock();
         if len == 0 || !state.make_room(len, Progress::Unread) {
@@ -107,30 +113,14 @@ impl Blocks {
         let used = state.clock;
         let content = Content::Here { bytes: Arc::new(bytes), progress: Progress::ToItsEnd };
         state.bytes = state.bytes.saturating_add(len);
-        state.segments.insert((object.id, 0), Segment { end: len, used, content });
+        let segment = Segment { end: len, used, asked: 0, group: None, content };
+        state.segments.insert((object.id, 0), segment);
     }
 
-    /// Announces ranges that will be read, in this order.
+    /// Announces ranges that one reader will read in this order.
     pub(super) fn announce(self: &Arc<Self>, object: &Arc<Object>, ranges: &[Range<u64>]) {
         let mut state = self.lock();
-        for range in ranges {
-            let range = range.start..range.end.min(object.size);
-            if range.is_empty() {
-                continue;
-            }
-            let has_room = state.announced.len() < ANNOUNCED;
-            match state.announced.back_mut() {
-                Some((last, before))
-                    if last.id == object.id
-                        && range.start >= before.start
-                        && range.start <= before.end.saturating_add(GAP) =>
-                {
-                    before.end = before.end.max(range.end);
-                }
-                _ if has_room => state.announced.push_back((object.clone(), range)),
-                _ => break,
-            }
-        }
+        state.announced.add(object, ranges);
         self.pump(&mut state);
     }
 
@@ -162,10 +152,14 @@ impl Blocks {
                 Found::Failed(problem) => return Err(problem),
                 Found::Coming => state = self.wait(state),
                 Found::Nothing => {
-                    let range = state.wanted(object, offset, buffer.len() as u64);
+                    let group = state.announced.find(object.id, offset);
+                    let range = match group {
+                        Some((_, end)) => state.request(object, offset..end),
+                        None => state.wanted(object, offset, buffer.len() as u64),
+                    };
                     if state.make_room(range.end - range.start, Progress::Unread) {
-                        state.skip(object.id, &range);
-                        self.start(&mut state, object, range);
+                        let group = group.map(|(group, _)| group);
+                        self.start(&mut state, object, range, group);
                     } else {
                         state = self.wait(state);
                     }
@@ -181,22 +175,34 @@ impl Blocks {
     /// Starts requests for what was announced, as long as there is room.
     fn pump(self: &Arc<Self>, state: &mut State) {
         while state.flights < FLIGHTS {
-            let Some((object, range)) = state.next_announced() else { return };
+            let Some((group, object, range)) = state.next_announced() else { return };
             if !state.make_room(range.end - range.start, Progress::InPart) {
                 return;
             }
-            state.skip(object.id, &range);
-            self.start(state, &object, range);
+            self.start(state, &object, range, Some(group));
         }
     }
 
-    /// Fetches a range. Whoever waits for it is woken, whatever becomes of it.
-    fn start(self: &Arc<Self>, state: &mut State, object: &Arc<Object>, range: Range<u64>) {
-        let key = (object.id, range.start);
-        let used = state.clock;
-        state.segments.insert(key, Segment { end: range.end, used, content: Content::Coming });
-        state.bytes = state.bytes.saturating_add(range.end - range.start);
+    /// Fetches a range, for a group of announced ones or for nobody else. Whoever waits for it is woken, whatever becomes of it.
+    fn start(
+        self: &Arc<Self>,
+        state: &mut State,
+        object: &Arc<Object>,
+        range: Range<u64>,
+        group: Option<u64>,
+    ) {
+        let (key, len) = ((object.id, range.start), range.end - range.start);
+        let (used, asked) = (state.clock, state.requests);
+        if let Some(group) = group {
+            state.announced.hold(group, len);
+            state.announced.take(group, &range);
+        }
+        let group = group.map(|group| (group, object.clone()));
+        let segment = Segment { end: range.end, used, asked, group, content: Content::Coming };
+        state.segments.insert(key, segment);
+        state.bytes = state.bytes.saturating_add(len);
         state.flights += 1;
+        state.requests += 1;
         let (blocks, object) = (self.clone(), object.clone());
         let fetch = async move {
             // Made here: the one of a request that never starts would wait for the lock that its caller holds.
@@ -218,7 +224,7 @@ struct Flight {
 }
 
 impl Flight {
-    fn land(mut self, fetched: Result<Vec<u8>, Problem>) {
+    fn land(mut self, fetched: Result<Held, Problem>) {
         self.landed = true;
         let mut state = self.blocks.lock();
         state.land(self.key, fetched);
@@ -240,7 +246,7 @@ impl Drop for Flight {
 }
 
 enum Found {
-    Here(Arc<Vec<u8>>, u64),
+    Here(Arc<Held>, u64),
     Coming,
     Failed(Problem),
     Nothing,
@@ -268,9 +274,19 @@ impl State {
         let clock = self.clock;
         let Some(segment) = self.segments.get_mut(&(object, start)) else { return };
         segment.used = clock;
+        let group = segment.group.as_ref().map(|(group, _)| *group);
+        let mut is_read = false;
         if let Content::Here { progress, .. } = &mut segment.content {
+            is_read = end >= segment.end && *progress != Progress::ToItsEnd;
             *progress =
                 if end >= segment.end { Progress::ToItsEnd } else { (*progress).min(Progress::InPart) };
+        }
+        let len = segment.end - start;
+        if let Some(group) = group {
+            self.announced.read(group);
+            if is_read {
+                self.announced.release(group, len);
+            }
         }
     }
 
@@ -287,9 +303,16 @@ impl State {
         object.streak.store(streak, Ordering::Relaxed);
         let fetched = (SMALLEST << streak).max(len).min(self.largest());
         let end = offset.saturating_add(fetched).min(object.size);
-        let end = self.next_start(object.id, offset).map_or(end, |next| end.min(next));
-        object.last.store(end, Ordering::Relaxed);
-        offset..end
+        let range = self.request(object, offset..end);
+        object.last.store(range.end, Ordering::Relaxed);
+        range
+    }
+
+    /// The first bytes of a range that one request fetches: what is there is not fetched again.
+    fn request(&self, object: &Object, range: Range<u64>) -> Range<u64> {
+        let end = range.end.min(range.start.saturating_add(self.largest()));
+        let end = self.next_start(object.id, range.start).map_or(end, |next| end.min(next));
+        range.start..end
     }
 
     /// Where the next segment of an object begins.
@@ -299,42 +322,27 @@ impl State {
     }
 
     /// The next request for what was announced and is not there.
-    fn next_announced(&mut self) -> Option<(Arc<Object>, Range<u64>)> {
+    fn next_announced(&mut self) -> Option<(u64, Arc<Object>, Range<u64>)> {
         loop {
-            let (object, range) = self.announced.front()?;
-            let (object, mut range) = (object.clone(), range.clone());
-            while let Some(end) = self.end_of_segment(object.id, range.start).filter(|end| *end > range.start)
-            {
-                range.start = end;
+            let (group, object, range) = self.announced.first()?;
+            match self.keep(object.id, range.start) {
+                Some(end) => self.announced.take(group, &(range.start..end)),
+                None => {
+                    let range = self.request(&object, range);
+                    return Some((group, object, range));
+                }
             }
-            if range.start >= range.end {
-                self.announced.pop_front();
-                continue;
-            }
-            if let Some(front) = self.announced.front_mut() {
-                front.1.start = range.start;
-            }
-            let end = range.end.min(range.start.saturating_add(self.largest()));
-            let end = self.next_start(object.id, range.start).map_or(end, |next| end.min(next));
-            return Some((object, range.start..end));
         }
     }
 
-    /// The end of the segment that has this byte.
-    fn end_of_segment(&self, object: u64, offset: u64) -> Option<u64> {
-        let before = self.segments.range((object, 0)..=(object, offset)).next_back();
-        before.map(|(_, segment)| segment.end).filter(|end| offset < *end)
-    }
-
-    /// Takes what is being fetched out of what was announced, where it is near.
-    fn skip(&mut self, object: u64, range: &Range<u64>) {
-        const NEAR: usize = 16;
-        let own = self.announced.iter_mut().take(NEAR).filter(|(other, _)| other.id == object);
-        for (_, announced) in own {
-            if range.contains(&announced.start) {
-                announced.start = range.end.min(announced.end);
-            }
+    /// The end of the segment that has this byte, which stays until it is read.
+    fn keep(&mut self, object: u64, offset: u64) -> Option<u64> {
+        let before = self.segments.range_mut((object, 0)..=(object, offset)).next_back();
+        let (_, segment) = before.filter(|(_, segment)| offset < segment.end)?;
+        if let Content::Here { progress, .. } = &mut segment.content {
+            *progress = Progress::Unread;
         }
+        Some(segment.end)
     }
 
     /// Drops segments until `len` more bytes fit; those that were read less than `least` stay.
@@ -348,16 +356,13 @@ impl State {
                 Content::Here { progress, .. } => Some(*progress).filter(|progress| *progress <= least),
                 _ => None,
             };
-            let candidates = self
-                .segments
-                .iter()
-                .filter_map(|(key, segment)| Some((may_go(segment)?, segment.used, *key)));
+            let candidates = self.segments.iter().filter_map(|(key, segment)| {
+                let progress = may_go(segment)?;
+                let age = if progress == Progress::Unread { u64::MAX - segment.asked } else { segment.used };
+                Some((progress, age, *key))
+            });
             match candidates.min() {
-                Some((_, _, key)) => {
-                    if let Some(segment) = self.segments.remove(&key) {
-                        self.bytes = self.bytes.saturating_sub(segment.end - key.1);
-                    }
-                }
+                Some((progress, _, key)) => self.remove(key, progress),
                 // One request always fits: nobody would ever be served.
                 None => return self.bytes == 0,
             }
@@ -365,7 +370,19 @@ impl State {
         true
     }
 
-    fn land(&mut self, key: (u64, u64), fetched: Result<Vec<u8>, Problem>) {
+    fn remove(&mut self, key: (u64, u64), progress: Progress) {
+        let Some(Segment { end, group, .. }) = self.segments.remove(&key) else { return };
+        self.bytes = self.bytes.saturating_sub(end - key.1);
+        let Some((group, object)) = group else { return };
+        if progress != Progress::ToItsEnd {
+            self.announced.release(group, end - key.1);
+        }
+        if progress == Progress::Unread {
+            self.announced.put_back(group, &object, key.1..end);
+        }
+    }
+
+    fn land(&mut self, key: (u64, u64), fetched: Result<Held, Problem>) {
         let Some(segment) =
             self.segments.get_mut(&key).filter(|segment| matches!(segment.content, Content::Coming))
         else {
@@ -377,8 +394,12 @@ impl State {
                 segment.content = Content::Here { bytes: Arc::new(bytes), progress: Progress::Unread };
             }
             Err(problem) => {
-                self.bytes = self.bytes.saturating_sub(segment.end - key.1);
+                let len = segment.end - key.1;
                 segment.content = Content::Failed(problem);
+                self.bytes = self.bytes.saturating_sub(len);
+                if let Some((group, _)) = segment.group.take() {
+                    self.announced.release(group, len);
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use super::sender::{SMALLEST_PART, part_size};
 use super::spool::{Spool, Writing, add, missing};
 use super::staging::{Staging, VERSION, unique};
 use crate::store::WriteAt;
+use bytes::Bytes;
 use ckpt_api::{Error, FileId, ReadStore, Result};
 use object_store::{ObjectStoreExt, PutMode, PutPayload};
 use serde::{Deserialize, Serialize};
@@ -137,7 +138,7 @@ impl Packing<'_> {
         let name = self.staging.within(&pack_name(&self.id, self.packs.len()));
         let (writer, key) = (writer.clone(), store.key_of(&name)?);
         let _taken = store.0.sending.take(bytes.len() as u64);
-        let put = async move { writer.put(&key, PutPayload::from(bytes)).await };
+        let put = async move { writer.put(&key, PutPayload::from(Bytes::from(bytes))).await };
         runtime::wait(put)?.map_err(|error| store.failed(&error.into(), "cannot write the output", &name))?;
         self.packs.push(ranges);
         Ok(())

@@ -4,6 +4,7 @@
 //! of a file show its size and its version, all later requests name that version, and what a plan announces is on its way
 //! before it is needed. Writing: see `stage`.
 
+mod announced;
 mod attachment;
 mod blocks;
 mod client;
@@ -11,6 +12,7 @@ mod commit;
 mod complete;
 mod directory;
 mod file;
+mod held;
 mod hub;
 mod leftover;
 mod list;

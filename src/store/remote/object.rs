@@ -1,6 +1,7 @@
 //! One version of one object: every byte that is read is of this version.
 
 use super::client::Client;
+use super::held::Held;
 use super::location::Scheme;
 use super::problem::{Failure, Problem, chain};
 use futures_util::StreamExt;
@@ -46,7 +47,7 @@ impl fmt::Debug for Object {
 pub(super) enum Looked {
     Nothing,
     /// An object and its first bytes.
-    Object(Object, Vec<u8>),
+    Object(Object, Held),
     /// A file that the server sends as a whole.
     Whole(Whole),
 }
@@ -92,7 +93,7 @@ pub(super) async fn look(
                         Ok(meta) if meta.size == 0 => {
                             return Ok(Looked::Object(
                                 Object::new(client, path, address, scheme, meta),
-                                Vec::new(),
+                                Held::Small(Vec::new()),
                             ));
                         }
                         _ => return Err(problem),
@@ -131,7 +132,7 @@ impl Object {
     }
 
     /// The bytes of a range, all of this version. An answer that ends early is asked for again.
-    pub(super) async fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, Problem> {
+    pub(super) async fn fetch(&self, range: Range<u64>) -> Result<Held, Problem> {
         let mut attempt = 0;
         loop {
             match self.fetch_once(range.clone()).await {
@@ -142,7 +143,7 @@ impl Object {
         }
     }
 
-    async fn fetch_once(&self, range: Range<u64>) -> Result<Vec<u8>, Problem> {
+    async fn fetch_once(&self, range: Range<u64>) -> Result<Held, Problem> {
         let len = range.end.saturating_sub(range.start);
         // A weak ETag identifies no bytes, and no server compares it.
         let condition =
@@ -183,22 +184,22 @@ impl Object {
 }
 
 /// The body of an answer, which must have this length: some answers are shorter, and look complete.
-async fn body(answer: GetResult, len: u64) -> Result<Vec<u8>, Problem> {
+async fn body(answer: GetResult, len: u64) -> Result<Held, Problem> {
     let short = |found: usize| {
         Problem::new(Failure::Short, format!("the answer has {found} bytes, and {len} were asked for"))
     };
     let size = usize::try_from(len).map_err(|_| short(0))?;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(size).map_err(|error| Problem::new(Failure::Other, error.to_string()))?;
+    let mut bytes = Held::zeroed(size).map_err(|error| Problem::new(Failure::Other, error.to_string()))?;
+    let mut filled = 0_usize;
     let mut stream = answer.into_stream();
     while let Some(more) = stream.next().await {
         let more = more.map_err(|error| Problem::new(Failure::Short, chain(&error)))?;
-        if bytes.len().saturating_add(more.len()) > size {
-            return Err(short(bytes.len().saturating_add(more.len())));
-        }
-        bytes.extend_from_slice(&more);
+        let end = filled.saturating_add(more.len());
+        let Some(place) = bytes.get_mut(filled..end) else { return Err(short(end)) };
+        place.copy_from_slice(&more);
+        filled = end;
     }
-    if bytes.len() == size { Ok(bytes) } else { Err(short(bytes.len())) }
+    if filled == size { Ok(bytes) } else { Err(short(filled)) }
 }
 
 /// Waits before the next attempt: longer each time, and not as long as others that failed at the same moment.

@@ -4,6 +4,7 @@ use super::client::{Client, Purpose, Uploading};
 use super::directory::RemoteStore;
 use super::problem::{Failure, Problem};
 use super::runtime;
+use bytes::Bytes;
 use ckpt_api::{Error, Result, Setting};
 use futures_util::StreamExt;
 use object_store::path::Path as Key;
@@ -79,9 +80,10 @@ pub(super) fn taken(shown: &str) -> Error {
 pub(super) async fn put(
     writer: Arc<dyn Uploading>,
     key: Key,
-    bytes: Vec<u8>,
+    bytes: impl Into<Bytes>,
     mode: PutMode,
 ) -> Result<(), Problem> {
+    let bytes = bytes.into();
     let payload = PutPayload::from(bytes.clone());
     let options = PutOptions::from(mode);
     let problem = match writer.put_opts(&key, payload, options).await {

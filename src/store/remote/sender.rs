@@ -1,8 +1,10 @@
 //! Parts of outputs on their way to the store, a bounded number of them.
 
 use super::client::Uploading;
+use super::held::Held;
 use super::problem::Problem;
 use super::runtime;
+use bytes::Bytes;
 use ckpt_api::Result;
 use object_store::path::Path as Key;
 use object_store::signer::Signer;
@@ -133,7 +135,7 @@ impl Upload {
         self: &Arc<Self>,
         number: usize,
         len: u64,
-        read: impl FnOnce() -> Result<Vec<u8>>,
+        read: impl FnOnce() -> Result<Held>,
         sent: impl FnOnce(Result<String, Problem>) + Send + 'static,
     ) -> Result<()> {
         let taken = self.budget.take(len);
@@ -148,10 +150,10 @@ impl Upload {
         })
     }
 
-    async fn put(&self, number: usize, bytes: Vec<u8>) -> Result<String, Problem> {
+    async fn put(&self, number: usize, bytes: Held) -> Result<String, Problem> {
         let begin = || self.client.create_multipart(&self.key);
         let id = self.id.get_or_try_init(begin).await?;
-        let part = self.client.put_part(&self.key, id, number, PutPayload::from(bytes)).await?;
+        let part = self.client.put_part(&self.key, id, number, PutPayload::from(Bytes::from(bytes))).await?;
         Ok(part.content_id)
     }
 

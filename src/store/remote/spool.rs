@@ -3,6 +3,7 @@
 
 mod shared;
 
+use super::held::Held;
 use super::problem::{Failure, Problem};
 use super::sender::{Upload, part_size};
 use crate::store::WriteAt;
@@ -131,7 +132,7 @@ impl Spool {
     }
 
     /// All bytes of a small file.
-    pub(super) fn bytes(&self) -> Result<Vec<u8>> {
+    pub(super) fn bytes(&self) -> Result<Held> {
         self.read(0..self.size())
     }
 
@@ -150,14 +151,12 @@ impl Spool {
     }
 
     /// The bytes of a range, which must not be gone.
-    pub(super) fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
+    pub(super) fn read(&self, range: Range<u64>) -> Result<Held> {
         let len = range.end.saturating_sub(range.start);
         let cannot =
             |error| Error::io("cannot read the output back", error).file(&self.address).offset(range.start);
         let size = usize::try_from(len).map_err(|_| cannot(io::ErrorKind::OutOfMemory.into()))?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| cannot(io::ErrorKind::OutOfMemory.into()))?;
-        bytes.resize(size, 0);
+        let mut bytes = Held::zeroed(size).map_err(cannot)?;
         read_exact_at(self, range.start, &mut bytes).map_err(cannot)?;
         Ok(bytes)
     }
