@@ -52,7 +52,7 @@ pub use element::Element;
 pub use execute::{Progress, Rounding, Share, Sums};
 pub use matrix::{Matrix, Row};
 pub use memory::View;
-pub use plan::{Plan, Policy};
+pub use plan::{Cloning, Plan, Policy};
 pub use registry::{Evidence, Registry};
 pub use resources::Resources;
 pub use source::{ByteChunks, Chunks, ModelGraph, OpenOptions, Source, TensorRef};

@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     resume: bool,
     /// Read the output back and compare every tensor with its source before the output gets its name
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_check")]
     verify: bool,
     /// Write what was done, with the hashes of all files; `ckpt verify --receipt` checks them
     #[arg(long, value_name = "FILE")]
@@ -101,6 +101,7 @@ pub(super) fn finished(
             "files": files, "tensors": summary.tensors, "bytes": summary.bytes,
             "rounding": summary.rounding, "verification": summary.verification,
             "resumed": summary.resumed, "receipt": receipt, "left": summary.left,
+            "cloned": summary.cloned, "unchecked": summary.unchecked,
             "losses": plan.losses, "excluded": plan.excluded, "repairs": plan.repairs(), "notes": notes,
         }))?;
         return print_after(&files, &report, json);
@@ -143,6 +144,12 @@ fn summarized(plan: &Plan, summary: &Summary, started: Instant) -> String {
         count(summary.tensors, "tensor"),
         render::bytes(summary.bytes)
     );
+    if summary.cloned > 0 {
+        let _ = writeln!(text, "{} share blocks with the source", render::bytes(summary.cloned));
+    }
+    if summary.unchecked {
+        text += "the checksums of the source were not compared (--no-check)\n";
+    }
     text += &summary.resumed.as_ref().map(resumed).unwrap_or_default();
     if let Some(worst) = summary.largest_rounding() {
         let tensor = render::plain(&worst.tensor);

@@ -83,6 +83,12 @@ pub(super) struct ConversionArguments {
     /// Bytes per output file, for formats that can be sharded
     #[arg(long, value_name = "SIZE")]
     shard_size: Option<String>,
+    /// Share blocks with the source in place of copying their bytes: auto (where the file system can), never, always
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    clone: String,
+    /// Do not compare the checksums that the source has
+    #[arg(long)]
+    no_check: bool,
     /// Memory to stay within
     #[arg(long, value_name = "SIZE", default_value = "256m")]
     max_memory: String,
@@ -196,6 +202,8 @@ pub(super) fn prepare(
         dtype: arguments.dtype.as_deref().map(dtype).transpose()?,
         policy,
         resources: resources(arguments)?,
+        clone: arguments.clone.parse().map_err(|error: Error| error.field("--clone"))?,
+        unchecked: arguments.no_check,
         limits,
         ..Conversion::default()
     };
@@ -329,5 +337,9 @@ fn plan_text(plan: &Plan, layout: &Layout) -> String {
         count(plan.threads, "thread"),
         render::bytes(plan.peak_memory)
     );
+    let cloned = plan.cloned_bytes();
+    if cloned > 0 {
+        let _ = writeln!(text, "of that, {} share blocks with the source", render::bytes(cloned));
+    }
     text + &remarks(plan)
 }

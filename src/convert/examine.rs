@@ -53,12 +53,15 @@ pub(super) struct Examined {
 
 /// Looks at every tensor, several at a time; the results are in the order of the plan's tensors.
 ///
+/// `verified`: for each tensor, whether it is known to be the source's.
+///
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] for the first that is not what its source holds, where the conversion is to be
 /// verified.
 pub(super) fn examine(
     planned: &Planned,
     reread: &Reread,
+    verified: &[bool],
     options: &Commit,
     canceled: &AtomicBool,
 ) -> Result<Vec<Examined>> {
@@ -67,7 +70,7 @@ pub(super) fn examine(
         let (part, id) =
             reread.tensor(number).ok_or_else(|| Error::defect("a tensor of the output is missing"))?;
         let pair = Pair::new(planned, plan_number(number)?, (part, id), canceled)?;
-        if options.verify {
+        if options.verify && !verified.get(number).is_some_and(|verified| *verified) {
             pair.compare()?;
         }
         let error = if pair.changes_values() { Some(pair.error()?) } else { None };

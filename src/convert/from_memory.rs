@@ -1,7 +1,7 @@
 //! Tensors in memory, written as a checkpoint.
 
 use super::planned::finish_files;
-use super::{Conversion, Execution, Summary};
+use super::{Conversion, Execution, Origin, Summary};
 use crate::execute::{Files, Run, interrupted, run};
 use crate::map::map;
 use crate::plan::SourceRecord;
@@ -27,7 +27,8 @@ pub(crate) fn write_from_memory(
     let files = Files::memory(contents.files.iter().cloned().zip(data).collect());
     let codec = conversion.writer(registry, output)?;
     let mapped = map(&Arc::new(contents), &conversion.map_options(true))?;
-    let plan = conversion.compile(&*codec, (in_memory(), None), mapped, (output, None), &LibraryWords)?;
+    let origin = Origin { record: in_memory(), store: None, clone: None };
+    let plan = conversion.compile(&*codec, origin, mapped, (output, None), &LibraryWords)?;
     conversion.judge(&plan)?;
     let request = StageRequest {
         overwrite: conversion.overwrite,

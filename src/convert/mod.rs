@@ -1,5 +1,6 @@
 //! A conversion from one format to another: planning, running, committing.
 
+mod clones;
 mod compare;
 mod computed;
 mod examine;
@@ -32,7 +33,8 @@ pub use summary::{Resumed, Rounded, Summary};
 use crate::map::{MapOptions, Mapped, Twins, map};
 use crate::mapping::Mapping;
 use crate::plan::{
-    MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, Stores, TargetRecord, compile,
+    CloneSettings, Cloning, MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, Stores, TargetRecord,
+    compile,
 };
 use crate::pytorch::Translation;
 use crate::recipe::Transform;
@@ -43,7 +45,7 @@ use crate::store::{Destination, IntoDestination, IntoInput};
 use crate::transform::exact;
 use ckpt_api::{
     ArchitectureFile, Aspect, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind,
-    Options, OutputLayout, Placement, ReadStore, Result, Role, Side, Tensor, Vocabulary,
+    Options, OutputLayout, Phases, Placement, ReadStore, Result, Role, Side, Tensor, Vocabulary,
 };
 use generated::Code;
 use std::borrow::Cow;
@@ -111,6 +113,11 @@ pub struct Conversion {
     /// Read the output back through its own codec, compare every tensor with its source, and run both graphs on the
     /// same inputs where both sides record one, before it gets its name.
     pub verify: bool,
+    /// Whether the output shares blocks with the source's files, where the file system can.
+    pub clone: Cloning,
+    /// Do not compare the checksums that the source has, nor keep any of what was written: for a source that was checked
+    /// just before. A killed conversion that did this begins anew. Checksums that the target stores are computed.
+    pub unchecked: bool,
     /// Where to write what was done, with the hashes of all files: the last file that appears.
     pub receipt: Option<std::path::PathBuf>,
 }
@@ -206,7 +213,9 @@ impl Conversion {
         }
         let words = &*source.options.vocabulary;
         let store = Some(&**source.input.store());
-        let plan = self.compile(&*codec, (source_record(source)?, store), mapped, (&output, code), words)?;
+        let clone = clones::settings(self.clone, source, &output)?;
+        let origin = Origin { record: source_record(source)?, store, clone };
+        let plan = self.compile(&*codec, origin, mapped, (&output, code), words)?;
         Planned::new(registry, source, codec, output, plan, self)
     }
 
@@ -214,13 +223,14 @@ impl Conversion {
     fn compile(
         &self,
         codec: &dyn Codec,
-        (source, store): (SourceRecord, Option<&dyn ReadStore>),
+        origin: Origin<'_>,
         mapped: Mapped,
         (output, code): (&Destination, Option<Code>),
         words: &dyn Vocabulary,
     ) -> Result<Plan> {
         let info = codec.info();
-        let mut placed = self.place(codec, &mapped, &output.name)?;
+        let phases = origin.clone.map(|clone| clones::phases(clone.block, &mapped.contents.placements));
+        let mut placed = self.place(codec, &mapped, &output.name, phases)?;
         let Mapped { mut contents, excluded, losses, made_of, twins, addends } = mapped;
         if !addends.is_empty() {
             sums::add(Arc::make_mut(&mut contents), &mut placed, addends)?;
@@ -232,9 +242,9 @@ impl Conversion {
         let made_twins =
             twins.iter().filter_map(one_of).map(|(name, of)| (name.clone(), of.clone())).collect();
         let plan = compile(Parts {
-            source,
+            source: origin.record,
             target: self.target_record(info, output),
-            settings: self.settings(made_of),
+            settings: self.settings(made_of, origin.clone),
             info,
             contents,
             placed,
@@ -242,7 +252,7 @@ impl Conversion {
             losses,
             twins,
             resources: self.resources,
-            stores: Stores { source: store, target: &*output.store },
+            stores: Stores { source: origin.store, target: &*output.store },
             reread: self.verify || self.receipt.is_some(),
             words,
         });
@@ -269,10 +279,17 @@ impl Conversion {
         }
     }
 
-    fn place(&self, codec: &dyn Codec, mapped: &Mapped, name: &str) -> Result<OutputLayout> {
+    fn place(
+        &self,
+        codec: &dyn Codec,
+        mapped: &Mapped,
+        name: &str,
+        phases: Option<Phases>,
+    ) -> Result<OutputLayout> {
         let info = codec.info();
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
-            .with_architecture(self.architecture_of(info));
+            .with_architecture(self.architecture_of(info))
+            .with_phases(phases);
         let checkpoint = with_blocks(&mapped.contents, self.dtype.is_none());
         let placed = codec.place(&checkpoint, name, &options).map_err(|error| {
             let error = blame_entry(error, self.mapping.as_ref(), &mapped.made_of);
@@ -323,7 +340,7 @@ impl Conversion {
         }
     }
 
-    fn settings(&self, made_of: MadeOf) -> Settings {
+    fn settings(&self, made_of: MadeOf, clone: Option<CloneSettings>) -> Settings {
         let mapping = self.mapping.as_ref();
         let record = |mapping: &Mapping| MappingRecord {
             name: mapping.origin().map(str::to_owned),
@@ -336,8 +353,19 @@ impl Conversion {
             exclude: self.exclude.clone(),
             dtype: self.dtype,
             made_of,
+            clone,
+            unchecked: self.unchecked,
         }
     }
+}
+
+/// Where a conversion reads from.
+struct Origin<'a> {
+    record: SourceRecord,
+    /// `None` for tensors in memory.
+    store: Option<&'a dyn ReadStore>,
+    /// How the output shares blocks with it.
+    clone: Option<CloneSettings>,
 }
 
 /// Sources of what a mapping made, by the names of the targets.

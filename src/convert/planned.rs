@@ -8,7 +8,8 @@ use super::{
     Conversion, ItemReceipt, Resumed, Summary, Verification, blame_mapping, computed, examine, pins, record,
 };
 use crate::execute::{
-    Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run, write_literals,
+    Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run, verified_by_checksums,
+    write_literals,
 };
 use crate::layout::Piece;
 use crate::mapping::Mapping;
@@ -466,7 +467,7 @@ impl Planned {
         let finished = finish_files(&self.plan, &self.files, &*self.codec, stage, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
         let bytes = stage.bytes()?;
-        let verification = self.read_back(stage, options, execution)?;
+        let verification = self.read_back(stage, (receipts, finished.cloned), options, execution)?;
         if execution.sync {
             execution.phases.begin(Phase::Sync);
             stage.sync()?;
@@ -510,6 +511,7 @@ impl Planned {
     fn read_back(
         &self,
         stage: &mut dyn Stage,
+        (receipts, cloned): (&[ItemResult], u64),
         options: &Commit,
         execution: &Execution,
     ) -> Result<Option<Verification>> {
@@ -519,7 +521,11 @@ impl Planned {
         }
         execution.phases.begin(Phase::ReadBack);
         let reread = Reread::open(self, stage, options)?;
-        let examined = examine::examine(self, &reread, options, &execution.canceled)?;
+        let verified = match verify {
+            true => verified_by_checksums(&self.run(stage, execution, &|_| ()), receipts)?,
+            false => Vec::new(),
+        };
+        let examined = examine::examine(self, &reread, &verified, options, &execution.canceled)?;
         let computed = match verify {
             true => {
                 execution.phases.begin(Phase::Compute);
@@ -529,7 +535,7 @@ impl Planned {
         };
         let verification = computed.map(|computed| Verification::new(self, &examined, computed));
         if let Some(path) = receipt {
-            let text = record::text(self, stage, &reread, &examined, verification.as_ref())?;
+            let text = record::text(self, stage, &reread, &examined, verification.as_ref(), cloned)?;
             let file = stage.attach(&path.to_string_lossy())?;
             stage.file(file)?.write_at(0, text.as_bytes())?;
         }

@@ -31,6 +31,11 @@ struct Receipt<'a> {
     excluded: &'a [String],
     losses: &'a [Loss],
     repairs: &'a [Repair],
+    /// Bytes that share blocks with the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cloned: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unchecked: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     verification: Option<VerificationRecord<'a>>,
 }
@@ -92,6 +97,7 @@ pub(super) fn text(
     reread: &Reread,
     examined: &[Examined],
     verification: Option<&Verification>,
+    cloned: u64,
 ) -> Result<String> {
     let Planned { input, plan, output, .. } = planned;
     let (source, target, settings) = (&plan.source, &plan.target, &plan.settings);
@@ -126,6 +132,8 @@ pub(super) fn text(
         excluded: &plan.excluded,
         losses: &plan.losses,
         repairs: plan.repairs(),
+        cloned: Some(cloned).filter(|bytes| *bytes > 0),
+        unchecked: settings.unchecked,
         verification: verification.map(|found| VerificationRecord {
             tensors: found.tensors,
             equal: found.equal,

@@ -3,7 +3,7 @@
 use super::phase::PhaseObserver;
 use super::{Commit, Conversion, Execution, Phase};
 use crate::mapping::Mapping;
-use crate::plan::Policy;
+use crate::plan::{Cloning, Policy};
 use crate::recipe::Transform;
 use crate::resources::Resources;
 use ckpt_api::{ArchitectureFile, DType, Limits, LossKind, Vocabulary};
@@ -138,6 +138,20 @@ impl Conversion {
     #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
+        self
+    }
+
+    /// Chooses whether the output shares blocks with the source's files. Default: [`Cloning::Auto`].
+    #[must_use]
+    pub fn clone_blocks(mut self, clone: Cloning) -> Self {
+        self.clone = clone;
+        self
+    }
+
+    /// Whether checksums are left alone: see [`Conversion::unchecked`]. Default: no.
+    #[must_use]
+    pub fn unchecked(mut self, unchecked: bool) -> Self {
+        self.unchecked = unchecked;
         self
     }
 

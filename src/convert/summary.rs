@@ -18,6 +18,10 @@ pub struct Summary {
     pub tensors: usize,
     /// Bytes in all files.
     pub bytes: u64,
+    /// Of these, bytes that share blocks with the source's files.
+    pub cloned: u64,
+    /// Whether checksums of the source were left alone: [`crate::Conversion::unchecked`].
+    pub unchecked: bool,
     /// What the output does not hold as the source has it: that of the plan.
     #[serde(skip)]
     pub losses: Vec<Loss>,
@@ -41,6 +45,8 @@ impl Summary {
             left: committed.left,
             tensors: plan.tensors().len(),
             bytes,
+            cloned: finished.cloned,
+            unchecked: plan.settings.unchecked,
             losses: plan.losses.clone(),
             rounding: Rounded::all(plan, finished),
             verification: None,

@@ -15,6 +15,8 @@ pub(crate) struct Finished {
     pub(crate) rounding: Vec<f64>,
     /// For each tensor of the plan, whether an earlier process had written all of it.
     pub(crate) kept: Vec<bool>,
+    /// Bytes that share blocks with the source.
+    pub(crate) cloned: u64,
 }
 
 /// Assembles the checksums of extents from what pieces contribute, and verifies those of the source of which no piece
@@ -55,6 +57,7 @@ struct Totals {
     read: BTreeMap<(u32, u32), (u32, u64)>,
     rounding: Vec<f64>,
     kept: Vec<bool>,
+    cloned: u64,
 }
 
 impl Totals {
@@ -70,12 +73,14 @@ impl Totals {
             read: BTreeMap::new(),
             rounding: vec![0.0; tensors],
             kept: vec![true; tensors],
+            cloned: 0,
         }
     }
 
     fn add(&mut self, plan: &Plan, receipt: &ItemResult) -> Result<()> {
         let Some(Item::Write(range)) = plan.items().get(receipt.item) else { return Ok(()) };
         let pieces = &range.pieces;
+        self.cloned = self.cloned.saturating_add(receipt.sums.cloned);
         for (piece, remainder) in pieces.iter().zip(&receipt.sums.written) {
             let number = plan.tensor(piece.tensor).map(|entry| entry.number);
             let extents = number.and_then(|number| self.written.get_mut(number));
@@ -157,7 +162,9 @@ impl Totals {
                 true => Written { checksums: vec![None; placement.extents.len()] },
                 false => Written { checksums: checksums(&placement.extents, sums) },
             });
-        Finished { written: written.collect(), rounding: self.rounding, kept: self.kept }
+        let written = written.collect();
+        let Totals { rounding, kept, cloned, .. } = self;
+        Finished { written, rounding, kept, cloned }
     }
 }
 

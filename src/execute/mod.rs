@@ -7,6 +7,7 @@ mod read;
 mod result;
 mod resume;
 mod run;
+mod verify;
 mod write;
 
 pub use context::Progress;
@@ -16,4 +17,5 @@ pub(crate) use read::{Checking, Files, TensorStream, announce, in_lockstep};
 pub(crate) use result::ItemResult;
 pub use result::{Rounding, Share, Sums};
 pub(crate) use run::{completed, run};
+pub(crate) use verify::verified_by_checksums;
 pub(crate) use write::write_literals;

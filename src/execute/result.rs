@@ -33,6 +33,14 @@ pub struct Sums {
     /// The largest absolute rounding error of a cast, of pieces that have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounding: Vec<Rounding>,
+    /// Bytes that share blocks with the source.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cloned: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Sums {

@@ -7,10 +7,12 @@ use super::result::{ItemResult, Sums};
 use super::resume::{KnownBy, is_intact, known_by};
 use super::write::{PieceWriter, Writer};
 use crate::layout::{FileRange, Piece, Transfer};
-use crate::plan::Item;
+use crate::plan::{CopiedRun, Item, Plan};
 use crate::resources::in_parallel;
+use crate::store::WriteAt;
 use ckpt_api::{Error, Extent, FileId, Result, Setting};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
@@ -90,16 +92,47 @@ fn run_item(run: &Run<'_>, item: usize, buffers: &mut Buffers) -> Result<ItemRes
 fn write_range(run: &Run<'_>, range: &FileRange, buffers: &mut Buffers) -> Result<Sums> {
     let FileRange { file, pieces, .. } = range;
     let file = run.stage.file(FileId::clone(file))?;
+    let cloned = clone_blocks(run, range, &*file)?;
     let extents =
         pieces.iter().filter_map(|piece| run.plan.tensor(piece.tensor)).flat_map(|entry| &entry.from.extents);
     let ahead = Ahead::of(extents);
-    let sums = Sums { written: Vec::with_capacity(pieces.len()), ..Sums::default() };
-    let mut running = Running { run, ahead: &ahead, writer: Writer::new(&*file), buffers, sums };
+    let sums = Sums {
+        written: Vec::with_capacity(pieces.len()),
+        cloned: cloned.iter().map(|range| range.end - range.start).sum(),
+        ..Sums::default()
+    };
+    let writer = Writer::leaving(&*file, cloned);
+    let mut running = Running { run, ahead: &ahead, writer, buffers, sums };
     for (number, piece) in (0..).zip(pieces) {
-        running.write(number, piece)?;
+        match run.plan.copied(piece).filter(|_| running.is_unknown(piece)) {
+            Some(runs) => running.copy(piece, &runs)?,
+            None => running.write(number, piece)?,
+        }
     }
     running.writer.flush()?;
     Ok(running.sums)
+}
+
+/// Shares whole blocks with the source where the plan says so, and returns the bytes that the file then has. Where that fails,
+/// they are copied, if the plan lets them.
+fn clone_blocks(run: &Run<'_>, range: &FileRange, file: &dyn WriteAt) -> Result<Vec<Range<u64>>> {
+    let mut cloned = Vec::new();
+    for CopiedRun { from, start, to } in run.plan.clones(range) {
+        if run.canceled.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
+        let source = run.files.file(from)?;
+        let shared = match source.as_file() {
+            Some(source) => file.clone_range(source, start, to.clone()),
+            None => Err(Error::usage("the source is not a file of this machine").file(source.name())),
+        };
+        match shared {
+            Ok(()) => cloned.push(to),
+            Err(error) if run.plan.must_clone() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(cloned)
 }
 
 /// A range that is being written.
@@ -113,17 +146,48 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
+    /// Whether nobody asks for a checksum of what a piece writes, on either side.
+    fn is_unknown(&self, piece: &Piece) -> bool {
+        let plan = self.run.plan;
+        plan.tensor(piece.tensor)
+            .is_some_and(|entry| matches!(known_by(plan, &entry, piece), KnownBy::Nothing))
+    }
+
+    /// Copies what the file does not share with the source, of a piece without a checksum.
+    fn copy(&mut self, piece: &Piece, runs: &[CopiedRun]) -> Result<()> {
+        let Running { run, writer, buffers, sums, .. } = self;
+        for CopiedRun { from, start, to } in runs {
+            let source = run.files.file(*from)?;
+            for missing in writer.missing(to.clone()) {
+                let mut at = missing.start;
+                while at < missing.end {
+                    if run.canceled.load(Ordering::Relaxed) {
+                        return Err(interrupted());
+                    }
+                    let len = (missing.end - at).min(run.plan.budget.chunk as u64);
+                    let bytes = buffers.room(len, start + (at - to.start))?;
+                    source.read_at(start + (at - to.start), bytes)?;
+                    writer.write_at(at, bytes)?;
+                    at += len;
+                }
+            }
+        }
+        (run.progress)(piece.len);
+        sums.written.push(0);
+        Ok(())
+    }
+
     fn write(&mut self, number: u32, piece: &Piece) -> Result<()> {
         let Running { run, ahead, writer, buffers, sums } = self;
         let transfer = run.plan.transfer(piece.tensor).ok_or_else(|| no_tensor(piece))?;
         let entry = run.plan.tensor(piece.tensor).ok_or_else(|| no_tensor(piece))?;
         let extent = entry.to.extents.get(piece.extent as usize).ok_or_else(|| no_tensor(piece))?;
-        let checking = checking(&transfer);
+        let checking = checking(run.plan, &transfer);
         let first = first_element(&transfer, &entry.to.extents, piece);
         let stream = TensorStream::new(run.files, transfer, &piece.part, checking, run.plan.budget)?;
         let mut stream =
             stream.starting_at(first).reading(ahead).in_any_order().in_memory(std::mem::take(*buffers));
-        let known_by = known_by(&entry, piece);
+        let known_by = known_by(run.plan, &entry, piece);
         let checksum = if let KnownBy::Own(checksum) = &known_by { Some(checksum) } else { None };
         let mut written = PieceWriter::new(writer, extent, piece, checksum);
         while let Some(Read { bytes, runs }) = stream.next_piece()? {
@@ -146,8 +210,12 @@ impl Running<'_> {
 }
 
 /// Pieces of a conversion read every byte of their tensor once, unless it is a part of something larger.
-fn checking(transfer: &Transfer<'_>) -> Checking {
-    if transfer.source.window.is_some() { Checking::Before } else { Checking::Shares }
+fn checking(plan: &Plan, transfer: &Transfer<'_>) -> Checking {
+    match transfer.source.window {
+        _ if plan.settings.unchecked => Checking::Nothing,
+        Some(_) => Checking::Before,
+        None => Checking::Shares,
+    }
 }
 
 /// How many elements of the tensor lie before a piece, where its extents follow each other.

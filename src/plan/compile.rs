@@ -73,6 +73,7 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     let twins = parts.twins.into_iter().map(|twins| Ok(Item::Compare(Box::new(comparison(twins)?))));
     plan.items = twins.collect::<Result<_>>()?;
     plan.items.extend(ranges);
+    plan.check_clones()?;
     let held = parts.stores.reserve(plan.files(), parts.resources.max_memory);
     (plan.budget, plan.threads, plan.peak_memory) = share_of(&plan, parts.resources, parts.reread, held)?;
     Ok(plan)

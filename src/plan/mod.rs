@@ -4,6 +4,7 @@
 //! [`Item`]s that can run in any order, in any number of processes, more than once. It serializes to JSON
 //! (`schemas/plan.schema.json`) and back, knows its own SHA-256, and pins the identity of its sources.
 
+mod clone;
 mod compile;
 mod coverage;
 mod document;
@@ -12,6 +13,8 @@ mod losses;
 mod memory;
 mod policy;
 
+pub use clone::Cloning;
+pub(crate) use clone::{CloneSettings, CopiedRun};
 pub(crate) use compile::{Parts, compile, unequal};
 pub(crate) use memory::Stores;
 pub use policy::Policy;
@@ -140,6 +143,12 @@ pub(crate) struct Settings {
     pub(crate) dtype: Option<DType>,
     /// Of tensors that a mapping made, the source's names.
     pub(crate) made_of: BTreeMap<String, Vec<String>>,
+    /// How the output shares blocks with the source; `None` where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) clone: Option<CloneSettings>,
+    /// Whether checksums of the source are not compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unchecked: bool,
 }
 
 /// A mapping in a plan.

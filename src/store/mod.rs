@@ -27,6 +27,7 @@ pub use remote::{Leftover, RemoteOptions, RemoteStore, leftovers};
 
 use ckpt_api::{Error, FileId, FormatInfo, Input, Limits, OutputFile, ReadAt, ReadStore, Result};
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -162,6 +163,12 @@ pub trait Store: ReadStore {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for a name that leaves the store, [`ckpt_api::Kind::Io`].
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Bytes of a block that outputs can share with this file; `None`, the default, where they cannot.
+    fn clone_block(&self, source: &std::fs::File) -> Option<NonZeroU64> {
+        let _ = source;
+        None
+    }
 
     /// Lets stages of these files use `most` bytes of memory for what is on its way to the store, and returns how many they
     /// use: fewer, or more if they need more. 0 for a store that keeps nothing.
@@ -410,6 +417,16 @@ pub trait WriteAt: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`ckpt_api::Kind::Io`], naming the file and the offset.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Shares the blocks of `source` from `start` on with this file, in place of its bytes in `range`: whole blocks of
+    /// [`Store::clone_block`] bytes. Afterwards the file is as if they had been copied.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`] where they cannot be shared; the bytes in `range` are then unspecified. The default fails.
+    fn clone_range(&self, source: &std::fs::File, start: u64, range: Range<u64>) -> Result<()> {
+        let _ = (source, start);
+        Err(Error::io("cannot share blocks", std::io::ErrorKind::Unsupported.into()).offset(range.start))
+    }
 
     /// Waits until what was written is where a power failure does not reach it.
     ///

@@ -345,6 +345,11 @@ impl File {
         self.handle.will_read(ranges);
     }
 
+    /// The file of this machine that holds the bytes, as [`ReadAt::as_file`] gives it.
+    pub fn as_file(&self) -> Option<&std::fs::File> {
+        self.handle.as_file()
+    }
+
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors

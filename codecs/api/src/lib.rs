@@ -50,6 +50,7 @@ mod op;
 mod op_spec;
 mod options;
 mod output_layout;
+mod phases;
 mod placement;
 mod protobuf_numbers;
 mod read_at;
@@ -91,6 +92,7 @@ pub use op::Op;
 pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use output_layout::{Literal, OutputFile, OutputLayout, Reading, Written};
+pub use phases::Phases;
 pub use placement::{
     Added, AddedAxis, Encoding, Extent, FileId, Packing, Placement, Region, Rounding, Scaling, TensorId,
     Window,

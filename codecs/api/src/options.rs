@@ -1,6 +1,6 @@
 //! Options of a codec: typed, documented, and never silently ignored.
 
-use crate::{ArchitectureFile, Error, Result, first_few};
+use crate::{ArchitectureFile, Error, Phases, Result, first_few};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -77,6 +77,7 @@ impl Side {
 pub struct Options {
     values: BTreeMap<&'static str, String>,
     architecture: Option<ArchitectureFile>,
+    phases: Option<Phases>,
 }
 
 impl Options {
@@ -103,7 +104,7 @@ impl Options {
                 return Err(Error::usage("the option is given twice").field(key.as_str()));
             }
         }
-        Ok(Options { values, architecture: None })
+        Ok(Options { values, ..Options::default() })
     }
 
     /// The same options with an architecture file of the codec's own.
@@ -116,6 +117,19 @@ impl Options {
     /// The architecture file, if one was given whose [`format`](ArchitectureFile::format) is the codec's.
     pub fn architecture(&self) -> Option<&ArchitectureFile> {
         self.architecture.as_ref()
+    }
+
+    /// The same options, where the output can share blocks with the source.
+    #[must_use]
+    pub fn with_phases(mut self, phases: Option<Phases>) -> Self {
+        self.phases = phases;
+        self
+    }
+
+    /// Where the source's tensors begin within a block, if the output can share blocks with it: see [`Phases`]. A codec that
+    /// ignores it is right, too.
+    pub fn phases(&self) -> Option<&Phases> {
+        self.phases.as_ref()
     }
 
     /// The text of an option.

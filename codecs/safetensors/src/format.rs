@@ -15,6 +15,8 @@ pub const EXTENSION: &str = ".safetensors";
 pub const INDEX_EXTENSION: &str = ".safetensors.index.json";
 /// Bytes of the length field at the start of a file.
 pub const LENGTH_BYTES: u64 = 8;
+/// Where the data begin is a multiple of this.
+pub const ALIGNMENT: u64 = 8;
 /// Bytes of the longest header that other readers accept.
 pub const LONGEST_HEADER: u64 = 100_000_000;
 /// The header's key for pairs of strings; no tensor can have this name.
@@ -121,21 +123,22 @@ impl Header {
         Ok((header, start))
     }
 
-    /// Returns the header's bytes: the length, the JSON, and spaces up to a multiple of 8.
+    /// Returns the header's bytes: the length, the JSON, and spaces up to where the data begin. `start` chooses that, given the
+    /// least multiple of [`ALIGNMENT`] that the header leaves free.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`] for a header that is longer than readers accept.
-    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+    pub fn to_bytes(&self, start: impl FnOnce(u64) -> u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; LENGTH_BYTES as usize];
         serde_json::to_writer(&mut bytes, self).map_err(unsayable)?;
-        bytes.resize(bytes.len().next_multiple_of(8), b' ');
-        let len = bytes.len() as u64 - LENGTH_BYTES;
+        let len = start((bytes.len() as u64).next_multiple_of(ALIGNMENT)).saturating_sub(LENGTH_BYTES);
         if len > LONGEST_HEADER {
             return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
                 .found(ckpt_api::count(len, "byte"))
                 .expected(format!("at most {LONGEST_HEADER}"))
                 .help("write a sharded set (shard_size), or leave the metadata out (metadata=none)"));
         }
+        bytes.resize(usize::try_from(len + LENGTH_BYTES).unwrap_or(bytes.len()), b' ');
         for (byte, of_len) in bytes.iter_mut().zip(len.to_le_bytes()) {
             *byte = of_len;
         }

@@ -4,7 +4,7 @@ use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, METADATA, u
 use crate::{INDEX_NAMESPACE, INFO, NAMESPACE, carried};
 use ckpt_api::{
     Aspect, Checkpoint, Encoding, Error, Extent, FileId, Graph, Limit, Literal, Loss, LossKind, Options,
-    OutputFile, OutputLayout, Packing, Placement, Result, Role, Tensor, TensorId,
+    OutputFile, OutputLayout, Packing, Phases, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
 use serde_json::{Map, Value};
@@ -45,7 +45,7 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<O
             weight_map
                 .extend(shard.iter().map(|tensor| (tensor.tensor.name.clone(), Value::from(file.as_str()))));
         }
-        let bytes = add_file(&mut placed, file, &stored.pairs, shard)?;
+        let bytes = add_file(&mut placed, file, &stored.pairs, shard, options.phases())?;
         total_size = total_size.saturating_add(bytes);
     }
     if target.set {
@@ -251,6 +251,7 @@ fn add_file(
     name: String,
     pairs: &BTreeMap<String, String>,
     tensors: &[Stored],
+    phases: Option<&Phases>,
 ) -> Result<u64> {
     let mut header = Header {
         pairs: Some(pairs.clone()).filter(|pairs| !pairs.is_empty()),
@@ -264,7 +265,12 @@ fn add_file(
             Entry { dtype: tensor.native, shape: tensor.tensor.shape.to_vec(), data_offsets: (start, end) };
         header.tensors.push((tensor.tensor.name.clone(), entry));
     }
-    let bytes = header.to_bytes().map_err(|error| error.file(&name))?;
+    let start = |least: u64| {
+        let offsets = header.tensors.iter().map(|(_, entry)| entry.data_offsets.0);
+        let parts = tensors.iter().zip(offsets).map(|(tensor, offset)| (tensor.id, offset, tensor.len));
+        phases.map_or(least, |phases| phases.start(least, format::ALIGNMENT, parts))
+    };
+    let bytes = header.to_bytes(start).map_err(|error| error.file(&name))?;
     let file = FileId(placed.files.len());
     let data = bytes.len() as u64;
     placed.placements.reserve_exact(tensors.len());

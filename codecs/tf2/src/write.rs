@@ -31,7 +31,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let inference_losses = inference_losses(checkpoint, &naming);
     let merge = options.text("slices") == Some("merge");
     let mut entries = Entries::new(checkpoint, naming, endian, merge)?;
-    let layout = lay_out(&entries.data, checkpoint, options)?;
+    let layout = lay_out(&entries.data, &entries.owners(), checkpoint, options)?;
     let mut placed = OutputLayout::default().with_losses(std::mem::take(&mut entries.losses));
     placed.losses.extend(inference_losses);
     let files = add_data_files(&mut placed, prefix, &layout)?;

@@ -1,5 +1,6 @@
 //! A conversion that was killed goes on, whenever that was, and gives what it would have given.
 
+mod clones;
 mod faulty_writes;
 #[cfg(unix)]
 mod power_loss;

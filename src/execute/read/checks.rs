@@ -12,6 +12,8 @@ pub(crate) enum Checking {
     Whole,
     /// Other parts read the other bytes: what this part contributes is collected, for somebody who has all of them.
     Shares,
+    /// None is.
+    Nothing,
     /// Parts overlap, or leave bytes out: each extent is read from end to end before, once for all parts.
     Before,
 }

@@ -161,11 +161,19 @@ impl Handle<'_> {
         }
     }
 
+    /// The file of this machine that holds the bytes.
+    pub(crate) fn as_file(&self) -> Option<&std::fs::File> {
+        match self {
+            Handle::File(file) => file.as_file(),
+            Handle::Memory { .. } | Handle::Computed(_) => None,
+        }
+    }
+
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors
     /// As [`File::read_at`].
-    pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Handle::File(file) => file.read_at(offset, buffer),
             Handle::Computed(computing) => computing.read_at(offset, buffer),

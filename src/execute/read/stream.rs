@@ -51,6 +51,14 @@ pub(crate) struct Buffers {
     piece: Buffer,
 }
 
+impl Buffers {
+    /// Room for so many bytes that lie at `offset` of a file.
+    pub(crate) fn room(&mut self, len: u64, offset: u64) -> Result<&mut [u8]> {
+        self.bytes.resize(to_usize(len)?, offset);
+        Ok(&mut self.bytes)
+    }
+}
+
 enum Mode {
     /// The source's bytes follow each other as the target wants them.
     Sequence(Sequence),
@@ -130,7 +138,7 @@ impl<'a> TensorStream<'a> {
                 let tiles = Tiles::in_order(wanted, &transfer.order, limit);
                 let checks = match checking {
                     Checking::Whole | Checking::Shares => Checks::of(&transfer.source),
-                    Checking::Before => Checks::default(),
+                    Checking::Before | Checking::Nothing => Checks::default(),
                 };
                 Mode::Tiles { tiles, checks }
             }
@@ -406,7 +414,7 @@ impl Check {
     fn start(extent: &Extent, from: u64, left: u64, checking: Checking) -> Self {
         let Some(checksum) = &extent.checksum else { return Check::None };
         match checking {
-            Checking::Before => Check::None,
+            Checking::Before | Checking::Nothing => Check::None,
             Checking::Whole | Checking::Shares if from == 0 && extent.len <= left => {
                 Check::Whole(checksum.start())
             }

@@ -3,7 +3,7 @@
 use super::context::{Run, interrupted};
 use super::result::ItemResult;
 use crate::layout::Piece;
-use crate::plan::{Item, TensorEntry};
+use crate::plan::{Item, Plan, TensorEntry};
 use crate::transform::Buffer;
 use ckpt_api::{Checksum, ChecksumAlgorithm, Extent, ReadAt, Result};
 use std::sync::atomic::Ordering;
@@ -17,14 +17,19 @@ pub(super) enum KnownBy<'a> {
     Own(Checksum),
     /// The bytes are those of an extent of the source, whose checksum is verified on the way.
     Source(&'a Checksum),
+    /// Nothing: checksums are left alone, and nothing of an earlier process is kept.
+    Nothing,
 }
 
 /// What a piece is known by.
-pub(super) fn known_by<'a>(entry: &TensorEntry<'a>, piece: &Piece) -> KnownBy<'a> {
+pub(super) fn known_by<'a>(plan: &Plan, entry: &TensorEntry<'a>, piece: &Piece) -> KnownBy<'a> {
     let (from, to) = (entry.from, entry.to);
     let asked = to.extents.get(piece.extent as usize).and_then(|extent| extent.checksum.as_ref());
     if let Some(asked) = asked {
         return KnownBy::Own(Checksum { value: None, ..asked.clone() });
+    }
+    if plan.settings.unchecked {
+        return KnownBy::Nothing;
     }
     let unchanged = entry.steps.is_empty()
         && entry.added.is_empty()
@@ -53,7 +58,8 @@ pub(super) fn is_intact(run: &Run<'_>, receipt: &ItemResult) -> Result<bool> {
         }
         let Some(entry) = run.plan.tensor(piece.tensor) else { return Ok(false) };
         let Some(extent) = entry.to.extents.get(piece.extent as usize) else { return Ok(false) };
-        let (checksum, expected) = match known_by(&entry, piece) {
+        let (checksum, expected) = match known_by(run.plan, &entry, piece) {
+            KnownBy::Nothing => return Ok(false),
             KnownBy::Own(checksum) => (checksum, *before),
             KnownBy::Source(checksum) => match receipt.sums.read.iter().find(|share| share.piece == number) {
                 Some(share) => (checksum.clone(), share.remainder),

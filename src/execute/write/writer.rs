@@ -2,6 +2,7 @@
 
 use crate::store::WriteAt;
 use ckpt_api::Result;
+use std::ops::Range;
 
 /// Writes to a file. What is small waits for what follows it: a system call for every tensor of a kilobyte costs more
 /// than its bytes do. The caller flushes at the end.
@@ -9,6 +10,8 @@ pub(crate) struct Writer<'a> {
     file: &'a dyn WriteAt,
     waiting: Vec<u8>,
     offset: u64,
+    /// Bytes that the file has already, in their order.
+    there: Vec<Range<u64>>,
 }
 
 /// Bytes that are worth a system call.
@@ -16,11 +19,46 @@ const SMALL: usize = 64 << 10;
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(file: &'a dyn WriteAt) -> Self {
-        Writer { file, waiting: Vec::new(), offset: 0 }
+        Writer { file, waiting: Vec::new(), offset: 0, there: Vec::new() }
+    }
+
+    /// A writer to a file that has some of the bytes: it leaves these ranges alone.
+    pub(crate) fn leaving(file: &'a dyn WriteAt, mut there: Vec<Range<u64>>) -> Self {
+        there.sort_unstable_by_key(|range| range.start);
+        Writer { there, ..Writer::new(file) }
+    }
+
+    /// The parts of a range that the file does not have yet.
+    pub(crate) fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut missing = Vec::new();
+        let mut start = range.start;
+        let first = self.there.partition_point(|there| there.end <= range.start);
+        for there in self.there.iter().skip(first).take_while(|there| there.start < range.end) {
+            if start < there.start {
+                missing.push(start..there.start);
+            }
+            start = there.end;
+        }
+        if start < range.end {
+            missing.push(start..range.end);
+        }
+        missing
     }
 
     /// Writes bytes at a place, now or before the next [`Writer::flush`] returns.
-    pub(super) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.there.is_empty() {
+            return self.put(offset, bytes);
+        }
+        for part in self.missing(offset..offset.saturating_add(bytes.len() as u64)) {
+            let within = |at: u64| usize::try_from(at - offset).unwrap_or(usize::MAX);
+            let bytes = bytes.get(within(part.start)..within(part.end));
+            self.put(part.start, bytes.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let follows = self.offset + self.waiting.len() as u64 == offset;
         if !follows || self.waiting.len() + bytes.len() > SMALL {
             self.flush()?;

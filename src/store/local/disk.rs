@@ -1,9 +1,12 @@
 //! File-system operations used by outputs; a trait, so that tests can inject failures.
 
+use super::clone::{clone_block, clone_range};
 use ckpt_api::Error;
 use std::fmt;
 use std::fs::{self, TryLockError};
 use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::path::Path;
 use tempfile::{PathPersistError, TempPath};
 
@@ -24,6 +27,22 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     /// Writes some of the bytes, and returns how many.
     fn write_at(&self, file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         write_at(file, offset, bytes)
+    }
+
+    /// Bytes of a block that files in `directory` can share with this one; `None` where they cannot.
+    fn clone_block(&self, source: &fs::File, directory: &Path) -> Option<NonZeroU64> {
+        clone_block(source, directory)
+    }
+
+    /// Shares whole blocks of `source` from `start` on, in place of the bytes in `range` of `file`.
+    fn clone_range(
+        &self,
+        source: &fs::File,
+        start: u64,
+        file: &fs::File,
+        range: Range<u64>,
+    ) -> io::Result<()> {
+        clone_range(source, start, file, range)
     }
 
     /// Waits until what was written, or named in a directory, is on the disk.

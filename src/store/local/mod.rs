@@ -1,5 +1,6 @@
 //! The directory: files appear complete under their final names, or not at all.
 
+mod clone;
 mod disk;
 mod journal;
 mod names;
@@ -21,6 +22,7 @@ use names::{is_same_name, parent, target};
 use protected::Sources;
 use stage::{Named, Output, refuse_existing, targets};
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -134,6 +136,14 @@ impl Store for LocalStore {
         Err(Error::usage("the receipt's directory does not exist")
             .file(attachment.display().to_string())
             .help("make it first"))
+    }
+
+    fn clone_block(&self, source: &std::fs::File) -> Option<NonZeroU64> {
+        // Directories of an output are made later.
+        let root = if self.root() == Path::new("") { Path::new(".") } else { self.root() };
+        let existing = root.ancestors().find(|directory| directory.is_dir())?;
+        let existing = if existing == Path::new("") { Path::new(".") } else { existing };
+        self.disk.clone_block(source, existing)
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -407,6 +408,11 @@ impl WriteAt for Staged {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.with_handle(|handle| write_all_at(&*self.disk, handle, offset, bytes))
             .map_err(|error| cannot("write the output", &self.target, error).offset(offset))
+    }
+
+    fn clone_range(&self, source: &fs::File, start: u64, range: Range<u64>) -> Result<()> {
+        self.with_handle(|handle| self.disk.clone_range(source, start, handle, range.clone()))
+            .map_err(|error| cannot("share blocks with the source", &self.target, error).offset(range.start))
     }
 
     fn sync(&self) -> Result<()> {

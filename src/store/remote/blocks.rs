@@ -14,14 +14,18 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Requests at a time.
-const FLIGHTS: usize = 16;
+/// Requests at a time, at most: a connection takes half a MiB of its own.
+const FLIGHTS: u64 = 16;
+/// Requests at a time, at least.
+const FEWEST: u64 = 4;
+/// Bytes of a request that are worth another one at the same time.
+const WORTH_A_FLIGHT: u64 = 1 << 20;
 /// The largest request: from 4 × 4 MiB on, one connection's latency of 20 ms does not count.
 const LARGEST: u64 = 4 << 20;
 /// The smallest.
 const SMALLEST: u64 = HEAD;
 /// Bytes that are kept if nobody sets another bound.
-const USUAL: u64 = FLIGHTS as u64 * LARGEST;
+const USUAL: u64 = FLIGHTS * LARGEST;
 /// A segment that was read in part, and then not for so many reads, may go.
 const STALE: u64 = 64;
 
@@ -38,7 +42,7 @@ struct State {
     segments: BTreeMap<(u64, u64), Segment>,
     /// Bytes of all segments, of those on their way, too.
     bytes: u64,
-    flights: usize,
+    flights: u64,
     announced: Announced,
     /// Counts reads.
     clock: u64,
@@ -89,7 +93,7 @@ impl Blocks {
     /// Bounds the bytes that are kept, and returns the bound: as near to `most` as can be.
     pub(super) fn bound(&self, most: u64) -> u64 {
         let mut state = self.lock();
-        state.capacity = most.clamp(FLIGHTS as u64 * SMALLEST, USUAL);
+        state.capacity = most.clamp(FLIGHTS * SMALLEST, USUAL);
         state.capacity
     }
 
@@ -174,7 +178,7 @@ impl Blocks {
 
     /// Starts requests for what was announced, as long as there is room.
     fn pump(self: &Arc<Self>, state: &mut State) {
-        while state.flights < FLIGHTS {
+        while state.flights < state.most_flights() {
             let Some((group, object, range)) = state.next_announced() else { return };
             if !state.make_room(range.end - range.start, Progress::InPart) {
                 return;
@@ -290,9 +294,13 @@ impl State {
         }
     }
 
+    fn most_flights(&self) -> u64 {
+        (self.capacity / WORTH_A_FLIGHT).clamp(FEWEST, FLIGHTS)
+    }
+
     /// The bytes of one request.
     fn largest(&self) -> u64 {
-        (self.capacity / FLIGHTS as u64).clamp(SMALLEST, LARGEST)
+        (self.capacity / self.most_flights()).clamp(SMALLEST, LARGEST)
     }
 
     /// What is fetched for a read that nobody announced: more if it follows the last one.

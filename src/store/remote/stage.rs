@@ -78,6 +78,9 @@ impl RemoteStore {
     }
 }
 
+/// What connections take beside the parts that they send.
+const CONNECTIONS: u64 = 4 << 20;
+
 impl Store for RemoteStore {
     fn check(&self, request: &StageRequest<'_>) -> Result<()> {
         self.check_names(request)?;
@@ -93,7 +96,7 @@ impl Store for RemoteStore {
 
     fn reserve_for_writing(&self, files: &[OutputFile], most: u64) -> u64 {
         let largest = files.iter().filter_map(|file| file.len).max().unwrap_or(0);
-        self.0.sending.bound(most, part_size(largest))
+        self.0.sending.bound(most, part_size(largest)).saturating_add(CONNECTIONS)
     }
 
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {

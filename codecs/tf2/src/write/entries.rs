@@ -87,6 +87,19 @@ impl Entries {
         self.partitioned.iter().flat_map(keys).collect()
     }
 
+    /// For each entry with data, the tensor whose bytes are all of it; `None` where there is none.
+    pub(crate) fn owners(&self) -> Vec<Option<TensorId>> {
+        let mut owners = vec![None; self.data.len()];
+        for TensorSegments { id, segments, .. } in &self.tensors {
+            let [Segment { entry, len, .. }] = &segments[..] else { continue };
+            let size = self.data.get(*entry).map(|data| data.entry.size);
+            if let Some(owner) = owners.get_mut(*entry).filter(|_| size == Some(*len)) {
+                *owner = Some(*id);
+            }
+        }
+        owners
+    }
+
     fn add(
         &mut self,
         id: TensorId,

@@ -3,7 +3,7 @@
 use crate::round_trip::{MAX_FILLER, is_bounded};
 use crate::write::data_entry::DataEntry;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use ckpt_api::{Checkpoint, Error, Limit, MetadataValue, Options, Result};
+use ckpt_api::{Checkpoint, Error, Limit, MetadataValue, Options, Phases, Result, TensorId};
 
 /// Limit on the empty data files of a recorded layout.
 const MAX_EMPTY_FILES: usize = 1024;
@@ -33,14 +33,26 @@ struct LayoutOptions {
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for options that contradict each other, [`ckpt_api::Kind::Unsupported`] for more data than
 /// a file can hold.
-pub(crate) fn lay_out(entries: &[DataEntry], checkpoint: &Checkpoint, options: &Options) -> Result<Layout> {
+///
+/// `owners`: the tensor that fills each entry, which may have to begin where the source's blocks can be shared.
+pub(crate) fn lay_out(
+    entries: &[DataEntry],
+    owners: &[Option<TensorId>],
+    checkpoint: &Checkpoint,
+    options: &Options,
+) -> Result<Layout> {
+    let phases = options.phases();
     let options = LayoutOptions::parse(options)?;
     if options.is_none()
         && let Some(layout) = recorded(entries, checkpoint)
     {
         return Ok(layout);
     }
-    sequential(entries, options.unwrap_or_default())
+    let begin = |number: usize, end: u64| match (phases, owners.get(number)) {
+        (Some(phases), Some(Some(tensor))) => phases.next(*tensor, end),
+        _ => end,
+    };
+    sequential(entries, options.unwrap_or_default(), begin)
 }
 
 impl LayoutOptions {
@@ -84,7 +96,12 @@ fn check_count(shards: u64) -> Result<()> {
         .help("choose fewer shards, or a larger shard_size"))
 }
 
-fn sequential(entries: &[DataEntry], options: LayoutOptions) -> Result<Layout> {
+/// `begin` says where the data of an entry begin, whose number it gets, if those before it end here.
+fn sequential(
+    entries: &[DataEntry],
+    options: LayoutOptions,
+    begin: impl Fn(usize, u64) -> u64,
+) -> Result<Layout> {
     let total = entries.iter().try_fold(0u64, |sum, data| sum.checked_add(data.entry.size));
     let total = total.ok_or_else(too_large)?;
     let mut layout = Layout { files: vec![Some(0)], ..Layout::default() };
@@ -92,7 +109,7 @@ fn sequential(entries: &[DataEntry], options: LayoutOptions) -> Result<Layout> {
         layout.files.resize(usize::try_from(shards).unwrap_or(1), Some(0));
     }
     let (mut shard, mut end, mut before) = (0u32, 0u64, 0u64);
-    for data in entries {
+    for (number, data) in entries.iter().enumerate() {
         let size = data.entry.size;
         let next = match (options.shards, options.shard_size) {
             (Some(shards), _) => proportional_shard(before, size, total, shards),
@@ -102,6 +119,9 @@ fn sequential(entries: &[DataEntry], options: LayoutOptions) -> Result<Layout> {
         if next != shard {
             (shard, end) = (next, 0);
             check_count(u64::from(shard))?;
+        }
+        if size >= Phases::WORTH_A_GAP && options.alignment == 1 {
+            end = begin(number, end);
         }
         layout.positions.push((shard, end));
         let padded = end.checked_add(size).and_then(|end| end.checked_next_multiple_of(options.alignment));
@@ -206,7 +226,7 @@ mod tests {
 
     fn positions(sizes: &[u64], options: &[(&str, &str)]) -> (Vec<(u32, u64)>, Vec<Option<u64>>) {
         let entries: Vec<DataEntry> = sizes.iter().map(|size| data(*size)).collect();
-        let layout = lay_out(&entries, &Checkpoint::default(), &options_of(options)).unwrap();
+        let layout = lay_out(&entries, &[], &Checkpoint::default(), &options_of(options)).unwrap();
         (layout.positions, layout.files)
     }
 
@@ -220,6 +240,25 @@ mod tests {
     fn alignment_pads_every_tensor_including_the_last() {
         let expected = (vec![(0, 0), (0, 42), (0, 42), (0, 84)], vec![Some(168)]);
         assert_eq!(positions(&[3, 0, 42, 43], &[("alignment", "42")]), expected);
+    }
+
+    #[test]
+    fn a_large_tensor_begins_where_it_can_share_blocks_with_the_source() {
+        let large = Phases::WORTH_A_GAP;
+        let block = std::num::NonZeroU64::new(4096).unwrap();
+        let entries: Vec<DataEntry> = [3, large, large, large].map(data).into();
+        // In the source, the second and the third follow each other; of the last one, nothing is known.
+        let phases = Phases::new(block, vec![Some(1), Some(100), Some(100 + large), None]);
+        let owners: Vec<_> = (0..4).map(|id| Some(TensorId(id))).collect();
+        let laid_out = |options: Options| {
+            let layout = lay_out(&entries, &owners, &Checkpoint::default(), &options).unwrap();
+            layout.positions.iter().map(|(_, offset)| *offset).collect::<Vec<u64>>()
+        };
+        let shared = [0, 100, 100 + large, 100 + 2 * large];
+        assert_eq!(laid_out(Options::default().with_phases(Some(phases.clone()))), shared);
+        // Who asks for an alignment gets it.
+        let aligned = options_of(&[("alignment", "64")]);
+        assert_eq!(laid_out(aligned.clone().with_phases(Some(phases))), laid_out(aligned));
     }
 
     #[test]
@@ -246,7 +285,7 @@ mod tests {
             &[("shards", "2"), ("shard_size", "5")],
             &[("shards", "1048576")],
         ] {
-            let error = lay_out(&[], &Checkpoint::default(), &options_of(options)).unwrap_err();
+            let error = lay_out(&[], &[], &Checkpoint::default(), &options_of(options)).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{options:?}");
         }
     }
@@ -254,7 +293,7 @@ mod tests {
     #[test]
     fn tensors_larger_than_a_file_can_be_are_refused() {
         let entries = [data(1 << 62), data(1 << 62)];
-        let error = lay_out(&entries, &Checkpoint::default(), &Options::default()).unwrap_err();
+        let error = lay_out(&entries, &[], &Checkpoint::default(), &Options::default()).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
     }
 
@@ -266,7 +305,7 @@ mod tests {
             checkpoint.metadata.insert("tf2", "layout", layout);
             let at = |original, size| DataEntry { original: Some(original), ..data(size) };
             let entries = [at((0, 8), 4), data(4), at((1, 0), 1)];
-            lay_out(&entries, &checkpoint, &Options::default()).unwrap()
+            lay_out(&entries, &[], &checkpoint, &Options::default()).unwrap()
         };
         let kept = lay_out_recorded(r#"{"bytes": 9, "files": [20, 1], "filler": [[0, 2, "AQI="]]}"#);
         assert_eq!(kept.positions, [(0, 8), (0, 12), (1, 0)]);
