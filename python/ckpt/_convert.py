@@ -37,6 +37,8 @@ class Settings(TypedDict):
     overwrite: bool
     resume: bool
     verify: bool
+    clone: str
+    check: bool
     receipt: str | None
     threads: int
     max_memory: str | None
@@ -70,6 +72,8 @@ def plan(
     overwrite: bool = False,
     resume: bool = False,
     verify: bool = False,
+    clone: str = "auto",
+    check: bool = True,
     code: str | None = None,
     receipt: StrPath | None = None,
     threads: int | None = None,
@@ -116,6 +120,8 @@ def plan(
         overwrite=overwrite,
         resume=resume,
         verify=verify,
+        clone=clone,
+        check=check,
         receipt=None if receipt is None else path(receipt),
         threads=threads or 0,
         max_memory=None if max_memory is None else str(max_memory),
@@ -150,6 +156,8 @@ def convert(
     overwrite: bool = False,
     resume: bool = False,
     verify: bool = False,
+    clone: str = "auto",
+    check: bool = True,
     code: str | None = None,
     receipt: StrPath | None = None,
     threads: int | None = None,
@@ -177,6 +185,9 @@ def convert(
       within 1 MiB and 64 MiB, if left out.
     - `allow` names kinds of losses that may change what the model computes; `strict` stops at every loss.
     - `verify` reads the output back and compares it with the source before it gets its name.
+    - `clone` says whether the output shares blocks with the source, on file systems that can: `"auto"`, `"never"`, or
+      `"always"`, which makes it an error where a tensor cannot be shared.
+    - `check=False` does not compare the checksums that the source has.
     - `progress` shows a bar, or is called with a `ckpt.Progress`.
 
     >>> import ckpt, tempfile, os, warnings
@@ -189,7 +200,7 @@ def convert(
     made = plan(
         input, output, to=to, map=map, inverse=inverse, transform=transform, dtype=dtype, include=include,
         exclude=exclude, options=options, format=format, architecture=architecture, limits=limits, allow=allow,
-        strict=strict, overwrite=overwrite, resume=resume, verify=verify, code=code, receipt=receipt, threads=threads,
-        max_memory=max_memory, item_size=item_size,
+        strict=strict, overwrite=overwrite, resume=resume, verify=verify, clone=clone, check=check, code=code,
+        receipt=receipt, threads=threads, max_memory=max_memory, item_size=item_size,
     )  # fmt: skip
     return made.run(progress=progress, sync=sync)

@@ -78,6 +78,10 @@ class Summary:
     receipt: str | None = None
     #: What was kept of a conversion that was killed, with `resume=True`.
     resumed: Resumed | None = None
+    #: Bytes that share blocks with the source.
+    cloned: int = 0
+    #: Whether the source's checksums were left alone, with `check=False`.
+    unchecked: bool = False
 
 
 class Plan:
@@ -213,6 +217,8 @@ class Plan:
             verification=found["verification"],
             receipt=found["receipt"],
             resumed=None if found.get("resumed") is None else Resumed(**found["resumed"]),
+            cloned=found["cloned"],
+            unchecked=found["unchecked"],
         )
 
     def __repr__(self) -> str:

@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     overwrite: bool,
     resume: bool,
     verify: bool,
+    clone: String,
+    check: bool,
     receipt: Option<PathBuf>,
     threads: usize,
     max_memory: Option<String>,
@@ -66,6 +68,8 @@ impl Settings {
         conversion.overwrite = self.overwrite;
         conversion.resume = self.resume;
         conversion.verify = self.verify;
+        conversion.clone = self.clone.parse().map_err(|error: Error| error.field("clone"))?;
+        conversion.unchecked = !self.check;
         conversion.receipt.clone_from(&self.receipt);
         Ok(conversion)
     }

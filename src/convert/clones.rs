@@ -7,7 +7,7 @@ use ckpt_api::{Error, Phases, Placement, Result};
 use std::num::NonZeroU64;
 
 /// Fewer bytes are copied faster than anybody finds out whether they can be shared. Tests share small ones, too.
-const WORTH_IT: u64 = if cfg!(test) { 0 } else { 1 << 20 };
+const WORTH_IT: u64 = if cfg!(test) { 1 } else { 1 << 20 };
 
 /// How a plan clones; `None` where all bytes are copied.
 ///
@@ -32,7 +32,7 @@ pub(super) fn settings(
         None if always => Err(Error::usage("the output cannot share blocks with the source")
             .file(output.store.display(output.name()))
             .found("a file system that does not share blocks, or another one than the source's")
-            .help("write beside the source on XFS, btrfs or bcachefs, or copy with --clone auto")),
+            .help("write beside the source on XFS, btrfs or bcachefs, or let it be copied")),
         None => Ok(None),
     }
 }

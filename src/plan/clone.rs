@@ -194,7 +194,7 @@ impl Plan {
                 .expected(format!("offsets that are equal modulo {block}")),
             _ => error.found("its bytes are put together from others"),
         };
-        error.help("clone where possible and copy the rest with --clone auto")
+        error.help("let what cannot be shared be copied")
     }
 }
 
