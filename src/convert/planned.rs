@@ -3,10 +3,7 @@
 use super::graph;
 use super::handing::Handing;
 use super::phase::{Phase, PhaseObserver};
-use super::reread::Reread;
-use super::{
-    Conversion, ItemReceipt, Resumed, Summary, Verification, blame_mapping, computed, examine, pins, record,
-};
+use super::{Conversion, ItemReceipt, Resumed, Summary, Verification, blame_mapping, pins};
 use crate::execute::{
     Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run, write_literals,
 };
@@ -335,6 +332,9 @@ impl Planned {
     /// their names. `receipts` are those of [`Planned::run_items`], in any order, repeated or not. After an error,
     /// everything that was written stays for another commit; [`Planned::discard`] removes it.
     ///
+    /// A remote store cannot be read before it has the names. There, the output is verified, and its receipt is written, after
+    /// that: an error that says so leaves the output with its names.
+    ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the receipt of an item is missing, or belongs to files that are gone; those of
     /// [`Planned::execute`].
@@ -466,7 +466,7 @@ impl Planned {
         let finished = finish_files(&self.plan, &self.files, &*self.codec, stage, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
         let bytes = stage.bytes()?;
-        let verification = self.read_back(stage, options, execution)?;
+        let verification = self.read_back_staged(stage, options, execution)?;
         if execution.sync {
             execution.phases.begin(Phase::Sync);
             stage.sync()?;
@@ -488,7 +488,11 @@ impl Planned {
     ) -> Result<Summary> {
         execution.phases.begin(Phase::Commit);
         let Ready { finished, bytes, verification, resumed } = ready;
+        let is_readable = stage.is_readable();
         let mut summary = Summary::new(&self.plan, &finished, stage.commit(execution.sync)?, bytes);
+        if !is_readable {
+            return self.read_back_committed(Summary { resumed, ..summary }, options, execution);
+        }
         summary.receipt = if options.receipt.is_some() { summary.files.pop() } else { None };
         Ok(Summary { verification, resumed, ..summary })
     }
@@ -504,36 +508,6 @@ impl Planned {
         let resumed = Some(Resumed::new(stage.earlier(), &self.plan, &finished));
         let ready = Ready { finished, bytes: stage.bytes()?, verification: None, resumed };
         self.name(stage, ready, &self.commit, &execution.clone().sync(false))
-    }
-
-    /// Looks at what was written, as far as that was asked for, and adds the receipt.
-    fn read_back(
-        &self,
-        stage: &mut dyn Stage,
-        options: &Commit,
-        execution: &Execution,
-    ) -> Result<Option<Verification>> {
-        let Commit { verify, receipt, .. } = options;
-        if !verify && receipt.is_none() {
-            return Ok(None);
-        }
-        execution.phases.begin(Phase::ReadBack);
-        let reread = Reread::open(self, stage, options)?;
-        let examined = examine::examine(self, &reread, options, &execution.canceled)?;
-        let computed = match verify {
-            true => {
-                execution.phases.begin(Phase::Compute);
-                Some(computed::compute(self, &reread.parts, options)?)
-            }
-            false => None,
-        };
-        let verification = computed.map(|computed| Verification::new(self, &examined, computed));
-        if let Some(path) = receipt {
-            let text = record::text(self, stage, &reread, &examined, verification.as_ref())?;
-            let file = stage.attach(&path.to_string_lossy())?;
-            stage.file(file)?.write_at(0, text.as_bytes())?;
-        }
-        Ok(verification)
     }
 }
 

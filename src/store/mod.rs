@@ -316,6 +316,15 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// What was written, under the names that it will have.
     fn written(&self) -> Arc<dyn ReadStore>;
 
+    /// Whether [`Stage::open`] and [`Stage::written`] show all that was written, also by other processes; which is the default.
+    ///
+    /// # For implementers
+    /// Under [`StageMode::Existing`], a store may say no. Then the engine reads the output back from the store, after the
+    /// commit, and writes the file that the request announced itself.
+    fn is_readable(&self) -> bool {
+        true
+    }
+
     /// Adds the file that the request announced, which is the last to get its name.
     ///
     /// # Errors

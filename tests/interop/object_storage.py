@@ -194,8 +194,10 @@ def items_of_four_processes_one_of_them_killed_give_the_bytes_of_one(world):
         if killed:
             assert "have not run" in world.run("commit", plan, receipts, fails=True)
         world.run("run-plan", plan, "--receipts", receipts, "-q")
-        assert "verify" in world.run("commit", plan, receipts, "--verify", fails=True)
-        world.run("commit", plan, receipts)
+        receipt = f"s3://{BUCKET}/{out}/run/receipt.json"
+        text = world.run("commit", plan, receipts, "--verify", "--receipt", receipt)
+        assert "verified after the commit" in text and receipt in text, text
+        assert "match the receipt" in world.run("verify", "--receipt", receipt)
         expected = sorted(path.name for path in local.iterdir())
         assert [key.split("/")[-1] for key in world.keys(f"{out}/o/")] == expected
         for name in expected:

@@ -145,23 +145,15 @@ impl RemoteStore {
                 Some(sharing) => sharing.staging.upload(number, key),
                 None => Upload::new(writer.clone(), key, self.0.sending.clone()),
             };
-            Ok(Spool::new(self.display(&file.name), file.len, place, upload, !request.reread))
+            // Parts that other processes sent are not here to be read.
+            let frees = sharing.is_some() || !request.reread;
+            Ok(Spool::new(self.display(&file.name), file.len, place, upload, frees))
         };
         request.files.iter().enumerate().zip(places).map(spool).collect()
     }
 
     /// The staging of an output that several processes write.
     fn share(&self, writer: &Arc<dyn Uploading>, request: &StageRequest<'_>) -> Result<Sharing> {
-        if request.mode == StageMode::Existing && (request.reread || request.attachment.is_some()) {
-            return Err(Error::unsupported(
-                "an output that several processes sent to a remote store cannot be read back before it has its name",
-            )
-            .file(self.display(request.name))
-            .help(format!(
-                "commit without {} and without a receipt, then compare the output with its source: `ckpt verify INPUT OUTPUT`",
-                Setting::Verify
-            )));
-        }
         let mut before = match request.mode {
             StageMode::Shared => Some(self.check_names(request)?),
             _ => None,
@@ -302,6 +294,10 @@ impl Stage for RemoteStage {
         let files =
             names.iter().zip(spools).map(|(name, spool)| (name.clone(), spool.clone() as Arc<dyn ReadAt>));
         Arc::new(files.collect::<BTreeMap<_, _>>())
+    }
+
+    fn is_readable(&self) -> bool {
+        self.sharing.is_none()
     }
 
     fn attach(&mut self, name: &str) -> Result<FileId> {

@@ -325,12 +325,18 @@ fn an_old_output_is_replaced_only_by_a_commit_that_may() {
 }
 
 #[test]
-fn an_output_of_several_processes_is_not_read_back_before_it_has_its_name() {
+fn an_output_of_several_processes_says_that_it_cannot_be_read_before_it_has_its_name() {
     let (files, _) = write_all("reread");
     let rereading = StageRequest { reread: true, ..request(&files, StageMode::Existing) };
-    assert_eq!(process("reread").stage(&rereading).unwrap_err().kind(), Kind::Unsupported);
-    let receipt = StageRequest { attachment: Some("r.json"), ..request(&files, StageMode::Existing) };
-    assert_eq!(process("reread").stage(&receipt).unwrap_err().kind(), Kind::Unsupported);
+    assert!(!process("reread").stage(&rereading).unwrap().is_readable());
+    let alone = StageRequest { mode: StageMode::Fresh, ..rereading };
+    assert!(process("reread").stage(&alone).unwrap().is_readable());
+    process("reread").replace("r.json", b"old").unwrap();
+    let receipt = StageRequest {
+        attachment: Some("memory://shared-reread/out/r.json"),
+        ..request(&files, StageMode::Existing)
+    };
+    assert_eq!(process("reread").stage(&receipt).unwrap_err().message(), "the receipt exists");
 }
 
 #[test]
