@@ -203,6 +203,8 @@ class Plan:
         found, losses = json.loads(text), self.losses
         for loss in losses:
             warnings.warn(str(loss), LossWarning, stacklevel=3)
+        for left in found["left"]:
+            _log.warning("%s; the output is complete all the same", left)
         _log.info("wrote %s: %d tensors, %d bytes", ", ".join(found["files"]), found["tensors"], found["bytes"])
         return Summary(
             files=found["files"],

@@ -545,8 +545,7 @@ fn discard(store: &dyn Store, plan: &Plan) -> Result<()> {
     })?;
     match stage.discard().first() {
         Some(left) => {
-            Err(Error::io("cannot remove all that the items wrote", std::io::ErrorKind::Other.into())
-                .found(left)
+            Err(Error::io("cannot remove all that the items wrote", std::io::Error::other(left.as_str()))
                 .help("remove the rest yourself"))
         }
         None => Ok(()),

@@ -12,8 +12,10 @@
 mod destination;
 mod local;
 mod memory;
+mod nothing;
 #[cfg(feature = "remote")]
 mod remote;
+mod removal;
 
 pub use destination::{Destination, IntoDestination, IntoInput};
 pub use local::LocalStore;
@@ -22,8 +24,10 @@ pub(crate) use local::refuse_own;
 #[cfg(test)]
 pub(crate) use local::{Disk, Os};
 pub use memory::MemoryStore;
+pub use nothing::NothingStaged;
 #[cfg(feature = "remote")]
 pub use remote::{Leftover, RemoteOptions, RemoteStore, leftovers};
+pub use removal::remove_files;
 
 use ckpt_api::{Error, FileId, FormatInfo, Input, Limits, OutputFile, ReadAt, ReadStore, Result};
 use std::fmt;
@@ -163,6 +167,25 @@ pub trait Store: ReadStore {
     /// [`ckpt_api::Kind::Usage`] for a name that leaves the store, [`ckpt_api::Kind::Io`].
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
 
+    /// Removes a file, or a directory that has nothing in it. A name that nothing has, and a directory that has something in
+    /// it, are no error.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// use ckpt::store::{MemoryStore, Store};
+    /// let store = MemoryStore::new();
+    /// store.put("note.txt", b"a note".to_vec());
+    /// store.remove("note.txt")?;
+    /// store.remove("note.txt")?;
+    /// assert!(store.names().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that leaves the store, [`ckpt_api::Kind::Io`].
+    fn remove(&self, name: &str) -> Result<()>;
+
     /// Lets stages of these files use `most` bytes of memory for what is on its way to the store, and returns how many they
     /// use: fewer, or more if they need more. 0 for a store that keeps nothing.
     fn reserve_for_writing(&self, files: &[OutputFile], most: u64) -> u64 {
@@ -206,7 +229,8 @@ pub enum StageMode {
     Resume,
     /// As [`StageMode::Resume`], and other processes with the same key write at the same time.
     Shared,
-    /// It must be there, with the same key, and no other process may be writing.
+    /// It must be there, with the same key, and no other process may be writing. Where it is not, the error is that of
+    /// [`NothingStaged`].
     Existing,
 }
 

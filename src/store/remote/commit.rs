@@ -4,13 +4,13 @@ use super::attachment::Attachment;
 use super::client::Uploading;
 use super::directory::RemoteStore;
 use super::problem::{Failure, Problem};
-use super::put::{put, taken};
+use super::put::{delete, put, taken};
 use super::runtime;
 use super::spool::Spool;
 use super::staging::{Named, Staging};
 use crate::store::Store;
 use ckpt_api::{Error, ReadStore, Result};
-use object_store::{GetOptions, GetRange, ObjectStoreExt, PutMode, UpdateVersion};
+use object_store::{GetOptions, GetRange, PutMode, UpdateVersion};
 use std::sync::Arc;
 
 /// The files of an output, and the names that they will have.
@@ -259,14 +259,8 @@ impl Naming {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        let (writer, key) = (self.writer.clone(), self.store.key_of(name)?);
-        let removed = runtime::wait(async move { writer.delete(&key).await.map_err(Problem::from) })?;
-        match removed {
-            Err(problem) if problem.failure != Failure::Missing => {
-                Err(self.store.failed(&problem, "cannot remove the old output", name))
-            }
-            _ => Ok(()),
-        }
+        delete(self.writer.clone(), self.store.key_of(name)?)?
+            .map_err(|problem| self.store.failed(&problem, "cannot remove the old output", name))
     }
 
     /// Removes the objects that got their names, the last one first; returns which cannot be removed.

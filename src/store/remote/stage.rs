@@ -11,7 +11,7 @@ use super::commit::Naming;
 use super::directory::RemoteStore;
 use super::manifest::Told;
 use super::problem::Problem;
-use super::put::exists;
+use super::put::{delete, exists};
 use super::runtime;
 use super::sender::{Upload, part_size};
 use super::spool::{Place, Spool, Writing};
@@ -89,6 +89,12 @@ impl Store for RemoteStore {
         let payload = PutPayload::from(bytes.to_vec());
         let put = async move { writer.put(&key, payload).await.map_err(Problem::from) };
         runtime::wait(put)?.map(drop).map_err(|problem| self.failed(&problem, "cannot write the file", name))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let removed = delete(self.writer()?, self.key_of(name)?)?;
+        self.forget_name(name);
+        removed.map_err(|problem| self.failed(&problem, "cannot remove the file", name))
     }
 
     fn reserve_for_writing(&self, files: &[OutputFile], most: u64) -> u64 {

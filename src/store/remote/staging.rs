@@ -17,7 +17,7 @@ use super::problem::{Failure, Problem};
 use super::put::put;
 use super::runtime;
 use super::sender::{Upload, part_size};
-use crate::store::{StageMode, StageRequest};
+use crate::store::{NothingStaged, StageMode, StageRequest};
 use crate::words::hex;
 use ckpt_api::{Error, OutputFile, ReadStore, Result};
 use futures_util::StreamExt;
@@ -130,14 +130,14 @@ impl Staging {
         let found = match staging.read_header()? {
             Some(found) => found,
             None if request.mode == StageMode::Shared => return staging.begin(request),
-            None => return Err(nothing_staged(&store.display(request.name))),
+            None => return Err(NothingStaged::error(store.display(request.name))),
         };
         match found.is_of(request) {
             true => staging.header = found,
             false if request.mode == StageMode::Shared => return Err(staging.other(request)),
             false => {
                 let place = store.display(&staging.directory);
-                return Err(nothing_staged(&store.display(request.name))
+                return Err(NothingStaged::error(store.display(request.name))
                     .with_help(|help| format!("{help}; the items of another plan have written to {place}")));
             }
         }
@@ -345,12 +345,6 @@ impl Staging {
 /// A number that no other call has had, in hex.
 pub(super) fn unique() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
-}
-
-pub(super) fn nothing_staged(name: &str) -> Error {
-    Error::usage("no item of this plan has written anything yet").file(name).help(
-        "run the plan's items first; if they have run, what they wrote is gone or belongs to another plan",
-    )
 }
 
 /// All bytes of a small object; `None` where there is none.
