@@ -26,7 +26,7 @@ pub(crate) use local::{Disk, Os};
 pub use memory::MemoryStore;
 pub use nothing::NothingStaged;
 #[cfg(feature = "remote")]
-pub use remote::{Leftover, RemoteOptions, RemoteStore, leftovers};
+pub use remote::{Leftover, LeftoverKind, Leftovers, RemoteOptions, RemoteStore, leftovers};
 pub use removal::remove_files;
 
 use ckpt_api::{Error, FileId, FormatInfo, Input, Limits, OutputFile, ReadAt, ReadStore, Result};

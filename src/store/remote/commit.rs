@@ -154,9 +154,10 @@ impl Naming {
         let is_complete = given.iter().all(|given| *given);
         let numbers: Vec<usize> =
             (0..given.len()).filter(|number| given.get(*number) == Some(&true)).collect();
-        let mut left = if is_complete { Vec::new() } else { self.take_back(&numbers) };
-        left.extend(staging.abort(|number| numbers.contains(&number)));
-        if left.is_empty() { staging.clear() } else { left }
+        match if is_complete { Vec::new() } else { self.take_back(&numbers) } {
+            left if left.is_empty() => staging.give_up(|number| numbers.contains(&number)),
+            left => left,
+        }
     }
 
     /// Makes an object of a file. `is_free`: whether the name's old object was removed.
