@@ -3,7 +3,7 @@
 
     python tests/interop/object_storage.py --ckpt target/debug/ckpt     (packages: requirements-remote.txt)
 
-Each check is a function below; the last line counts them: `interop: 15 passed, 0 failed`. The program needs the feature `remote`.
+Each check is a function below; the last line counts them: `interop: 16 passed, 0 failed`. The program needs the feature `remote`.
 """
 
 import argparse
@@ -301,9 +301,9 @@ def staging_directories_that_nobody_commits_are_removed_and_young_ones_are_left(
 
 
 @contextlib.contextmanager
-def between(endpoint):
+def between(endpoint, loses_answer=False):
     """A server that hands requests on, but for the one that notes which uploads were begun: that one is not answered until the
-    end. Yields its address, and an event: whether that request has come."""
+    end, or handed on and answered with an error. Yields its address, and an event: whether that request has come."""
     came, over = threading.Event(), threading.Event()
     host = endpoint.removeprefix("http://")
 
@@ -312,8 +312,10 @@ def between(endpoint):
 
         def hand_on(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if self.command == "PUT" and self.path.endswith("/staging.json"):
+            is_note = self.command == "PUT" and self.path.endswith("/staging.json")
+            if is_note:
                 came.set()
+            if is_note and not loses_answer:
                 over.wait()
                 self.close_connection = True
                 return
@@ -321,7 +323,8 @@ def between(endpoint):
             client.request(self.command, self.path, body, dict(self.headers))
             answer = client.getresponse()
             content = answer.read()
-            self.send_response(answer.status)
+            # Such an error is not tried again.
+            self.send_response(400 if is_note else answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in ("transfer-encoding", "connection", "content-length", "date", "server"):
                     self.send_header(name, value)
@@ -368,6 +371,23 @@ def the_upload_of_a_process_that_is_killed_before_it_notes_it_is_removed_and_not
     world.run("commit", plan, receipts)
     assert world.read("header/m.safetensors") == local.read_bytes()
     assert world.uploads() == [] and world.keys("header/") == ["header/m.safetensors", "header/plan"]
+
+
+@check
+def uploads_that_were_noted_are_used_although_the_answer_was_lost(world):
+    made = large(world.folder / "lost.safetensors", 40)
+    local = world.folder / "local.safetensors"
+    world.run("convert", made, local)
+    plan, receipts = f"s3://{BUCKET}/lost/plan", world.folder / "receipts"
+    world.run("plan", made, f"s3://{BUCKET}/lost/m.safetensors", "--output", plan, "--item-size", "5m")
+    with between(world.endpoint, loses_answer=True) as (endpoint, came):
+        process = run_items(world, plan, receipts, "0..3", endpoint)
+        error = process.communicate()[1]
+        assert process.returncode == 0 and came.is_set(), error
+    assert len(world.uploads()) == 1
+    world.run("run-plan", plan, "--receipts", receipts)
+    world.run("commit", plan, receipts)
+    assert world.read("lost/m.safetensors") == local.read_bytes() and world.uploads() == []
 
 
 @check
