@@ -119,8 +119,7 @@ impl Abandoned {
         let (prefix, own) = (location.prefix(), format!("{}/", self.location.path));
         let (above, name) = self.location.path.rsplit_once('/').unwrap_or(("", &self.location.path));
         let key = |name: &str| self.location.directory(above).key_of(name);
-        let mut outputs: Vec<String> =
-            self.staging.iter().flat_map(Staging::names).map(|name| key(name)).collect();
+        let mut outputs: Vec<String> = self.staging.iter().flat_map(Staging::names).map(key).collect();
         outputs.extend(name.strip_prefix('.').and_then(|name| name.strip_suffix(PLANNED)).map(key));
         own.starts_with(&prefix)
             || (!outputs.is_empty() && outputs.iter().all(|output| output.starts_with(&prefix)))
