@@ -273,16 +273,80 @@ fn two_plans_cannot_write_one_output_at_once() {
     run(&two, 0..2, "memory://two/receipts").unwrap();
 }
 
+/// Runs all items of a conversion in memory, and commits it.
+fn committed(name: &str, options: &Commit, execution: &Execution) -> ckpt::Result<ckpt::Summary> {
+    let at = format!("memory://{name}/receipts");
+    let text = plan(
+        &everything(1 << 10).dtype(DType::F16),
+        Path::new(DIGITS),
+        &format!("memory://{name}/out/m.safetensors"),
+    );
+    run(&text, 0..process(&text).plan().items().len(), &at).unwrap();
+    process(&text).commit(&receipts(&text, &at).unwrap(), options, execution)
+}
+
 #[test]
-fn a_commit_that_should_verify_is_refused_and_keeps_what_was_written() {
-    let at = "memory://verified/receipts";
-    let text = plan(&everything(1 << 10), Path::new(DIGITS), "memory://verified/out/m.safetensors");
-    run(&text, 0..process(&text).plan().items().len(), at).unwrap();
-    for options in [Commit::new().verify(true), Commit::new().receipt("memory://verified/r.json")] {
-        let error = process(&text).commit(&receipts(&text, at).unwrap(), &options, &unsynced()).unwrap_err();
-        assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+fn an_output_is_verified_after_the_commit() {
+    let summary = committed("verified", &Commit::new().verify(true), &unsynced()).unwrap();
+    let found = summary.verification.unwrap();
+    assert!(found.after_commit && found.tensors == summary.tensors && !found.changed.is_empty(), "{found:?}");
+    assert_eq!(names("memory://verified/out"), ["m.safetensors"]);
+    assert!(!is_staged("memory://verified/out", "m.safetensors"));
+    let place = tempfile::tempdir().unwrap();
+    let alone = everything(1 << 10).verify(true).run(DIGITS, place.path().join("m.safetensors")).unwrap();
+    assert!(!alone.verification.unwrap().after_commit);
+}
+
+#[test]
+fn a_receipt_is_the_last_that_is_written_and_has_the_hashes_of_what_was_committed() {
+    let place = tempfile::tempdir().unwrap();
+    let local = place.path().join("r.json").to_str().unwrap().to_owned();
+    for (name, receipt) in [("receipt0", "memory://receipt0/r.json"), ("receipt1", &local)] {
+        let summary = committed(name, &Commit::new().receipt(receipt).verify(true), &unsynced()).unwrap();
+        assert_eq!(summary.receipt.as_deref(), Some(Path::new(receipt)));
+        assert_eq!(summary.files, [Path::new(&format!("memory://{name}/out/m.safetensors"))]);
+        let text = match name {
+            "receipt0" => content("memory://receipt0", "r.json"),
+            _ => fs::read(receipt).unwrap(),
+        };
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("\"verification\""), "{text}");
+        ckpt::receipt::check(&text, None, &Default::default()).unwrap();
+        let store = ckpt::store::open(&format!("memory://{name}/out")).unwrap();
+        store.replace("m.safetensors", b"something else").unwrap();
+        assert_eq!(
+            ckpt::receipt::check(&text, None, &Default::default()).unwrap_err().kind(),
+            Kind::Mismatch
+        );
     }
-    commit(&text, at).unwrap();
+}
+
+#[test]
+fn a_receipt_that_exists_stops_the_commit_before_it_names_anything() {
+    ckpt::store::open("memory://receipt2").unwrap().replace("r.json", b"old").unwrap();
+    let error =
+        committed("receipt2", &Commit::new().receipt("memory://receipt2/r.json"), &unsynced()).unwrap_err();
+    assert_eq!(error.message(), "the receipt exists");
+    assert!(names("memory://receipt2/out").is_empty() && is_staged("memory://receipt2/out", "m.safetensors"));
+}
+
+#[test]
+fn an_output_that_differs_after_the_commit_is_an_error_that_says_that_it_has_its_name() {
+    let spoil = |phase| {
+        if phase == ckpt::Phase::ReadBack {
+            let mut bytes = content("memory://spoiled/out", "m.safetensors");
+            *bytes.last_mut().unwrap() ^= 1;
+            ckpt::store::open("memory://spoiled/out").unwrap().replace("m.safetensors", &bytes).unwrap();
+        }
+    };
+    let options = Commit::new().verify(true).receipt("memory://spoiled/r.json");
+    let error = committed("spoiled", &options, &unsynced().on_phase(spoil)).unwrap_err();
+    assert_eq!(error.kind(), Kind::Mismatch, "{error}");
+    assert!(
+        error.context().help.unwrap().contains("the output has its name already: do not use it"),
+        "{error}"
+    );
+    assert_eq!(names("memory://spoiled"), [""; 0], "no receipt");
 }
 
 #[test]

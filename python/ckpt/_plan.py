@@ -187,7 +187,8 @@ class Plan:
     ) -> Summary:
         """Finishes an output of which all items have receipts, and gives it its name.
 
-        `verify` reads it back first, and compares it with the source; `receipt` names a file for the hashes of all files.
+        `verify` reads it back first, and compares it with the source; `receipt` names a file for the hashes of all files. An
+        output at a URL cannot be read before it has its name: there, both come right after.
         Left out, they are what `ckpt.plan` was given; a plan that was loaded has neither. After an error, everything stays
         for another call; `discard` removes it. What the output does not hold as the source has it is a `LossWarning`.
         """
@@ -206,6 +207,8 @@ class Plan:
         found, losses = json.loads(text), self.losses
         for loss in losses:
             warnings.warn(str(loss), LossWarning, stacklevel=3)
+        for left in found["left"]:
+            _log.warning("%s; the output is complete all the same", left)
         _log.info("wrote %s: %d tensors, %d bytes", ", ".join(found["files"]), found["tensors"], found["bytes"])
         return Summary(
             files=found["files"],

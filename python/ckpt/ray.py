@@ -7,10 +7,9 @@ of them reach, so a driver that is killed loses nothing: the next one goes on.
 
 from __future__ import annotations
 
-import glob
 import hashlib
+import logging
 import os
-import shutil
 import statistics
 import time
 from collections import deque
@@ -22,13 +21,15 @@ from typing import Any
 from ckpt import _ckpt
 from ckpt._checkpoint import Checkpoint
 from ckpt._convert import plan
-from ckpt._errors import CkptError, InputOutputError, UsageError
+from ckpt._errors import CkptError, InputOutputError
 from ckpt._plan import Plan, Summary, load_plan
 from ckpt._progress import Callback, Progress, callback
 from ckpt._reading import Renaming, StrPath, path
 from ckpt._stores import current, set_store_options
 
 __all__ = ["convert", "discard"]
+
+_log = logging.getLogger("ckpt")
 
 #: A group is started a second time once it has run this many times as long as half of the others did,
 _SLOW = 3
@@ -71,27 +72,24 @@ class _Staging:
     """The directory of one output's plan and receipts, until the conversion is done."""
 
     def __init__(self, output: str, given: StrPath | None) -> None:
-        output = output if "://" in output else os.path.abspath(output)
-        above, name = os.path.split(output.rstrip("/"))
-        if given is None:
-            self.directory = f"{above}/.{name[:100]}.ckpt-staging"
-        else:
+        output = _absolute(output)
+        self.above, name = os.path.split(output.rstrip("/"))
+        self.name = f".{name[:100]}.ckpt-staging"
+        if given is not None:
             # Outputs of one name share the directory.
             key = hashlib.sha256(output.encode()).hexdigest()[:12]
-            self.directory = f"{path(given).rstrip('/')}/{name[:100]}-{key}.ckpt-staging"
-        self.is_local = "://" not in self.directory
-        if self.is_local:
-            self.directory = os.path.abspath(self.directory)
+            self.above, self.name = _absolute(path(given)).rstrip("/"), f"{name[:100]}-{key}.ckpt-staging"
+        self.directory = f"{self.above}/{self.name}"
         self.receipts = f"{self.directory}/receipts"
 
     def begin(self, made: Plan) -> tuple[str, list[int]]:
         """Saves the plan under the name of its contents, so that no other is ever taken for it. Returns its file, and the
         items that are left."""
         file = f"{self.directory}/plan-{made.sha256[:16]}.gz"
-        is_new = self.is_local and not os.path.exists(self.directory)
+        _ckpt.make_directory(self.above)
+        is_new = not self.plans()
         try:
-            if self.is_local:
-                os.makedirs(self.directory, exist_ok=True)
+            _ckpt.make_directory(self.directory)
             made.save(file, overwrite=True)
             return file, made.items_left(self.receipts)
         except BaseException:
@@ -101,12 +99,17 @@ class _Staging:
 
     def plans(self) -> list[str]:
         """The plans that are here."""
-        return glob.glob(f"{glob.escape(self.directory)}/plan-*.gz")
+        found = _ckpt.list_files(self.above, self.name)
+        return [f"{self.directory}/{name}" for name in found if name.startswith("plan-") and name.endswith(".gz")]
 
     def remove(self) -> None:
-        """Removes it, if it is on this machine."""
-        if self.is_local:
-            shutil.rmtree(self.directory, ignore_errors=True)
+        """Removes it. The plans go last: while one is there, `discard` knows what else is."""
+        for name in (f"{self.name}/receipts", self.name):
+            _ckpt.remove_files(self.above, name)
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place else os.path.abspath(place)
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ def convert(
     - `workers` is how many tasks run at once: as many as the cluster has processors for, if left out. A task takes one
       processor, or `threads`.
     - `staging` is a directory for the plan and the receipts of items: beside the output, if left out. They are removed at
-      the end; at a URL, they stay.
+      the end.
     - `retries` is how often a task is run again if its worker or node is lost, or the system refuses something. A task that
       takes three times as long as others is started a second time when workers are free.
     - `item_group_bytes` is how much a task writes, at most. Small outputs are divided further, so that each worker gets four
@@ -273,7 +276,10 @@ def convert(
     except BaseException as error:
         error.add_note(_to_go_on(path(dst), staging))
         raise
-    place.remove()
+    try:
+        place.remove()
+    except CkptError as error:
+        _log.warning("the output is complete, but its plan and receipts stay in %s: %s", place.directory, error)
     return summary
 
 
@@ -319,18 +325,10 @@ def _to_go_on(output: str, staging: StrPath | None) -> str:
 def discard(dst: StrPath, *, staging: StrPath | None = None) -> None:
     """Removes what conversions to `dst` left that did not end: unfinished files, plans and receipts.
 
-    `staging` is what `convert` was given. With one at a URL, use `Plan.discard`, and remove the directory yourself.
+    `staging` is what `convert` was given.
     """
     place = _Staging(path(dst), staging)
-    if not place.is_local:
-        raise UsageError(
-            f"what is at a URL is not removed: use ckpt.load_plan(…).discard() with the plan in {place.directory}"
-        )
     for file in place.plans():
-        try:
-            _ckpt.discard_plan(file)
-        except UsageError as error:
-            # Another conversion to this output replaced what this one wrote.
-            if not error.message.startswith("no item of this plan"):
-                raise
+        # Nothing is there of a plan whose place another conversion to this output took.
+        _ckpt.discard_plan(file)
     place.remove()

@@ -47,7 +47,10 @@ fn _ckpt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(safetensors::decode_safetensors, module)?)?;
     module.add_function(wrap_pyfunction!(safetensors::write_safetensors, module)?)?;
     module.add_function(wrap_pyfunction!(save::save, module)?)?;
+    module.add_function(wrap_pyfunction!(stores::list_files, module)?)?;
+    module.add_function(wrap_pyfunction!(stores::make_directory, module)?)?;
     module.add_function(wrap_pyfunction!(stores::read_text, module)?)?;
+    module.add_function(wrap_pyfunction!(stores::remove_files, module)?)?;
     module.add_function(wrap_pyfunction!(stores::set_store_options, module)?)?;
     Ok(())
 }

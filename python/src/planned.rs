@@ -6,7 +6,7 @@ use crate::options::limits;
 use crate::stores::read;
 use crate::work::{Interrupted, long, watched};
 use ckpt::api::{Limit, Limits};
-use ckpt::store::{Destination, directory};
+use ckpt::store::{Destination, NothingStaged, directory};
 use ckpt::{Commit, Conversion, Execution, ItemReceipt, Phase, Plan, Policy, Progress, Registry};
 use pyo3::prelude::*;
 use serde_json::json as object;
@@ -54,13 +54,17 @@ pub(crate) fn read_plan(
     })
 }
 
-/// Removes what the items of a plan wrote, whose file is at a path or URL, whatever became of its source.
+/// Removes what the items of a plan wrote, whose file is at a path or URL, whatever became of its source. Returns whether
+/// there was anything of this plan.
 #[pyfunction]
-pub(crate) fn discard_plan(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+pub(crate) fn discard_plan(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
     long(py, Interrupted::Joined, move |_| {
         let limits = Limits::default();
         let (_, bytes) = read(&path, &limits, Limit::HeaderBytes)?;
-        Ok(ckpt::Planned::discard_plan(&Plan::from_bytes(&bytes, &limits)?)?)
+        match ckpt::Planned::discard_plan(&Plan::from_bytes(&bytes, &limits)?) {
+            Err(error) if NothingStaged::is_cause_of(&error) => Ok(false),
+            discarded => Ok(discarded.map(|()| true)?),
+        }
     })
 }
 

@@ -1,9 +1,9 @@
-//! Checkpoints at URLs: the options of their stores, and small files that the Python half reads there.
+//! Checkpoints at URLs: the options of their stores, and small files that the Python half reads and removes there.
 
 use crate::errors::Failure;
 use crate::work::{Interrupted, long, short};
 use ckpt::api::{Error, Limit, Limits};
-use ckpt::store::IntoInput;
+use ckpt::store::{IntoInput, directory, remove_files as remove};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,27 @@ pub(crate) fn read_text(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         let (name, bytes) = read(&path, &Limits::default(), Limit::TextBytes)?;
         Ok(String::from_utf8(bytes).map_err(|_| Error::corrupt("the file is not UTF-8").file(name))?)
     })
+}
+
+/// Makes a directory at a path; one at a URL needs no making.
+#[pyfunction]
+pub(crate) fn make_directory(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    long(py, Interrupted::Joined, move |_| Ok(directory(&path, true).map(drop)?))
+}
+
+/// The names of the files in the directory `name` of the one at a path or URL; none where it is not there.
+#[pyfunction]
+pub(crate) fn list_files(py: Python<'_>, above: PathBuf, name: String) -> PyResult<Vec<String>> {
+    long(py, Interrupted::Abandoned, move |_| {
+        let store = directory(&above, false)?;
+        Ok(if store.has_directory(&name) { store.list(&name, u64::MAX)? } else { Vec::new() })
+    })
+}
+
+/// Removes the files in the directory `name` of the one at a path or URL, and the directory once it is empty.
+#[pyfunction]
+pub(crate) fn remove_files(py: Python<'_>, above: PathBuf, name: String) -> PyResult<()> {
+    long(py, Interrupted::Joined, move |_| Ok(remove(&*directory(&above, false)?, &name)?))
 }
 
 /// The name and the bytes of a small file, by its path or URL.

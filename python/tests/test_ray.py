@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -14,10 +15,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from conftest import DIGITS, example, needs
-from test_urls import Server, server  # noqa: F401
+from test_urls import Handler, Server, server  # noqa: F401
 
 import ckpt
 import ckpt.ray
@@ -200,6 +202,99 @@ def test_workers_read_the_source_at_its_url_with_the_drivers_options(
     finally:
         ckpt.set_store_options()
     assert same_as_on_one_machine(model, out / "model.npz")
+
+
+class Bucket(Handler):
+    """What S3 answers about small objects: each is a file below the server's directory."""
+
+    lock = threading.Lock()
+
+    def do_GET(self) -> None:
+        asked = parse_qs(urlsplit(self.path).query)
+        self.path = unquote(self.path)
+        if "list-type" not in asked:
+            super().do_GET()
+            return
+        root, prefix = self.server.root / "bucket", asked.get("prefix", [""])[0]
+        keys = [key for key in files(root) if key.startswith(prefix)]
+        if "delimiter" in asked:
+            keys = [key for key in keys if "/" not in key[len(prefix) :]]
+        entry = "<Contents><Key>{}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><Size>{}</Size></Contents>"
+        entries = "".join(entry.format(key, (root / key).stat().st_size) for key in keys)
+        self.answer(200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>")
+
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        path = self.server.root / unquote(self.path).lstrip("/")
+        with self.lock:
+            if self.headers.get("If-None-Match") == "*" and path.exists():
+                self.answer(412, "<Error><Code>PreconditionFailed</Code></Error>")
+                return
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        self.answer(200, "")
+
+    def do_POST(self) -> None:
+        assert self.path.endswith("?delete"), self.path
+        keys = re.findall("<Key>(.*?)</Key>", self.rfile.read(int(self.headers["Content-Length"])).decode())
+        paths = [self.server.root / "bucket" / key for key in keys]
+        for path in (path for path in paths if path.is_file()):
+            path.unlink()
+        deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>")
+
+    def answer(self, status: int, text: str) -> None:
+        self.send_response(status)
+        self.send_header("ETag", '"1"')
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
+@pytest.fixture
+def bucket(server: Server, model: Path) -> Iterator[Path]:
+    """The directory of `s3://bucket`, which has a model."""
+    server.RequestHandlerClass = Bucket
+    (server.root / "bucket").mkdir()
+    (server.root / "bucket" / "model.safetensors").write_bytes(model.read_bytes())
+    try:
+        ckpt.set_store_options(endpoint=server.url, region="us-east-1", skip_signature=True, allow_http=True)
+        yield server.root / "bucket"
+    finally:
+        ckpt.set_store_options()
+
+
+@pytest.mark.parametrize("staging", [None, "s3://bucket/work/"])
+def test_nothing_is_left_at_urls(cluster: Any, model: Path, out: Path, bucket: Path, staging: str | None) -> None:
+    source, output = "s3://bucket/model.safetensors", "s3://bucket/out/model.npz"
+    summary = ckpt.ray.convert(source, output, staging=staging, verify=True, **SMALL)
+    assert summary.files == [output] and summary.verification is not None and summary.verification["after_commit"]
+    ckpt.convert(model, out / "model.npz")
+    assert files(bucket) == {"model.safetensors": model.read_bytes(), "out/model.npz": (out / "model.npz").read_bytes()}
+
+
+@pytest.mark.parametrize("at", ["s3://bucket/out/model.npz", "out/model.npz"])
+def test_what_two_conversions_left_is_discarded(
+    cluster: Any, model: Path, out: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    def fail(start: int) -> None:
+        if start == 20:
+            raise ckpt.UnsupportedError("not today")
+
+    output = at if "://" in at else str(out.parent / at)
+    place, source = (bucket / "out", "s3://bucket/model.safetensors") if "://" in at else (out, str(model))
+    before(monkeypatch, fail)
+    with pytest.raises(ckpt.UnsupportedError):
+        ckpt.ray.convert(source, output, **SMALL)
+    # On a disk, the second one takes the place of the first; at a URL, it is refused.
+    with pytest.raises((ckpt.UnsupportedError, ckpt.UsageError)):
+        ckpt.ray.convert(source, output, exclude="layer.0", **SMALL)
+    left = files(place)
+    assert len([name for name in left if "/plan-" in name]) == 2 and len(left) > 4
+    ckpt.ray.discard(output)
+    assert files(place) == {} and (out.parent / "in" / "model.safetensors").is_file()
+    ckpt.ray.discard(output)
+    assert not place.exists() or "://" in at or os.listdir(place) == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

@@ -1,7 +1,7 @@
 //! `ckpt clean`.
 
 use super::{Report, render, to_json};
-use crate::store::{Leftover, leftovers};
+use crate::store::{Leftover, LeftoverKind, leftovers};
 use ckpt_api::{Error, Result};
 use clap::Args;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(super) struct Arguments {
     /// What the addresses of the outputs begin with, such as s3://bucket/run7/
     address: String,
-    /// Leave what was begun less than so long ago, such as 30m, 12h or 7d
+    /// Leave what was begun or written less than so long ago, such as 30m, 12h or 7d
     #[arg(long, value_name = "TIME", default_value = "1d")]
     older_than: String,
     /// Only say what would be removed
@@ -21,13 +21,17 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
     let least = time(&arguments.older_than)?;
-    let found = leftovers(&arguments.address)?;
+    let all = leftovers(&arguments.address)?;
     let is_old = |leftover: &Leftover| leftover.age().is_some_and(|age| age >= least);
-    let (old, young): (Vec<_>, Vec<_>) = found.into_iter().partition(is_old);
+    let (old, young): (Vec<_>, Vec<_>) = all.found.into_iter().partition(is_old);
     if !arguments.dry_run {
         old.iter().try_for_each(Leftover::remove)?;
     }
-    if json { as_json(arguments, &old, &young) } else { Ok(text(arguments, &old, &young).into()) }
+    if json {
+        return as_json(arguments, &old, &young, all.unlisted);
+    }
+    let note = all.unlisted.map(|unlisted| format!("note: {unlisted}\n"));
+    Ok((text(arguments, &old, &young) + &note.unwrap_or_default()).into())
 }
 
 fn text(arguments: &Arguments, old: &[Leftover], young: &[Leftover]) -> String {
@@ -36,25 +40,36 @@ fn text(arguments: &Arguments, old: &[Leftover], young: &[Leftover]) -> String {
     let why = format!(", less than {} ago", arguments.older_than);
     let lines = old.iter().map(|old| (done, old, "")).chain(young.iter().map(|young| ("left", young, &*why)));
     for (done, leftover, why) in lines {
-        let (address, begun) = (leftover.address(), leftover.begun());
-        let _ = writeln!(
-            text,
-            "{done} the unfinished upload of {}, begun {}{why}",
-            render::plain(&address),
-            render::plain(begun)
-        );
+        let (address, changed) = (leftover.address(), leftover.changed());
+        let (what, verb) = match leftover.kind() {
+            LeftoverKind::Upload => ("unfinished upload of", "begun"),
+            LeftoverKind::Staging => ("staging directory", "last written"),
+        };
+        let (address, changed) = (render::plain(&address), render::plain(&changed));
+        let _ = writeln!(text, "{done} the {what} {address}, {verb} {changed}{why}");
     }
     if text.is_empty() {
-        let _ = writeln!(text, "no unfinished uploads below {}", render::plain(&arguments.address));
+        let _ = writeln!(text, "nothing was left below {}", render::plain(&arguments.address));
     }
     text
 }
 
-fn as_json(arguments: &Arguments, old: &[Leftover], young: &[Leftover]) -> Result<Report> {
-    let entry = |leftover: &Leftover, removed: bool| serde_json::json!({ "file": leftover.address(), "begun": leftover.begun(), "removed": removed });
+fn as_json(
+    arguments: &Arguments,
+    old: &[Leftover],
+    young: &[Leftover],
+    unlisted: Option<&str>,
+) -> Result<Report> {
+    let entry = |leftover: &Leftover, removed: bool| {
+        let (kind, time) = match leftover.kind() {
+            LeftoverKind::Upload => ("upload", "begun"),
+            LeftoverKind::Staging => ("staging", "written"),
+        };
+        serde_json::json!({ "kind": kind, "file": leftover.address(), time: leftover.changed(), "removed": removed })
+    };
     let old = old.iter().map(|leftover| entry(leftover, !arguments.dry_run));
     let entries: Vec<_> = old.chain(young.iter().map(|leftover| entry(leftover, false))).collect();
-    Ok(to_json(&serde_json::json!({ "leftovers": entries }))?.into())
+    Ok(to_json(&serde_json::json!({ "leftovers": entries, "unlisted": unlisted }))?.into())
 }
 
 /// A time such as `90s`, `30m`, `12h` or `7d`.

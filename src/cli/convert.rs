@@ -202,12 +202,13 @@ fn verified(found: &Verification) -> String {
 
 fn tensors(found: &Verification) -> String {
     let all = count(found.tensors, "tensor");
+    let verified = if found.after_commit { "verified after the commit" } else { "verified" };
     let Some(worst) = found.largest_error() else {
-        return format!("verified: {all} read back, equal to the source bit for bit\n");
+        return format!("{verified}: {all} read back, equal to the source bit for bit\n");
     };
     let tensor = render::plain(&worst.tensor);
     format!(
-        "verified: {all} read back; {} equal the source bit for bit, and {} equal its converted values; largest \
+        "{verified}: {all} read back; {} equal the source bit for bit, and {} equal its converted values; largest \
          rounding \
          error: {}\n",
         found.equal,

@@ -77,7 +77,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     #[cfg(feature = "remote")]
-    ("clean", &[("Uploads that were killed a day ago or longer", "clean s3://bucket/run7/")]),
+    ("clean", &[("What processes left that were killed a day ago or longer", "clean s3://bucket/run7/")]),
     ("formats", &[("All formats and their options", "formats"), ("One of them", "formats tf2")]),
     ("map list", &[("The built-in mappings", "map list")]),
     ("map show", &[("A start for one's own mapping", "map show bert-tf-to-hf -o mapping.toml")]),

@@ -59,7 +59,8 @@ pub(super) struct CommitArguments {
     shared: Shared,
     /// Directory or address with the receipts of all items
     receipts: PathBuf,
-    /// Read the output back and compare every tensor with its source before the output gets its name
+    /// Read the output back and compare every tensor with its source before the output gets its name; in object storage,
+    /// right after
     #[arg(long)]
     verify: bool,
     /// Write what was done, with the hashes of all files; `ckpt verify --receipt` checks them

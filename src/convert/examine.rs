@@ -24,6 +24,8 @@ pub struct Verification {
     pub changed: Vec<Rounded>,
     /// Whether both graphs compute the same.
     pub computed: Computed,
+    /// Whether the output had its names by then: a store may not show it before.
+    pub after_commit: bool,
 }
 
 impl Verification {
@@ -33,7 +35,8 @@ impl Verification {
             Some(Rounded { tensor: entry.tensor.to_owned(), largest_error: examined.error? })
         });
         let changed: Vec<Rounded> = changed.collect();
-        Verification { tensors: examined.len(), equal: examined.len() - changed.len(), changed, computed }
+        let equal = examined.len() - changed.len();
+        Verification { tensors: examined.len(), equal, changed, computed, after_commit: false }
     }
 
     /// The tensor that is furthest off, the first of equals.

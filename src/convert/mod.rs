@@ -11,6 +11,7 @@ mod handing;
 mod phase;
 mod pins;
 mod planned;
+mod read_back;
 mod receipts;
 mod record;
 mod reread;

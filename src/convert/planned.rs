@@ -3,13 +3,10 @@
 use super::graph;
 use super::handing::Handing;
 use super::phase::{Phase, PhaseObserver};
-use super::reread::Reread;
-use super::{
-    Conversion, ItemReceipt, Resumed, Summary, Verification, blame_mapping, computed, examine, pins, record,
-};
+use super::read_back::Written;
+use super::{Conversion, ItemReceipt, Resumed, Summary, Verification, blame_mapping, pins};
 use crate::execute::{
-    Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run, verified_by_checksums,
-    write_literals,
+    Files, Finished, ItemResult, Progress, Run, completed, finish, interrupted, run, write_literals,
 };
 use crate::layout::Piece;
 use crate::mapping::Mapping;
@@ -336,6 +333,9 @@ impl Planned {
     /// their names. `receipts` are those of [`Planned::run_items`], in any order, repeated or not. After an error,
     /// everything that was written stays for another commit; [`Planned::discard`] removes it.
     ///
+    /// A remote store cannot be read before it has the names. There, the output is verified, and its receipt is written, after
+    /// that: an error that says so leaves the output with its names.
+    ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the receipt of an item is missing, or belongs to files that are gone; those of
     /// [`Planned::execute`].
@@ -451,7 +451,12 @@ impl Planned {
         Ok(Protected::new(&self.input, &self.plan.contents.files, from.info(), self.codec.info()))
     }
 
-    fn run<'a>(&'a self, stage: &'a dyn Stage, execution: &'a Execution, progress: Progress<'a>) -> Run<'a> {
+    pub(super) fn run<'a>(
+        &'a self,
+        stage: &'a dyn Stage,
+        execution: &'a Execution,
+        progress: Progress<'a>,
+    ) -> Run<'a> {
         Run { plan: &self.plan, files: &self.files, stage, progress, canceled: &execution.canceled }
     }
 
@@ -467,7 +472,8 @@ impl Planned {
         let finished = finish_files(&self.plan, &self.files, &*self.codec, stage, receipts)?;
         let resumed = self.resume.then(|| Resumed::new(stage.earlier(), &self.plan, &finished));
         let bytes = stage.bytes()?;
-        let verification = self.read_back(stage, (receipts, finished.cloned), options, execution)?;
+        let written = Written { receipts, cloned: finished.cloned };
+        let verification = self.read_back_staged(stage, &written, options, execution)?;
         if execution.sync {
             execution.phases.begin(Phase::Sync);
             stage.sync()?;
@@ -489,7 +495,11 @@ impl Planned {
     ) -> Result<Summary> {
         execution.phases.begin(Phase::Commit);
         let Ready { finished, bytes, verification, resumed } = ready;
+        let is_readable = stage.is_readable();
         let mut summary = Summary::new(&self.plan, &finished, stage.commit(execution.sync)?, bytes);
+        if !is_readable {
+            return self.read_back_committed(Summary { resumed, ..summary }, options, execution);
+        }
         summary.receipt = if options.receipt.is_some() { summary.files.pop() } else { None };
         Ok(Summary { verification, resumed, ..summary })
     }
@@ -505,41 +515,6 @@ impl Planned {
         let resumed = Some(Resumed::new(stage.earlier(), &self.plan, &finished));
         let ready = Ready { finished, bytes: stage.bytes()?, verification: None, resumed };
         self.name(stage, ready, &self.commit, &execution.clone().sync(false))
-    }
-
-    /// Looks at what was written, as far as that was asked for, and adds the receipt.
-    fn read_back(
-        &self,
-        stage: &mut dyn Stage,
-        (receipts, cloned): (&[ItemResult], u64),
-        options: &Commit,
-        execution: &Execution,
-    ) -> Result<Option<Verification>> {
-        let Commit { verify, receipt, .. } = options;
-        if !verify && receipt.is_none() {
-            return Ok(None);
-        }
-        execution.phases.begin(Phase::ReadBack);
-        let reread = Reread::open(self, stage, options)?;
-        let verified = match verify {
-            true => verified_by_checksums(&self.run(stage, execution, &|_| ()), receipts)?,
-            false => Vec::new(),
-        };
-        let examined = examine::examine(self, &reread, &verified, options, &execution.canceled)?;
-        let computed = match verify {
-            true => {
-                execution.phases.begin(Phase::Compute);
-                Some(computed::compute(self, &reread.parts, options)?)
-            }
-            false => None,
-        };
-        let verification = computed.map(|computed| Verification::new(self, &examined, computed));
-        if let Some(path) = receipt {
-            let text = record::text(self, stage, &reread, &examined, verification.as_ref(), cloned)?;
-            let file = stage.attach(&path.to_string_lossy())?;
-            stage.file(file)?.write_at(0, text.as_bytes())?;
-        }
-        Ok(verification)
     }
 }
 
@@ -577,8 +552,7 @@ fn discard(store: &dyn Store, plan: &Plan) -> Result<()> {
     })?;
     match stage.discard().first() {
         Some(left) => {
-            Err(Error::io("cannot remove all that the items wrote", std::io::ErrorKind::Other.into())
-                .found(left)
+            Err(Error::io("cannot remove all that the items wrote", std::io::Error::other(left.as_str()))
                 .help("remove the rest yourself"))
         }
         None => Ok(()),

@@ -5,12 +5,12 @@ use super::reread::Reread;
 use super::{Computed, Planned, Verification};
 use crate::plan::{GraphRecord, MappingRecord, Step, TensorEntry};
 use crate::receipt::{FileRecord, records};
-use crate::store::Stage;
 use crate::words::hex;
 use ckpt_api::{Address, ArchitectureFile, DType, Error, Input, Loss, ReadStore, Repair, Result, Shape};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 #[derive(Serialize)]
 struct Receipt<'a> {
@@ -87,13 +87,13 @@ struct VerificationRecord<'a> {
     computed: &'a Computed,
 }
 
-/// The receipt of a conversion whose output is complete but for its names.
+/// The receipt of a conversion whose output is complete: `files` are its files.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Io`].
 pub(super) fn text(
     planned: &Planned,
-    stage: &dyn Stage,
+    files: &Arc<dyn ReadStore>,
     reread: &Reread,
     examined: &[Examined],
     verification: Option<&Verification>,
@@ -103,7 +103,7 @@ pub(super) fn text(
     let (source, target, settings) = (&plan.source, &plan.target, &plan.settings);
     let (threads, chunk) = (plan.threads, plan.budget.chunk);
     let written: Vec<String> = plan.files().iter().map(|file| file.name.clone()).collect();
-    let staged = Input::within_store(stage.written(), "");
+    let staged = Input::within_store(files.clone(), "");
     let receipt = Receipt {
         ckpt: env!("CARGO_PKG_VERSION"),
         source: SideRecord {

@@ -1,9 +1,8 @@
-//! What was written, read back through the target's own codec before it has its names.
+//! What was written, read back through the target's own codec.
 
 use super::{Commit, Planned};
 use crate::plan::TensorEntry;
 use crate::source::{OpenOptions, Source};
-use crate::store::Stage;
 use ckpt_api::{Error, Extent, Input, Kind, Match, ReadStore, Reading, Result, Side, TensorId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,19 +16,18 @@ pub(super) struct Reread {
 }
 
 impl Reread {
-    /// Reads what `output` holds, which is complete but for its names.
+    /// Reads what the files of the output hold, which are complete.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Defect`] where the codec does not find in it what was written, [`ckpt_api::Kind::Mismatch`]
     /// where it cannot read it.
-    pub(super) fn open(planned: &Planned, stage: &dyn Stage, commit: &Commit) -> Result<Self> {
+    pub(super) fn open(planned: &Planned, files: &Arc<dyn ReadStore>, commit: &Commit) -> Result<Self> {
         if planned.codec.info().reads.is_empty() {
             return Err(Error::unsupported("a format that cannot be read cannot be verified")
                 .found(format!("format '{}', which can only be written", planned.codec.info().id)));
         }
-        let files = stage.written();
-        let readings = readings(planned, &files)?;
-        let parts = readings.iter().map(|reading| open(planned, reading, &files, commit).map_err(unreadable));
+        let readings = readings(planned, files)?;
+        let parts = readings.iter().map(|reading| open(planned, reading, files, commit).map_err(unreadable));
         let parts = parts.collect::<Result<Vec<_>>>()?;
         let found = find(planned, &readings, &parts)?;
         Ok(Reread { parts, found })

@@ -1,6 +1,6 @@
 //! Files in memory: a store for tests, examples and programs that never touch a disk.
 
-use super::{Committed, Destination, Earlier, Stage, StageMode, StageRequest, Store, WriteAt};
+use super::{Committed, Destination, Earlier, NothingStaged, Stage, StageMode, StageRequest, Store, WriteAt};
 use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -146,6 +146,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        self.held().files.remove(name);
+        Ok(())
+    }
+
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
         self.check(request)?;
         let mut held = self.held();
@@ -163,9 +168,7 @@ impl Store for MemoryStore {
         };
         let kept = before.filter(same).cloned();
         if kept.is_none() && request.mode == StageMode::Existing {
-            return Err(Error::usage("no item of this plan has written anything yet")
-                .file(request.name)
-                .help("run the plan's items first"));
+            return Err(NothingStaged::error(request.name));
         }
         let staged = match kept {
             Some(staged) => staged,

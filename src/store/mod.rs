@@ -12,8 +12,10 @@
 mod destination;
 mod local;
 mod memory;
+mod nothing;
 #[cfg(feature = "remote")]
 mod remote;
+mod removal;
 
 pub use destination::{Destination, IntoDestination, IntoInput};
 pub use local::LocalStore;
@@ -22,8 +24,10 @@ pub(crate) use local::refuse_own;
 #[cfg(test)]
 pub(crate) use local::{Disk, Os};
 pub use memory::MemoryStore;
+pub use nothing::NothingStaged;
 #[cfg(feature = "remote")]
-pub use remote::{Leftover, RemoteOptions, RemoteStore, leftovers};
+pub use remote::{Leftover, LeftoverKind, Leftovers, RemoteOptions, RemoteStore, leftovers};
+pub use removal::remove_files;
 
 use ckpt_api::{Error, FileId, FormatInfo, Input, Limits, OutputFile, ReadAt, ReadStore, Result};
 use std::fmt;
@@ -164,6 +168,25 @@ pub trait Store: ReadStore {
     /// [`ckpt_api::Kind::Usage`] for a name that leaves the store, [`ckpt_api::Kind::Io`].
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
 
+    /// Removes a file, or a directory that has nothing in it. A name that nothing has, and a directory that has something in
+    /// it, are no error.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// use ckpt::store::{MemoryStore, Store};
+    /// let store = MemoryStore::new();
+    /// store.put("note.txt", b"a note".to_vec());
+    /// store.remove("note.txt")?;
+    /// store.remove("note.txt")?;
+    /// assert!(store.names().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that leaves the store, [`ckpt_api::Kind::Io`].
+    fn remove(&self, name: &str) -> Result<()>;
+
     /// Bytes of a block that outputs can share with this file; `None`, the default, where they cannot.
     fn clone_block(&self, source: &std::fs::File) -> Option<NonZeroU64> {
         let _ = source;
@@ -213,7 +236,8 @@ pub enum StageMode {
     Resume,
     /// As [`StageMode::Resume`], and other processes with the same key write at the same time.
     Shared,
-    /// It must be there, with the same key, and no other process may be writing.
+    /// It must be there, with the same key, and no other process may be writing. Where it is not, the error is that of
+    /// [`NothingStaged`].
     Existing,
 }
 
@@ -322,6 +346,15 @@ pub trait Stage: fmt::Debug + Send + Sync {
 
     /// What was written, under the names that it will have.
     fn written(&self) -> Arc<dyn ReadStore>;
+
+    /// Whether [`Stage::open`] and [`Stage::written`] show all that was written, also by other processes; which is the default.
+    ///
+    /// # For implementers
+    /// Under [`StageMode::Existing`], a store may say no. Then the engine reads the output back from the store, after the
+    /// commit, and writes the file that the request announced itself.
+    fn is_readable(&self) -> bool {
+        true
+    }
 
     /// Adds the file that the request announced, which is the last to get its name.
     ///

@@ -3,10 +3,13 @@
 
     python tests/interop/object_storage.py --ckpt target/debug/ckpt     (packages: requirements-remote.txt)
 
-Each check is a function below; the last line counts them: `interop: 13 passed, 0 failed`. The program needs the feature `remote`.
+Each check is a function below; the last line counts them: `interop: 16 passed, 0 failed`. The program needs the feature `remote`.
 """
 
 import argparse
+import contextlib
+import http.client
+import http.server
 import json
 import logging
 import os
@@ -14,6 +17,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -151,10 +155,10 @@ def a_directory_and_a_prefix_are_inputs(world):
     assert "safetensors" in world.run("inspect", f"s3://{BUCKET}/dir/")
 
 
-def run_items(world, plan, receipts, items, threads=1):
+def run_items(world, plan, receipts, items, endpoint=None):
     """A process that runs items, in the background."""
-    command = [world.program, "run-plan", plan, "--items", items, "--receipts", receipts, "-j", str(threads), "-q",
-               "--store-set", f"endpoint={world.endpoint}"]
+    command = [world.program, "run-plan", plan, "--items", items, "--receipts", receipts, "-j1", "-q",
+               "--store-set", f"endpoint={endpoint or world.endpoint}"]
     return subprocess.Popen(command, env={**os.environ, **KEYS}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
@@ -194,8 +198,10 @@ def items_of_four_processes_one_of_them_killed_give_the_bytes_of_one(world):
         if killed:
             assert "have not run" in world.run("commit", plan, receipts, fails=True)
         world.run("run-plan", plan, "--receipts", receipts, "-q")
-        assert "verify" in world.run("commit", plan, receipts, "--verify", fails=True)
-        world.run("commit", plan, receipts)
+        receipt = f"s3://{BUCKET}/{out}/run/receipt.json"
+        text = world.run("commit", plan, receipts, "--verify", "--receipt", receipt)
+        assert "verified after the commit" in text and receipt in text, text
+        assert "match the receipt" in world.run("verify", "--receipt", receipt)
         expected = sorted(path.name for path in local.iterdir())
         assert [key.split("/")[-1] for key in world.keys(f"{out}/o/")] == expected
         for name in expected:
@@ -265,9 +271,123 @@ def what_killed_processes_left_is_found_and_removed(world):
     text = world.run("clean", below)
     assert text.count("removed the unfinished upload") == 2, text
     assert [upload["Key"] for upload in world.uploads()] == ["killed-not/m.safetensors"]
-    assert "no unfinished uploads" in world.run("clean", below)
+    assert "nothing was left" in world.run("clean", below)
     world.run("clean", f"s3://{BUCKET}/", "--older-than", "0s")
     assert world.uploads() == []
+
+
+@check
+def staging_directories_that_nobody_commits_are_removed_and_young_ones_are_left(world):
+    made = large(world.folder / "stale.safetensors", 40)
+    plan, below = f"s3://{BUCKET}/stale/plan", f"s3://{BUCKET}/stale/"
+    world.run("plan", made, f"{below}m.safetensors", "--output", plan, "--item-size", "5m")
+    world.run("run-plan", plan, "--items", "0..6", "--receipts", world.folder / "receipts")
+    world.s3.put_object(Bucket=BUCKET, Key="stale/.ckpt-notes/mine", Body=b"mine")
+    for key in ("plan-0123456789abcdef.gz", "receipts/012345678901-00000000.receipt.json"):
+        world.s3.put_object(Bucket=BUCKET, Key=f"stale/.m.safetensors.ckpt-staging/{key}", Body=b"{}")
+    before = world.keys("stale/")
+    assert len(before) > 6 and len(world.uploads()) == 1, before
+    # moto says that every upload was begun in 2010; this one is as old as its directory.
+    text = world.run("clean", below)
+    assert text.count("left the staging directory") == 2 and "upload" not in text, text
+    text = world.run("clean", below, "--older-than", "0s", "--dry-run")
+    assert text.count("would remove the staging directory s3://bucket/stale/.") == 2, text
+    assert "nothing was left below" in world.run("clean", f"{below}n", "--older-than", "0s")
+    assert world.keys("stale/") == before and len(world.uploads()) == 1
+    text = world.run("clean", f"{below}m.safe", "--older-than", "0s", "--format", "json")
+    found = json.loads(text)["leftovers"]
+    assert [(entry["kind"], entry["removed"]) for entry in found] == [("staging", True)] * 2, found
+    assert world.keys("stale/") == ["stale/.ckpt-notes/mine", "stale/plan"] and world.uploads() == []
+
+
+@contextlib.contextmanager
+def between(endpoint, loses_answer=False):
+    """A server that hands requests on, but for the one that notes which uploads were begun: that one is not answered until the
+    end, or handed on and answered with an error. Yields its address, and an event: whether that request has come."""
+    came, over = threading.Event(), threading.Event()
+    host = endpoint.removeprefix("http://")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def hand_on(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            is_note = self.command == "PUT" and self.path.endswith("/staging.json")
+            if is_note:
+                came.set()
+            if is_note and not loses_answer:
+                over.wait()
+                self.close_connection = True
+                return
+            client = http.client.HTTPConnection(host)
+            client.request(self.command, self.path, body, dict(self.headers))
+            answer = client.getresponse()
+            content = answer.read()
+            # Such an error is not tried again.
+            self.send_response(400 if is_note else answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection", "content-length", "date", "server"):
+                    self.send_header(name, value)
+            length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+            self.send_header("Content-Length", length or str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = hand_on
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", came
+        finally:
+            over.set()
+            server.shutdown()
+
+
+@check
+def the_upload_of_a_process_that_is_killed_before_it_notes_it_is_removed_and_not_that_of_the_others(world):
+    made = large(world.folder / "header.safetensors", 40)
+    local = world.folder / "local.safetensors"
+    world.run("convert", made, local)
+    plan, below = f"s3://{BUCKET}/header/plan", f"s3://{BUCKET}/header/"
+    receipts = world.folder / "receipts"
+    world.run("plan", made, f"{below}m.safetensors", "--output", plan, "--item-size", "5m")
+    with between(world.endpoint) as (endpoint, came):
+        killed = run_items(world, plan, receipts, "0..2", endpoint)
+        assert came.wait(60), killed.communicate()
+        assert len(world.uploads()) == 1 and world.keys("header/") == ["header/plan"]
+        # Another process begins the output meanwhile.
+        world.run("run-plan", plan, "--receipts", receipts)
+        assert len(world.uploads()) == 2
+        killed.kill()
+        killed.communicate()
+    text = world.run("clean", below, "--dry-run")
+    assert text.count("would remove the unfinished upload") == 1 and "left the staging directory" in text, text
+    world.run("clean", below)
+    assert len(world.uploads()) == 1
+    world.run("commit", plan, receipts)
+    assert world.read("header/m.safetensors") == local.read_bytes()
+    assert world.uploads() == [] and world.keys("header/") == ["header/m.safetensors", "header/plan"]
+
+
+@check
+def uploads_that_were_noted_are_used_although_the_answer_was_lost(world):
+    made = large(world.folder / "lost.safetensors", 40)
+    local = world.folder / "local.safetensors"
+    world.run("convert", made, local)
+    plan, receipts = f"s3://{BUCKET}/lost/plan", world.folder / "receipts"
+    world.run("plan", made, f"s3://{BUCKET}/lost/m.safetensors", "--output", plan, "--item-size", "5m")
+    with between(world.endpoint, loses_answer=True) as (endpoint, came):
+        process = run_items(world, plan, receipts, "0..3", endpoint)
+        error = process.communicate()[1]
+        assert process.returncode == 0 and came.is_set(), error
+    assert len(world.uploads()) == 1
+    world.run("run-plan", plan, "--receipts", receipts)
+    world.run("commit", plan, receipts)
+    assert world.read("lost/m.safetensors") == local.read_bytes() and world.uploads() == []
 
 
 @check

@@ -21,6 +21,8 @@ pub(crate) use names::refuse_own;
 use names::{is_same_name, parent, target};
 use protected::Sources;
 use stage::{Named, Output, refuse_existing, targets};
+use std::fs;
+use std::io::ErrorKind::{DirectoryNotEmpty, NotADirectory, NotFound};
 use std::io::Write;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -156,6 +158,21 @@ impl Store for LocalStore {
         Ok(())
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = target(self.root(), name)?;
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_dir() => fs::remove_dir(&path),
+            Ok(_) => disk::remove(&*self.disk, &path),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Err(error) if !matches!(error.kind(), NotFound | NotADirectory | DirectoryNotEmpty) => {
+                Err(cannot("remove the file", &path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>> {
         let allowed = || self.check(request);
         Ok(Box::new(match request.mode {
@@ -169,7 +186,6 @@ impl Store for LocalStore {
 mod tests {
     use super::*;
     use ckpt_api::{Kind, OutputFile};
-    use std::fs;
 
     #[test]
     fn an_attachment_lies_in_a_directory_that_exists_or_that_the_output_makes() {

@@ -7,7 +7,7 @@ use super::journal::{Entry, Header, Journal, Past, VERSION, open_own};
 use super::names::{Naming, check_distinct, parent, real, refuse_own, target};
 use super::protected::Sources;
 use super::recover::{clean, clean_attached, unname};
-use crate::store::{Committed, Earlier, Stage, StageMode, StageRequest, WriteAt, leaving};
+use crate::store::{Committed, Earlier, NothingStaged, Stage, StageMode, StageRequest, WriteAt, leaving};
 use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting, open_regular};
 use commit::Names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,7 @@ impl Output {
                 output.begin(directory, header, request.files)?;
                 output.open_staged(targets)?;
             }
-            _ if request.mode == StageMode::Existing => return Err(nothing_staged(request.name)),
+            _ if request.mode == StageMode::Existing => return Err(NothingStaged::error(request.name)),
             _ => output.make(directory, header, request.files, targets)?,
         }
         if shared && output.earlier != Earlier::Kept {
@@ -158,7 +158,7 @@ impl Output {
             }
             std::thread::sleep(PAUSE);
         }
-        Err(refused.unwrap_or_else(|| nothing_staged(request.name)))
+        Err(refused.unwrap_or_else(|| NothingStaged::error(request.name)))
     }
 
     fn new(
@@ -488,12 +488,6 @@ fn earlier(request: &StageRequest<'_>, header: &Header, past: &Past) -> Earlier 
     // A process that was killed while it made shared files had written to none.
     let made = request.mode == StageMode::Resume || !past.notes.is_empty();
     if same && made && request.mode != StageMode::Fresh { Earlier::Kept } else { Earlier::Other }
-}
-
-fn nothing_staged(name: &str) -> Error {
-    Error::usage("no item of this plan has written anything yet")
-        .file(name)
-        .help("run the plan's items first; if they have run, their files are gone or belong to another plan")
 }
 
 /// The paths of an output's files, which differ even where a file system ignores case.

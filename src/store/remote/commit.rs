@@ -4,13 +4,13 @@ use super::attachment::Attachment;
 use super::client::Uploading;
 use super::directory::RemoteStore;
 use super::problem::{Failure, Problem};
-use super::put::{put, taken};
+use super::put::{delete, put, taken};
 use super::runtime;
 use super::spool::Spool;
 use super::staging::{Named, Staging};
 use crate::store::Store;
 use ckpt_api::{Error, ReadStore, Result};
-use object_store::{GetOptions, GetRange, ObjectStoreExt, PutMode, UpdateVersion};
+use object_store::{GetOptions, GetRange, PutMode, UpdateVersion};
 use std::sync::Arc;
 
 /// The files of an output, and the names that they will have.
@@ -154,9 +154,10 @@ impl Naming {
         let is_complete = given.iter().all(|given| *given);
         let numbers: Vec<usize> =
             (0..given.len()).filter(|number| given.get(*number) == Some(&true)).collect();
-        let mut left = if is_complete { Vec::new() } else { self.take_back(&numbers) };
-        left.extend(staging.abort(|number| numbers.contains(&number)));
-        if left.is_empty() { staging.clear() } else { left }
+        match if is_complete { Vec::new() } else { self.take_back(&numbers) } {
+            left if left.is_empty() => staging.give_up(|number| numbers.contains(&number)),
+            left => left,
+        }
     }
 
     /// Makes an object of a file. `is_free`: whether the name's old object was removed.
@@ -259,14 +260,8 @@ impl Naming {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        let (writer, key) = (self.writer.clone(), self.store.key_of(name)?);
-        let removed = runtime::wait(async move { writer.delete(&key).await.map_err(Problem::from) })?;
-        match removed {
-            Err(problem) if problem.failure != Failure::Missing => {
-                Err(self.store.failed(&problem, "cannot remove the old output", name))
-            }
-            _ => Ok(()),
-        }
+        delete(self.writer.clone(), self.store.key_of(name)?)?
+            .map_err(|problem| self.store.failed(&problem, "cannot remove the old output", name))
     }
 
     /// Removes the objects that got their names, the last one first; returns which cannot be removed.

@@ -179,9 +179,14 @@ impl RemoteStore {
         let found = self.begin_to_look(name).wait();
         if found.is_err() {
             // Who asks later may have more luck.
-            self.0.looked.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+            self.forget_name(name);
         }
         found
+    }
+
+    /// As [`ReadStore::forget`], for one name.
+    pub(super) fn forget_name(&self, name: &str) {
+        self.0.looked.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
     fn begin_to_look(&self, name: &str) -> Arc<Slot> {

@@ -5,7 +5,8 @@ use super::directory::RemoteStore;
 use super::hub::Directory;
 use super::problem::{Failure, Problem};
 use super::runtime;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::ObjectMeta;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path as Key;
 use std::sync::Arc;
@@ -44,6 +45,32 @@ impl RemoteStore {
             Listing::Whole => {
                 let (objects, key) = (self.0.client.objects.clone(), self.key(name)?);
                 waited(async move { Ok(objects.list(Some(&key)).next().await.transpose()?.is_some()) })
+            }
+        }
+    }
+
+    /// Shows every object whose key begins so, in whatever directory.
+    pub(super) fn each_object(&self, prefix: &str, mut see: impl FnMut(ObjectMeta)) -> Result<(), Problem> {
+        let Listing::Pages(pages) = &self.0.client.listing else {
+            let objects = self.0.client.objects.clone();
+            let found = waited(async move { Ok(objects.list(None).try_collect::<Vec<_>>().await?) })?;
+            found.into_iter().filter(|found| found.location.as_ref().starts_with(prefix)).for_each(see);
+            return Ok(());
+        };
+        let mut token = None;
+        loop {
+            let (pages, prefix) =
+                (pages.clone(), Some(prefix.to_owned()).filter(|prefix| !prefix.is_empty()));
+            let options = PaginatedListOptions {
+                max_keys: Some(PAGE),
+                page_token: token,
+                ..PaginatedListOptions::default()
+            };
+            let page = waited(async move { Ok(pages.list_paginated(prefix.as_deref(), options).await?) })?;
+            page.result.objects.into_iter().for_each(&mut see);
+            token = page.page_token;
+            if token.is_none() {
+                return Ok(());
             }
         }
     }

@@ -114,9 +114,15 @@ impl Location {
         Ok(Some((directory, name)))
     }
 
-    /// Whether the address ends in a slash.
-    pub(super) fn is_directory(&self) -> bool {
-        self.is_directory
+    /// The directory with this key of the same store.
+    pub(super) fn directory(&self, key: &str) -> Location {
+        Location { path: key.to_owned(), is_directory: true, ..self.clone() }
+    }
+
+    /// What the keys begin with of everything whose address begins with this one.
+    pub(super) fn prefix(&self) -> String {
+        let slash = if self.is_directory && !self.path.is_empty() { "/" } else { "" };
+        format!("{}{slash}", self.path)
     }
 
     fn check(&self, address: &str) -> Result<()> {

@@ -4,6 +4,7 @@
 //! of a file show its size and its version, all later requests name that version, and what a plan announces is on its way
 //! before it is needed. Writing: see `stage`.
 
+mod abandoned;
 mod announced;
 mod attachment;
 mod blocks;
@@ -30,10 +31,11 @@ mod stage;
 mod staging;
 #[cfg(test)]
 mod tests;
+mod uploads;
 mod web;
 
 pub use directory::RemoteStore;
-pub use leftover::{Leftover, leftovers};
+pub use leftover::{Leftover, LeftoverKind, Leftovers, leftovers};
 pub use options::RemoteOptions;
 
 use super::Destination;

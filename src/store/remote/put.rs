@@ -75,6 +75,18 @@ pub(super) fn taken(shown: &str) -> Error {
         .help("another writer has created it in the meantime: choose another name, or convert again")
 }
 
+/// Removes an object; one that is not there is no problem.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where no thread can be started.
+pub(super) fn delete(writer: Arc<dyn Uploading>, key: Key) -> Result<Result<(), Problem>> {
+    let deleted = runtime::wait(async move { writer.delete(&key).await.map_err(Problem::from) })?;
+    Ok(match deleted {
+        Err(problem) if problem.failure == Failure::Missing => Ok(()),
+        deleted => deleted,
+    })
+}
+
 /// Puts a small object, and accepts one that is there already with the same bytes: the answer to an earlier attempt may
 /// have been lost.
 pub(super) async fn put(

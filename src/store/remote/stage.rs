@@ -11,7 +11,7 @@ use super::commit::Naming;
 use super::directory::RemoteStore;
 use super::manifest::Told;
 use super::problem::Problem;
-use super::put::exists;
+use super::put::{delete, exists};
 use super::runtime;
 use super::sender::{Upload, part_size};
 use super::spool::{Place, Spool, Writing};
@@ -94,6 +94,12 @@ impl Store for RemoteStore {
         runtime::wait(put)?.map(drop).map_err(|problem| self.failed(&problem, "cannot write the file", name))
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        let removed = delete(self.writer()?, self.key_of(name)?)?;
+        self.forget_name(name);
+        removed.map_err(|problem| self.failed(&problem, "cannot remove the file", name))
+    }
+
     fn reserve_for_writing(&self, files: &[OutputFile], most: u64) -> u64 {
         let largest = files.iter().filter_map(|file| file.len).max().unwrap_or(0);
         self.0.sending.bound(most, part_size(largest)).saturating_add(CONNECTIONS)
@@ -148,23 +154,15 @@ impl RemoteStore {
                 Some(sharing) => sharing.staging.upload(number, key),
                 None => Upload::new(writer.clone(), key, self.0.sending.clone()),
             };
-            Ok(Spool::new(self.display(&file.name), file.len, place, upload, !request.reread))
+            // Parts that other processes sent are not here to be read.
+            let frees = sharing.is_some() || !request.reread;
+            Ok(Spool::new(self.display(&file.name), file.len, place, upload, frees))
         };
         request.files.iter().enumerate().zip(places).map(spool).collect()
     }
 
     /// The staging of an output that several processes write.
     fn share(&self, writer: &Arc<dyn Uploading>, request: &StageRequest<'_>) -> Result<Sharing> {
-        if request.mode == StageMode::Existing && (request.reread || request.attachment.is_some()) {
-            return Err(Error::unsupported(
-                "an output that several processes sent to a remote store cannot be read back before it has its name",
-            )
-            .file(self.display(request.name))
-            .help(format!(
-                "commit without {} and without a receipt, then compare the output with its source: `ckpt verify INPUT OUTPUT`",
-                Setting::Verify
-            )));
-        }
         let mut before = match request.mode {
             StageMode::Shared => Some(self.check_names(request)?),
             _ => None,
@@ -305,6 +303,10 @@ impl Stage for RemoteStage {
         let files =
             names.iter().zip(spools).map(|(name, spool)| (name.clone(), spool.clone() as Arc<dyn ReadAt>));
         Arc::new(files.collect::<BTreeMap<_, _>>())
+    }
+
+    fn is_readable(&self) -> bool {
+        self.sharing.is_none()
     }
 
     fn attach(&mut self, name: &str) -> Result<FileId> {

@@ -17,9 +17,9 @@ use super::problem::{Failure, Problem};
 use super::put::put;
 use super::runtime;
 use super::sender::{Upload, part_size};
-use crate::store::{StageMode, StageRequest};
+use crate::store::{NothingStaged, StageMode, StageRequest};
 use crate::words::hex;
-use ckpt_api::{Error, OutputFile, ReadStore, Result};
+use ckpt_api::{Error, Kind, OutputFile, ReadStore, Result};
 use futures_util::StreamExt;
 use object_store::path::Path as Key;
 use object_store::{ObjectStoreExt, PutMode};
@@ -31,6 +31,9 @@ use std::sync::{Arc, Mutex};
 
 /// The version of the objects.
 pub(super) const VERSION: u32 = 1;
+/// What the names of its directories begin with. Bytes of the hash follow, in hex.
+const DIRECTORY: &str = ".ckpt-";
+const HASHED: usize = 8;
 const HEADER: &str = "staging.json";
 const NAMING: &str = "naming.json";
 /// Bytes of the largest object that is read whole.
@@ -119,27 +122,46 @@ impl Staging {
         request: &StageRequest<'_>,
     ) -> Result<Self> {
         let name = Sha256::digest(request.name.as_bytes());
-        let mut staging = Staging {
-            store: store.clone(),
-            writer: writer.clone(),
-            directory: format!(".ckpt-{}", hex(name.get(..8).unwrap_or_default())),
-            header: Header { version: VERSION, key: String::new(), token: 0, files: Vec::new() },
-            was_begun: true,
-            settling: Mutex::default(),
-        };
+        let directory = format!("{DIRECTORY}{}", hex(name.get(..HASHED).unwrap_or_default()));
+        let mut staging = Self::within_directory(store, writer, directory);
         let found = match staging.read_header()? {
             Some(found) => found,
             None if request.mode == StageMode::Shared => return staging.begin(request),
-            None => return Err(nothing_staged(&store.display(request.name))),
+            None => return Err(NothingStaged::error(store.display(request.name))),
         };
         match found.is_of(request) {
             true => staging.header = found,
             false if request.mode == StageMode::Shared => return Err(staging.other(request)),
             false => {
                 let place = store.display(&staging.directory);
-                return Err(nothing_staged(&store.display(request.name))
+                return Err(NothingStaged::error(store.display(request.name))
                     .with_help(|help| format!("{help}; the items of another plan have written to {place}")));
             }
+        }
+        Ok(staging)
+    }
+
+    fn within_directory(store: &RemoteStore, writer: &Arc<dyn Uploading>, directory: String) -> Self {
+        Staging {
+            store: store.clone(),
+            writer: writer.clone(),
+            directory,
+            header: Header { version: VERSION, key: String::new(), token: 0, files: Vec::new() },
+            was_begun: true,
+            settling: Mutex::default(),
+        }
+    }
+
+    /// The staging in a directory, of whatever plan. Without a header that can be read, it has no files and no uploads.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`].
+    pub(super) fn found(store: &RemoteStore, directory: &str) -> Result<Self> {
+        let mut staging = Self::within_directory(store, &store.writer()?, directory.to_owned());
+        match staging.read_header() {
+            Ok(found) => staging.header = found.unwrap_or(staging.header),
+            Err(error) if error.kind() == Kind::Corrupt => {}
+            Err(error) => return Err(error),
         }
         Ok(staging)
     }
@@ -161,10 +183,19 @@ impl Staging {
             Ok(Err(problem)) => Ok(problem),
             Err(error) => Err(error),
         };
+        let found = self.read_header();
+        // The answer may have been lost, and not the header: then these are the uploads that others send parts to.
+        if found.as_ref().is_ok_and(|found| found.as_ref() == Some(&self.header)) {
+            return Ok(self);
+        }
         let begun = begun.into_iter().flatten().collect();
-        let left = runtime::wait(abort(self.writer.clone(), begun))?;
+        let left = match found {
+            // Nobody knows whose they are: `leftovers` finds them.
+            Err(_) => Vec::new(),
+            Ok(_) => runtime::wait(abort(self.writer.clone(), begun))?,
+        };
         let problem = problem?;
-        match (problem.failure, self.read_header()) {
+        match (problem.failure, found) {
             (Failure::Exists | Failure::Changed, Ok(Some(found))) if found.is_of(request) => {
                 Ok(Staging { header: found, was_begun: true, ..self })
             }
@@ -327,13 +358,32 @@ impl Staging {
         left
     }
 
-    /// Aborts the uploads of files; returns which cannot be aborted.
-    pub(super) fn abort(&self, is_given: impl Fn(usize) -> bool) -> Vec<String> {
-        let files = self.header.files.iter().enumerate().filter(|(number, _)| !is_given(*number));
-        let uploads =
-            files.filter_map(|(_, file)| Some((self.store.key_of(&file.name).ok()?, file.upload.clone()?)));
-        runtime::wait(abort(self.writer.clone(), uploads.collect()))
-            .unwrap_or_else(|error| vec![error.to_string()])
+    /// The uploads of its files: their objects' keys, and their own names.
+    pub(super) fn uploads(&self) -> Vec<(Key, String)> {
+        self.uploads_of(|_| true)
+    }
+
+    fn uploads_of(&self, is_wanted: impl Fn(usize) -> bool) -> Vec<(Key, String)> {
+        let files = self.header.files.iter().enumerate().filter(|(number, _)| is_wanted(*number));
+        files
+            .filter_map(|(_, file)| Some((self.store.key_of(&file.name).ok()?, file.upload.clone()?)))
+            .collect()
+    }
+
+    /// The names of its files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.header.files.iter().map(|file| file.name.as_str())
+    }
+
+    /// Aborts the uploads, and removes all else; returns what cannot be removed. The upload of a file that was given its name is
+    /// none any more.
+    pub(super) fn give_up(&self, is_given: impl Fn(usize) -> bool) -> Vec<String> {
+        let uploads = self.uploads_of(|number| !is_given(number));
+        let left = runtime::wait(abort(self.writer.clone(), uploads));
+        match left.unwrap_or_else(|error| vec![error.to_string()]) {
+            left if left.is_empty() => self.clear(),
+            left => left,
+        }
     }
 
     /// Bytes and upload of a file.
@@ -342,15 +392,15 @@ impl Staging {
     }
 }
 
+/// Whether a directory of this name is a staging's.
+pub(super) fn is_staging(name: &str) -> bool {
+    let hash = name.strip_prefix(DIRECTORY).unwrap_or_default();
+    hash.len() == 2 * HASHED && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// A number that no other call has had, in hex.
 pub(super) fn unique() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
-}
-
-pub(super) fn nothing_staged(name: &str) -> Error {
-    Error::usage("no item of this plan has written anything yet").file(name).help(
-        "run the plan's items first; if they have run, what they wrote is gone or belongs to another plan",
-    )
 }
 
 /// All bytes of a small object; `None` where there is none.
@@ -397,7 +447,8 @@ async fn abort(writer: Arc<dyn Uploading>, uploads: Vec<(Key, String)>) -> Vec<S
     aborted.filter_map(|left| async { left }).collect().await
 }
 
-async fn remove(writer: Arc<dyn Uploading>, keys: Vec<Key>) -> Vec<String> {
+/// Removes objects, and returns which cannot be removed.
+pub(super) async fn remove(writer: Arc<dyn Uploading>, keys: Vec<Key>) -> Vec<String> {
     let remove = |key: Key| {
         let writer = writer.clone();
         async move {

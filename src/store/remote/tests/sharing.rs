@@ -6,7 +6,7 @@ use super::super::options::RemoteOptions;
 use super::super::runtime;
 use super::super::sender::SMALLEST_PART;
 use super::{content, directory};
-use crate::store::{Earlier, Stage, StageMode, StageRequest, Store};
+use crate::store::{Earlier, LeftoverKind, Stage, StageMode, StageRequest, Store};
 use ckpt_api::{Error, FileId, Kind, OutputFile, ReadStore, Result};
 use object_store::{ObjectStoreExt, PutPayload};
 use proptest::prelude::*;
@@ -325,12 +325,79 @@ fn an_old_output_is_replaced_only_by_a_commit_that_may() {
 }
 
 #[test]
-fn an_output_of_several_processes_is_not_read_back_before_it_has_its_name() {
+fn an_output_of_several_processes_says_that_it_cannot_be_read_before_it_has_its_name() {
     let (files, _) = write_all("reread");
     let rereading = StageRequest { reread: true, ..request(&files, StageMode::Existing) };
-    assert_eq!(process("reread").stage(&rereading).unwrap_err().kind(), Kind::Unsupported);
-    let receipt = StageRequest { attachment: Some("r.json"), ..request(&files, StageMode::Existing) };
-    assert_eq!(process("reread").stage(&receipt).unwrap_err().kind(), Kind::Unsupported);
+    assert!(!process("reread").stage(&rereading).unwrap().is_readable());
+    let alone = StageRequest { mode: StageMode::Fresh, ..rereading };
+    assert!(process("reread").stage(&alone).unwrap().is_readable());
+    process("reread").replace("r.json", b"old").unwrap();
+    let receipt = StageRequest {
+        attachment: Some("memory://shared-reread/out/r.json"),
+        ..request(&files, StageMode::Existing)
+    };
+    assert_eq!(process("reread").stage(&receipt).unwrap_err().message(), "the receipt exists");
+}
+
+/// The directories that were left in the store of this name, and what of it is theirs.
+fn left(address: &str) -> Vec<crate::store::Leftover> {
+    crate::store::leftovers(address).unwrap().found
+}
+
+#[test]
+fn a_staging_directory_that_nobody_commits_is_found_and_removed_with_its_uploads() {
+    let (_, _) = write_all("left");
+    let (files, _) = write_all("left-too");
+    let uploads = uploads("left");
+    let found = left("memory://shared-left/");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].kind(), LeftoverKind::Staging);
+    assert_eq!(
+        found[0].address(),
+        format!("memory://shared-left/{}", keys("left")[0].rsplit_once('/').unwrap().0) + "/"
+    );
+    assert!(found[0].age().unwrap().as_secs() < 600 && found[0].changed().ends_with('Z'), "{found:?}");
+    found[0].remove().unwrap();
+    assert_eq!(keys("left"), [""; 0]);
+    assert!(uploads.len() == 1 && !is_open("left", &uploads[0]));
+    assert!(left("memory://shared-left/").is_empty());
+    existing("left-too", &files).unwrap().commit(true).unwrap();
+}
+
+#[test]
+fn a_staging_directory_is_left_of_outputs_whose_addresses_begin_as_given() {
+    write_all("begins");
+    let all = ["memory://shared-begins", "memory://shared-begins/out/", "memory://shared-begins/out/.ckpt-"];
+    let none =
+        ["memory://shared-begins/other/", "memory://shared-begins/out/a", "memory://shared-begins/ou/"];
+    assert!(all.iter().all(|address| left(address).len() == 1));
+    assert!(none.iter().all(|address| left(address).is_empty()));
+    let files = [OutputFile::new("m.npz", 5)];
+    shared("begins-as", &files);
+    for (address, count) in [("m", 1), ("m.npz", 1), ("m.npz.x", 0), ("n", 0)] {
+        assert_eq!(left(&format!("memory://shared-begins-as/out/{address}")).len(), count, "{address}");
+    }
+    // Nobody can tell any more what it is about.
+    let header = staged("begins-as", "staging.json");
+    process("begins-as").replace(&header, b"{}").unwrap();
+    assert!(left("memory://shared-begins-as/out/m").is_empty());
+    left("memory://shared-begins-as/out/")[0].remove().unwrap();
+    assert_eq!(keys("begins-as"), [""; 0]);
+}
+
+#[test]
+fn plans_and_receipts_of_conversions_from_python_are_left_too() {
+    let store = process("planned");
+    let receipt = |item: usize| format!(".m.npz.ckpt-staging/receipts/012345678901-{item:08}.receipt.json");
+    store.replace(".m.npz.ckpt-staging/plan-0123456789abcdef.gz", b"plan").unwrap();
+    (0..3).for_each(|item| store.replace(&receipt(item), b"{}").unwrap());
+    store.replace("m.npz.notes", b"somebody's").unwrap();
+    let found = left("memory://shared-planned/out/m");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].address(), "memory://shared-planned/out/.m.npz.ckpt-staging/");
+    assert!(left("memory://shared-planned/out/n").is_empty());
+    found[0].remove().unwrap();
+    assert_eq!(keys("planned"), ["out/m.npz.notes"]);
 }
 
 #[test]
