@@ -90,6 +90,26 @@ fn what_is_read_ahead_is_right_and_within_the_bound() {
 }
 
 #[test]
+fn what_is_announced_is_fetched_once_with_what_was_read_when_the_file_was_opened() {
+    let whole = bytes(6 << 20);
+    let server = Server::start(&[("m", whole.clone())]);
+    let store = directory(&server.address(""), RemoteOptions::new()).unwrap();
+    store.reserve(0);
+    let file = store.open("m").unwrap();
+    file.will_read(&[1000..6 << 20]);
+    let mut read = vec![0; (6 << 20) - 1000];
+    for (number, piece) in read.chunks_mut(100_000).enumerate() {
+        read_exact_at(&*file, 1000 + 100_000 * number as u64, piece).unwrap();
+    }
+    assert!(read == whole[1000..]);
+    let ranges = server.requests().into_iter().map(|(_, range)| {
+        let (first, last) = range.trim_start_matches("bytes=").split_once('-').unwrap();
+        last.parse::<usize>().unwrap() + 1 - first.parse::<usize>().unwrap()
+    });
+    assert_eq!(ranges.sum::<usize>(), whole.len());
+}
+
+#[test]
 fn reads_that_follow_each_other_fetch_more_each_time() {
     let whole = bytes(4 << 20);
     let server = Server::start(&[("m", whole.clone())]);
