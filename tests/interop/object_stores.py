@@ -101,7 +101,8 @@ class Azure:
         lines += [f"/{self.ACCOUNT}{path}", *(f"{name}:{query[name]}" for name in sorted(query))]
         own["Authorization"] = f"SharedKey {self.ACCOUNT}:{self.sign(chr(10).join(lines))}"
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        connection.request(method, f"{path}?{urllib.parse.urlencode(query)}", body or None, {"Content-Length": str(len(body)), **own})
+        own["Content-Length"] = str(len(body))
+        connection.request(method, f"{path}?{urllib.parse.urlencode(query)}", body or None, own)
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
@@ -154,8 +155,8 @@ def azurite(folder: pathlib.Path) -> Iterator[Azure]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = ["node", folder.resolve() / AZURITE, "--disableTelemetry", "--skipApiVersionCheck", "--inMemoryPersistence", "--silent",
-               "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    command = ["node", folder.resolve() / AZURITE, "--disableTelemetry", "--skipApiVersionCheck", "--inMemoryPersistence",
+               "--silent", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
     environment = {**os.environ, "AZURITE_ACCOUNTS": f"{Azure.ACCOUNT}:{Azure.KEY}"}
     with tempfile.TemporaryDirectory() as own:
         process = subprocess.Popen(command, env=environment, cwd=own, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
