@@ -1,8 +1,8 @@
 """A server that speaks as much of S3 as a conversion needs, with the latency and the bandwidth of a network.
 
-    python benches/peers/object_server.py [--latency SECONDS] [--rate BYTES_PER_SECOND] [--each BYTES_PER_SECOND]
+    python benches/peers/object_server.py [--latency SECONDS] [--rate BYTES_PER_SECOND] [--each BYTES_PER_SECOND] [--load PATH FILE]
 
-It keeps objects in memory, checks no signature, and prints its port. Every request waits for the latency once; all connections
+It has a FILE as an object at the beginning, keeps objects in memory, checks no signature, and prints its port. Every request waits for the latency once; all connections
 together get the rate, each direction by itself, and none gets more than `each`. `GET /-/requests` says how many requests there
 were, `GET /-/methods` how many of each method; `GET /-/sent`, which bytes of which objects were sent: `[path, start, length]`. All
 three begin to count anew. `GET /-/left` says what is there: the objects, and the uploads that are not complete. Needs nothing but
@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import collections
 import json
+import pathlib
 import re
 import urllib.parse
 from xml.sax.saxutils import escape, unescape
@@ -176,8 +177,11 @@ async def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--rate", type=float, default=float("inf"))
     parser.add_argument("--each", type=float, default=float("inf"))
+    parser.add_argument("--load", nargs=2, action="append", default=[], metavar=("PATH", "FILE"))
     arguments = parser.parse_args()
     server = Server(arguments.latency, arguments.rate, arguments.each)
+    for path, file in arguments.load:
+        server.put(f"/{path}", pathlib.Path(file).read_bytes())
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 20)
     print(listening.sockets[0].getsockname()[1], flush=True)
     await listening.serve_forever()
