@@ -39,7 +39,7 @@ class Panel:
     series: dict[str, Series]
 
 
-def svg(title: str, panels: list[Panel]) -> str:
+def svg(title: str, panels: list[Panel], note: str = "points: measured; lines: fitted") -> str:
     width = WIDTH * len(panels)
     names = list(dict.fromkeys(name for panel in panels for name in panel.series))
     height = HEIGHT + 26
@@ -51,7 +51,7 @@ def svg(title: str, panels: list[Panel]) -> str:
     ]
     for number, panel in enumerate(panels):
         parts += [f'<g transform="translate({number * WIDTH} 0)">', *drawn(panel, names), "</g>"]
-    parts += legend(names, HEIGHT + 8)
+    parts += legend(names, HEIGHT + 8, note)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -112,11 +112,11 @@ def mark(look: int, x: float, y: float) -> str:
     return f'<path class="dot s{look}" transform="translate({x:.1f} {y:.1f})" d="{SHAPES[look]}"/>'
 
 
-def legend(names: list[str], y: int) -> list[str]:
+def legend(names: list[str], y: int, note: str) -> list[str]:
     parts, x = [], LEFT
     for number, name in enumerate(names):
         look = number % len(SHAPES)
         parts += [f'<line class="line s{look}" x1="{x}" x2="{x + 30}" y1="{y}" y2="{y}"/>', mark(look, x + 15, y),
                   f'<text class="text" x="{x + 37}" y="{y + 4}">{escape(name)}</text>']
         x += 37 + 7 * len(name) + 24
-    return [*parts, f'<text class="quiet" x="{x}" y="{y + 4}">points: measured; lines: fitted</text>']
+    return [*parts, f'<text class="quiet" x="{x}" y="{y + 4}">{escape(note)}</text>']

@@ -1,17 +1,22 @@
 """A server that speaks as much of S3 as a conversion needs, with the latency and the bandwidth of a network.
 
-    python benches/peers/object_server.py [--latency SECONDS] [--rate BYTES_PER_SECOND] [--each BYTES_PER_SECOND]
+    python benches/peers/object_server.py [--latency SECONDS] [--rate BYTES_PER_SECOND] [--each BYTES_PER_SECOND] [--load PATH FILE]
 
-It keeps objects in memory, checks no signature, and prints its port. Every request waits for the latency once; all connections
+It has a FILE as an object at the beginning, keeps objects in memory, checks no signature, and prints its port. Every request waits for the latency once; all connections
 together get the rate, each direction by itself, and none gets more than `each`. `GET /-/requests` says how many requests there
-were, and begins to count anew. Needs nothing but Python.
+were, `GET /-/methods` how many of each method; `GET /-/sent`, which bytes of which objects were sent: `[path, start, length]`. All
+three begin to count anew. `GET /-/left` says what is there: the objects, and the uploads that are not complete. Needs nothing but
+Python.
 """
 
 import argparse
 import asyncio
+import collections
 import json
+import pathlib
+import re
 import urllib.parse
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 PIECE = 256 << 10
 
@@ -41,6 +46,8 @@ class Server:
         self.objects: dict[str, tuple[bytes, str]] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.requests = self.version = 0
+        self.methods: collections.Counter[str] = collections.Counter()
+        self.sent: list[list] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         own = Rate(self.each), Rate(self.each)
@@ -69,14 +76,18 @@ class Server:
             left -= len(piece)
             await self.up.take(len(piece), own[1])
         self.requests += 1
+        self.methods[method] += not target.startswith("/-/")
         status, fields, content = self.act(method, urllib.parse.unquote(url.path), query, headers, bytes(body))
         size = fields.pop("Content-Length", len(content))
         text = "".join(f"{key}: {value}\r\n" for key, value in fields.items())
         writer.write(f"HTTP/1.1 {status} x\r\n{text}Content-Length: {size}\r\n\r\n".encode())
+        first = int(fields["Content-Range"].split()[1].partition("-")[0]) if "Content-Range" in fields else 0
+        self.sent.append(sent := [url.path, first, 0])
         for start in range(0, len(content), PIECE):
             piece = content[start : start + PIECE]
             await self.down.take(len(piece), own[0])
             writer.write(piece)
+            sent[2] += len(piece)
             await writer.drain()
         await writer.drain()
 
@@ -85,6 +96,14 @@ class Server:
             case "GET" if path == "/-/requests":
                 counted, self.requests = self.requests - 1, 0
                 return 200, {}, json.dumps(counted).encode()
+            case "GET" if path == "/-/methods":
+                methods, self.methods = dict(self.methods), collections.Counter()
+                return 200, {}, json.dumps(methods).encode()
+            case "GET" if path == "/-/sent":
+                sent, self.sent = [each for each in self.sent if each[2] and not each[0].startswith("/-/")], []
+                return 200, {}, json.dumps(sent).encode()
+            case "GET" if path == "/-/left":
+                return 200, {}, json.dumps({"objects": sorted(self.objects), "uploads": len(self.uploads)}).encode()
             case "GET" if "list-type" in query:
                 return 200, {}, self.listed(path.strip("/").split("/")[0], query.get("prefix", ""))
             case "GET" | "HEAD":
@@ -104,6 +123,12 @@ class Server:
                 parts = self.uploads.pop(query["uploadId"])
                 etag = self.put(path, b"".join(parts[number] for number in sorted(parts)))
                 return 200, {}, xml("CompleteMultipartUploadResult", ETag=etag)
+            case "POST" if "delete" in query:
+                keys = [unescape(key) for key in re.findall(r"<Key>(.*?)</Key>", body.decode())]
+                for key in keys:
+                    self.objects.pop(f"{path.rstrip('/')}/{key}", None)
+                deleted = "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in keys)
+                return 200, {}, f"<DeleteResult>{deleted}</DeleteResult>".encode()
             case "DELETE":
                 self.uploads.pop(query.get("uploadId", ""), None)
                 self.objects.pop(path, None)
@@ -152,8 +177,11 @@ async def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--rate", type=float, default=float("inf"))
     parser.add_argument("--each", type=float, default=float("inf"))
+    parser.add_argument("--load", nargs=2, action="append", default=[], metavar=("PATH", "FILE"))
     arguments = parser.parse_args()
     server = Server(arguments.latency, arguments.rate, arguments.each)
+    for path, file in arguments.load:
+        server.put(f"/{path}", pathlib.Path(file).read_bytes())
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 20)
     print(listening.sockets[0].getsockname()[1], flush=True)
     await listening.serve_forever()

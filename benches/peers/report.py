@@ -17,12 +17,13 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import cluster_tables
 from chart import Panel, Series, svg
+from words import GIB, MIB, lines, median, medians, memory, size, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = pathlib.Path(__file__).with_name("results.json")
-README, PAGE = ROOT / "README.md", ROOT / "docs" / "src" / "performance.md"
-GIB, MIB = 2**30, 2**20
+README, PAGE, TERABYTES = ROOT / "README.md", ROOT / "docs" / "src" / "performance.md", ROOT / "docs" / "src" / "terabytes.md"
 # What the Python package may take beside the arrays that are asked for, in MiB.
 BEYOND = 24
 # In place of figures that nobody took yet.
@@ -77,7 +78,7 @@ def rewrite(check: bool = False) -> None:
     results = json.loads(RESULTS.read_text())
     blocks = {"machine": described(results), "headline": headline(results), "summary": summary(results),
               **sections(results)}
-    written = {path: filled(path, blocks) for path in (README, PAGE)}
+    written = {path: filled(path, blocks) for path in (README, PAGE, TERABYTES)}
     written |= {PAGE.with_name(name): text for name, text in charts(results).items()}
     for path, text in written.items():
         if not check:
@@ -110,6 +111,8 @@ def sections(results: dict) -> dict[str, str]:
         made["python"] = python(results["python"])
     if "remote" in results:
         made["remote"] = remote(results["remote"])
+    if "cluster" in results:
+        made |= cluster_tables.sections(results["cluster"])
     return made
 
 
@@ -124,36 +127,6 @@ def finish(results: dict, readme: bool) -> None:
 def text(results: dict) -> str:
     """Everything, for a terminal."""
     return "\n\n".join([described(results), *sections(results).values()])
-
-
-# Words.
-
-
-def median(row: dict, key: str) -> float:
-    return statistics.median(row[key])
-
-
-def time(seconds: float) -> str:
-    return f"{seconds * 1000:.1f} ms" if abs(seconds) < 0.1 else f"{seconds:.2f} s"
-
-
-def memory(row: dict) -> str:
-    peak = max(row["rss"])
-    return f"{peak:.0f}" if peak >= 10 else f"{peak:.1f}"
-
-
-def size(value: float) -> str:
-    return f"{value / GIB:g} GiB" if value >= GIB else f"{value / MIB:g} MiB"
-
-
-def medians(rounds: int) -> str:
-    return f"Medians of {rounds} rounds" if rounds > 1 else "One round"
-
-
-def lines(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table whose first column is text, as are those without a title."""
-    ruler = ["---" if place == 0 or not title else "---:" for place, title in enumerate(header)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ruler, *rows])
 
 
 def described(results: dict) -> str:
@@ -483,10 +456,10 @@ def brief(seconds: float) -> str:
 
 
 def charts(results: dict) -> dict[str, str]:
+    made = cluster_tables.charts(results.get("cluster", {}))
     if "growth" not in results:
-        return {}
+        return made
     panels = (("Wall time, s", "wall"), ("Processor time, s", "cpu"), ("Peak memory, MiB", "rss"))
-    made = {}
     for kind in (SIZE, TENSORS):
         points = results["growth"][kind.name]
         across = sorted({point["x"] for point in points})

@@ -236,7 +236,7 @@ def convert(
     staging: StrPath | None = None,
     retries: int = 3,
     progress: bool | Callback = False,
-    item_group_bytes: int = 256 << 20,
+    item_group_bytes: int = 1 << 30,
     sync: bool = True,
     **options: Any,
 ) -> Summary:
