@@ -53,6 +53,9 @@ CAST = {count: Bound(ratio=1.2, rss=STREAMED) for count in (1, 2)}
 QUANTISED = {count: Bound(ratio=1.3, rss=STREAMED) for count in (1, 2)}
 COLD = {count: Bound(ratio=0.8, rss=STREAMED) for count in (1, 2)}
 PYTHON = Bound(slower=10)
+# What the plan of 200,000 tensors takes exceeds the default.
+ROOM = ("--max-memory", "1g")
+TINY = {count: Bound(wall=0.5) for count in (1, 2)}
 
 
 def measure_jobs(bench: Bench, wanted: list[str]) -> list[dict]:
@@ -85,7 +88,7 @@ def tensorflow(bench: Bench, large: Large) -> list[dict]:
     tables = [from_tf2(bench, large), transposed(bench, large), casts(bench, large), cold(bench, large)]
     if bench.peers:
         tables.append(python_large(bench, large))
-    return [*tables, from_safetensors(bench, large)]
+    return [*tables, from_safetensors(bench, large), read(bench, large)]
 
 
 def from_tf2(bench: Bench, large: Large) -> dict:
@@ -138,6 +141,16 @@ def from_safetensors(bench: Bench, large: Large) -> dict:
         *bench.jobs("safetensors to tf2", source, ".index", ("--to", "tf2"), MOVED, bench.ckpt.same(source, made)),
         *bench.jobs("safetensors to tf2, transposed", source, ".index", ("--to", "tf2", *FLIP), TURNED,
                     bench.ckpt.changed(arrays, made, checks.is_transposed)),
+    ])
+
+
+def read(bench: Bench, large: Large) -> dict:
+    """What reads every value and writes a few lines."""
+    source = large.safetensors
+    return table("read", "Reading every value", bench.rounds, [
+        bench.copy(source),
+        bench.printed("ckpt inspect --stats", ("inspect", "--stats", source), source),
+        bench.printed("ckpt hash", ("hash", source), source),
     ])
 
 
@@ -235,6 +248,24 @@ def small(bench: Bench) -> list[dict]:
     return tables
 
 
+def tiny(bench: Bench) -> list[dict]:
+    """What a tensor costs whose bytes cost nothing."""
+    folder, count = bench.scratch / "tiny", 10 * bench.small
+    prefix, flat = folder / "model", folder / "model.safetensors"
+    made, bundle = bench.out(".safetensors"), bench.out(".index")
+    sources.write_checkpoint(prefix, [Tensor(f"layer_{number:06}/kernel", (16,)) for number in range(count)])
+    bench.ckpt.run("convert", *ROOM, prefix, flat)
+    same = bench.ckpt.same
+    result = table("tiny", f"{count:,} tensors of 64 bytes", bench.rounds, [
+        bench.copy(flat),
+        *bench.jobs("safetensors to safetensors", flat, made.suffix, ROOM, TINY, same(flat, made)),
+        *bench.jobs("safetensors to tf2", flat, ".index", ("--to", "tf2", *ROOM), TINY, same(flat, bundle)),
+        bench.printed("ckpt inspect", ("inspect", flat), flat),
+    ])
+    shutil.rmtree(folder)
+    return [result]
+
+
 def instant(bench: Bench) -> list[dict]:
     """What takes milliseconds. Inspecting reads the index alone, so that the data need not take room."""
     prefix, tensors = bench.scratch / "many" / "model", 20_000 if bench.rounds > 1 else 2000
@@ -253,7 +284,7 @@ def instant(bench: Bench) -> list[dict]:
 
 # Groups of tables by their names: those of the large tensors as a safetensors file, and those that make their own.
 OF_SAFETENSORS = {"pytorch": pytorch.measure, "gguf": gguf_model.measure, "onnx": onnx_model.measure}
-OTHERS = {"networks": networks, "small": small, "small-pytorch": pytorch.small, "instant": instant}
+OTHERS = {"networks": networks, "small": small, "tiny": tiny, "small-pytorch": pytorch.small, "instant": instant}
 GROUPS = ("tensorflow", *OF_SAFETENSORS, *OTHERS)
 
 

@@ -1,6 +1,6 @@
 //! Puts the receipts of all items together: checksums of whole extents, for the codec and of the source.
 
-use super::read::{Files, mismatch};
+use super::read::{Files, verify_assembled};
 use super::result::{ItemResult, Rounding};
 use crate::plan::{Item, Plan};
 use ckpt_api::{Error, Extent, Result, Written};
@@ -114,7 +114,6 @@ impl Totals {
         for ((tensor, number), (remainder, bytes)) in &self.read {
             let Some(entry) = plan.tensor(*tensor) else { continue };
             let Some(extent) = entry.from.extents.get(*number as usize) else { continue };
-            let Some(expected) = &extent.checksum else { continue };
             if *bytes != extent.len {
                 return Err(Error::usage("the receipts of the plan's items do not fit together")
                     .tensor(entry.tensor)
@@ -122,11 +121,7 @@ impl Totals {
                     .expected(extent.len.to_string())
                     .help("run its items again"));
             }
-            let found = expected.assemble(extent.len, [*remainder]);
-            if expected.value.is_some_and(|value| value != found) {
-                mismatch(&files.file(extent.file)?, extent, expected, found)
-                    .map_err(|error| error.tensor(entry.tensor))?;
-            }
+            verify_assembled(files, extent, *remainder).map_err(|error| error.tensor(entry.tensor))?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ mod write;
 pub use context::Progress;
 pub(crate) use context::{Run, interrupted};
 pub(crate) use finish::{Finished, finish};
-pub(crate) use read::{Checking, Files, TensorStream, announce, in_lockstep};
+pub(crate) use read::{Checking, Files, PartialSum, TensorStream, announce, in_lockstep, verify_assembled};
 pub(crate) use result::ItemResult;
 pub use result::{Rounding, Share, Sums};
 pub(crate) use run::{completed, run};

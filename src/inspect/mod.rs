@@ -2,12 +2,14 @@
 
 mod files;
 mod groups;
+mod histogram;
 pub mod html;
 mod preview;
+mod stats;
 mod values;
 
 use crate::registry::Evidence;
-use crate::resources::{default_threads, in_parallel};
+use crate::resources::default_threads;
 use crate::source::Source;
 use crate::template::Template;
 use crate::transform::exact;
@@ -15,10 +17,11 @@ use crate::words;
 use ckpt_api::{Axis, DType, Encoding, Graph, Metadata, Placement, Repair, Result, Role, Shape, TensorId};
 pub use files::FileSummary;
 pub use groups::{Group, groups};
+pub use histogram::Histogram;
 pub use preview::Preview;
 use serde::Serialize;
+pub use stats::Stats;
 use std::num::NonZeroU32;
-pub use values::{Histogram, Stats};
 
 /// The contents of a checkpoint, with statistics of the values if they were read.
 #[derive(Clone, Debug, Serialize)]
@@ -136,7 +139,7 @@ pub(crate) fn describe(source: &Source, ids: &[TensorId], stats: bool) -> Result
     if !stats {
         return Ok(summaries(source, ids).collect());
     }
-    let values = in_parallel(ids, default_threads(), |id| values::read(source, id))?;
+    let values = values::read(source, ids, default_threads(), values::PART)?;
     Ok(ids.iter().zip(values).map(|(id, values)| summary(source, *id, values)).collect())
 }
 

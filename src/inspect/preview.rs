@@ -36,19 +36,34 @@ pub(super) struct Cells {
     position: u64,
     /// Number of sampled values that were picked.
     picked: u64,
+    /// Number of first values that were picked.
+    shown: u64,
     first: Vec<f64>,
     values: Vec<f64>,
 }
 
 impl Cells {
-    /// Picks only first values if not `with_map`.
-    pub(super) fn of(shape: &Shape, with_map: bool) -> Self {
+    /// Picks only first values if not `with_map`. Of the elements before `first`, another picks.
+    pub(super) fn of(shape: &Shape, with_map: bool, first: u64) -> Self {
         let rows = shape.first().copied().unwrap_or(1);
         let columns = shape.elements().checked_div(rows).unwrap_or(0);
         let is_matrix = with_map && shape.len() > 1 && rows > 1 && columns > 1;
         let all = if is_matrix { [rows, columns] } else { [0, 0] };
         let sampled = all.map(|len| len.min(Preview::SIDE));
-        Cells { all, sampled, position: 0, picked: 0, first: Vec::new(), values: Vec::new() }
+        let values = Vec::new();
+        let mut cells =
+            Cells { all, sampled, position: first, picked: 0, shown: first, first: Vec::new(), values };
+        // The sample is sorted by position.
+        let (mut low, mut high) = (0, sampled[0].saturating_mul(sampled[1]));
+        while low < high {
+            let middle = low.midpoint(high);
+            match cells.place(middle).is_some_and(|place| place < first) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        cells.picked = low;
+        cells
     }
 
     /// Adds the next values, which are numbers.
@@ -60,10 +75,11 @@ impl Cells {
             for_each_number(dtype, bytes.get(at..at.checked_add(size)?)?, |value| found = Some(value));
             found
         };
-        while (self.first.len() as u64) < Preview::FIRST
-            && let Some(next) = value(self.first.len() as u64)
+        while self.shown < Preview::FIRST
+            && let Some(next) = value(self.shown)
         {
             self.first.push(next);
+            self.shown += 1;
         }
         while let Some(index) = self.place(self.picked)
             && let Some(next) = value(index)
@@ -85,6 +101,12 @@ impl Cells {
             return None;
         }
         even(row, 0)?.checked_mul(self.all[1])?.checked_add(even(number % self.sampled[1], 1)?)
+    }
+
+    /// Adds what was picked of the elements that follow.
+    pub(super) fn extend(&mut self, next: Cells) {
+        self.first.extend(next.first);
+        self.values.extend(next.values);
     }
 
     pub(super) fn finish(self) -> Preview {
@@ -111,7 +133,7 @@ mod tests {
 
     fn preview(shape: &[u64], with_map: bool) -> Preview {
         let shape = Shape::new(shape.to_vec()).unwrap();
-        let mut cells = Cells::of(&shape, with_map);
+        let mut cells = Cells::of(&shape, with_map, 0);
         let columns = shape.elements() / shape[0];
         let values: Vec<u8> =
             (0..shape.elements()).flat_map(|k| ((k / columns) as f32 - 1.0).to_le_bytes()).collect();
@@ -128,6 +150,24 @@ mod tests {
         let rows: Vec<u8> = large.levels.chunks(32).map(|row| row[0]).collect();
         assert!(rows.is_sorted() && rows[0] == 31 && rows[31] == 61);
         assert!(large.levels.chunks(32).all(|row| row.iter().all(|level| level == &row[0])));
+    }
+
+    #[test]
+    fn what_parts_pick_is_together_what_the_whole_picks_wherever_it_is_cut() {
+        let shape = Shape::new([40, 70]).unwrap();
+        let values: Vec<u8> = (0..2_800).flat_map(|k| (k as f32).to_le_bytes()).collect();
+        let pick = |first: usize, end: usize| {
+            let mut cells = Cells::of(&shape, true, first as u64);
+            cells.add(DType::F32, &values[4 * first..4 * end]);
+            cells
+        };
+        let whole = pick(0, 2_800).finish();
+        assert_eq!((whole.first.len(), whole.levels.len()), (8, 1024));
+        for cut in [0, 1, 7, 8, 9, 70, 1_000, 2_799, 2_800] {
+            let mut both = pick(0, cut);
+            both.extend(pick(cut, 2_800));
+            assert_eq!(both.finish(), whole, "{cut}");
+        }
     }
 
     #[test]

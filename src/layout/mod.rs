@@ -8,6 +8,7 @@
 mod axes;
 mod block_units;
 mod boxes;
+mod divide;
 mod file_ranges;
 mod locate;
 mod origin;
@@ -24,6 +25,7 @@ mod units;
 
 pub(crate) use axes::axis_order;
 pub(crate) use boxes::{intersection, whole_box};
+pub(crate) use divide::{Divided, divide};
 pub(crate) use file_ranges::{Extents, cut, default_range_size};
 pub(crate) use locate::{index_at, place_of};
 pub(crate) use origin::{Cut, Origins};

@@ -16,7 +16,7 @@ pub use tensor::{ByteChunks, Chunks, TensorRef};
 
 use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
-use crate::layout::{TargetLayout, canonical, compile};
+use crate::layout::{TargetLayout, Transfer, canonical, compile};
 use crate::map::made;
 #[cfg(any(feature = "cli", feature = "forward"))]
 use crate::map::renamed;
@@ -358,9 +358,14 @@ impl Source {
         target: &Encoding,
         budget: Budget,
     ) -> Result<TensorStream<'a>> {
+        TensorStream::whole(&self.files, self.transfer(id, target)?, budget)
+    }
+
+    /// How a tensor's bytes become those of the given encoding.
+    pub(crate) fn transfer<'a>(&'a self, id: TensorId, target: &Encoding) -> Result<Transfer<'a>> {
         let (tensor, placement) = self.contents.tensor_at(id)?;
         let route = compile(tensor, placement, &TargetLayout::read(target), &[])?;
-        TensorStream::whole(&self.files, route.into_transfer(tensor, placement, target), budget)
+        Ok(route.into_transfer(tensor, placement, target))
     }
 
     /// Opens the source of a plan; `options` has all that the plan does not record.

@@ -3,6 +3,8 @@
 mod arithmetic;
 mod buffer;
 mod cast;
+mod moments;
+mod numbers;
 mod pack;
 mod permute;
 mod quantize;
@@ -14,6 +16,8 @@ pub(crate) use buffer::Buffer;
 #[cfg(feature = "forward")]
 pub(crate) use cast::power;
 pub use cast::{cast, castable, exact, for_each_number, restorable};
+pub(crate) use moments::Moments;
+pub(crate) use numbers::each_block;
 pub use pack::{pack, unpack};
 pub use permute::permute;
 pub(crate) use permute::{permute_into, strides};

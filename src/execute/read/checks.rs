@@ -88,8 +88,15 @@ pub(super) fn verify_extent(
     mismatch(&file, extent, expected, running.finish())
 }
 
+/// Compares the checksum that the shares of all parts of an extent come to with the stored one.
+pub(crate) fn verify_assembled(files: &Files<'_>, extent: &Extent, remainder: u32) -> Result<()> {
+    let Some(expected) = &extent.checksum else { return Ok(()) };
+    let found = expected.assemble(extent.len, [remainder]);
+    mismatch(&files.file(extent.file)?, extent, expected, found)
+}
+
 /// Compares a finished checksum with the stored one.
-pub(crate) fn mismatch(file: &Handle<'_>, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
+pub(super) fn mismatch(file: &Handle<'_>, extent: &Extent, expected: &Checksum, found: u32) -> Result<()> {
     match expected.value {
         Some(stored) if stored != found => {
             Err(Error::corrupt("the tensor's checksum does not match its bytes")

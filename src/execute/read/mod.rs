@@ -19,7 +19,7 @@ mod tests;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use announce::{announce, announce_items};
-pub(crate) use checks::{Checking, PartialSum, mismatch};
+pub(crate) use checks::{Checking, PartialSum, verify_assembled};
 pub(crate) use files::Files;
 pub(crate) use lockstep::in_lockstep;
 pub(crate) use stream::{Buffers, Piece, TensorStream};
