@@ -111,6 +111,8 @@ def sections(results: dict) -> dict[str, str]:
         made["python"] = python(results["python"])
     if "remote" in results:
         made["remote"] = remote(results["remote"])
+    if "cloning" in results:
+        made["cloning"] = cloning(results["cloning"])
     if "cluster" in results:
         made |= cluster_tables.sections(results["cluster"])
     return made
@@ -449,6 +451,21 @@ def remote(measured: dict) -> str:
     return (f"{medians(measured['rounds'])} on {here['processor']} with {here['processors']} processors, {here['filesystem']}; "
             f"the store answers after {measured['latency'] * 1000:.0f} ms and sends {measured['rate'] / 1e6:.0f} MB/s in each "
             f"direction. Load before the first run: {here['load']:.2f}.\n\n{lines(header, rows)}")
+
+
+def cloning(measured: dict) -> str:
+    """Conversions that share blocks, beside a copy."""
+    here, copy = measured["machine"], measured["copy"]
+    header = ["job", "time", "× cp (least–most)", "more disk", "bound", "met"]
+    rows = [["cp --reflink=never", time(statistics.median(copy)), "1.00", "100 %", "", ""]]
+    for name, job in measured["jobs"].items():
+        found = [own / its for own, its in zip(job["wall"], copy)]
+        disk, bound = max(job["disk"]) / measured["bytes"], job["bound"]
+        met = statistics.median(found) <= bound and disk < 0.01
+        rows.append([name, time(statistics.median(job["wall"])), f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})",
+                     f"{disk:.2%}", f"≤ {bound} × cp, < 1 %", "yes" if met else "**no**"])
+    return (f"{medians(measured['rounds'])} of {size(measured['bytes'] >> 20 << 20)} on {here['processor']} with {here['processors']} "
+            f"processors, XFS on a loop device in memory. Load before the first run: {here['load']:.2f}.\n\n{lines(header, rows)}")
 
 
 def brief(seconds: float) -> str:

@@ -187,7 +187,7 @@ def convert(
     - `verify` reads the output back and compares it with the source before it gets its name.
     - `clone` says whether the output shares blocks with the source, on file systems that can: `"auto"`, `"never"`, or
       `"always"`, which makes it an error where a tensor cannot be shared.
-    - `check=False` does not compare the checksums that the source has.
+    - `check=False` does not compare the checksums that the source has; `resume` then keeps nothing.
     - `progress` shows a bar, or is called with a `ckpt.Progress`.
 
     >>> import ckpt, tempfile, os, warnings

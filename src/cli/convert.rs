@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     resume: bool,
     /// Read the output back and compare every tensor with its source before the output gets its name
-    #[arg(long, conflicts_with = "no_check")]
+    #[arg(long)]
     verify: bool,
     /// Write what was done, with the hashes of all files; `ckpt verify --receipt` checks them
     #[arg(long, value_name = "FILE")]

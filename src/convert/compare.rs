@@ -7,7 +7,7 @@ use crate::plan::{TensorEntry, added};
 use crate::resources::Budget;
 use crate::source::Source;
 use crate::transform::for_each_number;
-use ckpt_api::{Axis, DType, Encoding, Error, Input, Placement, Result, Shape, Tensor, TensorId};
+use ckpt_api::{Axis, DType, Encoding, Error, Extent, Input, Placement, Result, Shape, Tensor, TensorId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A tensor of a plan, and what it became, seen with the source's axes.
@@ -41,6 +41,27 @@ impl<'a> Pair<'a> {
         })?;
         let budget = planned.plan.budget.of_two();
         Ok(Pair { planned, entry, tensor, written, back, budget, canceled })
+    }
+
+    /// Whether the codec reads back the very bytes that were written, in their order and encoding. Then equal bytes are equal
+    /// values.
+    pub(super) fn is_placed_as_planned(&self) -> bool {
+        let (planned, written) = (self.planned.plan.files(), &self.written.contents.files);
+        let same_file = |own: &Extent, back: &Extent| {
+            let names = planned.get(own.file.0).zip(written.get(back.file.0));
+            names.is_some_and(|(own, back)| own.name.ends_with(back.as_str()))
+        };
+        let same = |(own, back): (&Extent, &Extent)| {
+            (own.offset, own.len, &own.region) == (back.offset, back.len, &back.region)
+                && !back.is_compressed()
+                && !back.is_computed()
+                && same_file(own, back)
+        };
+        let (own, back) = (&self.entry.to.extents, &self.back.extents);
+        self.back.encoding == self.entry.to.encoding
+            && self.back.window.is_none()
+            && own.len() == back.len()
+            && own.iter().zip(back).all(same)
     }
 
     /// Whether a number can be another one afterwards; then what was written is compared with what the steps make

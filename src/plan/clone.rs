@@ -126,7 +126,10 @@ impl Plan {
             && entry.from.window.is_none();
         let Part::Sequence { extents, bytes } = &piece.part else { return None };
         let sources = entry.from.extents.get(extents.start as usize..extents.end as usize)?;
-        if !unchanged || bytes.end - bytes.start != piece.len || !sources.iter().all(is_stored) {
+        if !unchanged
+            || bytes.end.checked_sub(bytes.start) != Some(piece.len)
+            || !sources.iter().all(is_stored)
+        {
             return None;
         }
         let to = entry.to.extents.get(piece.extent as usize)?.offset.checked_add(piece.at)?;
@@ -137,7 +140,8 @@ impl Plan {
             if part.start < part.end {
                 let start = extent.offset.checked_add(part.start - before)?;
                 let first = to.checked_add(part.start - bytes.start)?;
-                runs.push(CopiedRun { from: extent.file, start, to: first..first + (part.end - part.start) });
+                let end = first.checked_add(part.end - part.start)?;
+                runs.push(CopiedRun { from: extent.file, start, to: first..end });
             }
             before = end;
         }
@@ -156,11 +160,13 @@ impl Plan {
         let mut shared = vec![false; self.entries.len()];
         for item in &self.items {
             let super::Item::Write(range) = item else { continue };
-            let clones = self.clones(range);
+            let mut clones = self.clones(range);
+            clones.sort_unstable_by_key(|clone| clone.to.start);
             for piece in &range.pieces {
                 let runs = self.copied(piece).unwrap_or_default();
                 let meets = |run: &CopiedRun| {
-                    clones.iter().any(|clone| clone.to.start < run.to.end && run.to.start < clone.to.end)
+                    let first = clones.partition_point(|clone| clone.to.end <= run.to.start);
+                    clones.get(first).is_some_and(|clone| clone.to.start < run.to.end)
                 };
                 if let Some(shared) = shared.get_mut(piece.tensor as usize) {
                     *shared |= runs.iter().any(meets);
@@ -184,7 +190,8 @@ impl Plan {
 
     fn not_cloned(&self, entry: &super::TensorEntry<'_>, block: NonZeroU64) -> Error {
         let error = Error::usage("the tensor cannot share blocks with the source").tensor(entry.tensor);
-        let steps: Vec<String> = entry.steps.iter().map(Step::describe).collect();
+        let changes = entry.steps.iter().filter(|step| !matches!(step, Step::Reshape { .. }));
+        let steps: Vec<String> = changes.map(Step::describe).collect();
         let (from, to) = (entry.from.extents.first(), entry.to.extents.first());
         let error = match (from, to) {
             _ if !steps.is_empty() => error.found(format!("its bytes change: {}", steps.join(", "))),

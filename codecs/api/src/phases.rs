@@ -67,7 +67,7 @@ impl Phases {
         let mut wanted = std::collections::BTreeMap::new();
         for (tensor, offset, len) in parts {
             let Some(phase) = self.of(tensor) else { continue };
-            let start = (self.block.get() + phase - offset % self.block) % self.block;
+            let start = self.distance(offset % self.block, phase);
             if start.is_multiple_of(alignment) {
                 let bytes: &mut u64 = wanted.entry(start).or_default();
                 *bytes = bytes.saturating_add(len);
@@ -78,7 +78,11 @@ impl Phases {
     }
 
     fn at_phase(&self, phase: u64, least: u64) -> Option<u64> {
-        let gap = (self.block.get() + phase - least % self.block) % self.block;
-        least.checked_add(gap)
+        least.checked_add(self.distance(least % self.block, phase))
+    }
+
+    /// Bytes from one offset within a block to the next one of this phase.
+    fn distance(&self, from: u64, phase: u64) -> u64 {
+        if phase >= from { phase - from } else { self.block.get() - (from - phase) }
     }
 }

@@ -131,7 +131,10 @@ impl Header {
     pub fn to_bytes(&self, start: impl FnOnce(u64) -> u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; LENGTH_BYTES as usize];
         serde_json::to_writer(&mut bytes, self).map_err(unsayable)?;
-        let len = start((bytes.len() as u64).next_multiple_of(ALIGNMENT)).saturating_sub(LENGTH_BYTES);
+        let least = (bytes.len() as u64).next_multiple_of(ALIGNMENT);
+        let longest = LONGEST_HEADER + LENGTH_BYTES;
+        let start = Some(start(least)).filter(|start| (least..=longest).contains(start)).unwrap_or(least);
+        let len = start - LENGTH_BYTES;
         if len > LONGEST_HEADER {
             return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
                 .found(ckpt_api::count(len, "byte"))

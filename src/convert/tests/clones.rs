@@ -22,6 +22,8 @@ const BLOCK: u64 = 104;
 struct Sharing {
     /// Whether it fails to, in spite of what it promised.
     fails: bool,
+    /// Whether the bytes that it shares are others.
+    lies: bool,
     /// Whether the next write goes wrong, and nobody notices.
     damages: AtomicBool,
     /// Bytes that were shared.
@@ -43,6 +45,7 @@ impl Disk for Sharing {
         let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap()];
         ckpt_api::read_exact_at(source, start, &mut bytes)?;
         self.shared.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+        bytes[0] ^= u8::from(self.lies);
         assert_eq!(Os.write_at(file, range.start, &bytes)?, bytes.len());
         Ok(())
     }
@@ -217,6 +220,16 @@ fn an_unchecked_conversion_keeps_nothing_of_a_killed_one() {
     let resumed = place.convert(&resuming(&conversion), &|_| ()).unwrap();
     assert_eq!(resumed.resumed.unwrap().tensors, 0);
     assert!(place.found() == complete);
+}
+
+#[test]
+fn verifying_finds_blocks_that_are_not_the_sources() {
+    for format in ["safetensors", "tf2"] {
+        let (place, disk) = (matrices(), Arc::new(Sharing { lies: true, ..Sharing::default() }));
+        let error = convert(&place, &whole(format).verify(true), &disk).unwrap_err();
+        assert!(matches!(error.kind(), Kind::Mismatch | Kind::Corrupt), "{format}: {error}");
+        assert_eq!(place.found(), Found::new());
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub(crate) struct Writer<'a> {
     waiting: Vec<u8>,
     offset: u64,
     /// Bytes that the file has already, in their order.
-    there: Vec<Range<u64>>,
+    kept: Vec<Range<u64>>,
 }
 
 /// Bytes that are worth a system call.
@@ -19,25 +19,25 @@ const SMALL: usize = 64 << 10;
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(file: &'a dyn WriteAt) -> Self {
-        Writer { file, waiting: Vec::new(), offset: 0, there: Vec::new() }
+        Writer { file, waiting: Vec::new(), offset: 0, kept: Vec::new() }
     }
 
     /// A writer to a file that has some of the bytes: it leaves these ranges alone.
-    pub(crate) fn leaving(file: &'a dyn WriteAt, mut there: Vec<Range<u64>>) -> Self {
-        there.sort_unstable_by_key(|range| range.start);
-        Writer { there, ..Writer::new(file) }
+    pub(crate) fn leaving(file: &'a dyn WriteAt, mut kept: Vec<Range<u64>>) -> Self {
+        kept.sort_unstable_by_key(|range| range.start);
+        Writer { kept, ..Writer::new(file) }
     }
 
     /// The parts of a range that the file does not have yet.
     pub(crate) fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut start = range.start;
-        let first = self.there.partition_point(|there| there.end <= range.start);
-        for there in self.there.iter().skip(first).take_while(|there| there.start < range.end) {
-            if start < there.start {
-                missing.push(start..there.start);
+        let first = self.kept.partition_point(|kept| kept.end <= range.start);
+        for kept in self.kept.iter().skip(first).take_while(|kept| kept.start < range.end) {
+            if start < kept.start {
+                missing.push(start..kept.start);
             }
-            start = there.end;
+            start = kept.end;
         }
         if start < range.end {
             missing.push(start..range.end);
@@ -47,7 +47,7 @@ impl<'a> Writer<'a> {
 
     /// Writes bytes at a place, now or before the next [`Writer::flush`] returns.
     pub(crate) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if self.there.is_empty() {
+        if self.kept.is_empty() {
             return self.put(offset, bytes);
         }
         for part in self.missing(offset..offset.saturating_add(bytes.len() as u64)) {

@@ -37,6 +37,9 @@ mod system {
         file: &File,
         range: Range<u64>,
     ) -> io::Result<()> {
+        if source.metadata()?.dev() != file.metadata()?.dev() {
+            return Err(io::ErrorKind::CrossesDevices.into());
+        }
         let mut at = range.start;
         while at < range.end {
             let left = usize::try_from(range.end - at).unwrap_or(usize::MAX >> 1);

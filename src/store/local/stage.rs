@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Files that stay open: systems allow a process a thousand or less.
@@ -62,6 +63,8 @@ struct Staged {
     path: PathBuf,
     /// The name that it will have, for errors.
     target: PathBuf,
+    /// Bytes of a block that it can share; `None` where it cannot.
+    block: OnceLock<Option<NonZeroU64>>,
 }
 
 /// The entry in the journal of an output that several processes write, once all of its files are made.
@@ -274,7 +277,13 @@ impl Output {
     fn push(&mut self, target: PathBuf, path: PathBuf, handle: fs::File, is_attached: bool) -> FileId {
         let handle = (self.files.len() < KEPT_OPEN).then_some(handle);
         let temporary = path.clone();
-        let file = Arc::new(Staged { disk: self.disk.clone(), handle, path, target: target.clone() });
+        let file = Arc::new(Staged {
+            disk: self.disk.clone(),
+            handle,
+            path,
+            target: target.clone(),
+            block: OnceLock::new(),
+        });
         self.files.push(Pending { temporary, file, target, is_attached });
         FileId(self.files.len() - 1)
     }
@@ -411,6 +420,15 @@ impl WriteAt for Staged {
     }
 
     fn clone_range(&self, source: &fs::File, start: u64, range: Range<u64>) -> Result<()> {
+        // The plan may come from another machine, and what cannot be shared would be copied without a word.
+        let block = self.block.get_or_init(|| self.disk.clone_block(source, parent(&self.path)));
+        let whole = |block: &NonZeroU64| {
+            [start, range.start, range.end].iter().all(|edge| edge.is_multiple_of(block.get()))
+        };
+        if !block.as_ref().is_some_and(whole) {
+            let unsupported = io::ErrorKind::Unsupported.into();
+            return Err(cannot("share blocks with the source", &self.target, unsupported).offset(range.start));
+        }
         self.with_handle(|handle| self.disk.clone_range(source, start, handle, range.clone()))
             .map_err(|error| cannot("share blocks with the source", &self.target, error).offset(range.start))
     }

@@ -75,18 +75,12 @@ impl Announced {
         Some((*number, group.object.clone(), group.ranges.front()?.clone()))
     }
 
-    /// Takes bytes that are fetched out of a group's first range.
+    /// Takes bytes that are fetched out of a group.
     pub(super) fn take(&mut self, number: u64, taken: &Range<u64>) {
         let Some(group) = self.groups.get_mut(&number) else { return };
-        if let Some(front) = group.ranges.pop_front() {
-            let (before, after) = (front.start..taken.start, taken.end.max(front.start)..front.end);
-            let left = [after, before].into_iter().filter(|range| !range.is_empty());
-            self.ranges -= 1;
-            for range in left {
-                group.ranges.push_front(range);
-                self.ranges += 1;
-            }
-        }
+        let before = group.ranges.len();
+        take_out(&mut group.ranges, taken);
+        self.ranges = self.ranges + group.ranges.len() - before;
         if group.ranges.is_empty() {
             self.groups.remove(&number);
         }
@@ -99,7 +93,7 @@ impl Announced {
             let front = group.ranges.front()?;
             front.contains(&offset).then_some((*number, front.end))
         })?;
-        self.read(number);
+        self.note_read(number);
         Some((number, end))
     }
 
@@ -117,7 +111,7 @@ impl Announced {
     }
 
     /// Notes that something of a group is being read.
-    pub(super) fn read(&mut self, number: u64) {
+    pub(super) fn note_read(&mut self, number: u64) {
         let Some(group) = self.groups.get_mut(&number).filter(|group| !group.is_started) else { return };
         group.is_started = true;
         let started = self.groups.values().take(NEAR).filter(|group| group.is_started).count();
@@ -135,6 +129,35 @@ impl Announced {
     pub(super) fn release(&mut self, number: u64, bytes: u64) {
         if let Some(group) = self.groups.get_mut(&number) {
             group.held = group.held.saturating_sub(bytes);
+        }
+    }
+}
+
+/// Takes bytes out of the range that they lie in, if there is one: what was announced before or behind them stays.
+fn take_out(ranges: &mut VecDeque<Range<u64>>, taken: &Range<u64>) {
+    let Some(at) = ranges.iter().position(|range| range.contains(&taken.start)) else { return };
+    let Some(range) = ranges.remove(at) else { return };
+    let left = [taken.end.min(range.end)..range.end, range.start..taken.start];
+    left.into_iter().filter(|range| !range.is_empty()).for_each(|range| ranges.insert(at, range));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_leaves_what_was_announced_beside_it_and_nothing_else() {
+        let announced = [0..10, 1000..1010];
+        for (taken, left) in [
+            (0..10, vec![1000..1010]),
+            (3..5, vec![0..3, 5..10, 1000..1010]),
+            (1000..1010, vec![0..10]),
+            (1004..2000, vec![0..10, 1000..1004]),
+            (500..600, vec![0..10, 1000..1010]),
+        ] {
+            let mut ranges = VecDeque::from(announced.clone());
+            take_out(&mut ranges, &taken);
+            assert_eq!(ranges, left, "{taken:?}");
         }
     }
 }

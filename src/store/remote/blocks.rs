@@ -56,6 +56,8 @@ struct Segment {
     used: u64,
     /// When it was asked for: what is asked for last will be read last.
     asked: u64,
+    /// Readers that wait for it: it stays until they had it.
+    waiting: u32,
     /// The group of announced ranges that it was fetched for.
     group: Option<(u64, Arc<Object>)>,
     content: Content,
@@ -117,7 +119,7 @@ impl Blocks {
         let used = state.clock;
         let content = Content::Here { bytes: Arc::new(bytes), progress: Progress::ToItsEnd };
         state.bytes = state.bytes.saturating_add(len);
-        let segment = Segment { end: len, used, asked: 0, group: None, content };
+        let segment = Segment { end: len, used, asked: 0, waiting: 0, group: None, content };
         state.segments.insert((object.id, 0), segment);
     }
 
@@ -154,7 +156,11 @@ impl Blocks {
                     return Ok(len);
                 }
                 Found::Failed(problem) => return Err(problem),
-                Found::Coming => state = self.wait(state),
+                Found::Coming(key) => {
+                    state.await_segment(key, true);
+                    state = self.wait(state);
+                    state.await_segment(key, false);
+                }
                 Found::Nothing => {
                     let group = state.announced.find(object.id, offset);
                     let range = match group {
@@ -202,7 +208,7 @@ impl Blocks {
             state.announced.take(group, &range);
         }
         let group = group.map(|group| (group, object.clone()));
-        let segment = Segment { end: range.end, used, asked, group, content: Content::Coming };
+        let segment = Segment { end: range.end, used, asked, waiting: 0, group, content: Content::Coming };
         state.segments.insert(key, segment);
         state.bytes = state.bytes.saturating_add(len);
         state.flights += 1;
@@ -251,7 +257,7 @@ impl Drop for Flight {
 
 enum Found {
     Here(Arc<Held>, u64),
-    Coming,
+    Coming((u64, u64)),
     Failed(Problem),
     Nothing,
 }
@@ -264,7 +270,7 @@ impl State {
         };
         match &segment.content {
             Content::Here { bytes, .. } => Found::Here(bytes.clone(), key.1),
-            Content::Coming => Found::Coming,
+            Content::Coming => Found::Coming(key),
             Content::Failed(problem) => {
                 let problem = problem.clone();
                 self.segments.remove(&key);
@@ -287,7 +293,7 @@ impl State {
         }
         let len = segment.end - start;
         if let Some(group) = group {
-            self.announced.read(group);
+            self.announced.note_read(group);
             if is_read {
                 self.announced.release(group, len);
             }
@@ -343,12 +349,21 @@ impl State {
         }
     }
 
-    /// The end of the segment that has this byte, which stays until it is read.
+    /// Notes that a reader waits for a segment, or does so no more.
+    fn await_segment(&mut self, key: (u64, u64), begins: bool) {
+        if let Some(segment) = self.segments.get_mut(&key) {
+            segment.waiting =
+                if begins { segment.waiting.saturating_add(1) } else { segment.waiting.saturating_sub(1) };
+        }
+    }
+
+    /// The end of the segment that has this byte, which stays for a while: it will be read, perhaps once more.
     fn keep(&mut self, object: u64, offset: u64) -> Option<u64> {
         let before = self.segments.range_mut((object, 0)..=(object, offset)).next_back();
         let (_, segment) = before.filter(|(_, segment)| offset < segment.end)?;
         if let Content::Here { progress, .. } = &mut segment.content {
-            *progress = Progress::Unread;
+            *progress = (*progress).max(Progress::InPart);
+            segment.used = self.clock;
         }
         Some(segment.end)
     }
@@ -358,6 +373,7 @@ impl State {
         while self.bytes.saturating_add(len) > self.capacity {
             let clock = self.clock;
             let may_go = |segment: &Segment| match &segment.content {
+                _ if segment.waiting > 0 => None,
                 Content::Here { progress: Progress::InPart, .. } if least == Progress::InPart => {
                     (clock.saturating_sub(segment.used) > STALE).then_some(Progress::InPart)
                 }

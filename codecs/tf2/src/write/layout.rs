@@ -111,18 +111,20 @@ fn sequential(
     let (mut shard, mut end, mut before) = (0u32, 0u64, 0u64);
     for (number, data) in entries.iter().enumerate() {
         let size = data.entry.size;
+        let start = |end| match size >= Phases::WORTH_A_GAP && options.alignment == 1 {
+            true => begin(number, end),
+            false => end,
+        };
         let next = match (options.shards, options.shard_size) {
             (Some(shards), _) => proportional_shard(before, size, total, shards),
-            (_, Some(most)) if end > 0 && end.saturating_add(size) > most => shard.saturating_add(1),
+            (_, Some(most)) if end > 0 && start(end).saturating_add(size) > most => shard.saturating_add(1),
             _ => shard,
         };
         if next != shard {
             (shard, end) = (next, 0);
             check_count(u64::from(shard))?;
         }
-        if size >= Phases::WORTH_A_GAP && options.alignment == 1 {
-            end = begin(number, end);
-        }
+        end = start(end);
         layout.positions.push((shard, end));
         let padded = end.checked_add(size).and_then(|end| end.checked_next_multiple_of(options.alignment));
         end = padded.filter(|end| i64::try_from(*end).is_ok()).ok_or_else(too_large)?;

@@ -1,0 +1,136 @@
+"""Measures conversions that share blocks with their source, beside `cp --reflink=never`, on XFS.
+
+    python benches/peers/cloning.py --ckpt target/release/ckpt [--gib 2] [--rounds 5] [--scratch DIRECTORY] [--readme]
+
+It makes an image in DIRECTORY (memory, so that no disk is measured: /dev/shm), and mounts it: for that it must be root, and have
+`mkfs.xfs`. All programs run in turn, round after round; the disk that an output takes is what `df` says before and after. Outputs are
+compared with copies that share nothing. Needs nothing else but Python.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+from collections.abc import Iterator
+
+import harness
+import report
+
+TENSORS = 32
+#: Of a conversion: at most so many times `cp`, with checksums and without.
+CHECKED, UNCHECKED = 0.35, 0.05
+JOBS = {
+    "tf2 to safetensors": (["tf"], ["out.safetensors"], CHECKED),
+    "tf2 to safetensors, `--no-check`": (["tf"], ["out.safetensors", "--no-check"], UNCHECKED),
+    "safetensors to tf2": (["in.safetensors"], ["out/m", "--to", "tf2"], CHECKED),
+    "safetensors to safetensors, `--no-check`": (["in.safetensors"], ["out.safetensors", "--no-check"], UNCHECKED),
+}
+
+
+@contextlib.contextmanager
+def xfs(scratch: pathlib.Path, size: int) -> Iterator[pathlib.Path]:
+    """An empty file system of so many bytes, mounted."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        image, mounted = pathlib.Path(folder, "image"), pathlib.Path(folder, "mounted")
+        mounted.mkdir()
+        image.touch()
+        os.truncate(image, size)
+        subprocess.run(["mkfs.xfs", "-q", image], check=True)
+        subprocess.run(["mount", "-o", "loop", image, mounted], check=True)
+        try:
+            yield mounted
+        finally:
+            subprocess.run(["umount", mounted], check=True)
+
+
+def write(path: pathlib.Path, size: int) -> None:
+    """A safetensors file of so many bytes of tensors."""
+    each = size // TENSORS
+    header = {f"layer.{number:02}": {"dtype": "F32", "shape": [each // 4], "data_offsets": [number * each, (number + 1) * each]}
+              for number in range(TENSORS)}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    noise = random.Random(1).randbytes(1 << 20)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for start in range(0, each * TENSORS, len(noise)):
+            file.write(noise[: each * TENSORS - start])
+
+
+def used(folder: pathlib.Path) -> int:
+    os.sync()
+    found = os.statvfs(folder)
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+def remove(folder: pathlib.Path) -> None:
+    for name in ("copy", "out.safetensors"):
+        (folder / name).unlink(missing_ok=True)
+    for path in (folder / "out").iterdir():
+        path.unlink()
+
+
+def compared(program: str, folder: pathlib.Path, output: str) -> None:
+    """Whether the output holds what the source does."""
+    found = folder / output
+    subprocess.run([program, "diff", found.parent if output.startswith("out/") else found, folder / "in.safetensors"],
+                   check=True, stdout=subprocess.DEVNULL)
+
+
+def measure(program: str, gib: float, rounds: int, folder: pathlib.Path) -> dict:
+    source = folder / "in.safetensors"
+    write(source, int(gib * report.GIB))
+    for name in ("tf", "out"):
+        (folder / name).mkdir()
+    subprocess.run([program, "convert", source, folder / "tf/m", "--to", "tf2", "--clone", "never", "-q"], check=True)
+    data = next(path for path in (folder / "tf").iterdir() if ".data-" in path.name)
+    copy = harness.Program("cp", ["cp", "--reflink=never", data, folder / "copy"], folder / "copy")
+    found = {"copy": [], "jobs": {name: {"wall": [], "disk": [], "bound": bound} for name, (_, _, bound) in JOBS.items()}}
+    for number in range(rounds + 1):
+        remove(folder)
+        os.sync()
+        seconds = harness.measured(copy).wall
+        remove(folder)
+        if number:
+            found["copy"].append(round(seconds, 4))
+        for name, (inputs, options, _) in JOBS.items():
+            command = [program, "convert", folder / inputs[0], folder / options[0], *options[1:], "--clone", "always", "--no-sync", "-q"]
+            before = used(folder)
+            cost = harness.measured(harness.Program(name, list(map(str, command)), folder / "any"))
+            grown = max(0, used(folder) - before)
+            if number == rounds:
+                compared(program, folder, options[0])
+            remove(folder)
+            if number:
+                found["jobs"][name]["wall"].append(round(cost.wall, 4))
+                found["jobs"][name]["disk"].append(grown)
+    return {"bytes": source.stat().st_size, **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ckpt", required=True)
+    parser.add_argument("--gib", type=float, default=2, help="bytes of the source")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/dev/shm"), help="where the image is made")
+    parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
+    arguments = parser.parse_args()
+    # The source twice, and a copy.
+    size = max(int(4 * arguments.gib * report.GIB), 512 << 20)
+    with xfs(arguments.scratch, size) as folder:
+        results = {
+            "cloning": {
+                "machine": harness.machine(arguments.ckpt, folder),
+                "rounds": arguments.rounds,
+                **measure(arguments.ckpt, arguments.gib, arguments.rounds, folder),
+            }
+        }
+    report.finish(results, arguments.readme)
+
+
+if __name__ == "__main__":
+    main()
