@@ -285,7 +285,7 @@ fn laid_out(py: Python<'_>, tensors: Vec<Given<'_>>, metadata: Option<Pairs>) ->
         views.push(view);
     }
     short(py, move || {
-        let header = header.to_bytes()?;
+        let header = header.to_bytes(|start| start)?;
         // What other readers check, and duplicate names.
         Header::parse(header.get(8..).unwrap_or_default())?;
         let len = end.saturating_add(header.len() as u64);

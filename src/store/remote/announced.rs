@@ -147,17 +147,17 @@ mod tests {
 
     #[test]
     fn what_is_taken_leaves_what_was_announced_beside_it_and_nothing_else() {
-        let announced = [0..10, 1000..1010];
-        for (taken, left) in [
-            (0..10, vec![1000..1010]),
-            (3..5, vec![0..3, 5..10, 1000..1010]),
-            (1000..1010, vec![0..10]),
-            (1004..2000, vec![0..10, 1000..1004]),
-            (500..600, vec![0..10, 1000..1010]),
+        for (taken, expected) in [
+            (0..10, &[(1000, 1010)][..]),
+            (3..5, &[(0, 3), (5, 10), (1000, 1010)]),
+            (1000..1010, &[(0, 10)]),
+            (1004..2000, &[(0, 10), (1000, 1004)]),
+            (500..600, &[(0, 10), (1000, 1010)]),
         ] {
-            let mut ranges = VecDeque::from(announced.clone());
+            let mut ranges = VecDeque::from([0..10, 1000..1010]);
             take_out(&mut ranges, &taken);
-            assert_eq!(ranges, left, "{taken:?}");
+            let left: Vec<(u64, u64)> = ranges.iter().map(|range| (range.start, range.end)).collect();
+            assert_eq!(left, expected, "{taken:?}");
         }
     }
 }

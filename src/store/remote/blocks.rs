@@ -5,10 +5,10 @@
 //! read last goes last of all.
 
 use super::announced::Announced;
-use super::held::Held;
 use super::object::{HEAD, Object};
 use super::problem::{Failure, Problem};
 use super::runtime;
+use super::transfer_buffer::TransferBuffer;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -66,7 +66,7 @@ struct Segment {
 #[derive(Debug)]
 enum Content {
     Coming,
-    Here { bytes: Arc<Held>, progress: Progress },
+    Here { bytes: Arc<TransferBuffer>, progress: Progress },
     Failed(Problem),
 }
 
@@ -110,7 +110,7 @@ impl Blocks {
     }
 
     /// Keeps the first bytes of an object.
-    pub(super) fn put_head(&self, object: &Object, bytes: Held) {
+    pub(super) fn put_head(&self, object: &Object, bytes: TransferBuffer) {
         let len = bytes.len() as u64;
         let mut state = self.lock();
         if len == 0 || !state.make_room(len, Progress::Unread) {
@@ -234,7 +234,7 @@ struct Flight {
 }
 
 impl Flight {
-    fn land(mut self, fetched: Result<Held, Problem>) {
+    fn land(mut self, fetched: Result<TransferBuffer, Problem>) {
         self.landed = true;
         let mut state = self.blocks.lock();
         state.land(self.key, fetched);
@@ -256,7 +256,7 @@ impl Drop for Flight {
 }
 
 enum Found {
-    Here(Arc<Held>, u64),
+    Here(Arc<TransferBuffer>, u64),
     Coming((u64, u64)),
     Failed(Problem),
     Nothing,
@@ -406,7 +406,7 @@ impl State {
         }
     }
 
-    fn land(&mut self, key: (u64, u64), fetched: Result<Held, Problem>) {
+    fn land(&mut self, key: (u64, u64), fetched: Result<TransferBuffer, Problem>) {
         let Some(segment) =
             self.segments.get_mut(&key).filter(|segment| matches!(segment.content, Content::Coming))
         else {

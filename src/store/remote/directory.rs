@@ -278,7 +278,7 @@ impl ReadStore for RemoteStore {
 }
 
 /// What threads and connections take beside the bytes that are kept.
-const CONNECTIONS: u64 = 10 << 20;
+const CONNECTIONS: u64 = 11 << 20;
 
 impl RemoteStore {
     /// Whether a name is a file, a directory, or what names of files begin with.

@@ -13,7 +13,6 @@ mod commit;
 mod complete;
 mod directory;
 mod file;
-mod held;
 mod hub;
 mod leftover;
 mod list;
@@ -31,6 +30,7 @@ mod stage;
 mod staging;
 #[cfg(test)]
 mod tests;
+mod transfer_buffer;
 mod uploads;
 mod web;
 

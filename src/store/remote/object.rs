@@ -1,9 +1,9 @@
 //! One version of one object: every byte that is read is of this version.
 
 use super::client::Client;
-use super::held::Held;
 use super::location::Scheme;
 use super::problem::{Failure, Problem, chain};
+use super::transfer_buffer::TransferBuffer;
 use futures_util::StreamExt;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStoreExt};
@@ -47,7 +47,7 @@ impl fmt::Debug for Object {
 pub(super) enum Looked {
     Nothing,
     /// An object and its first bytes.
-    Object(Object, Held),
+    Object(Object, TransferBuffer),
     /// A file that the server sends as a whole.
     Whole(Whole),
 }
@@ -93,7 +93,7 @@ pub(super) async fn look(
                         Ok(meta) if meta.size == 0 => {
                             return Ok(Looked::Object(
                                 Object::new(client, path, address, scheme, meta),
-                                Held::Small(Vec::new()),
+                                TransferBuffer::Small(Vec::new()),
                             ));
                         }
                         _ => return Err(problem),
@@ -132,7 +132,7 @@ impl Object {
     }
 
     /// The bytes of a range, all of this version. An answer that ends early is asked for again.
-    pub(super) async fn fetch(&self, range: Range<u64>) -> Result<Held, Problem> {
+    pub(super) async fn fetch(&self, range: Range<u64>) -> Result<TransferBuffer, Problem> {
         let mut attempt = 0;
         loop {
             match self.fetch_once(range.clone()).await {
@@ -143,7 +143,7 @@ impl Object {
         }
     }
 
-    async fn fetch_once(&self, range: Range<u64>) -> Result<Held, Problem> {
+    async fn fetch_once(&self, range: Range<u64>) -> Result<TransferBuffer, Problem> {
         let len = range.end.saturating_sub(range.start);
         // A weak ETag identifies no bytes, and no server compares it.
         let condition =
@@ -184,12 +184,13 @@ impl Object {
 }
 
 /// The body of an answer, which must have this length: some answers are shorter, and look complete.
-async fn body(answer: GetResult, len: u64) -> Result<Held, Problem> {
+async fn body(answer: GetResult, len: u64) -> Result<TransferBuffer, Problem> {
     let short = |found: usize| {
         Problem::new(Failure::Short, format!("the answer has {found} bytes, and {len} were asked for"))
     };
     let size = usize::try_from(len).map_err(|_| short(0))?;
-    let mut bytes = Held::zeroed(size).map_err(|error| Problem::new(Failure::Other, error.to_string()))?;
+    let mut bytes =
+        TransferBuffer::zeroed(size).map_err(|error| Problem::new(Failure::Other, error.to_string()))?;
     let mut filled = 0_usize;
     let mut stream = answer.into_stream();
     while let Some(more) = stream.next().await {

@@ -1,9 +1,9 @@
 //! Parts of outputs on their way to the store, a bounded number of them.
 
 use super::client::Uploading;
-use super::held::Held;
 use super::problem::Problem;
 use super::runtime;
+use super::transfer_buffer::TransferBuffer;
 use bytes::Bytes;
 use ckpt_api::Result;
 use object_store::path::Path as Key;
@@ -135,7 +135,7 @@ impl Upload {
         self: &Arc<Self>,
         number: usize,
         len: u64,
-        read: impl FnOnce() -> Result<Held>,
+        read: impl FnOnce() -> Result<TransferBuffer>,
         sent: impl FnOnce(Result<String, Problem>) + Send + 'static,
     ) -> Result<()> {
         let taken = self.budget.take(len);
@@ -150,7 +150,7 @@ impl Upload {
         })
     }
 
-    async fn put(&self, number: usize, bytes: Held) -> Result<String, Problem> {
+    async fn put(&self, number: usize, bytes: TransferBuffer) -> Result<String, Problem> {
         let begin = || self.client.create_multipart(&self.key);
         let id = self.id.get_or_try_init(begin).await?;
         let part = self.client.put_part(&self.key, id, number, PutPayload::from(Bytes::from(bytes))).await?;

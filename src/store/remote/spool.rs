@@ -3,9 +3,9 @@
 
 mod shared;
 
-use super::held::Held;
 use super::problem::{Failure, Problem};
 use super::sender::{Upload, part_size};
+use super::transfer_buffer::TransferBuffer;
 use crate::store::WriteAt;
 use crate::store::local::write_all;
 use ckpt_api::{Error, ReadAt, Result, read_exact_at};
@@ -132,7 +132,7 @@ impl Spool {
     }
 
     /// All bytes of a small file.
-    pub(super) fn bytes(&self) -> Result<Held> {
+    pub(super) fn bytes(&self) -> Result<TransferBuffer> {
         self.read(0..self.size())
     }
 
@@ -151,12 +151,12 @@ impl Spool {
     }
 
     /// The bytes of a range, which must not be gone.
-    pub(super) fn read(&self, range: Range<u64>) -> Result<Held> {
+    pub(super) fn read(&self, range: Range<u64>) -> Result<TransferBuffer> {
         let len = range.end.saturating_sub(range.start);
         let cannot =
             |error| Error::io("cannot read the output back", error).file(&self.address).offset(range.start);
         let size = usize::try_from(len).map_err(|_| cannot(io::ErrorKind::OutOfMemory.into()))?;
-        let mut bytes = Held::zeroed(size).map_err(cannot)?;
+        let mut bytes = TransferBuffer::zeroed(size).map_err(cannot)?;
         read_exact_at(self, range.start, &mut bytes).map_err(cannot)?;
         Ok(bytes)
     }

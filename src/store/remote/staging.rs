@@ -100,7 +100,7 @@ pub(super) struct Staging {
     header: Header,
     /// Whether another process had begun it.
     pub(super) was_begun: bool,
-    /// Held by whoever tells others what was written: what one call has noted must be there when the next returns.
+    /// TransferBuffer by whoever tells others what was written: what one call has noted must be there when the next returns.
     pub(super) settling: Mutex<()>,
 }
 

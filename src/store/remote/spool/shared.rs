@@ -1,6 +1,6 @@
 //! What processes that write one file together tell each other about its parts.
 
-use super::super::held::Held;
+use super::super::transfer_buffer::TransferBuffer;
 use super::{Spool, add, missing};
 use crate::store::remote::problem::{Failure, Problem};
 use ckpt_api::Result;
@@ -68,7 +68,7 @@ impl Spool {
     }
 
     /// The bytes of a range of one part; `None` where the part was sent and they are gone.
-    pub(in crate::store::remote) fn read_if_kept(&self, range: Range<u64>) -> Result<Option<Held>> {
+    pub(in crate::store::remote) fn read_if_kept(&self, range: Range<u64>) -> Result<Option<TransferBuffer>> {
         let number = range.start / self.part;
         let is_gone = || self.lock().parts.get(&number).is_some_and(|part| part.is_gone);
         let read = self.read(range);
