@@ -124,7 +124,7 @@ impl Header {
     }
 
     /// Returns the header's bytes: the length, the JSON, and spaces up to where the data begin. `start` chooses that, given the
-    /// least multiple of [`ALIGNMENT`] that the header leaves free.
+    /// least multiple of 8 that the header leaves free.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`] for a header that is longer than readers accept.
