@@ -3,7 +3,7 @@
     python benches/peers/cloning.py --ckpt target/release/ckpt [--gib 2] [--rounds 5] [--scratch DIRECTORY] [--readme]
 
 It makes an image in DIRECTORY (memory, so that no disk is measured: /dev/shm), and mounts it: for that it must be root, and have
-`mkfs.xfs`. All programs run in turn, round after round; the disk that an output takes is what `df` says before and after. Outputs are
+`mkfs.xfs`; elsewhere it says so, and measures nothing. All programs run in turn, round after round; the disk that an output takes is what `df` says before and after. Outputs are
 compared with copies that share nothing. Needs nothing else but Python.
 """
 
@@ -14,6 +14,7 @@ import os
 import pathlib
 import random
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -39,8 +40,12 @@ def xfs(scratch: pathlib.Path, size: int) -> Iterator[pathlib.Path]:
         mounted.mkdir()
         image.touch()
         os.truncate(image, size)
-        subprocess.run(["mkfs.xfs", "-q", image], check=True)
-        subprocess.run(["mount", "-o", "loop", image, mounted], check=True)
+        try:
+            subprocess.run(["mkfs.xfs", "-q", image], check=True)
+            subprocess.run(["mount", "-o", "loop", image, mounted], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"shared blocks were NOT measured: {error}")
+            sys.exit(0)
         try:
             yield mounted
         finally:

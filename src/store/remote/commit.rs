@@ -173,8 +173,17 @@ impl Naming {
         };
         given.map_err(|problem| match problem.failure {
             Failure::Exists | Failure::Changed => taken(&self.store.display(name)),
+            // Azure drops the parts of all others when one writer completes a name.
+            _ if self.has_another(name, before) => taken(&self.store.display(name)),
             _ => self.store.failed(&problem, "cannot give the output its name", name),
         })
+    }
+
+    /// Whether a name has an object that it did not have before.
+    fn has_another(&self, name: &String, before: Option<&Named>) -> bool {
+        let found = self.store.present(std::slice::from_ref(name)).unwrap_or_default();
+        let found = found.into_iter().next().flatten().map(Named::from);
+        found.is_some() && found.as_ref() != before
     }
 
     /// Puts a small file, on the condition that its name still has what it had.
