@@ -180,8 +180,8 @@ impl Naming {
     }
 
     /// Whether a name has an object that it did not have before.
-    fn has_another(&self, name: &String, before: Option<&Named>) -> bool {
-        let found = self.store.present(std::slice::from_ref(name)).unwrap_or_default();
+    fn has_another(&self, name: &str, before: Option<&Named>) -> bool {
+        let found = self.store.present(&[name.to_owned()]).unwrap_or_default();
         let found = found.into_iter().next().flatten().map(Named::from);
         found.is_some() && found.as_ref() != before
     }
