@@ -48,6 +48,8 @@ struct State {
     clock: u64,
     /// Counts requests.
     requests: u64,
+    /// Readers that wait for room.
+    without_room: usize,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl Blocks {
             announced: Announced::new(),
             clock: 0,
             requests: 0,
+            without_room: 0,
         };
         Arc::new(Blocks { state: Mutex::new(state), changed: Condvar::new() })
     }
@@ -149,7 +152,12 @@ impl Blocks {
                     let len = rest.len().min(buffer.len());
                     state.mark_read(object.id, start, offset.saturating_add(len as u64));
                     self.pump(&mut state);
+                    let wakes = state.without_room > 0;
                     drop(state);
+                    // What stayed for this reader may go now, and perhaps no request is on its way that would wake the others.
+                    if wakes {
+                        self.changed.notify_all();
+                    }
                     if let (Some(to), Some(from)) = (buffer.get_mut(..len), rest.get(..len)) {
                         to.copy_from_slice(from);
                     }
@@ -171,7 +179,9 @@ impl Blocks {
                         let group = group.map(|(group, _)| group);
                         self.start(&mut state, object, range, group);
                     } else {
+                        state.without_room += 1;
                         state = self.wait(state);
+                        state.without_room -= 1;
                     }
                 }
             }

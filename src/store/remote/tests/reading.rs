@@ -154,3 +154,29 @@ fn an_input_is_a_file_a_directory_or_a_prefix_and_all_else_is_an_error() {
     let error = open("memory://inputs/d/none").unwrap_err();
     assert_eq!((error.kind(), error.context().file), (Kind::Io, Some("memory://inputs/d/none")));
 }
+
+#[test]
+fn many_readers_with_room_for_few_all_get_their_bytes() {
+    const READERS: usize = 16;
+    let whole = bytes(8 << 20);
+    let server = Server::start(&[("m", whole.clone())]);
+    let store = directory(&server.address(""), RemoteOptions::new()).unwrap();
+    store.reserve(0);
+    let file = store.open("m").unwrap();
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|reader| {
+                let (file, whole) = (&file, &whole);
+                scope.spawn(move || {
+                    let mut piece = vec![0; 200_000];
+                    for step in 0..8 {
+                        let at = (reader * 977_777 + step * 1_234_567) % (whole.len() - piece.len());
+                        read_exact_at(&**file, at as u64, &mut piece).unwrap();
+                        assert!(piece == whole[at..at + piece.len()], "reader {reader}, step {step}");
+                    }
+                })
+            })
+            .collect();
+        assert_eq!(readers.into_iter().map(|reader| reader.join().unwrap()).count(), READERS);
+    });
+}
