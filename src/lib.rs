@@ -27,6 +27,7 @@ mod natural;
 pub mod pattern;
 pub mod plan;
 mod pytorch;
+mod ranges;
 pub mod receipt;
 pub mod recipe;
 mod registry;

@@ -105,7 +105,8 @@ fn write_range(run: &Run<'_>, range: &FileRange, buffers: &mut Buffers) -> Resul
     let writer = Writer::leaving(&*file, cloned);
     let mut running = Running { run, ahead: &ahead, writer, buffers, sums };
     for (number, piece) in (0..).zip(pieces) {
-        match run.plan.copied(piece).filter(|_| running.needs_no_checksum(piece)) {
+        let unchecked = running.needs_no_checksum(piece).then(|| run.plan.copied(piece));
+        match unchecked.flatten() {
             Some(runs) => running.copy(piece, &runs)?,
             None => running.write(number, piece)?,
         }
@@ -150,6 +151,9 @@ impl Running<'_> {
     /// Whether nobody asks for a checksum of what a piece writes, on either side.
     fn needs_no_checksum(&self, piece: &Piece) -> bool {
         let plan = self.run.plan;
+        if !plan.settings.unchecked {
+            return false;
+        }
         plan.tensor(piece.tensor)
             .is_some_and(|entry| matches!(known_by(plan, &entry, piece), KnownBy::Nothing))
     }

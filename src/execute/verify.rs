@@ -19,9 +19,7 @@ pub(crate) fn verified_by_checksums(run: &Run<'_>, receipts: &[ItemResult]) -> R
     };
     let receipts: Vec<&ItemResult> = receipts.iter().collect();
     let looked = in_parallel(&receipts, run.plan.threads, |receipt| match range_of(receipt) {
-        Some(range) if range.pieces.iter().any(|piece| run.plan.copied(piece).is_some()) => {
-            is_intact(run, receipt)
-        }
+        Some(range) if range.pieces.iter().any(|piece| run.plan.is_copied(piece)) => is_intact(run, receipt),
         _ => Ok(false),
     })?;
     // Of a tensor without pieces, nothing is known.
@@ -29,8 +27,7 @@ pub(crate) fn verified_by_checksums(run: &Run<'_>, receipts: &[ItemResult]) -> R
     for (receipt, is_verified) in receipts.into_iter().zip(looked) {
         for piece in range_of(receipt).into_iter().flat_map(|range| &range.pieces) {
             if let Some(slot) = verified.get_mut(piece.tensor as usize) {
-                let is_copied = run.plan.copied(piece).is_some();
-                *slot = Some(slot.unwrap_or(true) && is_verified && is_copied);
+                *slot = Some(slot.unwrap_or(true) && is_verified && run.plan.is_copied(piece));
             }
         }
     }

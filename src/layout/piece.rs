@@ -1,6 +1,6 @@
 //! The units in which target files are written.
 
-use ckpt_api::{Error, FileId, Region, Result};
+use ckpt_api::{Error, Extent, FileId, Region, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -48,6 +48,20 @@ pub enum Part {
     },
     /// This box of the tensor, in whole axes.
     Box(Box<Region>),
+}
+
+/// The bytes of each extent that lie in a range of their concatenation.
+pub(crate) fn within<'a>(
+    extents: &'a [Extent],
+    bytes: &Range<u64>,
+) -> impl Iterator<Item = (&'a Extent, Range<u64>)> {
+    let (range, mut start) = (bytes.clone(), 0_u64);
+    extents.iter().filter_map(move |extent| {
+        let end = start.saturating_add(extent.len);
+        let own = range.start.max(start) - start..range.end.min(end).saturating_sub(start);
+        start = end;
+        (!own.is_empty()).then_some((extent, own))
+    })
 }
 
 /// A number of a plan's lists.

@@ -1,7 +1,7 @@
 //! Bytes that items write as the source stores them, and that both files can share.
 
 use super::{Plan, Settings};
-use crate::layout::{FileRange, Part, Piece, Step};
+use crate::layout::{FileRange, Part, Piece, Step, within};
 use ckpt_api::{Error, Extent, FileId, Result};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
@@ -132,20 +132,18 @@ impl Plan {
         {
             return None;
         }
-        let to = entry.to.extents.get(piece.extent as usize)?.offset.checked_add(piece.at)?;
-        let (mut runs, mut before) = (Vec::new(), 0u64);
-        for extent in sources {
-            let end = before.checked_add(extent.len)?;
-            let part = bytes.start.max(before)..bytes.end.min(end);
-            if part.start < part.end {
-                let start = extent.offset.checked_add(part.start - before)?;
-                let first = to.checked_add(part.start - bytes.start)?;
-                let end = first.checked_add(part.end - part.start)?;
-                runs.push(CopiedRun { from: extent.file, start, to: first..end });
-            }
-            before = end;
-        }
-        Some(runs)
+        let mut to = entry.to.extents.get(piece.extent as usize)?.offset.checked_add(piece.at)?;
+        let run = |(extent, own): (&Extent, Range<u64>)| {
+            let (start, first) = (extent.offset.checked_add(own.start)?, to);
+            to = first.checked_add(own.end - own.start)?;
+            Some(CopiedRun { from: extent.file, start, to: first..to })
+        };
+        within(sources, bytes).map(run).collect()
+    }
+
+    /// Whether a piece writes what the source stores.
+    pub(crate) fn is_copied(&self, piece: &Piece) -> bool {
+        self.copied(piece).is_some()
     }
 
     /// Refuses a plan that must clone every tensor and cannot: the first one of at least two blocks that shares none.

@@ -1,7 +1,7 @@
 //! Announces what will be read, to stores that fetch it ahead.
 
 use super::files::Files;
-use crate::layout::{Part, Piece};
+use crate::layout::{Part, Piece, within};
 use crate::plan::{Item, Plan, TensorEntry};
 use ckpt_api::{Extent, FileId, Placement, Result};
 use std::ops::Range;
@@ -79,14 +79,8 @@ impl<'a> Announcing<'a> {
         match &piece.part {
             Part::Sequence { extents, bytes } if entry.from.window.is_none() => {
                 let numbers = extents.start as usize..extents.end as usize;
-                let mut start = 0_u64;
-                for extent in entry.from.extents.get(numbers).unwrap_or_default() {
-                    let end = start.saturating_add(extent.len);
-                    let own = bytes.start.max(start)..bytes.end.min(end);
-                    if !own.is_empty() {
-                        self.add(extent, own.start - start..own.end - start)?;
-                    }
-                    start = end;
+                for (extent, own) in within(entry.from.extents.get(numbers).unwrap_or_default(), bytes) {
+                    self.add(extent, own)?;
                 }
             }
             _ => self.add_whole(entry.from, LARGEST_WHOLE)?,

@@ -1,5 +1,6 @@
 //! Small writes that follow each other, put together.
 
+use crate::ranges::missing;
 use crate::store::WriteAt;
 use ckpt_api::Result;
 use std::ops::Range;
@@ -30,19 +31,7 @@ impl<'a> Writer<'a> {
 
     /// The parts of a range that the file does not have yet.
     pub(crate) fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut missing = Vec::new();
-        let mut start = range.start;
-        let first = self.kept.partition_point(|kept| kept.end <= range.start);
-        for kept in self.kept.iter().skip(first).take_while(|kept| kept.start < range.end) {
-            if start < kept.start {
-                missing.push(start..kept.start);
-            }
-            start = kept.end;
-        }
-        if start < range.end {
-            missing.push(start..range.end);
-        }
-        missing
+        missing(&self.kept, range)
     }
 
     /// Writes bytes at a place, now or before the next [`Writer::flush`] returns.

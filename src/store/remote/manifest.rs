@@ -3,8 +3,9 @@
 
 use super::runtime;
 use super::sender::{SMALLEST_PART, part_size};
-use super::spool::{Spool, Writing, add, missing};
+use super::spool::{Spool, Writing};
 use super::staging::{Staging, VERSION, unique};
+use crate::ranges::{add, missing};
 use crate::store::WriteAt;
 use bytes::Bytes;
 use ckpt_api::{Error, FileId, ReadStore, Result};

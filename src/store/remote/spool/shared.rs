@@ -1,7 +1,8 @@
 //! What processes that write one file together tell each other about its parts.
 
 use super::super::transfer_buffer::TransferBuffer;
-use super::{Spool, add, missing};
+use super::Spool;
+use crate::ranges::{add, missing};
 use crate::store::remote::problem::{Failure, Problem};
 use ckpt_api::Result;
 use std::ops::Range;
