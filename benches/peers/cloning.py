@@ -9,10 +9,8 @@ compared with copies that share nothing. Needs nothing else but Python.
 
 import argparse
 import contextlib
-import json
 import os
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
@@ -20,6 +18,7 @@ from collections.abc import Iterator
 
 import harness
 import report
+import safetensors_file
 
 TENSORS = 32
 #: Of a conversion: at most so many times `cp`, with checksums and without.
@@ -52,20 +51,6 @@ def xfs(scratch: pathlib.Path, size: int) -> Iterator[pathlib.Path]:
             subprocess.run(["umount", mounted], check=True)
 
 
-def write(path: pathlib.Path, size: int) -> None:
-    """A safetensors file of so many bytes of tensors."""
-    each = size // TENSORS // 4096 * 4096
-    header = {f"layer.{number:02}": {"dtype": "F32", "shape": [each // 4], "data_offsets": [number * each, (number + 1) * each]}
-              for number in range(TENSORS)}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    noise = random.Random(1).randbytes(1 << 20)
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for start in range(0, each * TENSORS, len(noise)):
-            file.write(noise[: each * TENSORS - start])
-
-
 def used(folder: pathlib.Path) -> int:
     os.sync()
     found = os.statvfs(folder)
@@ -88,7 +73,8 @@ def compared(program: str, folder: pathlib.Path, output: str) -> None:
 
 def measure(program: str, gib: float, rounds: int, folder: pathlib.Path) -> dict:
     source = folder / "in.safetensors"
-    write(source, int(gib * report.GIB))
+    each = int(gib * report.GIB) // TENSORS // 4096 * 4096
+    safetensors_file.write(source, {f"layer.{number:02}": each for number in range(TENSORS)}, "F32")
     for name in ("tf", "out"):
         (folder / name).mkdir()
     subprocess.run([program, "convert", source, folder / "tf/m", "--to", "tf2", "--clone", "never", "-q"], check=True)

@@ -20,7 +20,6 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -28,7 +27,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import harness
+import object_server
 import report
+import safetensors_file
 
 HERE = pathlib.Path(__file__).parent
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
@@ -104,28 +105,15 @@ class Store:
 
 @contextlib.contextmanager
 def serving(sources: list[pathlib.Path], latency: float, each: float = float("inf")) -> Iterator[Store]:
-    command = [sys.executable, HERE / "object_server.py", "--latency", str(latency), "--each", str(each)]
-    command += [word for source in sources for word in ("--load", f"b/in/{source.name}", source)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        yield Store(int(process.stdout.readline()))
-    finally:
-        process.kill()
-        process.wait()
+    loaded = [word for source in sources for word in ("--load", f"b/in/{source.name}", source)]
+    with object_server.serving("--latency", latency, "--each", each, *loaded) as port:
+        yield Store(port)
 
 
 def write(path: pathlib.Path, count: int, size: int) -> None:
     """A safetensors file of so many tensors with names as those of language models, in the order that `ckpt` would write."""
     names = sorted(f"model.layers.{number // 256}.mlp.experts.{number % 256}.down_proj.weight" for number in range(count))
-    header = {name: {"dtype": "U8", "shape": [size], "data_offsets": [number * size, (number + 1) * size]}
-              for number, name in enumerate(names)}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    noise = os.urandom(min(size, 1 << 20))
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for _ in range(count * size // len(noise)):
-            file.write(noise)
+    safetensors_file.write(path, dict.fromkeys(names, size))
 
 
 def scaling(target: str, workers: list[int], folder: pathlib.Path, quick: bool) -> dict:

@@ -12,10 +12,14 @@ Python.
 import argparse
 import asyncio
 import collections
+import contextlib
 import json
 import pathlib
 import re
+import subprocess
+import sys
 import urllib.parse
+from collections.abc import Iterator
 from xml.sax.saxutils import escape, unescape
 
 PIECE = 256 << 10
@@ -170,6 +174,18 @@ class Server:
 def xml(name: str, **fields: object) -> bytes:
     inner = "".join(f"<{key}>{escape(str(value))}</{key}>" for key, value in fields.items())
     return f"<{name}>{inner}</{name}>".encode()
+
+
+@contextlib.contextmanager
+def serving(*options: object) -> Iterator[int]:
+    """A server in a process of its own, until the end; yields its port."""
+    command = [sys.executable, __file__, *map(str, options)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def main() -> None:

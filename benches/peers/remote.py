@@ -16,10 +16,8 @@ import contextlib
 import json
 import os
 import pathlib
-import random
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -29,9 +27,10 @@ import boto3
 import boto3.s3.transfer
 import botocore.config
 import harness
+import object_server
 import report
+import safetensors_file
 
-HERE = pathlib.Path(__file__).parent
 LATENCY, RATE, TRIP = 0.02, 100e6, 0.2
 SHARDS, TENSORS = 64, 20_000
 MEMORY = "64m"
@@ -74,33 +73,13 @@ class Store:
 
 @contextlib.contextmanager
 def serving(latency: float, rate: float = float("inf")) -> Iterator[Store]:
-    command = [sys.executable, HERE / "object_server.py", "--latency", str(latency), "--rate", str(rate)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        yield Store(int(process.stdout.readline()))
-    finally:
-        process.kill()
-        process.wait()
-
-
-def write(path: pathlib.Path, tensors: dict[str, int]) -> None:
-    """A safetensors file of bytes, in tensors of these lengths."""
-    header, end = {}, 0
-    for name, size in tensors.items():
-        header[name] = {"dtype": "U8", "shape": [size], "data_offsets": [end, end + size]}
-        end += size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    noise = random.Random(1).randbytes(1 << 20)
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        while end:
-            end -= file.write(noise[: min(end, len(noise))])
+    with object_server.serving("--latency", latency, "--rate", rate) as port:
+        yield Store(port)
 
 
 def conversion(program: str, gib: float, rounds: int, folder: pathlib.Path) -> dict:
     source = folder / "in.safetensors"
-    write(folder / "given", {f"layer.{number}": int(gib * report.GIB) // 32 for number in range(32)})
+    safetensors_file.write(folder / "given", {f"layer.{number}": int(gib * report.GIB) // 32 for number in range(32)})
     # As ckpt writes it, so that its output has the same bytes.
     subprocess.run([program, "convert", folder / "given", source, "--from", "safetensors", "-q"], check=True)
     (folder / "given").unlink()
@@ -124,7 +103,7 @@ def opening(program: str, rounds: int, folder: pathlib.Path) -> dict:
     names = [f"m-{number + 1:05}-of-{SHARDS:05}.safetensors" for number in range(SHARDS)]
     owners = {f"layer.{number}.weight": names[number * SHARDS // TENSORS] for number in range(TENSORS)}
     for name in names:
-        write(folder / name, {tensor: 64 for tensor, owner in owners.items() if owner == name})
+        safetensors_file.write(folder / name, {tensor: 64 for tensor, owner in owners.items() if owner == name})
     index = folder / "m.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": owners}))
     seconds: dict[float, list[float]] = {0.0: [], TRIP: []}
