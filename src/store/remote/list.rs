@@ -63,14 +63,18 @@ impl RemoteStore {
                 (pages.clone(), Some(prefix.to_owned()).filter(|prefix| !prefix.is_empty()));
             let options = PaginatedListOptions {
                 max_keys: Some(PAGE),
-                page_token: token,
+                page_token: token.clone(),
                 ..PaginatedListOptions::default()
             };
             let page = waited(async move { Ok(pages.list_paginated(prefix.as_deref(), options).await?) })?;
             page.result.objects.into_iter().for_each(&mut see);
-            token = page.page_token;
-            if token.is_none() {
-                return Ok(());
+            match page.page_token {
+                None => return Ok(()),
+                // It would never end.
+                again if again == token => {
+                    return Err(Problem::new(Failure::Other, "the server lists the same objects again"));
+                }
+                next => token = next,
             }
         }
     }
