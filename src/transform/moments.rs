@@ -240,8 +240,9 @@ mod tests {
 
     #[test]
     fn a_large_mean_leaves_the_digits_of_the_spread() {
-        let numbers: Vec<f64> = (0..10_000).map(|k| 1e9 + f64::from(k % 2)).collect();
-        assert_eq!(Moments::of(&numbers).squares, 2_500.0);
+        let len = if cfg!(miri) { 1_200 } else { 10_000 };
+        let numbers: Vec<f64> = (0..len).map(|k| 1e9 + f64::from(k % 2)).collect();
+        assert_eq!(Moments::of(&numbers).squares, f64::from(len) / 4.0);
     }
 
     #[test]
