@@ -106,11 +106,14 @@ fn an_output_shares_its_sources_blocks_takes_no_room_and_stays_when_the_source_i
     let all = 8 * MATRIX as u64;
     for more in ["", "a header of another length, so that the data begin elsewhere"] {
         fs::write(xfs.path("in.safetensors"), safetensors(more)).unwrap();
-        for (number, arguments) in
-            [&["out.safetensors"][..], &["out.safetensors", "--no-check"], &["tf", "--to", "tf2"]]
-                .iter()
-                .enumerate()
-        {
+        let outputs = [
+            &["out.safetensors"][..],
+            &["out.safetensors", "--no-check"],
+            &["tf", "--to", "tf2"],
+            &["out.npz", "--allow", "metadata-dropped"],
+            &["out.pt", "--allow", "metadata-dropped"],
+        ];
+        for (number, arguments) in outputs.iter().enumerate() {
             let before = xfs.used();
             let report = xfs.convert(&[&["in.safetensors"], *arguments, &["--clone", "always"]].concat());
             let cloned = report["cloned"].as_u64().unwrap();

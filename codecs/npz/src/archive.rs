@@ -2,7 +2,7 @@
 
 use ckpt_api::Writer;
 use ckpt_api::zip::record::{
-    CENTRAL, CENTRAL_CRC, END, END64, END64_BYTES, EXTRA64, FLAG_UTF8, LOCAL, LOCATOR64, STORED,
+    CENTRAL, CENTRAL_CRC, END, END64, END64_BYTES, EXTRA64, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64, STORED,
 };
 
 /// First version of the format with 64-bit sizes, on Unix.
@@ -15,6 +15,11 @@ const ATTRIBUTES: u32 = 0o600 << 16;
 /// Python writes larger numbers in 64 bits; the format allows twice as much in 32.
 const MOST_BYTES: u64 = (1 << 31) - 1;
 const MOST_ENTRIES: u64 = u16::MAX as u64;
+/// Bytes of the extra field with 64-bit sizes, which every local header has.
+const SIZES: u16 = 20;
+/// The extra field that the format's specification lists for room: its id, its signature, and the bytes before the room.
+const ROOM: [u16; 2] = [0xa220, 0xa028];
+const ROOM_BYTES: u16 = 8;
 
 /// A member to write.
 pub(crate) struct Member {
@@ -25,6 +30,8 @@ pub(crate) struct Member {
     pub(crate) at: u64,
     /// Length of its data in bytes.
     pub(crate) len: u64,
+    /// Bytes of the extra field that moves its data; 0 for none.
+    room: u16,
 }
 
 impl Member {
@@ -32,7 +39,27 @@ impl Member {
     pub(crate) fn new(name: String, at: u64, len: u64) -> Option<Self> {
         let name = name.into_bytes();
         let name_len = u16::try_from(name.len()).ok()?;
-        Some(Member { name, name_len, at, len })
+        Some(Member { name, name_len, at, len, room: 0 })
+    }
+
+    /// Returns the offset of its data.
+    pub(crate) fn data(&self) -> Option<u64> {
+        self.at.checked_add(LOCAL_BYTES + u64::from(self.name_len) + u64::from(SIZES) + u64::from(self.room))
+    }
+
+    /// Lets the data begin further on, at what `next` returns for the least offset that is possible: where they began
+    /// before, or behind an extra field without content. They stay where they are if the field would be too long.
+    pub(crate) fn move_data(&mut self, next: impl Fn(u64) -> u64) {
+        let room = |from: u64| {
+            let wanted = next(from);
+            if wanted == from {
+                return Some(0);
+            }
+            let least = from.checked_add(ROOM_BYTES.into())?;
+            let wanted = if wanted < least { next(least) } else { wanted };
+            u16::try_from(wanted.checked_sub(from)?).ok().filter(|room| room.checked_add(SIZES).is_some())
+        };
+        self.room = self.data().and_then(room).unwrap_or(0);
     }
 
     /// Returns the local header, with a checksum of 0.
@@ -40,8 +67,12 @@ impl Member {
         let mut bytes = Writer::new();
         bytes.bytes(&LOCAL).bytes(&[VERSION, 0]);
         self.common(&mut bytes, u64::MAX);
-        bytes.number(20u16).bytes(&self.name);
-        bytes.numbers(&[EXTRA64, 16]).numbers(&[self.len, self.len]);
+        bytes.number(SIZES + self.room).bytes(&self.name);
+        bytes.numbers(&[EXTRA64, SIZES - 4]).numbers(&[self.len, self.len]);
+        if let Some(room) = self.room.checked_sub(ROOM_BYTES) {
+            let [id, signature] = ROOM;
+            bytes.numbers(&[id, self.room - 4, signature, 0]).bytes(&vec![0; room.into()]);
+        }
         bytes.into_bytes()
     }
 
@@ -119,6 +150,31 @@ mod tests {
         }
         assert_eq!(tail(&[], 0).0.len() as u64, END_BYTES);
         assert_eq!(tail(&[], 1 << 31).0.len() as u64, END64_BYTES + LOCATOR64_BYTES + END_BYTES);
+    }
+
+    #[test]
+    fn data_are_moved_by_an_extra_field() {
+        let start = LOCAL_BYTES + 5 + 20;
+        let beyond = |first: u64| move |least: u64| least.max(first);
+        for (wanted, moved) in [(0, 0), (start, 0), (start + 1, 8), (start + 8, 8), (start + 4096, 4096)] {
+            let mut member = member(0, 7);
+            member.move_data(beyond(wanted));
+            assert_eq!(member.data(), Some(start + moved), "{wanted}");
+            let local = member.local();
+            assert_eq!(local.len() as u64, start + moved, "{wanted}");
+            let field = &local[start as usize..];
+            if let [0x20, 0xa2, low, high, 0x28, 0xa0, rest @ ..] = field {
+                assert_eq!(u64::from(u16::from_le_bytes([*low, *high])) + 4, moved);
+                assert!(rest.iter().all(|byte| *byte == 0));
+            } else {
+                assert!(field.is_empty() && moved == 0, "{wanted}");
+            }
+        }
+        let mut member = member(0, 7);
+        member.move_data(beyond(start + 65_516));
+        assert_eq!(member.data(), Some(start), "the extra fields would have 65,536 bytes");
+        member.move_data(beyond(start + 65_515));
+        assert_eq!(member.data(), Some(start + 65_515));
     }
 
     #[test]

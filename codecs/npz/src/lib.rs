@@ -67,8 +67,7 @@ impl Codec for Npz {
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
-        let _ = options;
-        write::place(checkpoint, name)
+        write::place(checkpoint, name, options.phases())
     }
 
     fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {

@@ -7,15 +7,15 @@ use ckpt_api::zip::record::LOCAL_CRC;
 use ckpt_api::zip::{INSIDE, stays_inside};
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, FinishState, Literal,
-    Loss, LossKind, OutputFile, OutputLayout, Placement, Result, Setting, Tensor, TensorId, Written,
+    Loss, LossKind, OutputFile, OutputLayout, Phases, Placement, Result, Setting, Tensor, TensorId, Written,
 };
 
 /// See [`ckpt_api::Codec::place`].
-pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout> {
+pub(crate) fn place(checkpoint: &Checkpoint, name: &str, phases: Option<&Phases>) -> Result<OutputLayout> {
     let arrays = store(checkpoint)?;
     let mut placed = match name.strip_suffix(ENDING) {
         Some(stem) => single(&arrays, stem)?,
-        None => many(&arrays)?,
+        None => many(&arrays, phases)?,
     };
     for file in &mut placed.files {
         name.clone_into(&mut file.name);
@@ -110,7 +110,7 @@ fn single(arrays: &[Array], stem: &str) -> Result<OutputLayout> {
         .with_losses(renamed.into_iter().collect()))
 }
 
-fn many(arrays: &[Array]) -> Result<OutputLayout> {
+fn many(arrays: &[Array], phases: Option<&Phases>) -> Result<OutputLayout> {
     let mut placed = OutputLayout::default();
     let mut members = Vec::with_capacity(arrays.len());
     let mut at = 0u64;
@@ -122,7 +122,14 @@ fn many(arrays: &[Array]) -> Result<OutputLayout> {
         }
         let total = array.total().ok_or_else(too_large).map_err(on_tensor)?;
         let name = format!("{}{ENDING}", array.tensor.name);
-        let member = Member::new(name, at, total).ok_or_else(|| on_tensor(too_long()))?;
+        let mut member = Member::new(name, at, total).ok_or_else(|| on_tensor(too_long()))?;
+        if let Some(phases) = phases.filter(|_| array.len >= Phases::WORTH_A_GAP) {
+            // The numbers follow the array's header.
+            let header = array.header.len();
+            member.move_data(|least| {
+                phases.next(array.id, least.saturating_add(header)).saturating_sub(header)
+            });
+        }
         let data = add_member(&mut placed, array, &member)?;
         at = data.checked_add(array.len).ok_or_else(too_large)?;
         members.push(member);

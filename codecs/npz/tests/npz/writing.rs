@@ -1,7 +1,8 @@
 //! What is written, and what is lost.
 
 use crate::build::{Member, archive, header, matrix, place, read, write};
-use ckpt_api::{Checkpoint, DType, Kind, LossKind, Shape, Tensor};
+use ckpt_api::{Checkpoint, Codec, DType, Kind, LossKind, Options, Phases, Shape, Tensor};
+use ckpt_npz::Npz;
 
 fn tensor(name: &str, dtype: DType, shape: &[u64]) -> Tensor {
     Tensor::new(name, dtype, Shape::new(shape).unwrap())
@@ -23,6 +24,26 @@ fn an_archive_is_what_numpy_writes() {
     let bytes = write(&given, &values, "m.npz").unwrap();
     let second = [header("|i1", false, "(2,)", 20), vec![1, 2]].concat();
     assert_eq!(bytes, archive(&[Member::new("w.npy", matrix()), Member::new("ä/b.npy", second)]));
+}
+
+#[test]
+fn a_large_array_begins_where_it_can_share_blocks_with_the_source() {
+    let large = Phases::WORTH_A_GAP;
+    let block = std::num::NonZeroU64::new(4096).unwrap();
+    let names = ["a", "b", "c"];
+    let given = checkpoint(names.map(|name| tensor(name, DType::U8, &[large])).into());
+    let phases = Phases::new(block, vec![Some(104), None, Some(7)]);
+    let options = Options::default().with_phases(Some(phases));
+    let placed = Npz.place(&given, "m.npz", &options).unwrap();
+    let offsets: Vec<u64> = placed.placements.iter().map(|placement| placement.extents[0].offset).collect();
+    assert_eq!((offsets[0] % 4096, offsets[2] % 4096), (104, 7));
+    let plain = place(&given, "m.npz").unwrap();
+    let plain: Vec<u64> = plain.placements.iter().map(|placement| placement.extents[0].offset).collect();
+    assert_eq!(
+        offsets[1] - offsets[0],
+        plain[1] - plain[0],
+        "an array without a place follows the one before it"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Lays out a zip archive as PyTorch's writer does: stored records, each with its data on a multiple of 64.
+//! Lays out a zip archive as PyTorch's writer does: stored records, each with its data on a multiple of 64; or, where a
+//! file system can share blocks with the source, large storages where the source has them within a block.
 //!
 //! The checksums of storages are known only after their bytes are written. The layout leaves gaps for them, which
 //! [`Sums::literals`] fills.
@@ -7,7 +8,7 @@ use super::identity;
 use ckpt_api::zip::record::{
     CENTRAL, DESCRIPTOR, END, END64, EXTRA64, FLAG_SIZES_LATER, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64,
 };
-use ckpt_api::{ChecksumAlgorithm, Error, FileId, Literal, Result, Writer};
+use ckpt_api::{ChecksumAlgorithm, Error, FileId, Literal, Phases, Result, TensorId, Writer};
 use serde::{Deserialize, Serialize};
 
 /// Id of the extra field that pads, and the byte in it.
@@ -26,6 +27,16 @@ pub(crate) struct Archive {
     records: Vec<Record>,
     sums: Sums,
     has_storages: bool,
+    is_moved: bool,
+}
+
+/// Where the source has the bytes of a storage.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    pub(crate) phases: &'a Phases,
+    pub(crate) tensor: TensorId,
+    /// The storage begins on a multiple of these bytes.
+    pub(crate) alignment: u64,
 }
 
 /// What is known about a record.
@@ -75,15 +86,29 @@ struct StorageSum {
 impl Archive {
     /// An archive of an object with this pickle, whose records lie in the folder `prefix`.
     pub(crate) fn new(file: FileId, prefix: impl Into<String>, pickle: &[u8]) -> Result<Self> {
-        let sums = Sums { file: file.0, ..Sums::default() };
-        let sketch = Sketch { file, at: 0, bytes: Writer::new(), literals: Vec::new() };
-        let mut archive =
-            Archive { prefix: prefix.into(), sketch, records: Vec::new(), sums, has_storages: false };
+        let mut archive = Archive::empty(file, prefix);
         archive.add("data.pkl", pickle)?;
         archive.add(".format_version", b"1")?;
         archive.add(".storage_alignment", b"64")?;
         archive.add("byteorder", b"little")?;
         Ok(archive)
+    }
+
+    /// The same for storages that begin where the source has them within a block. It does not state an alignment, from
+    /// which PyTorch could compute where storages begin.
+    pub(crate) fn unaligned(file: FileId, prefix: impl Into<String>, pickle: &[u8]) -> Result<Self> {
+        let mut archive = Archive::empty(file, prefix);
+        archive.is_moved = true;
+        archive.add("data.pkl", pickle)?;
+        archive.add("byteorder", b"little")?;
+        Ok(archive)
+    }
+
+    fn empty(file: FileId, prefix: impl Into<String>) -> Self {
+        let sums = Sums { file: file.0, ..Sums::default() };
+        let sketch = Sketch { file, at: 0, bytes: Writer::new(), literals: Vec::new() };
+        let prefix = prefix.into();
+        Archive { prefix, sketch, records: Vec::new(), sums, has_storages: false, is_moved: false }
     }
 
     /// Adds a record with these bytes.
@@ -93,19 +118,20 @@ impl Archive {
             false => self.sums.before.push(crc),
             true => self.sums.after.push(crc),
         }
-        let record = self.begin(name, bytes.len() as u64, Crc::Known(crc))?;
+        let record = self.begin(name, bytes.len() as u64, Crc::Known(crc), None)?;
         self.sketch.bytes.bytes(bytes);
         self.end(record);
         Ok(())
     }
 
     /// Adds a storage of `len` bytes, whose checksum is that of an extent of a placement, by their numbers; returns the
-    /// offset of its bytes.
+    /// offset of its bytes. In an archive without an alignment, they begin where the source has them within a block.
     pub(crate) fn add_storage(
         &mut self,
         key: &str,
         len: u64,
         (placement, extent): (usize, usize),
+        origin: Option<Origin<'_>>,
     ) -> Result<u64> {
         self.has_storages = true;
         let crc = match len {
@@ -115,7 +141,8 @@ impl Archive {
                 Crc::Storage(self.sums.storages.len() - 1)
             }
         };
-        let record = self.begin(&format!("data/{key}"), len, crc)?;
+        let origin = origin.filter(|_| self.is_moved && len >= Phases::WORTH_A_GAP);
+        let record = self.begin(&format!("data/{key}"), len, crc, origin)?;
         let at = self.sketch.gap(len)?;
         self.end(record);
         Ok(at)
@@ -128,7 +155,7 @@ impl Archive {
         let folder = self.prefix.len() + 1;
         let names = self.records.iter().map(|record| record.name.get(folder..).unwrap_or_default());
         self.sums.names = identity::of_names(names);
-        let record = self.begin(".data/serialization_id", identity::TEXT_BYTES, Crc::Id)?;
+        let record = self.begin(".data/serialization_id", identity::TEXT_BYTES, Crc::Id, None)?;
         let [at, ..] = &mut self.sums.id;
         *at = self.sketch.gap(identity::TEXT_BYTES)?;
         self.end(record);
@@ -143,15 +170,21 @@ impl Archive {
         Ok((len, self.sketch.literals, self.sums))
     }
 
-    /// Writes the header of a record.
-    fn begin(&mut self, name: &str, len: u64, crc: Crc) -> Result<Record> {
+    /// Writes the header of a record, of which the source may have the bytes.
+    fn begin(&mut self, name: &str, len: u64, crc: Crc, origin: Option<Origin<'_>>) -> Result<Record> {
         let record = Record { name: format!("{}/{name}", self.prefix), at: self.sketch.position(), len, crc };
         let name_len = u16::try_from(record.name.len()).map_err(|_| too_long())?;
         let extra = record.extra64(len, 0);
         let head = LOCAL_BYTES + u64::from(name_len) + extra.len() as u64 + 4;
-        let data = record.at.checked_add(head).and_then(|at| at.checked_next_multiple_of(ALIGNMENT));
-        // Less than `ALIGNMENT`.
-        let padding = (data.ok_or_else(too_large)? - record.at - head) as u16;
+        let least = record.at.checked_add(head).ok_or_else(too_large)?;
+        let moved = origin.and_then(|origin| origin.distance(least));
+        let room = u64::from(u16::MAX) - 4 - extra.len() as u64;
+        let padding = match moved.filter(|padding| *padding <= room) {
+            Some(padding) => padding,
+            None => least.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_large)? - least,
+        };
+        // At most `room`, or less than `ALIGNMENT`.
+        let padding = padding as u16;
         let bytes = &mut self.sketch.bytes;
         bytes.bytes(&LOCAL).number(0u16);
         record.common(bytes);
@@ -219,6 +252,15 @@ impl Archive {
         }
         self.sketch.flush();
         self.sketch.at = at.saturating_add(4);
+    }
+}
+
+impl Origin<'_> {
+    /// Bytes from an offset to the next one at which the storage can share blocks; `None` if there is none.
+    fn distance(&self, least: u64) -> Option<u64> {
+        self.phases.of(self.tensor)?;
+        let at = self.phases.next(self.tensor, least);
+        at.checked_sub(least).filter(|_| at.is_multiple_of(self.alignment))
     }
 }
 

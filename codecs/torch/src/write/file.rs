@@ -1,10 +1,10 @@
 //! One file: a pickle, and the storages that it refers to.
 
-use super::archive::{Archive, Sums};
+use super::archive::{Archive, Origin, Sums};
 use super::{KEY_FOLDER, ZIP};
 use ckpt_api::{
-    Checkpoint, Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, OutputFile, OutputLayout, Placement,
-    Result, TensorId,
+    Checkpoint, Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, OutputFile, OutputLayout, Phases,
+    Placement, Result, TensorId,
 };
 
 /// A storage, and the tensors that fill it: one, or ties.
@@ -14,18 +14,33 @@ pub(super) struct Storage {
     pub(super) tensors: Vec<(TensorId, Encoding)>,
 }
 
-/// Adds a file whose records lie in a folder of this name.
+impl Storage {
+    /// Where the source has its bytes: numbers are not cut by the end of a word.
+    fn origin<'a>(&self, phases: &'a Phases) -> Option<Origin<'a>> {
+        let (tensor, encoding) = self.tensors.first()?;
+        Some(Origin { phases, tensor: *tensor, alignment: encoding.dtype.component_bytes() as u64 })
+    }
+}
+
+/// Adds a file whose records lie in a folder of this name. With phases, large storages begin where the source has them
+/// within a block.
 pub(super) fn add(
     placed: &mut OutputLayout,
     checkpoint: &Checkpoint,
     (name, folder): (String, &str),
     pickle: &[u8],
     storages: &[Storage],
+    phases: Option<&Phases>,
 ) -> Result<Sums> {
     let file = FileId(placed.files.len());
+    let first = placed.placements.len();
     let mut archive = Archive::new(file, folder, pickle)?;
-    for storage in storages {
-        let offset = archive.add_storage(&storage.key, storage.len, (placed.placements.len(), 0))?;
+    let mut offsets = add_storages(&mut archive, first, storages, None)?;
+    if let Some(phases) = phases.filter(|phases| is_elsewhere(phases, storages, &offsets)) {
+        archive = Archive::unaligned(file, folder, pickle)?;
+        offsets = add_storages(&mut archive, first, storages, Some(phases))?;
+    }
+    for (storage, offset) in storages.iter().zip(offsets) {
         let checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32, seed: 0, value: None };
         let checksum = (storage.len > 0).then_some(checksum);
         let extent = Extent::new(file, offset, storage.len).with_checksum(checksum);
@@ -38,6 +53,30 @@ pub(super) fn add(
     placed.literals.extend(literals);
     placed.files.push(OutputFile::new(name, len));
     Ok(sums)
+}
+
+/// Adds the records of storages, of which the first placement has this number; returns the offset of each.
+fn add_storages(
+    archive: &mut Archive,
+    mut placement: usize,
+    storages: &[Storage],
+    phases: Option<&Phases>,
+) -> Result<Vec<u64>> {
+    let mut offsets = Vec::with_capacity(storages.len());
+    for storage in storages {
+        let origin = phases.and_then(|phases| storage.origin(phases));
+        offsets.push(archive.add_storage(&storage.key, storage.len, (placement, 0), origin)?);
+        placement += storage.tensors.len();
+    }
+    Ok(offsets)
+}
+
+/// Whether the source has a large storage at another offset within a block.
+fn is_elsewhere(phases: &Phases, storages: &[Storage], offsets: &[u64]) -> bool {
+    let mut large = storages.iter().zip(offsets).filter(|(storage, _)| storage.len >= Phases::WORTH_A_GAP);
+    large.any(|(storage, offset)| {
+        storage.origin(phases).is_some_and(|origin| phases.next(origin.tensor, *offset) != *offset)
+    })
 }
 
 /// The folder of the records where none was read, as PyTorch names it for a file without a name.

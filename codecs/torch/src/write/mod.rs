@@ -60,16 +60,19 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         if !kept.has_roles {
             leave_out_roles(&mut placed, "the pickle that was read states others");
         }
-        sums.push(file::add(&mut placed, checkpoint, named, &kept.pickle, &kept.storages)?);
+        // As it was read: its records begin where they did.
+        sums.push(file::add(&mut placed, checkpoint, named, &kept.pickle, &kept.storages, None)?);
     } else {
         leave_out(&mut placed, checkpoint);
         let shards = target.split(stored, &lens);
+        // What was such a file before gets the records that it had, where it had them.
+        let phases = options.phases().filter(|_| checkpoint.metadata.namespace(ZIP).is_none());
         for (number, shard) in shards.iter().enumerate() {
             let (pickle, storages) = fresh::pickle(checkpoint, shard, &lens);
             let name = target.file(number, shards.len());
             let folder = if target.set { file::FOLDER } else { file::folder(checkpoint) };
             let named = (name, folder);
-            sums.push(file::add(&mut placed, checkpoint, named, &pickle, &storages)?);
+            sums.push(file::add(&mut placed, checkpoint, named, &pickle, &storages, phases)?);
         }
         if target.set {
             let total = lens.iter().fold(0u64, |sum, len| sum.saturating_add(*len));

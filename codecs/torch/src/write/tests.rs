@@ -2,8 +2,8 @@ use super::*;
 use crate::Torch;
 use crate::format::ID;
 use ckpt_api::{
-    ChecksumAlgorithm, DType, Encoding, Extent, FileId, MetadataMap, MetadataValue, Placement, Shape, Tensor,
-    TensorId, conformance,
+    ChecksumAlgorithm, DType, Encoding, Extent, FileId, MetadataMap, MetadataValue, Phases, Placement, Shape,
+    Tensor, TensorId, conformance,
 };
 use sha2::{Digest, Sha256};
 
@@ -116,6 +116,41 @@ fn every_dtype_is_written_as_pytorch_does() {
     let (checkpoint, data) = of(names.into_iter().zip(NATIVE).map(one).collect());
     let expected = "4f4d4ad230db85c2e63333b8ce0aa3ef6c533d593b6f8caa0ccecf69aad3dee9";
     assert_eq!(digest(&file(&checkpoint, &data, "dtypes.pt")), expected);
+}
+
+#[test]
+fn large_storages_begin_where_they_can_share_blocks_with_the_source() {
+    let large = Phases::WORTH_A_GAP;
+    let block = std::num::NonZeroU64::new(4096).unwrap();
+    let floats = |len: u64| Tensor::new("", DType::F32, Shape::new([len / 4]).unwrap());
+    let tensors = [large, 12, large, large, large].map(floats);
+    let tensors =
+        tensors.into_iter().zip(["a", "b", "c", "d", "e"]).map(|(tensor, name)| tensor.with_name(name));
+    let mut checkpoint = Checkpoint { tensors: tensors.collect(), ..Checkpoint::default() };
+    let placed = |checkpoint: &Checkpoint, phases: Vec<Option<u64>>| {
+        let options = Options::default().with_phases(Some(Phases::new(block, phases)));
+        let placed = place(checkpoint, "m.pt", &options).unwrap();
+        let states_alignment = placed
+            .literals
+            .iter()
+            .any(|literal| literal.bytes.windows(18).any(|bytes| bytes == b".storage_alignment"));
+        let offsets = placed.placements.iter().map(|placement| placement.extents[0].offset).collect();
+        (offsets, states_alignment)
+    };
+    let aligned: (Vec<u64>, bool) = placed(&checkpoint, vec![None; 5]);
+    assert!(aligned.1 && aligned.0.iter().all(|offset| offset.is_multiple_of(64)));
+    // Where the source has them as PyTorch stores them, nothing changes.
+    assert_eq!(placed(&checkpoint, aligned.0.iter().copied().map(Some).collect()), aligned);
+    assert_eq!(placed(&checkpoint, vec![None, Some(1000), None, None, None]), aligned);
+    // Numbers must lie on multiples of their size; what the source does not store begins as in PyTorch's files.
+    let (offsets, states_alignment) =
+        placed(&checkpoint, vec![Some(104), Some(1000), Some(4096 + 20), Some(7), None]);
+    assert!(!states_alignment, "PyTorch could compute other offsets from it");
+    assert_eq!([offsets[0] % 4096, offsets[2] % 4096], [104, 20]);
+    assert_eq!([1, 3, 4].map(|number| offsets[number] % 64), [0; 3]);
+    checkpoint.metadata.insert(ZIP, KEY_FOLDER, "m");
+    let (offsets, states_alignment) = placed(&checkpoint, vec![Some(104); 5]);
+    assert!(states_alignment && offsets[0] % 64 == 0, "what was such a file is written as it was");
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl Laid {
         let pickle = state_dict::alone(&stored.item(&region.shape, 0, len));
         let mut archive = Archive::new(place.file, FOLDER, &pickle)?;
         let chunk = self.chunks.get(number).map_or(0, Vec::len);
-        let within = archive.add_storage("0", len, (number, chunk))?;
+        let within = archive.add_storage("0", len, (number, chunk), None)?;
         let at = self.add(archive, place)?;
         let checksum = Checksum { algorithm: ChecksumAlgorithm::Crc32, seed: 0, value: None };
         let extent = Extent::new(place.file, at.offset.checked_add(within).ok_or_else(too_large)?, len)
