@@ -185,7 +185,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
         ],
         "literals": [{ "file": 0, "offset": 0, "base64": "AA==" }], "finish": {}, "readings": [],
         "excluded": [], "losses": losses, "repairs": [{ "subject": "s", "detail": "d" }], "notes": ["n"],
-        "bytes_read": 4, "bytes_written": 4, "estimate": { "peak_memory": 1, "threads": 1 },
+        "bytes_read": 4, "bytes_written": 4, "estimate": { "peak_memory": 1, "threads": 1, "cloned": 0 },
     });
     accepts(&schema, &plan, "a plan with everything");
     plan["losses"][0]["kind"] = "unheard-of".into();

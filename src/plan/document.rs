@@ -85,6 +85,9 @@ struct TransferDocument<'a> {
 struct Estimate {
     peak_memory: u64,
     threads: usize,
+    /// Bytes that share blocks with the source.
+    #[serde(default)]
+    cloned: u64,
 }
 
 impl Plan {
@@ -186,9 +189,10 @@ impl Plan {
     }
 
     fn signed(&self) -> Result<Document<'_>> {
+        let (peak_memory, threads, cloned) = (self.peak_memory, self.threads, self.cloned_bytes());
         Ok(Document {
             sha256: crate::words::hex(&self.sha256()?),
-            estimate: Some(Estimate { peak_memory: self.peak_memory, threads: self.threads }),
+            estimate: Some(Estimate { peak_memory, threads, cloned }),
             ..self.document()
         })
     }

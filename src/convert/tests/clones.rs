@@ -118,6 +118,8 @@ fn tensors_that_follow_each_other_are_shared_as_one_run_that_the_header_leads_to
     let planned = planned(&place, &whole("safetensors"), &disk).unwrap();
     let (cloned, all) = (planned.plan().cloned_bytes(), planned.plan().bytes_written);
     assert!(cloned < all && all < cloned + 2 * BLOCK, "{cloned} of {all}");
+    let plan: serde_json::Value = serde_json::from_str(&planned.plan().to_json().unwrap()).unwrap();
+    assert_eq!(plan["estimate"]["cloned"], cloned);
 }
 
 #[test]
