@@ -169,6 +169,11 @@ impl Handle<'_> {
         }
     }
 
+    /// Whether the system holds the byte at `offset` in memory; `false` where it does not tell.
+    pub(super) fn is_in_memory(&self, offset: u64) -> bool {
+        self.as_file().is_some_and(|file| is_in_memory(file, offset))
+    }
+
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors
@@ -186,4 +191,24 @@ impl Handle<'_> {
             }),
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn is_in_memory(file: &std::fs::File, offset: u64) -> bool {
+    use rustix::io::{Errno, ReadWriteFlags, preadv2};
+    /// What `statfs` calls the file system whose files lie in memory, which does not know the flag.
+    const TMPFS: u32 = 0x0102_1994;
+    let mut byte = [0];
+    match preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) => read > 0,
+        Err(Errno::OPNOTSUPP) => {
+            rustix::fs::fstatfs(file).is_ok_and(|system| u32::try_from(system.f_type) == Ok(TMPFS))
+        }
+        Err(_) => false,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_in_memory(_: &std::fs::File, _: u64) -> bool {
+    false
 }

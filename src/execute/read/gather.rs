@@ -183,14 +183,15 @@ impl Part<'_, '_> {
 
     /// Reads every run to where it belongs. Of rows that are not much longer, the first box takes all from end to end:
     /// where they come from a disk, runs with gaps between them would be fetched one by one, and the boxes beside it
-    /// find the rest in memory.
+    /// find the rest in memory. Rows that are in memory already need none of that.
     fn read_box(&mut self, runs: &Runs, out: &mut [u8], spare: &mut Buffer) -> Result<()> {
         let row = runs
             .row()
             .filter(|row| *row <= LONGER * runs.len && 2 * row <= READ && runs.source.is_multiple_of(*row));
+        let last = self.offset + runs.end().saturating_sub(1).saturating_sub(self.begin);
         match row.filter(|_| self.begin <= runs.source && runs.end() <= self.end) {
-            Some(row) => self.read_rows(row, runs, out, spare),
-            None => self.read_runs(runs, out),
+            Some(row) if !self.file.is_in_memory(last) => self.read_rows(row, runs, out, spare),
+            _ => self.read_runs(runs, out),
         }
     }
 
@@ -291,14 +292,18 @@ mod tests {
     use super::*;
     use ckpt_api::{Contents, DType, Encoding, FileId, Input, ReadAt, Tensor, TensorId};
     use std::collections::BTreeMap;
+    use std::fs;
     use std::io;
+    #[cfg(target_os = "linux")]
+    use std::io::Write;
+    use std::ops::Range;
     use std::sync::{Arc, Mutex};
 
-    /// Notes the length of every read.
+    /// A file that notes the length of every read.
     #[derive(Debug)]
-    struct Noting(Vec<u8>, Mutex<Vec<usize>>);
+    struct Noting<F>(F, Mutex<Vec<usize>>);
 
-    impl ReadAt for Noting {
+    impl<F: ReadAt> ReadAt for Noting<F> {
         fn size(&self) -> io::Result<u64> {
             self.0.size()
         }
@@ -307,33 +312,61 @@ mod tests {
             self.1.lock().unwrap().push(buffer.len());
             self.0.read_at(offset, buffer)
         }
+
+        fn as_file(&self) -> Option<&fs::File> {
+            self.0.as_file()
+        }
     }
 
-    #[test]
-    fn the_first_box_of_rows_reads_them_from_end_to_end_and_those_beside_it_what_they_need() {
-        let (rows, columns, left) = (256, 64, 16);
-        let tensor = Tensor::new("w", DType::U8, Shape::new([rows, columns]).unwrap());
-        let bytes: Vec<u8> = (0..rows * columns).map(|number| (number % 251) as u8).collect();
-        let extent = Extent::new(FileId(0), 0, rows * columns);
+    const ROWS: u64 = 256;
+    const COLUMNS: u64 = 64;
+
+    fn matrix() -> Vec<u8> {
+        (0..ROWS * COLUMNS).map(|number| (number % 251) as u8).collect()
+    }
+
+    /// The lengths of the reads that each of these boxes takes: ranges of columns, one after the other, from a file that
+    /// holds [`matrix`].
+    fn reads(file: impl ReadAt + 'static, boxes: &[Range<u64>]) -> Vec<Vec<usize>> {
+        let tensor = Tensor::new("w", DType::U8, Shape::new([ROWS, COLUMNS]).unwrap());
+        let extent = Extent::new(FileId(0), 0, ROWS * COLUMNS);
         let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
-        let file = Arc::new(Noting(bytes.clone(), Mutex::default()));
+        let file = Arc::new(Noting(file, Mutex::default()));
         let files = BTreeMap::from([("f".to_owned(), file.clone() as Arc<dyn ReadAt>)]);
         let contents = Contents::default().with_files(vec!["f".into()]);
         let files = crate::execute::read::Files::new(&Input::of("f", files), &contents);
         let opened = Opened::new(&files);
         let gather = Gather { opened: &opened, shape: &tensor.shape, source: &placement };
         let (mut out, mut piece) = (Buffer::default(), Buffer::default());
-        let mut read = |start: u64, len: u64| {
-            let wanted = Region { start: vec![0, start], shape: Shape::new([rows, len]).unwrap() };
+        let read = |columns: &Range<u64>| {
+            let shape = Shape::new([ROWS, columns.end - columns.start]).unwrap();
+            let wanted = Region { start: vec![0, columns.start], shape };
             gather.read(&wanted, &mut Checks::default(), &mut out, &mut piece).unwrap();
-            let row = |row: &[u8]| row[start as usize..(start + len) as usize].to_vec();
-            let expected: Vec<u8> = bytes.chunks(columns as usize).flat_map(row).collect();
+            let row = |row: &[u8]| row[columns.start as usize..columns.end as usize].to_vec();
+            let expected: Vec<u8> = matrix().chunks(COLUMNS as usize).flat_map(row).collect();
             assert_eq!(out[..], expected);
             std::mem::take(&mut *file.1.lock().unwrap())
         };
-        assert_eq!(read(0, left), [(rows * columns) as usize]);
-        assert_eq!(read(left, columns - left), vec![(columns - left) as usize; rows as usize]);
+        boxes.iter().map(read).collect()
+    }
+
+    #[test]
+    fn the_first_box_of_rows_reads_them_from_end_to_end_and_those_beside_it_what_they_need() {
+        let found = reads(matrix(), &[0..16, 16..COLUMNS, 0..2]);
+        assert_eq!(found[0], [(ROWS * COLUMNS) as usize]);
+        assert_eq!(found[1], [(COLUMNS - 16) as usize; ROWS as usize]);
         // Where so little is wanted, the rest may never be.
-        assert_eq!(read(0, 2), vec![2; rows as usize]);
+        assert_eq!(found[2], [2; ROWS as usize]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "asks the system what it holds in memory")]
+    fn no_byte_of_rows_that_are_in_memory_is_read_twice() {
+        // Of tmpfs it is known, whatever the system's temporary files lie on.
+        let mut file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.write_all(&matrix()).unwrap();
+        let found = reads(file, &[0..16, 16..COLUMNS]);
+        assert_eq!(found, [[16; ROWS as usize], [(COLUMNS - 16) as usize; ROWS as usize]]);
     }
 }
