@@ -27,9 +27,12 @@ pub struct Input {
     kept: Kept,
 }
 
-/// A value that was parsed from a file, and the file's identity. Clones of an input share it.
+/// A value that was parsed from a file, and the file's identity.
+type Parsed = (String, Box<dyn Any + Send>);
+
+/// What was parsed and is still to be read. Clones of an input share it.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Option<(String, Box<dyn Any + Send>)>>>);
+struct Kept(Arc<Mutex<Option<Parsed>>>);
 
 impl std::fmt::Debug for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

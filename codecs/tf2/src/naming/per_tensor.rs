@@ -25,8 +25,8 @@ pub(crate) fn plain(checkpoint: &Checkpoint) -> Naming {
 /// Stores each tensor under the key that it was read with, or under its name if it was renamed since. The object graph
 /// keeps the values whose tensors keep their keys.
 pub(crate) fn stored(checkpoint: &Checkpoint) -> Naming {
-    let mut naming = Naming::default();
-    naming.tensors = checkpoint.tensors.iter().map(|tensor| Some(assign(tensor, key(tensor)))).collect();
+    let tensors = checkpoint.tensors.iter().map(|tensor| Some(assign(tensor, key(tensor)))).collect();
+    let mut naming = Naming { tensors, ..Naming::default() };
     keep_object_graph(checkpoint, &mut naming);
     naming
 }
