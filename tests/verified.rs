@@ -63,7 +63,8 @@ impl Codec for Faulty {
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         let mut placed = Toy.place(checkpoint, name, options)?;
         if let Fault::Order = self.0 {
-            placed.placements[1].encoding.order.reverse();
+            let order = &mut placed.placements[1].encoding.order;
+            *order = order.reversed();
         }
         Ok(placed)
     }

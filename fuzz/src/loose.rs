@@ -81,11 +81,12 @@ fn encoding(u: &mut Unstructured, tensor: &Tensor) -> Result<Encoding> {
             encoding.tiles.push(Tile { axis, lens: vec![2] });
         }
     }
-    encoding.order = (0..encoding.parts(tensor.shape.rank()).len()).collect();
-    for k in 0..encoding.order.len() {
-        let other = u.int_in_range(k..=encoding.order.len() - 1)?;
-        encoding.order.swap(k, other);
+    let mut order: Vec<usize> = (0..encoding.parts(tensor.shape.rank()).len()).collect();
+    for k in 0..order.len() {
+        let other = u.int_in_range(k..=order.len() - 1)?;
+        order.swap(k, other);
     }
+    encoding.order = order.into();
     let packed = encoding.clone().with_packing(Packing::Bits);
     // What does not take whole bytes is not reordered.
     let ordered = encoding.tiles.is_empty() && encoding.order.is_sorted();

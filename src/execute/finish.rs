@@ -51,8 +51,10 @@ pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) ->
 
 /// Running sums over receipts.
 struct Totals {
-    /// For each placement, for each extent: the sum of the remainders.
-    written: Vec<Vec<u32>>,
+    /// For each extent of each placement, in their order, the sum of the remainders.
+    written: Vec<u32>,
+    /// For each placement, the number of its first extent in `written`.
+    starts: Vec<usize>,
     /// Sums of remainders and bytes, by tensor of the plan and extent of its source.
     read: BTreeMap<(u32, u32), (u32, u64)>,
     rounding: Vec<f64>,
@@ -63,13 +65,16 @@ struct Totals {
 impl Totals {
     fn new(plan: &Plan) -> Self {
         let tensors = plan.tensors().len();
-        let asked = |extents: &[Extent]| extents.iter().any(|extent| extent.checksum.is_some());
-        let zeros = plan.placed.placements.iter().map(|placement| match asked(&placement.extents) {
-            true => vec![0; placement.extents.len()],
-            false => Vec::new(),
+        let mut extents = 0;
+        let starts = plan.placed.placements.iter().map(|placement| {
+            let start = extents;
+            extents += placement.extents.len();
+            start
         });
+        let starts = starts.collect();
         Totals {
-            written: zeros.collect(),
+            written: vec![0; extents],
+            starts,
             read: BTreeMap::new(),
             rounding: vec![0.0; tensors],
             kept: vec![true; tensors],
@@ -82,9 +87,9 @@ impl Totals {
         let pieces = &range.pieces;
         self.cloned = self.cloned.saturating_add(receipt.sums.cloned);
         for (piece, remainder) in pieces.iter().zip(&receipt.sums.written) {
-            let number = plan.tensor(piece.tensor).map(|entry| entry.number);
-            let extents = number.and_then(|number| self.written.get_mut(number));
-            if let Some(sum) = extents.and_then(|extents| extents.get_mut(piece.extent as usize)) {
+            let start = plan.number_of(piece.tensor).and_then(|number| self.starts.get(number));
+            let sum = start.and_then(|start| self.written.get_mut(start + piece.extent as usize));
+            if let Some(sum) = sum {
                 *sum ^= remainder;
             }
             if let Some(kept) = self.kept.get_mut(piece.tensor as usize) {
@@ -134,7 +139,10 @@ impl Totals {
         let numbers: HashMap<usize, usize> =
             plan.tensors().enumerate().map(|(tensor, entry)| (entry.number, tensor)).collect();
         for (number, other) in plan.shared() {
-            copy(&mut self.written, *other, *number);
+            let count = plan.placed.placements.get(*number).map_or(0, |placement| placement.extents.len());
+            let starts = self.starts.get(*number).zip(self.starts.get(*other));
+            let (to, from) = starts.map_or((0, 0), |(to, from)| (*to, *from));
+            (0..count).for_each(|extent| copy(&mut self.written, from + extent, to + extent));
             let Some((number, other)) = numbers.get(number).zip(numbers.get(other)) else { continue };
             copy(&mut self.rounding, *other, *number);
             copy(&mut self.kept, *other, *number);
@@ -143,20 +151,12 @@ impl Totals {
 
     fn finished(mut self, plan: &Plan) -> Finished {
         self.share(plan);
-        let checksums = |extents: &[Extent], sums: &[u32]| {
-            let pairs = extents.iter().zip(sums);
-            pairs
-                .map(|(extent, sum)| {
-                    let checksum = extent.checksum.as_ref()?;
-                    Some(checksum.assemble(extent.len, [*sum]))
-                })
-                .collect()
-        };
-        let written =
-            plan.placed.placements.iter().zip(&self.written).map(|(placement, sums)| match sums.is_empty() {
-                true => Written { checksums: vec![None; placement.extents.len()] },
-                false => Written { checksums: checksums(&placement.extents, sums) },
-            });
+        let mut sums = self.written.iter();
+        let checksum =
+            |(extent, sum): (&Extent, &u32)| Some(extent.checksum.as_ref()?.assemble(extent.len, [*sum]));
+        let written = plan.placed.placements.iter().map(|placement| Written {
+            checksums: placement.extents.iter().zip(sums.by_ref()).map(checksum).collect(),
+        });
         let written = written.collect();
         let Totals { rounding, kept, cloned, .. } = self;
         Finished { written, rounding, kept, cloned }

@@ -8,7 +8,8 @@ use super::split_axes::{Added, Split, SplitAddend, split_axes};
 use super::steps::{Access, Step, steps};
 use crate::transform::restorable;
 use ckpt_api::{
-    AddedAxis, Blocks, DType, Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor, Window,
+    AddedAxis, AxisOrder, Blocks, DType, Encoding, Error, Extent, Few, Placement, Region, Result, Shape,
+    Tensor, Window,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -27,7 +28,7 @@ impl<'a> TargetLayout<'a> {
     /// The target of a conversion.
     pub(crate) fn placed(placement: &'a Placement) -> Self {
         let Placement { encoding, extents, shape, .. } = placement;
-        TargetLayout { encoding, extents, shape: shape.as_ref() }
+        TargetLayout { encoding, extents, shape: shape.as_deref() }
     }
 
     /// Someone who reads the tensor in this encoding.
@@ -40,7 +41,7 @@ impl<'a> TargetLayout<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Route {
     /// What happens to the elements, in order.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Few<Step>,
     /// How reading touches the source.
     pub(crate) access: Access,
     /// What few routes have.
@@ -150,7 +151,7 @@ pub(crate) fn compile(
     }
     let rare = !added.is_empty() || split.is_some();
     Ok(Route {
-        steps: all,
+        steps: all.into(),
         access: if tiled { Access::Tile } else { Access::Stream },
         more: rare.then(|| Box::new(More { added, split })),
     })
@@ -186,6 +187,9 @@ fn reshape(
     target: &TargetLayout<'_>,
     split: Option<&WholeAxes<'_>>,
 ) {
+    if split.is_none() && target.shape.is_none() {
+        return;
+    }
     let stored =
         |encoding: &Encoding| encoding.expanded(&tensor.shape).unwrap_or_default().permuted(&encoding.order);
     // What is cut out of a whole has no stored shape of its own.
@@ -251,7 +255,7 @@ fn split_numbers((tensor, ..): &Added<'_>, split: &SplitAddend) -> Result<Vec<St
 }
 
 fn split_floats(tensor: &Tensor, shape: &Shape) -> Encoding {
-    floats(tensor).with_order((0..shape.rank()).collect())
+    floats(tensor).with_order(AxisOrder::row_major(shape.rank()))
 }
 
 fn not_movable(tensor: &Tensor, from: &Encoding, to: &Encoding) -> Error {
@@ -272,8 +276,8 @@ impl Route {
     ) -> Transfer<'a> {
         let sizes = Sizes::new(&source.encoding, target);
         let (shape, source, order) = match self.split() {
-            Some(split) => (&split.shape, &split.source, &split.order),
-            None => (&tensor.shape, source, &target.order),
+            Some(split) => (&split.shape, &split.source, &split.order[..]),
+            None => (&tensor.shape, source, &target.order[..]),
         };
         Transfer {
             tensor: &tensor.name,
@@ -322,7 +326,7 @@ impl Route {
                 shape: Cow::Borrowed(shape),
                 source: Cow::Borrowed(source),
                 sizes: Sizes::new(&source.encoding, &target),
-                order: Cow::Owned(target.order),
+                order: Cow::Owned(target.order.into()),
                 steps: Cow::Borrowed(steps.map_or(&[], Vec::as_slice)),
                 addends: Vec::new(),
                 access: Access::Tile,
@@ -350,14 +354,14 @@ impl Route {
         let Route { steps, access, more } = self;
         let (shape, source, order) = match more.and_then(|more| more.split) {
             Some(Split { shape, source, order, .. }) => (Cow::Owned(shape), Cow::Owned(source), order),
-            None => (Cow::Borrowed(&tensor.shape), Cow::Borrowed(source), target.order.clone()),
+            None => (Cow::Borrowed(&tensor.shape), Cow::Borrowed(source), target.order.to_vec()),
         };
         Transfer {
             tensor: &tensor.name,
             shape,
             source,
             order: Cow::Owned(order),
-            steps: Cow::Owned(steps),
+            steps: Cow::Owned(steps.into()),
             addends: Vec::new(),
             access,
             sizes,

@@ -1,6 +1,6 @@
 //! Splits axes so that source and target both store whole axes. After this step, layouts differ only by a permutation.
 
-use ckpt_api::{AddedAxis, Encoding, Error, Placement, Region, Result, Shape, Tensor, Window};
+use ckpt_api::{AddedAxis, Encoding, Error, Few, Placement, Region, Result, Shape, Tensor, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -130,8 +130,8 @@ impl Cuts {
 
     fn placement(&self, placement: &Placement) -> Result<Placement> {
         let mut placement = placement.clone();
-        placement.encoding.order = self.order(&placement.encoding);
-        placement.encoding.tiles = Vec::new();
+        placement.encoding.order = self.order(&placement.encoding).into();
+        placement.encoding.tiles = Few::default();
         for region in placement.extents.iter_mut().filter_map(|extent| extent.region.as_mut()) {
             **region = self.region(region)?;
         }

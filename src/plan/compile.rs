@@ -88,7 +88,7 @@ pub(super) fn comparison(twins: Twins) -> Result<Comparison> {
     let (encoding, mut other_encoding) = (canonical(&first, &placement), canonical(&other, &other_placement));
     match axis_order(&first, &other) {
         Some(order) if first.lengths == other.lengths && encoding.dtype == other_encoding.dtype => {
-            other_encoding.order = order;
+            other_encoding.order = order.into();
         }
         _ => return Err(unequal(&name, &first, &other)),
     }

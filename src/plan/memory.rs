@@ -10,9 +10,11 @@ use ckpt_api::{Error, Extent, OutputFile, Placement, ReadStore, Result, Setting}
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
 /// What describes one tensor, on both sides.
-const PER_TENSOR: u64 = 2 << 10;
+const PER_TENSOR: u64 = 768;
 /// What describes one further stored piece of a tensor, on both sides.
 const PER_EXTENT: u64 = 512;
+/// What describes one literal beside its bytes: npz has several for each tensor.
+const PER_LITERAL: u64 = 256;
 /// How many times a name is held: in the checkpoint, the source, the target, a header.
 const NAMES: u64 = 4;
 
@@ -37,7 +39,8 @@ impl Held {
             let extents = (entry.from.extents.len() + entry.to.extents.len()) as u64;
             PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * entry.tensor.len() as u64
         };
-        let once = 2 * (literals + placed.finish.bytes()) + plan.tensors().map(each).sum::<u64>();
+        let described = PER_LITERAL * placed.literals.len() as u64 + plan.tensors().map(each).sum::<u64>();
+        let once = 2 * (literals + placed.finish.bytes()) + described;
         let again = if reread { once } else { 0 };
         Held {
             all: (BASE + once + again).saturating_add(stores),

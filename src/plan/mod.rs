@@ -292,6 +292,11 @@ impl Plan {
         self.entries.get(number as usize).map(|entry| self.entry(entry))
     }
 
+    /// The number of the tensor that pieces call by this number, among the codec's placements.
+    pub(crate) fn number_of(&self, number: u32) -> Option<usize> {
+        self.entries.get(number as usize).map(|entry| entry.number)
+    }
+
     fn entry<'a>(&'a self, entry: &'a Entry) -> TensorEntry<'a> {
         let Entry { number, route } = entry;
         let to = &self.placed.placements[*number];
@@ -362,11 +367,9 @@ impl Plan {
 
     /// Where a tensor lies on both sides.
     fn extents(&self, number: u32) -> Extents<'_> {
-        let entry = self.tensor(number);
-        entry.map_or(Extents::default(), |entry| Extents {
-            source: &entry.from.extents,
-            target: &entry.to.extents,
-        })
+        let both =
+            self.target_of(number).and_then(|to| Some((self.contents.placements.get(to.tensor.0)?, to)));
+        both.map_or(Extents::default(), |(from, to)| Extents { source: &from.extents, target: &to.extents })
     }
 
     /// Gives block encodings that were read from a document their decoders and encoders.

@@ -4,8 +4,8 @@
 //! column-major.
 
 use ckpt_api::{
-    Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo, Input,
-    InputSpec, Limit, Limits, Literal, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile,
+    Axis, AxisOrder, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo,
+    Input, InputSpec, Limit, Limits, Literal, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile,
     OutputLayout, OutputView, ParameterSpec, Placement, Result, Shape, Tensor, TensorId,
 };
 
@@ -46,7 +46,7 @@ fn power(call: &OpCall, y: &mut OutputView) -> Result<()> {
 }
 
 fn encoding(rank: usize) -> Encoding {
-    Encoding::new(DType::F32, (0..rank).rev().collect()).with_endian(Endian::Big)
+    Encoding::new(DType::F32, AxisOrder::row_major(rank).reversed()).with_endian(Endian::Big)
 }
 
 impl Codec for Toy {

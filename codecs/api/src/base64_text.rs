@@ -24,7 +24,7 @@ pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S:
 ///
 /// # Errors
 /// Those of the deserializer, and an error for a text that is not base64.
-pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+pub fn deserialize<'de, D: Deserializer<'de>, B: From<Vec<u8>>>(deserializer: D) -> Result<B, D::Error> {
     let text = Cow::<str>::deserialize(deserializer)?;
-    BASE64_STANDARD.decode(&*text).map_err(serde::de::Error::custom)
+    BASE64_STANDARD.decode(&*text).map(B::from).map_err(serde::de::Error::custom)
 }

@@ -408,14 +408,14 @@ mod tests {
     fn blocks_fill_the_fastest_axis_of_the_tensor_and_of_every_slice() {
         let tensor = Tensor::new("w", DType::F32, Shape::new([3, 4]).unwrap());
         let encoding = |order: &[usize]| {
-            Encoding { order: order.to_vec(), ..Encoding::row_major(&tensor) }.in_blocks(SCALED)
+            Encoding { order: order.to_vec().into(), ..Encoding::row_major(&tensor) }.in_blocks(SCALED)
         };
         let fits = |encoding: Encoding, regions: &[([u64; 2], [u64; 2])]| {
             let extent = |(start, shape): &([u64; 2], [u64; 2])| {
                 let shape = Shape::new(shape).unwrap();
                 Extent::new(FileId(0), 0, 0).with_region(Region { start: start.to_vec(), shape })
             };
-            let extents = regions.iter().map(extent).collect();
+            let extents: Vec<_> = regions.iter().map(extent).collect();
             check_blocks(&tensor, &Placement::new(TensorId(0), "w", extents, encoding), &tensor.shape).is_ok()
         };
         assert!(fits(encoding(&[0, 1]), &[]));

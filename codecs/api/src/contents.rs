@@ -310,7 +310,7 @@ mod tests {
 
     fn sliced(slices: &[([u64; 2], [u64; 2])]) -> Contents {
         let tensor = Tensor::new("v", DType::U8, Shape::new(vec![2, 2]).unwrap());
-        let extents = slices
+        let extents: Vec<_> = slices
             .iter()
             .map(|(start, shape)| {
                 let region = Region { start: start.to_vec(), shape: Shape::new(shape).unwrap() };
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn an_axis_order_that_is_no_permutation_is_refused() {
         let mut contents = sliced(&[([0, 0], [2, 2])]);
-        contents.placements[0].encoding.order = vec![0, 0];
+        contents.placements[0].encoding.order = vec![0, 0].into();
         assert!(contents.check(&Limits::default()).is_err());
     }
 }

@@ -3,6 +3,7 @@
 use crate::read_at::{ReadAt, read_exact_at};
 use crate::store::{Below, Directory, ReadStore, checked};
 use crate::{Address, Contents, Error, Limit, Limits, Result, nearby};
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -23,6 +24,20 @@ pub struct Input {
     /// Names of the files that were opened, where someone wants to know.
     opened: Option<Arc<Mutex<BTreeSet<String>>>>,
     limits: Limits,
+    kept: Kept,
+}
+
+/// A value that was parsed from a file, and the file's identity.
+type Parsed = (String, Box<dyn Any + Send>);
+
+/// What was parsed and is still to be read. Clones of an input share it.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Option<Parsed>>>);
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
 }
 
 impl Input {
@@ -85,7 +100,7 @@ impl Input {
     }
 
     fn new(store: Arc<dyn ReadStore>, entry: String, is_directory: bool) -> Self {
-        Input { store, entry, is_directory, opened: None, limits: Limits::default() }
+        Input { store, entry, is_directory, opened: None, limits: Limits::default(), kept: Kept::default() }
     }
 
     /// What is called `entry` in a store: a file, a directory that holds files, what names of files begin with, or the
@@ -144,6 +159,33 @@ impl Input {
     pub fn opened(&self) -> Vec<String> {
         let opened = self.opened.as_ref().map(|opened| opened.lock().unwrap_or_else(PoisonError::into_inner));
         opened.map(|names| names.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Keeps what [`crate::Codec::probe`] parsed of a file, so that [`crate::Codec::read`] need not parse it again: a header
+    /// can describe a million tensors. An input keeps one value, of a file that has an identity.
+    ///
+    /// ```
+    /// use ckpt_api::Input;
+    /// let input = Input::memory("m.nn", [("m.nn".to_owned(), b"header".to_vec())].into());
+    /// let file = input.main()?;
+    /// input.keep(&file, 7u8);
+    /// assert_eq!(input.take::<u8>(&file), file.identity().map(|_| 7));
+    /// assert_eq!(input.take::<u8>(&file), None);
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    pub fn keep<T: Send + 'static>(&self, file: &File, value: T) {
+        if let Some(identity) = file.identity() {
+            let mut kept = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *kept = Some((format!("{} {identity}", file.name()), Box::new(value)));
+        }
+    }
+
+    /// Takes what [`Input::keep`] was given of the same file. `None` if it has changed since, or if nothing of this type was
+    /// kept.
+    pub fn take<T: 'static>(&self, file: &File) -> Option<T> {
+        let (of, value) = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let is_same = file.identity().is_some_and(|identity| of == format!("{} {identity}", file.name()));
+        value.downcast().ok().filter(|_| is_same).map(|value| *value)
     }
 
     /// The last component of what the user named, relative to the input's directory; empty for a directory.

@@ -2,8 +2,8 @@
 
 use crate::fit::check_fit;
 use crate::{
-    ArchitectureFile, Aspect, Checkpoint, Error, FileId, FinishState, Loss, Placement, Result, Tensor,
-    TensorId, Ties,
+    ArchitectureFile, Aspect, Checkpoint, Error, FileId, FinishState, Loss, MostlyOne, Placement, Result,
+    Tensor, TensorId, Ties,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -111,14 +111,20 @@ impl OutputLayout {
     }
 
     fn check_tensors(&self, checkpoint: &Checkpoint) -> Result<()> {
-        let mut names = HashSet::with_capacity(self.placements.len());
+        // A tensor that is placed once has one name: then no set of many thousand names is made.
+        let mut is_placed = vec![false; checkpoint.tensors.len()];
+        let mut is_new = |placement: &Placement| {
+            is_placed.get_mut(placement.tensor.0).is_none_or(|is_placed| !std::mem::replace(is_placed, true))
+        };
+        let is_repeated = !self.placements.iter().all(&mut is_new);
+        let mut names = HashSet::new();
         for placement in &self.placements {
             let id = placement.tensor.0;
             let Some(tensor) = checkpoint.tensors.get(id) else {
                 return Err(defect("a tensor is placed that does not exist").tensor(&placement.name));
             };
             let file = placement.extents.first().map(|extent| extent.file);
-            if !names.insert((id, file, placement.name.as_str())) {
+            if is_repeated && !names.insert((id, file, placement.name.as_str())) {
                 return Err(defect("a tensor is stored twice under one name").tensor(&tensor.name));
             }
             check_added(checkpoint, tensor, placement)?;
@@ -282,7 +288,7 @@ impl std::fmt::Debug for Literal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// For each extent the checksum it asked for, as the format would store it.
-    pub checksums: Vec<Option<u32>>,
+    pub checksums: MostlyOne<Option<u32>>,
 }
 
 #[cfg(test)]
@@ -313,7 +319,7 @@ mod tests {
     #[test]
     fn a_tensor_may_be_stored_several_times_and_added_to_another() {
         let mut placed = placed();
-        placed.placements[0].added = vec![added(0, &[AddedAxis::Along(0)])];
+        placed.placements[0].added = vec![added(0, &[AddedAxis::Along(0)])].into();
         let mut again = placed.placements[0].clone();
         (again.name, again.extents[0].offset) = ("again".into(), 12);
         (placed.files[0].len, placed.placements) = (Some(20), vec![placed.placements[0].clone(), again]);
@@ -329,15 +335,17 @@ mod tests {
             ("same name", |p| p.files.push(p.files[0].clone())),
             ("does not exist", |p| p.placements[0].tensor = TensorId(1)),
             ("twice under one name", |p| p.placements.push(p.placements[0].clone())),
-            ("does not fit it", |p| p.placements[0].encoding.order = vec![1]),
+            ("does not fit it", |p| p.placements[0].encoding.order = vec![1].into()),
             ("does not fit it", |p| p.placements[0].extents[0].len = 4),
             ("a file that does not exist", |p| p.placements[0].extents[0].file = FileId(1)),
             ("a file that does not exist", |p| p.literals[0].file = FileId(1)),
-            ("added that does not exist", |p| p.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])]),
-            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[])]),
-            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Every])]),
-            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::At(9)])]),
-            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Along(1)])]),
+            ("added that does not exist", |p| {
+                p.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])].into()
+            }),
+            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[])].into()),
+            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Every])].into()),
+            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::At(9)])].into()),
+            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Along(1)])].into()),
             ("outside their file", |p| p.placements[0].extents[0].offset = 5),
             ("outside their file", |p| p.placements[0].extents[0].offset = u64::MAX),
             ("overlap", |p| p.placements[0].extents[0].offset = 3),
@@ -398,7 +406,7 @@ mod tests {
             checkpoint.tensors.push(Tensor { name: name.into(), ..checkpoint.tensors[0].clone() });
         }
         let mut placed = placed();
-        placed.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])];
+        placed.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])].into();
         placed.check(&checkpoint).unwrap();
         let names: Vec<&str> = placed.unplaced(&checkpoint).map(|(_, tensor)| tensor.name.as_str()).collect();
         assert_eq!(names, ["gone"]);

@@ -1,6 +1,8 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{Blocks, Checksum, Compression, Computed, DType, Endian, Shape, Tensor, Tile};
+use crate::{
+    AxisOrder, Blocks, Checksum, Compression, Computed, DType, Endian, Extents, Few, Shape, Tensor, Tile,
+};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
@@ -22,34 +24,39 @@ pub struct Placement {
     pub name: String,
     /// The stored pieces. Without regions: the concatenation is the value. With regions: each piece is that
     /// box of the tensor, and together they cover it exactly.
-    pub extents: Vec<Extent>,
+    pub extents: Extents,
     /// How elements are encoded; the same for all extents.
     pub encoding: Encoding,
     /// The shape that the file states, where that is not the tensor's own axes in stored order: a format that adds
     /// or leaves out axes of length 1. `None` where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<Shape>,
+    pub shape: Option<Box<Shape>>,
     /// The tensor is this box of what the extents hold, whose regions then lie in the whole; `None` for all of it.
     /// Only for reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Box<Window>>,
     /// Other tensors that are added to this one, in 32-bit floats and in this order, before it is stored: a bias that
     /// has no place of its own, a matrix that several parts share. Only for writing; both are [`DType::F32`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub added: Vec<Added>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub added: Few<Added>,
 }
 
 impl Placement {
     /// The whole tensor in these extents, with the shape that its axes in stored order have.
-    pub fn new(tensor: TensorId, name: impl Into<String>, extents: Vec<Extent>, encoding: Encoding) -> Self {
+    pub fn new(
+        tensor: TensorId,
+        name: impl Into<String>,
+        extents: impl Into<Extents>,
+        encoding: Encoding,
+    ) -> Self {
         Placement {
             tensor,
             name: name.into(),
-            extents,
+            extents: extents.into(),
             encoding,
             shape: None,
             window: None,
-            added: Vec::new(),
+            added: Few::default(),
         }
     }
 
@@ -69,8 +76,8 @@ impl Placement {
 
     /// The same with other extents.
     #[must_use]
-    pub fn with_extents(mut self, extents: Vec<Extent>) -> Self {
-        self.extents = extents;
+    pub fn with_extents(mut self, extents: impl Into<Extents>) -> Self {
+        self.extents = extents.into();
         self
     }
 
@@ -84,7 +91,7 @@ impl Placement {
     /// The same with the shape that the file states.
     #[must_use]
     pub fn with_shape(mut self, shape: impl Into<Option<Shape>>) -> Self {
-        self.shape = shape.into();
+        self.shape = shape.into().map(Box::new);
         self
     }
 
@@ -97,8 +104,8 @@ impl Placement {
 
     /// The same with tensors that are added.
     #[must_use]
-    pub fn with_added(mut self, added: Vec<Added>) -> Self {
-        self.added = added;
+    pub fn with_added(mut self, added: impl Into<Few<Added>>) -> Self {
+        self.added = added.into();
         self
     }
 }
@@ -273,10 +280,10 @@ pub struct Encoding {
     pub endian: Endian,
     /// Stored axis order: stored axis `k`, slowest first, is logical axis `order[k]`. Row-major is `0..rank`,
     /// column-major is `0..rank` reversed. Where there are tiles it numbers the parts, see [`Encoding::parts`].
-    pub order: Vec<usize>,
+    pub order: AxisOrder,
     /// Axes that are stored as several, in logical order, one for an axis; then extents have no regions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tiles: Vec<Tile>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub tiles: Few<Tile>,
     /// How elements smaller than a byte are stored.
     pub packing: Packing,
     /// What stored integers stand for, where they stand for other numbers than themselves: then the tensor's dtype is
@@ -343,12 +350,12 @@ pub enum Packing {
 
 impl Encoding {
     /// Little-endian, whole bytes, in this axis order.
-    pub fn new(dtype: DType, order: Vec<usize>) -> Self {
+    pub fn new(dtype: DType, order: impl Into<AxisOrder>) -> Self {
         Encoding {
             dtype,
             endian: Endian::Little,
-            order,
-            tiles: Vec::new(),
+            order: order.into(),
+            tiles: Few::default(),
             packing: Packing::Bytes,
             scaling: None,
             blocks: None,
@@ -357,7 +364,7 @@ impl Encoding {
 
     /// Little-endian, row-major, whole bytes: what most formats store.
     pub fn row_major(tensor: &Tensor) -> Self {
-        Encoding::new(tensor.dtype, (0..tensor.shape.rank()).collect())
+        Encoding::new(tensor.dtype, AxisOrder::row_major(tensor.shape.rank()))
     }
 
     /// The same in big-endian byte order.
@@ -369,7 +376,7 @@ impl Encoding {
     /// The same with the axes in reverse order: from [`Encoding::row_major`], the first axis is the fastest.
     #[must_use]
     pub fn column_major(mut self) -> Self {
-        self.order.reverse();
+        self.order = self.order.reversed();
         self
     }
 
@@ -389,15 +396,15 @@ impl Encoding {
 
     /// The same in another axis order.
     #[must_use]
-    pub fn with_order(mut self, order: Vec<usize>) -> Self {
-        self.order = order;
+    pub fn with_order(mut self, order: impl Into<AxisOrder>) -> Self {
+        self.order = order.into();
         self
     }
 
     /// The same with axes that are stored as several.
     #[must_use]
-    pub fn with_tiles(mut self, tiles: Vec<Tile>) -> Self {
-        self.tiles = tiles;
+    pub fn with_tiles(mut self, tiles: impl Into<Few<Tile>>) -> Self {
+        self.tiles = tiles.into();
         self
     }
 
@@ -436,15 +443,7 @@ mod tests {
 
     #[test]
     fn bits_that_do_not_fill_bytes_have_no_length() {
-        let mut encoding = Encoding {
-            dtype: DType::F4E2m1,
-            endian: Endian::Little,
-            order: vec![0],
-            tiles: Vec::new(),
-            packing: Packing::Bits,
-            scaling: None,
-            blocks: None,
-        };
+        let mut encoding = Encoding::new(DType::F4E2m1, vec![0]).with_packing(Packing::Bits);
         assert_eq!(encoding.stored_len(4), Some(2));
         assert_eq!(encoding.stored_len(3), None);
         encoding.packing = Packing::Bytes;

@@ -1,6 +1,6 @@
 //! Logical axes that are stored as several: numbers within numbers, as engines lay them out for their instructions.
 
-use crate::{Encoding, Shape};
+use crate::{Encoding, Few, Shape};
 use serde::{Deserialize, Serialize};
 
 /// A logical axis that is stored as several: an index on it is written as digits, the slowest first.
@@ -26,7 +26,8 @@ pub struct AxisPart {
 impl Encoding {
     /// Stores the tensor of `rank` axes with these parts of its axes, slowest first, of which `tiles` has the lengths.
     #[must_use]
-    pub fn with_stored(mut self, rank: usize, mut tiles: Vec<Tile>, stored: &[AxisPart]) -> Self {
+    pub fn with_stored(mut self, rank: usize, tiles: impl Into<Few<Tile>>, stored: &[AxisPart]) -> Self {
+        let mut tiles = tiles.into();
         tiles.sort_by_key(|tile| tile.axis);
         self.tiles = tiles;
         let parts = self.parts(rank);

@@ -160,8 +160,11 @@ impl Header {
     /// Returns the encoding of the data.
     pub(crate) fn encoding(&self) -> Encoding {
         let axes = 0..self.shape.rank();
-        Encoding::new(self.dtype, if self.fortran_order { axes.rev().collect() } else { axes.collect() })
-            .with_endian(self.endian)
+        Encoding::new(
+            self.dtype,
+            if self.fortran_order { axes.rev().collect::<Vec<_>>() } else { axes.collect() },
+        )
+        .with_endian(self.endian)
     }
 }
 

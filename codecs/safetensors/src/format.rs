@@ -123,42 +123,27 @@ impl Header {
         Ok((header, start))
     }
 
-    /// Returns the header's bytes: the length, the JSON, and spaces up to where the data begin. `start` chooses that, given the
-    /// least multiple of 8 that the header leaves free.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] for a header that is longer than readers accept.
-    pub fn to_bytes(&self, start: impl FnOnce(u64) -> u64) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; LENGTH_BYTES as usize];
-        serde_json::to_writer(&mut bytes, self).map_err(unsayable)?;
-        let least = (bytes.len() as u64).next_multiple_of(ALIGNMENT);
-        let longest = LONGEST_HEADER + LENGTH_BYTES;
-        let start = Some(start(least)).filter(|start| (least..=longest).contains(start)).unwrap_or(least);
-        let len = start - LENGTH_BYTES;
-        if len > LONGEST_HEADER {
-            return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
-                .found(ckpt_api::count(len, "byte"))
-                .expected(format!("at most {LONGEST_HEADER}"))
-                .help("write a sharded set (shard_size), or leave the metadata out (metadata=none)"));
-        }
-        bytes.resize(usize::try_from(len + LENGTH_BYTES).unwrap_or(bytes.len()), b' ');
-        for (byte, of_len) in bytes.iter_mut().zip(len.to_le_bytes()) {
-            *byte = of_len;
-        }
-        bytes.shrink_to_fit();
-        Ok(bytes)
-    }
-
     /// Returns the number of bytes of all tensors together.
     pub fn data_len(&self) -> u64 {
         self.tensors.iter().map(|(_, entry)| entry.data_offsets.1).max().unwrap_or(0)
     }
 
+    /// Returns the header's bytes, as [`header_bytes`] does.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for a header that is longer than readers accept.
+    pub fn to_bytes(&self, start: impl FnOnce(u64) -> u64) -> Result<Vec<u8>> {
+        header_bytes(self, start)
+    }
+
     /// Checks that names are unique, and that the tensors' bytes follow each other without overlap or gap.
     fn check(&self) -> Result<()> {
-        let mut names = HashSet::with_capacity(self.tensors.len());
-        if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
-            return Err(Error::corrupt("the header names a tensor twice").tensor(name).help(DAMAGED));
+        // Most headers have their names in order: then no set of them is made.
+        if !self.tensors.is_sorted_by(|(name, _), (next, _)| name < next) {
+            let mut names = HashSet::with_capacity(self.tensors.len());
+            if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
+                return Err(Error::corrupt("the header names a tensor twice").tensor(name).help(DAMAGED));
+            }
         }
         let mut ordered: Vec<&(String, Entry)> = self.tensors.iter().collect();
         ordered.sort_by_key(|(_, entry)| entry.data_offsets);
@@ -168,6 +153,32 @@ impl Header {
         }
         Ok(())
     }
+}
+
+/// Returns the header's bytes: the length, the JSON, and spaces up to where the data begin. `start` chooses that, given the
+/// least multiple of 8 that the header leaves free.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for a header that is longer than readers accept.
+pub fn header_bytes(header: &impl Serialize, start: impl FnOnce(u64) -> u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; LENGTH_BYTES as usize];
+    serde_json::to_writer(&mut bytes, header).map_err(unsayable)?;
+    let least = (bytes.len() as u64).next_multiple_of(ALIGNMENT);
+    let longest = LONGEST_HEADER + LENGTH_BYTES;
+    let start = Some(start(least)).filter(|start| (least..=longest).contains(start)).unwrap_or(least);
+    let len = start - LENGTH_BYTES;
+    if len > LONGEST_HEADER {
+        return Err(Error::unsupported("the header would be longer than readers of safetensors accept")
+            .found(ckpt_api::count(len, "byte"))
+            .expected(format!("at most {LONGEST_HEADER}"))
+            .help("write a sharded set (shard_size), or leave the metadata out (metadata=none)"));
+    }
+    bytes.resize(usize::try_from(len + LENGTH_BYTES).unwrap_or(bytes.len()), b' ');
+    for (byte, of_len) in bytes.iter_mut().zip(len.to_le_bytes()) {
+        *byte = of_len;
+    }
+    bytes.shrink_to_fit();
+    Ok(bytes)
 }
 
 pub fn unsayable(error: serde_json::Error) -> Error {
@@ -189,7 +200,7 @@ impl Entry {
             };
             return Err(field(Error::corrupt(what)).expected(format!("a start at {previous}")));
         }
-        let shape = Shape::new(self.shape.clone()).map_err(|error| error.field("shape"))?;
+        let shape = Shape::new(&self.shape).map_err(|error| error.field("shape"))?;
         let bits = shape.elements().checked_mul(self.dtype.bitsize() as u64);
         let bits = bits.ok_or_else(|| Error::corrupt("the shape has too many elements").field("shape"))?;
         if !bits.is_multiple_of(8) {

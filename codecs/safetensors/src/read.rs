@@ -31,7 +31,7 @@ pub fn probe(input: &Input) -> Result<Match> {
             if !input.has_file(&name) {
                 return Ok(Match::No);
             }
-            let why = probe_file(&input.file(&name)?, limits);
+            let why = probe_file(input, &input.file(&name)?);
             (name, why)
         }
     };
@@ -45,9 +45,11 @@ pub fn probe(input: &Input) -> Result<Match> {
     }
 }
 
-fn probe_file(file: &File, limits: &Limits) -> Result<String> {
-    let (header, _) = Header::read(file, limits)?;
-    Ok(format!("a valid header that describes {}", ckpt_api::count(header.tensors.len(), "tensor")))
+fn probe_file(input: &Input, file: &File) -> Result<String> {
+    let found = Header::read(file, input.limits())?;
+    let why = format!("a valid header that describes {}", ckpt_api::count(found.0.tensors.len(), "tensor"));
+    input.keep(file, found);
+    Ok(why)
 }
 
 fn probe_index(file: &File, limits: &Limits) -> Result<String> {
@@ -112,7 +114,8 @@ fn read_index(file: &File, limits: &Limits) -> Result<Index> {
 
 fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
     let file = input.file(&name)?;
-    let (header, start) = Header::read(&file, limits)?;
+    let known = input.take::<(Header, u64)>(&file).filter(|_| limits == input.limits());
+    let (header, start) = known.map_or_else(|| Header::read(&file, limits), Ok)?;
     let mut pairs = header.pairs.unwrap_or_default();
     let carried = pairs.get(carried::KEY).and_then(|text| Carried::parse(text));
     let mut contents = Contents::default();
@@ -153,33 +156,41 @@ fn add_tensors(
     start: u64,
     tensors: Vec<(String, Entry)>,
 ) -> Result<()> {
+    contents.checkpoint.tensors.reserve_exact(tensors.len());
+    contents.placements.reserve_exact(tensors.len());
     for (name, entry) in tensors {
         let id = TensorId(contents.checkpoint.tensors.len());
-        let (tensor, placement) =
-            describe(id, file, start, &name, entry).map_err(|error| error.tensor(&name))?;
+        let (tensor, placement) = describe(id, file, start, name, entry)?;
         contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
     }
     Ok(())
 }
 
-fn describe(id: TensorId, file: FileId, start: u64, name: &str, entry: Entry) -> Result<(Tensor, Placement)> {
-    let dtype = format::dtype(entry.dtype).ok_or_else(|| {
-        Error::unsupported("the dtype is not supported").field("dtype").found(entry.dtype.to_string())
-    })?;
-    let tensor = Tensor::new(name, dtype, Shape::new(entry.shape)?);
-    let overflow = || Error::corrupt("the tensor lies outside the file").field("data_offsets");
+fn describe(
+    id: TensorId,
+    file: FileId,
+    start: u64,
+    name: String,
+    entry: Entry,
+) -> Result<(Tensor, Placement)> {
+    let Some(dtype) = format::dtype(entry.dtype) else {
+        let error = Error::unsupported("the dtype is not supported").field("dtype");
+        return Err(error.found(entry.dtype.to_string()).tensor(name));
+    };
+    let shape = Shape::new(&entry.shape).map_err(|error| error.tensor(&name))?;
     let (from, to) = entry.data_offsets;
-    let extent = Extent::new(
-        file,
-        start.checked_add(from).ok_or_else(overflow)?,
-        to.checked_sub(from).ok_or_else(overflow)?,
-    );
+    let Some((first, len)) = start.checked_add(from).zip(to.checked_sub(from)) else {
+        return Err(Error::corrupt("the tensor lies outside the file").field("data_offsets").tensor(name));
+    };
+    let extent = Extent::new(file, first, len);
+    let tensor = Tensor::new(name, dtype, shape);
     let mut encoding = Encoding::row_major(&tensor);
     if dtype.bits().is_some_and(|bits| bits < 8) {
         encoding.packing = Packing::Bits;
     }
-    Ok((tensor, Placement::new(id, name.to_owned(), vec![extent], encoding)))
+    let placement = Placement::new(id, tensor.name.clone(), extent, encoding);
+    Ok((tensor, placement))
 }
 
 fn restore(contents: &mut Contents, carried: Option<Carried>) {

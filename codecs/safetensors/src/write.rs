@@ -1,12 +1,13 @@
 //! Writes a file, or a sharded set with Hugging Face's names.
 
-use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, METADATA, unsayable};
+use crate::format::{self, EXTENSION, Entry, INDEX_EXTENSION, METADATA, unsayable};
 use crate::{INDEX_NAMESPACE, INFO, NAMESPACE, carried};
 use ckpt_api::{
-    Aspect, Checkpoint, Encoding, Error, Extent, FileId, Graph, Limit, Literal, Loss, LossKind, Options,
-    OutputFile, OutputLayout, Packing, Phases, Placement, Result, Role, Tensor, TensorId,
+    Aspect, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Limit, Literal, Loss, LossKind,
+    Options, OutputFile, OutputLayout, Packing, Phases, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 
@@ -59,8 +60,24 @@ struct Stored<'a> {
     id: TensorId,
     tensor: &'a Tensor,
     native: Dtype,
-    encoding: Encoding,
+    holder: DType,
     len: u64,
+}
+
+impl Stored<'_> {
+    fn encoding(&self) -> Encoding {
+        encoding(self.tensor, self.holder)
+    }
+
+    fn entry(&self, start: u64) -> Entry {
+        let end = start.saturating_add(self.len);
+        Entry { dtype: self.native, shape: self.tensor.shape.to_vec(), data_offsets: (start, end) }
+    }
+}
+
+fn encoding(tensor: &Tensor, holder: DType) -> Encoding {
+    let packing = if holder.bits().is_some_and(|bits| bits < 8) { Packing::Bits } else { Packing::Bytes };
+    Encoding::row_major(tensor).with_dtype(holder).with_packing(packing)
 }
 
 /// Returns the tensors that safetensors has a dtype for, in the checkpoint's order.
@@ -74,13 +91,10 @@ fn store(checkpoint: &Checkpoint) -> Result<Vec<Stored<'_>>> {
         }
         let elements = tensor.shape.elements();
         let Some(holder) = format::holder(tensor.dtype, elements) else { continue };
-        let packing = if holder.bits().is_some_and(|bits| bits < 8) { Packing::Bits } else { Packing::Bytes };
-        let order = (0..tensor.shape.rank()).collect();
-        let encoding = Encoding::new(holder, order).with_packing(packing);
         let unfit = || Error::unsupported("safetensors cannot hold the tensor").tensor(&tensor.name);
         let native = format::native(holder).ok_or_else(unfit)?;
-        let len = encoding.stored_len(elements).ok_or_else(unfit)?;
-        stored.push(Stored { id: TensorId(id), tensor, native, encoding, len });
+        let len = encoding(tensor, holder).stored_len(elements).ok_or_else(unfit)?;
+        stored.push(Stored { id: TensorId(id), tensor, native, holder, len });
     }
     Ok(stored)
 }
@@ -253,39 +267,56 @@ fn add_file(
     tensors: &[Stored],
     phases: Option<&Phases>,
 ) -> Result<u64> {
-    let mut header = Header {
-        pairs: Some(pairs.clone()).filter(|pairs| !pairs.is_empty()),
-        tensors: Vec::with_capacity(tensors.len()),
-    };
-    let mut end = 0u64;
-    for tensor in tensors {
-        let start = end;
-        end = end.saturating_add(tensor.len);
-        let entry =
-            Entry { dtype: tensor.native, shape: tensor.tensor.shape.to_vec(), data_offsets: (start, end) };
-        header.tensors.push((tensor.tensor.name.clone(), entry));
-    }
     let start = |least: u64| {
-        let offsets = header.tensors.iter().map(|(_, entry)| entry.data_offsets.0);
-        let parts = tensors.iter().zip(offsets).map(|(tensor, offset)| (tensor.id, offset, tensor.len));
+        let parts = with_starts(tensors).map(|(tensor, start)| (tensor.id, start, tensor.len));
         phases.map_or(least, |phases| phases.start(least, format::ALIGNMENT, parts))
     };
-    let bytes = header.to_bytes(start).map_err(|error| error.file(&name))?;
+    let bytes = format::header_bytes(&WrittenHeader { pairs, tensors }, start);
+    let bytes = bytes.map_err(|error| error.file(&name))?;
     let file = FileId(placed.files.len());
     let data = bytes.len() as u64;
+    let end = tensors.iter().fold(0u64, |end, tensor| end.saturating_add(tensor.len));
     placed.placements.reserve_exact(tensors.len());
-    for (tensor, (_, entry)) in tensors.iter().zip(&header.tensors) {
-        let offset = data.saturating_add(entry.data_offsets.0);
+    for (tensor, start) in with_starts(tensors) {
+        let extent = Extent::new(file, data.saturating_add(start), tensor.len);
         placed.placements.push(Placement::new(
             tensor.id,
             tensor.tensor.name.clone(),
-            vec![Extent::new(file, offset, tensor.len)],
-            tensor.encoding.clone(),
+            extent,
+            tensor.encoding(),
         ));
     }
     placed.files.push(OutputFile::new(name, data.saturating_add(end)));
     placed.literals.push(Literal { file, offset: 0, bytes });
     Ok(end)
+}
+
+/// Each tensor, and where its bytes begin after the header.
+fn with_starts<'s>(tensors: &'s [Stored<'s>]) -> impl Iterator<Item = (&'s Stored<'s>, u64)> {
+    tensors.iter().scan(0u64, |end, tensor| {
+        let start = *end;
+        *end = start.saturating_add(tensor.len);
+        Some((tensor, start))
+    })
+}
+
+/// A header to be written.
+struct WrittenHeader<'a> {
+    pairs: &'a BTreeMap<String, String>,
+    tensors: &'a [Stored<'a>],
+}
+
+impl Serialize for WrittenHeader<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if !self.pairs.is_empty() {
+            map.serialize_entry(METADATA, self.pairs)?;
+        }
+        for (tensor, start) in with_starts(self.tensors) {
+            map.serialize_entry(&tensor.tensor.name, &tensor.entry(start))?;
+        }
+        map.end()
+    }
 }
 
 fn add_index(

@@ -12,16 +12,17 @@ use crate::naming::keras::{self, Activations, Style};
 use crate::naming::{Naming, per_tensor};
 use crate::state_file;
 use crate::write::data_entry::DataEntry;
-use crate::write::entries::{Entries, PartitionedEntry, TensorSegments};
+use crate::write::entries::{Entries, EntryGroup, PartitionedEntry, TensorSegments};
 use crate::write::layout::{Layout, lay_out};
 use crate::write::losses::inference_losses;
 use crate::write::pending_index::{PendingEntry, PendingIndex, Variants};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
-    Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, FileId, Literal, Options, OutputFile,
-    OutputLayout, Placement, Result, Setting, Written,
+    Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, Extents, FileId, Literal, Options,
+    OutputFile, OutputLayout, Placement, Result, Setting, Written,
 };
 use prost::encoding::encode_varint;
+use std::collections::HashSet;
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
@@ -30,9 +31,9 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let naming = naming(checkpoint, options)?;
     let inference_losses = inference_losses(checkpoint, &naming);
     let merge = options.text("slices") == Some("merge");
-    let mut entries = Entries::new(checkpoint, naming, endian, merge)?;
-    let layout = lay_out(&entries.data, &entries.owners(), checkpoint, options)?;
-    let mut placed = OutputLayout::default().with_losses(std::mem::take(&mut entries.losses));
+    let (entries, losses) = Entries::new(checkpoint, naming, endian, merge);
+    let layout = lay_out(&entries.sizes()?, checkpoint, options)?;
+    let mut placed = OutputLayout::default().with_losses(losses);
     placed.losses.extend(inference_losses);
     let files = add_data_files(&mut placed, prefix, &layout)?;
     let mut index = PendingIndex {
@@ -40,15 +41,21 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         big_endian: endian == Endian::Big,
         snappy: options.text("compression") == Some("snappy"),
         file: FileId(placed.files.len()),
-        entries: Vec::with_capacity(entries.data.len() + entries.partitioned.len()),
+        entries: Vec::with_capacity(entries.len()),
         original: original_index(checkpoint, options),
     };
     placed.files.push(OutputFile::of_unknown_length(format!("{prefix}{INDEX}")));
     if options.flag("state") {
         add_state_file(&mut placed, prefix);
     }
-    let slices = entries.slice_keys();
-    Placer { placed: &mut placed, index: &mut index, layout: &layout, files: &files }.place_all(entries)?;
+    placed.placements.reserve_exact(checkpoint.tensors.len());
+    let mut slices = HashSet::new();
+    let mut placer =
+        Placer { placed: &mut placed, index: &mut index, layout: &layout, files: &files, next: 0 };
+    entries.make(|group| {
+        slices.extend(group.slice_keys());
+        placer.place(group)
+    })?;
     index.sort(&slices)?;
     placed.finish = index.into_state();
     Ok(placed)
@@ -130,22 +137,28 @@ struct Placer<'a> {
     index: &'a mut PendingIndex,
     layout: &'a Layout,
     files: &'a [Option<FileId>],
+    /// Number of the next entry with data.
+    next: usize,
 }
 
 impl Placer<'_> {
-    fn place_all(&mut self, entries: Entries) -> Result<()> {
-        let Entries { data, partitioned, tensors, .. } = entries;
+    /// Adds the entries of one tensor, or one that belongs to none.
+    fn place(&mut self, group: EntryGroup) -> Result<()> {
+        let EntryGroup { data, partitioned, tensor } = group;
+        let end = self.next.saturating_add(data.len());
+        let positions = self.layout.positions.get(self.next..end).ok_or_else(misplaced)?;
+        self.next = end;
         let mut extents = Vec::with_capacity(data.len());
         extents.resize_with(data.len(), Vec::new);
-        for tensor in tensors {
-            self.place(tensor, &data, &mut extents)?;
+        if let Some(tensor) = tensor {
+            self.place_tensor(tensor, &data, positions, &mut extents)?;
         }
-        for ((data, extents), position) in data.into_iter().zip(extents).zip(&self.layout.positions) {
+        for ((data, extents), position) in data.into_iter().zip(extents).zip(positions) {
             self.add(data, extents, *position)?;
         }
-        for PartitionedEntry { key, mut entry, first_slice, original } in partitioned {
+        if let Some(PartitionedEntry { key, mut entry, original }) = partitioned {
             // As TensorFlow does when it merges the parts of a checkpoint, each of which has its own data file.
-            let of_slice = self.layout.positions.get(first_slice).map_or(0, |(shard, _)| *shard);
+            let of_slice = positions.first().map_or(0, |(shard, _)| *shard);
             entry.shard = original.filter(|shard| *shard < self.index.shards).unwrap_or(of_slice);
             self.index.entries.push(PendingEntry::new(key, &entry)?);
         }
@@ -153,18 +166,19 @@ impl Placer<'_> {
     }
 
     /// Adds a tensor's placement, and adds each of its extents to the list of the entry that contains it.
-    fn place(
+    fn place_tensor(
         &mut self,
         tensor: TensorSegments,
         data: &[DataEntry],
+        positions: &[(u32, u64)],
         extents_of: &mut [Vec<ExtentRef>],
     ) -> Result<()> {
         let TensorSegments { id, name, encoding, segments } = tensor;
         let placement = self.placed.placements.len();
-        let mut extents = Vec::with_capacity(segments.len());
+        let mut extents = Extents::default();
         for (extent, segment) in segments.into_iter().enumerate() {
             let data = data.get(segment.entry).ok_or_else(misplaced)?;
-            let (shard, start) = *self.layout.positions.get(segment.entry).ok_or_else(misplaced)?;
+            let (shard, start) = *positions.get(segment.entry).ok_or_else(misplaced)?;
             let file = self.file(shard)?;
             let offset = start.checked_add(segment.offset).ok_or_else(misplaced)?;
             let is_first = segment.offset == data.head.len() as u64 && data.variants.is_none();
@@ -204,7 +218,7 @@ impl Placer<'_> {
         let mut pending = PendingEntry::new(key, &entry)?;
         pending.placement = extents.first().map_or(0, |extent| extent.placement);
         pending.extents = extents.iter().map(|extent| extent.extent).collect();
-        pending.variants = variants.map(|lengths| Variants { lengths, file, offset });
+        pending.variants = variants.map(|lengths| Box::new(Variants { lengths, file, offset }));
         self.index.entries.push(pending);
         Ok(())
     }

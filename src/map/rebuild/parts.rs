@@ -45,7 +45,7 @@ pub(super) fn reorder(
     }
     let mut made = placed.clone();
     let Placement { window, extents: own, shape, .. } = &mut made.placement;
-    (*window, *own, *shape) = (None, extents, None);
+    (*window, *own, *shape) = (None, extents.into(), None);
     Ok(made)
 }
 

@@ -7,7 +7,8 @@ use super::reshape::reshape;
 use crate::layout::inverse_permutation;
 use crate::recipe::AxisStep;
 use ckpt_api::{
-    Axis, AxisPart, DType, Encoding, Error, Operation, Placement, Region, Result, Shape, Tensor, Tile, Window,
+    Axis, AxisPart, DType, Encoding, Error, Few, Operation, Placement, Region, Result, Shape, Tensor, Tile,
+    Window,
 };
 
 /// A tensor and the placement of its bytes.
@@ -175,9 +176,10 @@ pub(super) fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedT
     renumber(&mut placement.encoding, rank - 1, rank, with_it);
     // An axis of length 1 may be stored anywhere; in order, no data has to move.
     let number = placement.encoding.parts(rank).iter().position(|part| part.axis == axis).unwrap_or(axis);
-    let order = &mut placement.encoding.order;
+    let mut order = placement.encoding.order.to_vec();
     let place = order.iter().position(|stored| *stored == number + 1).unwrap_or(order.len());
     order.insert(place, number);
+    placement.encoding.order = order.into();
     each_region(placement, |start, shape| {
         start.insert(axis, 0);
         *shape = with(shape)?;
@@ -198,7 +200,7 @@ fn renumber(encoding: &mut Encoding, before: usize, after: usize, number: impl F
         .tiles
         .iter()
         .filter_map(|tile| Some(Tile { axis: number(tile.axis)?, lens: tile.lens.clone() }));
-    let tiles = tiles.collect();
+    let tiles: Few<Tile> = tiles.collect();
     *encoding = encoding.clone().with_stored(after, tiles, &stored);
 }
 

@@ -5,7 +5,7 @@ use super::digits::Digits;
 use super::placed::{PlacedTensor, check_fixed_size, misfit};
 use crate::layout::{split_range, strides};
 use crate::recipe::{AxisStep, Reshape};
-use ckpt_api::{Error, Result, Shape};
+use ckpt_api::{AxisOrder, Error, Extents, Few, Result, Shape};
 use std::ops::Range;
 
 /// Gives the axes from `reshape.axis` on the lengths after the arrow.
@@ -72,9 +72,9 @@ fn without_elements(mut placed: PlacedTensor, range: Range<usize>, lens: &[u64])
     tensor.shape = Shape::new(replaced(&tensor.shape, range, lens))?;
     tensor.axes = None;
     placement.window = None;
-    placement.extents.clear();
-    placement.encoding.tiles.clear();
-    placement.encoding.order = (0..tensor.shape.rank()).collect();
+    placement.extents = Extents::default();
+    placement.encoding.tiles = Few::default();
+    placement.encoding.order = AxisOrder::row_major(tensor.shape.rank());
     Ok(placed)
 }
 

@@ -3,8 +3,8 @@
 use super::placed::PlacedTensor;
 use crate::recipe::{Dequantize, Join, ScaledFormat, Target};
 use ckpt_api::{
-    BlockScales, Computed, DType, Encoding, Error, Extent, Loss, LossKind, Operation, Packing, Result, Shape,
-    Tensor,
+    AxisOrder, BlockScales, Computed, DType, Encoding, Error, Extent, Extents, Loss, LossKind, Operation,
+    Packing, Result, Shape, Tensor,
 };
 
 /// Elements of a block of MXFP4, which has half as many bytes.
@@ -42,8 +42,8 @@ pub(super) fn dequantize(
     };
     let PlacedTensor { mut tensor, placement } = elements;
     let placement = placement
-        .with_extents(extent.into_iter().collect())
-        .with_encoding(Encoding::new(DType::F32, (0..shape.rank()).collect()))
+        .with_extents(extent.into_iter().collect::<Extents>())
+        .with_encoding(Encoding::new(DType::F32, AxisOrder::row_major(shape.rank())))
         .with_shape(None);
     (tensor.dtype, tensor.axes) = (how.dtype, tensor.axes.filter(|_| shape == tensor.shape));
     tensor.shape = shape;

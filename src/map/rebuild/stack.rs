@@ -56,8 +56,8 @@ fn with_stack_axis(element: PlacedTensor, axis: usize) -> Result<PlacedTensor> {
     let mut element = unsqueeze(element, axis)?;
     let encoding = &mut element.placement.encoding;
     if let Some(number) = encoding.parts(rank + 1).iter().position(|part| part.axis == axis) {
-        encoding.order.retain(|other| *other != number);
-        encoding.order.insert(0, number);
+        let others = encoding.order.iter().copied().filter(|other| *other != number);
+        encoding.order = std::iter::once(number).chain(others).collect();
     }
     Ok(element)
 }

@@ -2,7 +2,7 @@
 
 use super::placed::{PlacedTensor, check_fixed_size, reorder};
 use crate::recipe::{Join, Target};
-use ckpt_api::{Compression, DType, Encoding, Error, Extent, Method, Placement, Result, Tensor};
+use ckpt_api::{Compression, DType, Encoding, Error, Extent, Extents, Method, Placement, Result, Tensor};
 
 /// A tensor that is added to a target where that is written.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub(super) fn zeros(mut placed: PlacedTensor) -> Result<PlacedTensor> {
         Extent::new(first.file, first.offset, bytes).with_compression(Compression::new(Method::Repeated, 0))
     });
     let (id, name) = (placement.tensor, placement.name.clone());
-    *placement = Placement::new(id, name, extent.into_iter().collect(), encoding);
+    *placement = Placement::new(id, name, extent.into_iter().collect::<Extents>(), encoding);
     Ok(placed)
 }
 

@@ -114,7 +114,7 @@ impl Memory {
             let region = (sliced && !array.shape.is_empty()).then_some(region);
             Extent::new(FileId(0), offset, bytes.len() as u64).with_region(region).with_checksum(checksum)
         });
-        let extents = extents.collect();
+        let extents: Vec<_> = extents.collect();
         let id = TensorId(self.contents.placements.len());
         let encoding = Encoding::row_major(&tensor).with_order(order.to_vec());
         let placement = Placement::new(id, name, extents, encoding);

@@ -228,7 +228,7 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
         }));
         put(&mut files[extent.file.0], extent.offset, &bytes)?;
     }
-    Ok(Written { checksums })
+    Ok(Written { checksums: checksums.into() })
 }
 
 /// As the sum of what is added is stored: what is whole units already is rounded to them.
@@ -375,7 +375,7 @@ pub(super) fn permuted(tensor: &Tensor, value: &[u8], order: &[usize]) -> Vec<u8
     let Some(size) = tensor.dtype.bytes().and_then(|size| usize::try_from(size).ok()) else {
         return value.to_vec();
     };
-    let encoding = Encoding { order: order.to_vec(), ..Encoding::row_major(tensor) };
+    let encoding = Encoding { order: order.to_vec().into(), ..Encoding::row_major(tensor) };
     let region = whole(tensor);
     let indices = logical_indices(tensor, &region, &encoding);
     indices.flat_map(|index| &value[index * size..][..size]).copied().collect()

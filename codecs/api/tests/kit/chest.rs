@@ -120,7 +120,7 @@ impl Chest {
             encoding.endian = Endian::Big;
         }
         if self.is(Mistake::ColumnMajor) {
-            encoding.order.reverse();
+            encoding.order = encoding.order.reversed();
         }
         encoding
     }

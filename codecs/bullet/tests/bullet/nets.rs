@@ -142,7 +142,7 @@ fn axes_are_named_bucket_out_in_and_stored_by_columns() {
         (
             tensor.shape.to_vec(),
             tensor.axes.clone().unwrap(),
-            contents.placements[id.0].encoding.order.clone(),
+            contents.placements[id.0].encoding.order.to_vec(),
         )
     };
     assert_eq!(found("l0w"), (vec![2, 3], vec![Axis::Out, Axis::Feature], vec![1, 0]));

@@ -32,7 +32,7 @@ fn byte_order_and_axis_order_are_encodings_of_the_same_values() {
     assert_eq!(floats(&values[0]), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(values, plain);
     let encoding = &contents.placements[0].encoding;
-    assert_eq!((encoding.endian, encoding.order.as_slice()), (Endian::Big, &[1, 0][..]));
+    assert_eq!((encoding.endian, &encoding.order[..]), (Endian::Big, &[1, 0][..]));
     assert_eq!(contents.checkpoint.tensors[0].shape.to_vec(), [2, 3]);
 }
 

@@ -86,7 +86,7 @@ fn changes(
         let bytes = tensor.dtype.bytes().filter(|_| tensor.dtype != DType::String)?;
         whole.compression.is_none().then_some(())?;
         let mut placement = placement.clone();
-        placement.extents = gates.pieces(whole, bytes)?;
+        placement.extents = gates.pieces(whole, bytes)?.into();
         changes.push((*id, placement));
     }
     Some(changes)

@@ -3,7 +3,7 @@
 pub(crate) mod keras;
 pub(crate) mod per_tensor;
 
-use ckpt_api::{DType, Loss, Shape};
+use ckpt_api::{AxisOrder, DType, Loss, Shape};
 
 /// The keys of a checkpoint's tensors.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(crate) struct Assignment {
     /// Key in the index.
     pub(crate) key: Vec<u8>,
     /// Stored axis order: stored axis `k` is logical axis `order[k]`.
-    pub(crate) order: Vec<usize>,
+    pub(crate) order: AxisOrder,
 }
 
 /// An entry that no tensor of the checkpoint corresponds to.

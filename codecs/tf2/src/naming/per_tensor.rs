@@ -3,7 +3,7 @@
 use crate::format::OBJECT_GRAPH;
 use crate::naming::{Assignment, ExtraEntry, Naming};
 use crate::{key_text, object_graph};
-use ckpt_api::{Checkpoint, DType, Loss, LossKind, MetadataValue, Shape, Tensor};
+use ckpt_api::{AxisOrder, Checkpoint, DType, Loss, LossKind, MetadataValue, Shape, Tensor};
 use std::collections::HashSet;
 
 /// Stores each tensor under its name, without an object graph.
@@ -25,16 +25,14 @@ pub(crate) fn plain(checkpoint: &Checkpoint) -> Naming {
 /// Stores each tensor under the key that it was read with, or under its name if it was renamed since. The object graph
 /// keeps the values whose tensors keep their keys.
 pub(crate) fn stored(checkpoint: &Checkpoint) -> Naming {
-    let keys: Vec<Vec<u8>> = checkpoint.tensors.iter().map(key).collect();
-    let mut naming = Naming::default();
-    let pairs = checkpoint.tensors.iter().zip(&keys);
-    naming.tensors = pairs.map(|(tensor, key)| Some(assign(tensor, key.clone()))).collect();
-    keep_object_graph(checkpoint, &keys, &mut naming);
+    let tensors = checkpoint.tensors.iter().map(|tensor| Some(assign(tensor, key(tensor)))).collect();
+    let mut naming = Naming { tensors, ..Naming::default() };
+    keep_object_graph(checkpoint, &mut naming);
     naming
 }
 
 fn assign(tensor: &Tensor, key: Vec<u8>) -> Assignment {
-    Assignment { key, order: (0..tensor.shape.rank()).collect() }
+    Assignment { key, order: AxisOrder::row_major(tensor.shape.rank()) }
 }
 
 /// Returns the key that the tensor was read with if it still has the name that it was given then, or else its name.
@@ -54,14 +52,14 @@ fn unescaped(tensor: &Tensor, text: &str) -> Vec<u8> {
 }
 
 /// Adds the recorded object graph, without the values whose tensors were renamed or removed.
-fn keep_object_graph(checkpoint: &Checkpoint, keys: &[Vec<u8>], naming: &mut Naming) {
-    let bytes = object_graph::recorded(checkpoint);
+fn keep_object_graph(checkpoint: &Checkpoint, naming: &mut Naming) {
+    let Some(bytes) = object_graph::recorded(checkpoint) else { return };
+    let keys = naming.tensors.iter().flatten().map(|assignment| &assignment.key[..]);
     let unknown = checkpoint.metadata.value("tf2", "unknown_keys").and_then(MetadataValue::as_list);
     let unknown = unknown.into_iter().flatten().filter_map(MetadataValue::as_text).map(str::as_bytes);
-    let known: HashSet<&[u8]> = keys.iter().map(Vec::as_slice).chain(unknown).collect();
-    let pruned = bytes.and_then(|bytes| object_graph::prune(&bytes, |key| known.contains(key)));
-    let Some(pruned) = pruned else { return };
-    let position = keys.iter().position(|key| key == OBJECT_GRAPH.as_bytes());
+    let position = keys.clone().position(|key| key == OBJECT_GRAPH.as_bytes());
+    let known: HashSet<&[u8]> = keys.chain(unknown).collect();
+    let Some(pruned) = object_graph::prune(&bytes, |key| known.contains(key)) else { return };
     if pruned.dropped > 0 {
         let name = position.and_then(|at| checkpoint.tensors.get(at)).map_or(OBJECT_GRAPH, |t| &t.name);
         let detail = format!(

@@ -2,7 +2,7 @@
 
 use crate::format::{Entry, mask};
 use crate::strings::length_table;
-use ckpt_api::{DType, Endian, Region, Shape};
+use ckpt_api::{DType, Endian, Region, Shape, TensorId};
 
 /// An entry with data of its own: a tensor, or one slice of a partitioned tensor.
 #[derive(Debug)]
@@ -19,6 +19,17 @@ pub(crate) struct DataEntry {
     pub(crate) variants: Option<Vec<u64>>,
     /// Data file and offset in the checkpoint that was read, if recorded.
     pub(crate) original: Option<(u32, u64)>,
+}
+
+/// What the layout depends on of an entry with data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataSize {
+    /// Bytes of the data.
+    pub(crate) size: u64,
+    /// See [`DataEntry::original`].
+    pub(crate) original: Option<(u32, u64)>,
+    /// The tensor whose bytes are all of the data; `None` where there is none.
+    pub(crate) owner: Option<TensorId>,
 }
 
 impl DataEntry {
@@ -42,7 +53,7 @@ impl DataEntry {
 /// A range of a data entry that holds consecutive bytes of a tensor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Number of the data entry.
+    /// Number of the data entry in its group.
     pub(crate) entry: usize,
     /// Offset of the first byte within the data entry.
     pub(crate) offset: u64,

@@ -5,37 +5,48 @@ use crate::key_text::abbreviate;
 use crate::naming::{Assignment, ExtraEntry, Naming};
 use crate::ordered_code::slice_key;
 use crate::round_trip::WHOLE_SHARD;
-use crate::write::data_entry::{DataEntry, Segment};
+use crate::write::data_entry::{DataEntry, DataSize, Segment};
 use crate::write::partition::{RecordedSlice, recorded_slices, split_strings};
 use ckpt_api::{
     Checkpoint, DType, Encoding, Endian, Error, Loss, MetadataValue, Region, Result, Setting, Shape, Tensor,
     TensorId,
 };
 use prost::encoding::encoded_len_varint;
-use std::collections::HashSet;
 
-/// Everything that is to be written.
-#[derive(Debug, Default)]
-pub(crate) struct Entries {
-    /// Entries with data, in the order of the data.
-    pub(crate) data: Vec<DataEntry>,
-    /// Partitioned tensors.
-    pub(crate) partitioned: Vec<PartitionedEntry>,
-    /// Where the bytes of each tensor go.
-    pub(crate) tensors: Vec<TensorSegments>,
-    /// Losses of the naming.
-    pub(crate) losses: Vec<Loss>,
+/// Everything that is to be written, in the order of the data. The entries of one tensor are made at a time, twice: there
+/// can be many thousand tensors.
+pub(crate) struct Entries<'a> {
+    checkpoint: &'a Checkpoint,
+    endian: Endian,
+    /// Whether partitioned tensors are written whole.
+    merge: bool,
+    tensors: Vec<Option<Assignment>>,
+    /// The object graph, where it is new.
+    graph: Vec<ExtraEntry>,
+    /// Number of the tensor before which it is written.
+    graph_index: usize,
+    /// Entries after all tensors.
+    rest: Vec<ExtraEntry>,
 }
 
-/// The entry of a partitioned tensor, which only lists its slices.
+/// The entries of one tensor, or one entry that belongs to none.
+#[derive(Debug, Default)]
+pub(crate) struct EntryGroup {
+    /// Entries with data, in the order of the data.
+    pub(crate) data: Vec<DataEntry>,
+    /// The entry of a partitioned tensor.
+    pub(crate) partitioned: Option<PartitionedEntry>,
+    /// The tensor whose bytes these entries hold.
+    pub(crate) tensor: Option<TensorSegments>,
+}
+
+/// The entry of a partitioned tensor, which only lists its slices, the entries with data of its group.
 #[derive(Debug)]
 pub(crate) struct PartitionedEntry {
     /// The key.
     pub(crate) key: Vec<u8>,
     /// The entry. Its data file is set when the slices have theirs.
     pub(crate) entry: Entry,
-    /// Number of the first slice among the entries with data.
-    pub(crate) first_slice: usize,
     /// The recorded number of its data file, if that is not the first slice's.
     pub(crate) original: Option<u32>,
 }
@@ -53,61 +64,102 @@ pub(crate) struct TensorSegments {
     pub(crate) segments: Vec<Segment>,
 }
 
-impl Entries {
-    /// Collects the entries for a checkpoint whose keys `naming` assigns. With `merge`, partitioned tensors are written
-    /// whole.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] for a tensor with too many axes or bytes.
-    pub(crate) fn new(checkpoint: &Checkpoint, naming: Naming, endian: Endian, merge: bool) -> Result<Self> {
+impl<'a> Entries<'a> {
+    /// The entries for a checkpoint whose keys `naming` assigns, and the losses of the naming. With `merge`, partitioned
+    /// tensors are written whole.
+    pub(crate) fn new(
+        checkpoint: &'a Checkpoint,
+        naming: Naming,
+        endian: Endian,
+        merge: bool,
+    ) -> (Self, Vec<Loss>) {
         let Naming { tensors, extra, losses } = naming;
-        let mut entries = Entries { losses, ..Entries::default() };
         let graph_index = graph_index(checkpoint, &tensors);
         let (graph, rest): (Vec<ExtraEntry>, Vec<ExtraEntry>) =
             extra.into_iter().partition(|extra| extra.key == OBJECT_GRAPH.as_bytes());
-        let mut graph = graph.into_iter().peekable();
-        for (id, (tensor, assignment)) in checkpoint.tensors.iter().zip(tensors).enumerate() {
-            if id == graph_index {
-                graph.by_ref().for_each(|extra| entries.add_extra(extra, graph_position(checkpoint), endian));
+        (Entries { checkpoint, endian, merge, tensors, graph, graph_index, rest }, losses)
+    }
+
+    /// What the layout depends on of each entry with data.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for a tensor with too many axes or bytes.
+    pub(crate) fn sizes(&self) -> Result<Vec<DataSize>> {
+        let mut sizes = Vec::with_capacity(self.tensors.len());
+        // No size depends on a key.
+        let keyless =
+            |assignment: &Assignment| Assignment { key: Vec::new(), order: assignment.order.clone() };
+        let tensors = self.tensors.iter().map(|assigned| assigned.as_ref().map(keyless));
+        self.each(tensors, |group| {
+            sizes.extend(group.sizes());
+            Ok(())
+        })?;
+        Ok(sizes)
+    }
+
+    /// Number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.tensors.len().saturating_add(self.graph.len()).saturating_add(self.rest.len())
+    }
+
+    /// Makes all entries, in the order of [`Entries::sizes`].
+    ///
+    /// # Errors
+    /// Those of [`Entries::sizes`] and of `take`.
+    pub(crate) fn make(mut self, take: impl FnMut(EntryGroup) -> Result<()>) -> Result<()> {
+        let tensors = std::mem::take(&mut self.tensors);
+        self.each(tensors.into_iter(), take)
+    }
+
+    fn each(
+        &self,
+        tensors: impl Iterator<Item = Option<Assignment>>,
+        mut take: impl FnMut(EntryGroup) -> Result<()>,
+    ) -> Result<()> {
+        let position = graph_position(self.checkpoint);
+        let mut graph = self.graph.iter();
+        let extra = |extra: &ExtraEntry, original| EntryGroup::of_extra(extra, original, self.endian);
+        for (id, (tensor, assignment)) in self.checkpoint.tensors.iter().zip(tensors).enumerate() {
+            if id == self.graph_index {
+                graph.by_ref().try_for_each(|entry| take(extra(entry, position)))?;
             }
             if let Some(assignment) = assignment {
-                entries.add(TensorId(id), tensor, assignment, endian, merge)?;
+                take(EntryGroup::of_tensor(TensorId(id), tensor, assignment, self.endian, self.merge)?)?;
             }
         }
-        graph.for_each(|extra| entries.add_extra(extra, graph_position(checkpoint), endian));
-        rest.into_iter().for_each(|extra| entries.add_extra(extra, None, endian));
-        Ok(entries)
+        graph.try_for_each(|entry| take(extra(entry, position)))?;
+        self.rest.iter().try_for_each(|entry| take(extra(entry, None)))
+    }
+}
+
+impl EntryGroup {
+    /// Returns the keys of a partitioned tensor's slices.
+    pub(crate) fn slice_keys(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.partitioned.iter().flat_map(|PartitionedEntry { key, entry, .. }| {
+            entry.slices.iter().map(|extents| slice_key(key, extents))
+        })
     }
 
-    /// Returns the keys of all slices.
-    pub(crate) fn slice_keys(&self) -> HashSet<Vec<u8>> {
-        let keys = |PartitionedEntry { key, entry, .. }: &PartitionedEntry| -> Vec<Vec<u8>> {
-            entry.slices.iter().map(|extents| slice_key(key, extents)).collect()
-        };
-        self.partitioned.iter().flat_map(keys).collect()
+    fn sizes(&self) -> impl Iterator<Item = DataSize> {
+        let whole =
+            self.tensor.as_ref().and_then(|TensorSegments { id, segments, .. }| match &segments[..] {
+                [Segment { entry, len, .. }] => Some((*id, *entry, *len)),
+                _ => None,
+            });
+        self.data.iter().enumerate().map(move |(number, data)| {
+            let size = data.entry.size;
+            let owner = whole.filter(|(_, entry, len)| (*entry, *len) == (number, size)).map(|(id, ..)| id);
+            DataSize { size, original: data.original, owner }
+        })
     }
 
-    /// For each entry with data, the tensor whose bytes are all of it; `None` where there is none.
-    pub(crate) fn owners(&self) -> Vec<Option<TensorId>> {
-        let mut owners = vec![None; self.data.len()];
-        for TensorSegments { id, segments, .. } in &self.tensors {
-            let [Segment { entry, len, .. }] = &segments[..] else { continue };
-            let size = self.data.get(*entry).map(|data| data.entry.size);
-            if let Some(owner) = owners.get_mut(*entry).filter(|_| size == Some(*len)) {
-                *owner = Some(*id);
-            }
-        }
-        owners
-    }
-
-    fn add(
-        &mut self,
+    fn of_tensor(
         id: TensorId,
         tensor: &Tensor,
         assignment: Assignment,
         endian: Endian,
         merge: bool,
-    ) -> Result<()> {
+    ) -> Result<Self> {
         if tensor.shape.rank() > MAX_RANK {
             return Err(Error::unsupported("the tensor has more axes than TensorFlow allows")
                 .tensor(&tensor.name)
@@ -121,32 +173,30 @@ impl Entries {
         let encoding = Encoding::row_major(tensor).with_dtype(dtype).with_endian(endian).with_order(order);
         let slices = if keep_slices { recorded_slices(tensor) } else { None };
         let positions = recorded_positions(tensor);
-        let first = self.data.len();
         let name = abbreviate(&key);
+        let mut group = EntryGroup::default();
         let segments = match (slices, tensor.dtype.bytes()) {
-            (Some(slices), _) => self.add_slices(key, tensor, &encoding, slices)?,
-            (None, Some(_)) => self.add_fixed_size(key, tensor, &encoding)?,
-            (None, None) => self.add_variable_length(key, tensor, endian),
+            (Some(slices), _) => group.add_slices(key, tensor, &encoding, slices)?,
+            (None, Some(_)) => group.add_fixed_size(key, tensor, &encoding)?,
+            (None, None) => group.add_variable_length(key, tensor, endian),
         };
-        let added = self.data.get_mut(first..).unwrap_or_default();
-        if added.len() == positions.len() {
-            added.iter_mut().zip(positions).for_each(|(data, position)| data.original = Some(position));
+        if group.data.len() == positions.len() {
+            group.data.iter_mut().zip(positions).for_each(|(data, position)| data.original = Some(position));
         }
-        self.tensors.push(TensorSegments { id, name, encoding, segments });
-        Ok(())
+        group.tensor = Some(TensorSegments { id, name, encoding, segments });
+        Ok(group)
     }
 
     fn add_fixed_size(&mut self, key: Vec<u8>, tensor: &Tensor, encoding: &Encoding) -> Result<Vec<Segment>> {
         let mut data = DataEntry::new(key, encoding.dtype, tensor.shape.permuted(&encoding.order));
         data.entry.size = stored_len(tensor, &tensor.shape, encoding)?;
-        let segment = Segment { entry: self.data.len(), offset: 0, len: data.entry.size, region: None };
+        let segment = Segment { entry: 0, offset: 0, len: data.entry.size, region: None };
         self.data.push(data);
         Ok(if segment.len > 0 { vec![segment] } else { Vec::new() })
     }
 
     fn add_variable_length(&mut self, key: Vec<u8>, tensor: &Tensor, endian: Endian) -> Vec<Segment> {
         let lengths = tensor.lengths.as_deref().unwrap_or_default();
-        let number = self.data.len();
         let mut segments = Vec::new();
         if tensor.dtype == DType::Variant {
             let mut data = DataEntry::new(key, DType::Variant, tensor.shape.clone());
@@ -154,7 +204,7 @@ impl Entries {
             for len in lengths {
                 offset = offset.saturating_add(encoded_len_varint(*len) as u64);
                 if *len > 0 {
-                    segments.push(Segment { entry: number, offset, len: *len, region: None });
+                    segments.push(Segment { entry: 0, offset, len: *len, region: None });
                 }
                 offset = offset.saturating_add(*len).saturating_add(size_of::<u32>() as u64);
             }
@@ -167,7 +217,7 @@ impl Entries {
         let offset = data.head.len() as u64;
         let len = data.entry.size.saturating_sub(offset);
         if len > 0 {
-            segments.push(Segment { entry: number, offset, len, region: None });
+            segments.push(Segment { entry: 0, offset, len, region: None });
         }
         self.data.push(data);
         segments
@@ -182,7 +232,6 @@ impl Entries {
     ) -> Result<Vec<Segment>> {
         let mut whole = DataEntry::new(Vec::new(), encoding.dtype, tensor.shape.clone()).entry;
         whole.crc = 0;
-        let first = self.data.len();
         let (mut listed, mut regions) = (Vec::with_capacity(slices.len()), Vec::with_capacity(slices.len()));
         for RecordedSlice { extents, region } in slices {
             let mut data = DataEntry::new(slice_key(&key, &extents), encoding.dtype, region.shape.clone());
@@ -196,23 +245,22 @@ impl Entries {
         whole.slices = listed.into();
         let original = tensor.metadata.value("tf2", WHOLE_SHARD).and_then(MetadataValue::as_u64);
         let original = original.and_then(|shard| u32::try_from(shard).ok());
-        self.partitioned.push(PartitionedEntry { key, entry: whole, first_slice: first, original });
-        let added = self.data.get_mut(first..).unwrap_or_default();
+        self.partitioned = Some(PartitionedEntry { key, entry: whole, original });
         if tensor.dtype.bytes().is_none() {
-            return Ok(split_strings(tensor, &regions, added, first, encoding.endian));
+            return Ok(split_strings(tensor, &regions, &mut self.data, encoding.endian));
         }
-        let segment = |(number, (data, region)): (usize, (&mut DataEntry, Region))| Segment {
-            entry: first + number,
+        let segment = |(entry, (data, region)): (usize, (&DataEntry, Region))| Segment {
+            entry,
             offset: 0,
             len: data.entry.size,
             region: Some(region),
         };
-        let segments = added.iter_mut().zip(regions).enumerate().map(segment);
+        let segments = self.data.iter().zip(regions).enumerate().map(segment);
         Ok(segments.filter(|segment| segment.len > 0).collect())
     }
 
-    fn add_extra(&mut self, extra: ExtraEntry, original: Option<(u32, u64)>, endian: Endian) {
-        let ExtraEntry { key, dtype, shape, value } = extra;
+    fn of_extra(extra: &ExtraEntry, original: Option<(u32, u64)>, endian: Endian) -> Self {
+        let ExtraEntry { key, dtype, shape, value } = extra.clone();
         let mut data = match dtype {
             DType::String => DataEntry::strings(key, shape, &[value.len() as u64], endian),
             _ => DataEntry::new(key, dtype, shape),
@@ -227,7 +275,7 @@ impl Entries {
         data.head.extend(value);
         data.entry.size = data.head.len() as u64;
         data.original = original;
-        self.data.push(data);
+        EntryGroup { data: vec![data], ..EntryGroup::default() }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The layout: where in the data files each entry's data goes.
 
 use crate::round_trip::{MAX_FILLER, is_bounded};
-use crate::write::data_entry::DataEntry;
+use crate::write::data_entry::DataSize;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use ckpt_api::{Checkpoint, Error, Limit, MetadataValue, Options, Phases, Result, TensorId};
+use ckpt_api::{Checkpoint, Error, Limit, MetadataValue, Options, Phases, Result};
 
 /// Limit on the empty data files of a recorded layout.
 const MAX_EMPTY_FILES: usize = 1024;
@@ -34,13 +34,8 @@ struct LayoutOptions {
 /// [`ckpt_api::Kind::Usage`] for options that contradict each other, [`ckpt_api::Kind::Unsupported`] for more data than
 /// a file can hold.
 ///
-/// `owners`: the tensor that fills each entry, which may have to begin where the source's blocks can be shared.
-pub(crate) fn lay_out(
-    entries: &[DataEntry],
-    owners: &[Option<TensorId>],
-    checkpoint: &Checkpoint,
-    options: &Options,
-) -> Result<Layout> {
+/// The tensor that fills an entry may have to begin where the source's blocks can be shared.
+pub(crate) fn lay_out(entries: &[DataSize], checkpoint: &Checkpoint, options: &Options) -> Result<Layout> {
     let phases = options.phases();
     let options = LayoutOptions::parse(options)?;
     if options.is_none()
@@ -48,8 +43,8 @@ pub(crate) fn lay_out(
     {
         return Ok(layout);
     }
-    let begin = |number: usize, end: u64| match (phases, owners.get(number)) {
-        (Some(phases), Some(Some(tensor))) => phases.next(*tensor, end),
+    let begin = |data: &DataSize, end: u64| match (phases, data.owner) {
+        (Some(phases), Some(tensor)) => phases.next(tensor, end),
         _ => end,
     };
     sequential(entries, options.unwrap_or_default(), begin)
@@ -96,23 +91,24 @@ fn check_count(shards: u64) -> Result<()> {
         .help("choose fewer shards, or a larger shard_size"))
 }
 
-/// `begin` says where the data of an entry begin, whose number it gets, if those before it end here.
+/// `begin` says where the data of an entry begin, if those before it end here.
 fn sequential(
-    entries: &[DataEntry],
+    entries: &[DataSize],
     options: LayoutOptions,
-    begin: impl Fn(usize, u64) -> u64,
+    begin: impl Fn(&DataSize, u64) -> u64,
 ) -> Result<Layout> {
-    let total = entries.iter().try_fold(0u64, |sum, data| sum.checked_add(data.entry.size));
+    let total = entries.iter().try_fold(0u64, |sum, data| sum.checked_add(data.size));
     let total = total.ok_or_else(too_large)?;
-    let mut layout = Layout { files: vec![Some(0)], ..Layout::default() };
+    let positions = Vec::with_capacity(entries.len());
+    let mut layout = Layout { files: vec![Some(0)], positions, ..Layout::default() };
     if let Some(shards) = options.shards {
         layout.files.resize(usize::try_from(shards).unwrap_or(1), Some(0));
     }
     let (mut shard, mut end, mut before) = (0u32, 0u64, 0u64);
-    for (number, data) in entries.iter().enumerate() {
-        let size = data.entry.size;
+    for data in entries {
+        let size = data.size;
         let start = |end| match size >= Phases::WORTH_A_GAP && options.alignment == 1 {
-            true => begin(number, end),
+            true => begin(data, end),
             false => end,
         };
         let next = match (options.shards, options.shard_size) {
@@ -154,9 +150,9 @@ fn too_large() -> Error {
 
 /// Returns the layout that was recorded when the checkpoint was read, or `None` without a record or if the tensors
 /// changed.
-fn recorded(entries: &[DataEntry], checkpoint: &Checkpoint) -> Option<Layout> {
+fn recorded(entries: &[DataSize], checkpoint: &Checkpoint) -> Option<Layout> {
     let recorded = checkpoint.metadata.value("tf2", "layout")?.as_map()?;
-    let total = entries.iter().try_fold(0u64, |sum, data| sum.checked_add(data.entry.size))?;
+    let total = entries.iter().try_fold(0u64, |sum, data| sum.checked_add(data.size))?;
     if recorded.get("bytes")?.as_u64()? != total {
         return None;
     }
@@ -171,7 +167,7 @@ fn recorded(entries: &[DataEntry], checkpoint: &Checkpoint) -> Option<Layout> {
     for data in entries {
         (shard, end) = data.original.unwrap_or((shard, end));
         layout.positions.push((shard, end));
-        end = end.checked_add(data.entry.size)?;
+        end = end.checked_add(data.size)?;
     }
     fits(&layout, entries).then_some(layout)
 }
@@ -191,8 +187,8 @@ fn filler(recorded: Option<&MetadataValue>) -> Option<Vec<(u32, u64, Vec<u8>)>> 
 }
 
 /// Whether all data is inside its file, and none overlaps.
-fn fits(layout: &Layout, entries: &[DataEntry]) -> bool {
-    let data = layout.positions.iter().zip(entries).map(|((shard, at), data)| (*shard, *at, data.entry.size));
+fn fits(layout: &Layout, entries: &[DataSize]) -> bool {
+    let data = layout.positions.iter().zip(entries).map(|((shard, at), data)| (*shard, *at, data.size));
     let filler = layout.filler.iter().map(|(shard, at, bytes)| (*shard, *at, bytes.len() as u64));
     let mut ranges: Vec<(u32, u64, u64)> = data.chain(filler).collect();
     ranges.sort_unstable();
@@ -212,12 +208,10 @@ fn fits(layout: &Layout, entries: &[DataEntry]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ckpt_api::{DType, Kind, Shape, Side};
+    use ckpt_api::{Kind, Side, TensorId};
 
-    fn data(size: u64) -> DataEntry {
-        let mut data = DataEntry::new(Vec::new(), DType::U8, Shape::scalar());
-        data.entry.size = size;
-        data
+    fn data(size: u64) -> DataSize {
+        DataSize { size, original: None, owner: None }
     }
 
     fn options_of(pairs: &[(&str, &str)]) -> Options {
@@ -227,8 +221,8 @@ mod tests {
     }
 
     fn positions(sizes: &[u64], options: &[(&str, &str)]) -> (Vec<(u32, u64)>, Vec<Option<u64>>) {
-        let entries: Vec<DataEntry> = sizes.iter().map(|size| data(*size)).collect();
-        let layout = lay_out(&entries, &[], &Checkpoint::default(), &options_of(options)).unwrap();
+        let entries: Vec<DataSize> = sizes.iter().map(|size| data(*size)).collect();
+        let layout = lay_out(&entries, &Checkpoint::default(), &options_of(options)).unwrap();
         (layout.positions, layout.files)
     }
 
@@ -248,12 +242,12 @@ mod tests {
     fn a_large_tensor_begins_where_it_can_share_blocks_with_the_source() {
         let large = Phases::WORTH_A_GAP;
         let block = std::num::NonZeroU64::new(4096).unwrap();
-        let entries: Vec<DataEntry> = [3, large, large, large].map(data).into();
+        let owned = |(id, size)| DataSize { owner: Some(TensorId(id)), ..data(size) };
+        let entries: Vec<DataSize> = [3, large, large, large].into_iter().enumerate().map(owned).collect();
         // In the source, the second and the third follow each other; of the last one, nothing is known.
         let phases = Phases::new(block, vec![Some(1), Some(100), Some(100 + large), None]);
-        let owners: Vec<_> = (0..4).map(|id| Some(TensorId(id))).collect();
         let laid_out = |options: Options| {
-            let layout = lay_out(&entries, &owners, &Checkpoint::default(), &options).unwrap();
+            let layout = lay_out(&entries, &Checkpoint::default(), &options).unwrap();
             layout.positions.iter().map(|(_, offset)| *offset).collect::<Vec<u64>>()
         };
         let shared = [0, 100, 100 + large, 100 + 2 * large];
@@ -287,7 +281,7 @@ mod tests {
             &[("shards", "2"), ("shard_size", "5")],
             &[("shards", "1048576")],
         ] {
-            let error = lay_out(&[], &[], &Checkpoint::default(), &options_of(options)).unwrap_err();
+            let error = lay_out(&[], &Checkpoint::default(), &options_of(options)).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{options:?}");
         }
     }
@@ -295,7 +289,7 @@ mod tests {
     #[test]
     fn tensors_larger_than_a_file_can_be_are_refused() {
         let entries = [data(1 << 62), data(1 << 62)];
-        let error = lay_out(&entries, &[], &Checkpoint::default(), &Options::default()).unwrap_err();
+        let error = lay_out(&entries, &Checkpoint::default(), &Options::default()).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
     }
 
@@ -305,9 +299,9 @@ mod tests {
             let mut checkpoint = Checkpoint::default();
             let layout: MetadataValue = serde_json::from_str(layout).unwrap();
             checkpoint.metadata.insert("tf2", "layout", layout);
-            let at = |original, size| DataEntry { original: Some(original), ..data(size) };
+            let at = |original, size| DataSize { original: Some(original), ..data(size) };
             let entries = [at((0, 8), 4), data(4), at((1, 0), 1)];
-            lay_out(&entries, &[], &checkpoint, &Options::default()).unwrap()
+            lay_out(&entries, &checkpoint, &Options::default()).unwrap()
         };
         let kept = lay_out_recorded(r#"{"bytes": 9, "files": [20, 1], "filler": [[0, 2, "AQI="]]}"#);
         assert_eq!(kept.positions, [(0, 8), (0, 12), (1, 0)]);

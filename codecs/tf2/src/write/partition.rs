@@ -68,13 +68,12 @@ fn cover_strings(tensor: &Tensor, slices: &[RecordedSlice]) -> bool {
     })
 }
 
-/// Fills each entry of `data`, the first of which has the number `first`, with the strings of its region. Returns the
-/// segments in the order of the tensor's elements.
+/// Fills each entry of `data` with the strings of its region. Returns the segments in the order of the tensor's
+/// elements.
 pub(crate) fn split_strings(
     tensor: &Tensor,
     regions: &[Region],
     data: &mut [DataEntry],
-    first: usize,
     endian: Endian,
 ) -> Vec<Segment> {
     let all = tensor.lengths.as_deref().unwrap_or_default();
@@ -87,7 +86,7 @@ pub(crate) fn split_strings(
         *data = DataEntry::strings(key, region.shape.clone(), &lengths, endian);
         let mut offset = data.head.len() as u64;
         for (index, len) in indices.into_iter().zip(lengths).filter(|(_, len)| *len > 0) {
-            elements.push((index, first + number, offset, len));
+            elements.push((index, number, offset, len));
             offset = offset.saturating_add(len);
         }
     }

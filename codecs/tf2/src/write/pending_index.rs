@@ -7,11 +7,12 @@ use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use ckpt_api::{
-    ChecksumAlgorithm, Endian, Error, FileId, FinishState, Input, Limit, Limits, Literal, OutputLayout,
-    Result, Setting, Written,
+    ChecksumAlgorithm, Endian, Error, Few, FileId, FinishState, Input, Limit, Limits, Literal, MostlyOne,
+    OutputLayout, Result, Setting, Written,
 };
 use prost::encoding::encoded_len_varint;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
 
 /// An index without its checksums.
@@ -41,22 +42,22 @@ pub(crate) struct PendingEntry {
     #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
     pub(crate) key: Vec<u8>,
     /// The encoded fields before the checksum.
-    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) location: Vec<u8>,
+    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "SmallVec::is_empty")]
+    pub(crate) location: SmallVec<[u8; 24]>,
     /// The checksum. It is final unless `extents` or `variants` has elements.
     pub(crate) crc: u32,
     /// The encoded fields after the checksum.
-    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) slices: Vec<u8>,
+    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) slices: Few<u8>,
     /// Number of the placement that writes the data.
     pub(crate) placement: usize,
     /// Numbers of the placement's extents in this entry, in the order of the file. The checksum of the first one
     /// includes what is hashed before it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) extents: Vec<usize>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) extents: MostlyOne<usize>,
     /// For a variant tensor, what the checksums between its elements are computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) variants: Option<Variants>,
+    pub(crate) variants: Option<Box<Variants>>,
 }
 
 /// The elements of a variant tensor.
@@ -118,7 +119,8 @@ impl PendingIndex {
     /// Returns the index as the state for finishing.
     pub(crate) fn into_state(self) -> FinishState {
         let bytes = |entry: &PendingEntry| {
-            let fields = entry.key.len() + entry.location.len() + entry.slices.len();
+            let location = if entry.location.spilled() { entry.location.len() } else { 0 };
+            let fields = entry.key.len() + location + entry.slices.len();
             let numbers = entry.extents.len() + entry.variants.as_ref().map_or(0, |all| all.lengths.len());
             size_of::<PendingEntry>() + fields + numbers * size_of::<u64>()
         };
@@ -191,15 +193,19 @@ impl PendingEntry {
     /// An entry whose checksum is final.
     pub(crate) fn new(key: Vec<u8>, entry: &Entry) -> Result<Self> {
         let mut pending = PendingEntry { key, crc: entry.crc, ..PendingEntry::default() };
-        entry.encode_location(&mut pending.location)?;
-        entry.encode_slices(&mut pending.slices);
+        let mut bytes = Vec::with_capacity(64);
+        entry.encode_location(&mut bytes)?;
+        pending.location = SmallVec::from_slice(&bytes);
+        bytes.clear();
+        entry.encode_slices(&mut bytes);
+        pending.slices = bytes.iter().copied().collect();
         Ok(pending)
     }
 
     fn encode(&self, crc: u32, out: &mut Vec<u8>) {
-        out.extend(&self.location);
+        out.extend_from_slice(&self.location);
         encode_crc(crc, out);
-        out.extend(&self.slices);
+        out.extend_from_slice(&self.slices);
     }
 
     /// Returns the final checksum, computed from those of the written extents.

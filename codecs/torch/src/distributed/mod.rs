@@ -264,7 +264,7 @@ impl Reader<'_> {
             extent.offset = extent.offset.saturating_add(chunk.at.offset);
             extent
         };
-        let extents = placement.extents.iter().cloned().map(moved).collect();
+        let extents: Vec<_> = placement.extents.iter().cloned().map(moved).collect();
         Ok((tensor, placement.with_extents(extents)))
     }
 

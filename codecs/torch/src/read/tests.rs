@@ -46,11 +46,11 @@ fn extents(placement: &Placement) -> Vec<(u64, u64)> {
 #[test]
 fn a_dense_view_is_one_extent_in_the_order_of_its_strides() {
     let plain = placed(0, &[8, 8], &[8, 1]).unwrap();
-    assert_eq!((extents(&plain), plain.encoding.order), (vec![(1000, 256)], vec![0, 1]));
+    assert_eq!((extents(&plain), plain.encoding.order), (vec![(1000, 256)], vec![0, 1].into()));
     let turned = placed(0, &[2, 3, 4], &[1, 8, 2]).unwrap();
-    assert_eq!((extents(&turned), turned.encoding.order), (vec![(1000, 96)], vec![1, 2, 0]));
+    assert_eq!((extents(&turned), turned.encoding.order), (vec![(1000, 96)], vec![1, 2, 0].into()));
     let of_one = placed(3, &[1, 2, 1], &[7, 1, 9]).unwrap();
-    assert_eq!((extents(&of_one), of_one.encoding.order), (vec![(1012, 8)], vec![0, 1, 2]));
+    assert_eq!((extents(&of_one), of_one.encoding.order), (vec![(1012, 8)], vec![0, 1, 2].into()));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn other_views_are_the_elements_at_their_strides() {
         );
         (extents(&placement), window.strides.clone())
     };
-    assert_eq!(strided(0, &[3, 2], &[0, 1]), (vec![(1000, 8)], vec![0, 1]));
+    assert_eq!(strided(0, &[3, 2], &[0, 1]), (vec![(1000, 8)], vec![0, 1].into()));
     assert_eq!(strided(1, &[2], &[3]), (vec![(1004, 16)], vec![3]));
     assert_eq!(strided(0, &[3, 2], &[1, 1]), (vec![(1000, 16)], vec![1, 1]));
     assert_eq!(strided(2, &[4, 1, 5], &[2, 99, 12]), (vec![(1008, 220)], vec![2, 0, 12]));

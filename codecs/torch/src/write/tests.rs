@@ -202,8 +202,11 @@ fn sizes_and_offsets_of_4_gib_are_written_as_pytorch_does() {
             _ => crc32.append(0, &data[placement.tensor.0]),
         })
     };
-    let written: Vec<Written> =
-        placed.placements.iter().map(|placement| Written { checksums: vec![sum(placement)] }).collect();
+    let written: Vec<Written> = placed
+        .placements
+        .iter()
+        .map(|placement| Written { checksums: vec![sum(placement)].into() })
+        .collect();
     let len = placed.files[0].len.unwrap();
     let mut parts = [(0, vec![0; 2048]), (1 << 32, vec![0; (len - (1 << 32)) as usize])];
     let literals = [placed.literals.clone(), finish(&placed, &written).unwrap()].concat();

@@ -17,8 +17,8 @@ mod states;
 
 use crate::read::roles::slot_name;
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, FileId, Input, Limits, Placement, Result, Role, Shape, Slot, Tensor,
-    TensorId,
+    AxisOrder, Contents, Encoding, Error, Extent, FileId, Input, Limits, Placement, Result, Role, Shape,
+    Slot, Tensor, TensorId,
 };
 use files::Files;
 pub(crate) use files::is_zero;
@@ -210,7 +210,7 @@ impl Merge<'_> {
     /// Adds a parameter whose elements lie in these extents.
     fn parameter(&mut self, name: &str, shape: &Shape, joined: &Joined, extents: Vec<Extent>) -> Result<()> {
         let (dtype, encoding) = joined.encoding().ok_or_else(|| lacks("fp32 groups"))?;
-        let encoding: Encoding = encoding.clone().with_order((0..shape.rank()).collect());
+        let encoding: Encoding = encoding.clone().with_order(AxisOrder::row_major(shape.rank()));
         let extents = if extents.is_empty() { vec![Extent::new(FileId(0), 0, 0)] } else { extents };
         let tensor = Tensor::new(name, dtype, shape.clone());
         self.add(tensor, Placement::new(TensorId(0), name, extents, encoding))

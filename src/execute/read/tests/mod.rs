@@ -170,7 +170,7 @@ fn cut_anywhere(tensor: Tensor, encoding: Encoding, bytes: &[u8], cuts: &BTreeSe
         checksum.value = Some(running.finish());
         Extent::new(FileId(0), pair[0] as u64, (pair[1] - pair[0]) as u64).with_checksum(checksum)
     };
-    let extents = edges.windows(2).map(extent).collect();
+    let extents: Vec<_> = edges.windows(2).map(extent).collect();
     let placement = Placement::new(TensorId(0), "t", extents, encoding);
     let contents = Contents::default()
         .with_checkpoint(Checkpoint { tensors: vec![tensor], ..Checkpoint::default() })

@@ -1,7 +1,7 @@
 //! Views that skip or repeat what is stored.
 
 use super::*;
-use ckpt_api::{Tile, Window};
+use ckpt_api::{AxisOrder, Tile, Window};
 
 /// A view of numbers of 16 bits, of which the stored element `k` is `k`.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ proptest! {
         split.shape[0] *= 2;
         let target = Encoding::row_major(&split.tensor())
             .with_tiles(vec![Tile { axis: 0, lens: vec![2] }])
-            .with_order((0..=split.shape.len()).collect());
+            .with_order(AxisOrder::row_major(split.shape.len() + 1));
         let order: Vec<usize> = (0..split.shape.len()).collect();
         prop_assert_eq!(split.read(&target, tile), bytes_of(&split.elements(&order), Endian::Little));
     }
@@ -146,6 +146,6 @@ fn strides_that_do_not_fit_their_extent_are_refused() {
     for strides in [&[7][..], &[7, 3], &[u64::MAX, 2]] {
         assert_eq!(check(good.clone().with_window(window(strides))), Err(Kind::Corrupt), "{strides:?}");
     }
-    let twice = [good.extents.clone(), good.extents.clone()].concat();
+    let twice = [good.extents.to_vec(), good.extents.to_vec()].concat();
     assert_eq!(check(good.with_extents(twice)), Err(Kind::Corrupt));
 }

@@ -127,11 +127,11 @@ fn numbers_are_computed_wherever_and_however_their_bytes_are_stored() {
         let region = Region { start: vec![first, 0], shape: Shape::new([2, 6]).unwrap() };
         Extent::new(FileId(0), first * 24, 48).with_region(region)
     };
-    sliced.last().extents = vec![slice(2), slice(0)];
+    sliced.last().extents = vec![slice(2), slice(0)].into();
     assert_eq!(sliced.applied("x", &["add 0.5"]).unwrap().0.numbers("y").unwrap(), expected);
 
     let mut columns = Stored::default().floats("x", &[6, 4], &numbers);
-    columns.last().encoding.order = vec![1, 0];
+    columns.last().encoding.order = vec![1, 0].into();
     let (columns, _) = columns.applied("x", &["add 0.5", "transpose"]).unwrap();
     assert_eq!(columns.numbers("y").unwrap(), expected);
 
@@ -198,8 +198,7 @@ fn the_checksum_of_stored_numbers_is_compared_before_they_are_computed() {
     let mut running = checksum.start();
     running.update(&stored.file);
     checksum.value = Some(running.finish());
-    let extent = stored.last().extents.remove(0).with_checksum(checksum);
-    stored.last().extents.push(extent);
+    stored.last().extents[0].checksum = Some(checksum);
     let (mut stored, _) = stored.applied("x", &["scale 2"]).unwrap();
     assert_eq!(stored.numbers("y").unwrap(), [2.0, 4.0, 6.0, 8.0]);
     stored.file[5] ^= 1;

@@ -106,7 +106,7 @@ impl Builder<'_> {
     /// Assigns `key` to a tensor, whose stored axis order is `order`.
     fn store(&mut self, id: TensorId, order: &[usize], key: &str) {
         if let Some(assigned) = self.assigned.get_mut(id.0) {
-            *assigned = Some(Assignment { key: key.as_bytes().to_vec(), order: order.to_vec() });
+            *assigned = Some(Assignment { key: key.as_bytes().to_vec(), order: order.to_vec().into() });
         }
     }
 

@@ -181,7 +181,7 @@ proptest! {
             for (tensor, named) in checkpoint.tensors.iter().zip(&naming.tensors) {
                 let lost = naming.losses.iter().any(|loss| loss.subject == tensor.name);
                 prop_assert_eq!(lost, named.is_none(), "{}", tensor.name);
-                let mut order = named.as_ref().map(|named| named.order.clone()).unwrap_or_default();
+                let mut order = named.as_ref().map(|named| named.order.to_vec()).unwrap_or_default();
                 order.sort_unstable();
                 prop_assert!(named.is_none() || order == (0..tensor.shape.rank()).collect::<Vec<_>>());
             }

@@ -94,7 +94,10 @@ fn flattening_after_global_pooling_is_not_a_layer() {
 fn axes_are_ordered_by_their_meaning() {
     let order = |node: Node, weight: Tensor, style| {
         let naming = named(&checkpoint("", vec![node], vec![weight]), style);
-        (keys(&naming)[0].rsplit('/').next().unwrap().to_owned(), naming.tensors[0].clone().unwrap().order)
+        (
+            keys(&naming)[0].rsplit('/').next().unwrap().to_owned(),
+            naming.tensors[0].clone().unwrap().order.to_vec(),
+        )
     };
     let gemm = || Node::new("d", Op::Gemm).parameter("weight", "d/w");
     let torch = tensor("d/w", &[3, 4]).with_axes([Axis::Out, Axis::In]);

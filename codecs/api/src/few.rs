@@ -1,0 +1,233 @@
+//! Lists that are nearly always empty, or nearly always have one element: there can be a million of them.
+
+use crate::Extent;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// A list that is nearly always empty, and takes one pointer then. It is a slice.
+///
+/// ```
+/// use ckpt_api::Few;
+/// let mut few = Few::default();
+/// assert_eq!(size_of_val(&few), size_of::<usize>());
+/// few.push(7);
+/// assert_eq!(few[..], [7]);
+/// ```
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(from = "Vec<T>", into = "Vec<T>", bound(serialize = "T: Clone + Serialize"))]
+// A boxed slice would take two pointers.
+#[expect(clippy::box_collection)]
+pub struct Few<T>(Option<Box<Vec<T>>>);
+
+impl<T> Few<T> {
+    /// Adds an element at the end.
+    pub fn push(&mut self, element: T) {
+        self.0.get_or_insert_default().push(element);
+    }
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Few(None)
+    }
+}
+
+impl<T> Deref for Few<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl<T> DerefMut for Few<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.0.as_deref_mut().map_or(&mut [], Vec::as_mut_slice)
+    }
+}
+
+impl<T> From<Vec<T>> for Few<T> {
+    fn from(list: Vec<T>) -> Self {
+        Few((!list.is_empty()).then(|| Box::new(list)))
+    }
+}
+
+impl<T> From<Few<T>> for Vec<T> {
+    fn from(few: Few<T>) -> Self {
+        few.0.map_or_else(Vec::new, |list| *list)
+    }
+}
+
+impl<T> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
+        elements.into_iter().collect::<Vec<T>>().into()
+    }
+}
+
+impl<T> IntoIterator for Few<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+    fn into_iter(self) -> Self::IntoIter {
+        Vec::from(self).into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Few<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<T: PartialEq> PartialEq for Few<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl<T: Eq> Eq for Few<T> {}
+
+impl<T: std::hash::Hash> std::hash::Hash for Few<T> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self[..].hash(state);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Few<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
+
+/// The extents of one placement.
+pub type Extents = MostlyOne<Extent>;
+
+/// A list that nearly always has one element, and takes no memory of its own then. It is a slice.
+///
+/// ```
+/// use ckpt_api::{Extent, Extents, FileId};
+/// let extent = Extent::new(FileId(0), 0, 8);
+/// assert_eq!(Extents::from(extent.clone()), Extents::from(vec![extent]));
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "Vec<T>", into = "Vec<T>", bound(serialize = "T: Clone + Serialize"))]
+pub struct MostlyOne<T>(SmallVec<[T; 1]>);
+
+impl<T> MostlyOne<T> {
+    /// Adds an element at the end.
+    pub fn push(&mut self, element: T) {
+        self.0.push(element);
+    }
+
+    /// Keeps the elements for which `keep` returns true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.0.retain(|element| keep(element));
+    }
+}
+
+impl<T> Default for MostlyOne<T> {
+    fn default() -> Self {
+        MostlyOne(SmallVec::new())
+    }
+}
+
+impl<T> Deref for MostlyOne<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for MostlyOne<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
+impl From<Extent> for Extents {
+    fn from(extent: Extent) -> Self {
+        MostlyOne(SmallVec::from_buf([extent]))
+    }
+}
+
+impl<T> From<Vec<T>> for MostlyOne<T> {
+    fn from(list: Vec<T>) -> Self {
+        MostlyOne(match list.len() {
+            0 | 1 => list.into_iter().collect(),
+            _ => list.into(),
+        })
+    }
+}
+
+impl<T> From<MostlyOne<T>> for Vec<T> {
+    fn from(list: MostlyOne<T>) -> Self {
+        list.0.into_vec()
+    }
+}
+
+impl<T> FromIterator<T> for MostlyOne<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
+        MostlyOne(elements.into_iter().collect())
+    }
+}
+
+impl<T> Extend<T> for MostlyOne<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, elements: I) {
+        self.0.extend(elements);
+    }
+}
+
+impl<T> IntoIterator for MostlyOne<T> {
+    type Item = T;
+    type IntoIter = smallvec::IntoIter<[T; 1]>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a MostlyOne<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a mut MostlyOne<T> {
+    type Item = &'a mut T;
+    type IntoIter = std::slice::IterMut<'a, T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for MostlyOne<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileId;
+
+    #[test]
+    fn one_extent_lies_in_the_list_itself() {
+        let one = Extents::from(vec![Extent::new(FileId(0), 0, 8)]);
+        assert!(!one.0.spilled());
+        let json = serde_json::to_string(&one).unwrap();
+        assert_eq!(json, r#"[{"file":0,"offset":0,"len":8}]"#);
+        assert_eq!(serde_json::from_str::<Extents>(&json).unwrap(), one);
+    }
+
+    #[test]
+    fn an_emptied_list_equals_an_empty_one() {
+        let mut few = Few::from(vec![1]);
+        few = few.iter().copied().filter(|_| false).collect();
+        assert_eq!(few, Few::default());
+        assert_eq!(serde_json::to_string(&few).unwrap(), "[]");
+    }
+}
