@@ -40,7 +40,7 @@ impl Held {
             PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * entry.tensor.len() as u64
         };
         let described = PER_LITERAL * placed.literals.len() as u64 + plan.tensors().map(each).sum::<u64>();
-        let once = 2 * (literals + placed.finish.bytes()) + described;
+        let once = 2 * (literals + placed.finish.bytes()) + described + placed.working_memory;
         let again = if reread { once } else { 0 };
         Held {
             all: (BASE + once + again).saturating_add(stores),
@@ -188,6 +188,20 @@ mod tests {
             None,
         )
         .unwrap();
+    }
+
+    #[test]
+    #[cfg(all(feature = "safetensors", feature = "tf2"))]
+    fn what_placing_took_is_counted_once_and_again_for_reading_back() {
+        let registry = crate::Registry::builtin();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+        let source = crate::Source::open(&registry, path, &crate::OpenOptions::default()).unwrap();
+        let output = crate::store::MemoryStore::new().at("out.safetensors");
+        let mut plan = crate::Conversion::new().plan(&registry, &source, output).unwrap().plan().clone();
+        let held = |plan: &Plan, reread| Held::new(plan, reread, 0).all;
+        let before = [held(&plan, false), held(&plan, true)];
+        std::sync::Arc::make_mut(&mut plan.placed).working_memory = 1000;
+        assert_eq!([held(&plan, false) - before[0], held(&plan, true) - before[1]], [1000, 2000]);
     }
 
     #[test]

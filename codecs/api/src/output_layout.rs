@@ -32,6 +32,9 @@ pub struct OutputLayout {
     /// How the result is read back, where the output's name is not enough: one for each part that is read on its
     /// own. Empty where it does.
     pub readings: Vec<Reading>,
+    /// Bytes of memory that placing took beside all this, where it is much: several hundred for each tensor. The engine counts
+    /// them among what a conversion needs.
+    pub working_memory: u64,
 }
 
 /// How a result, or a part of it, is read back.
@@ -214,6 +217,13 @@ impl OutputLayout {
     #[must_use]
     pub fn with_finish(mut self, finish: FinishState) -> Self {
         self.finish = finish;
+        self
+    }
+
+    /// The same with the memory that placing took beside the result, in bytes. Default: 0.
+    #[must_use]
+    pub fn with_working_memory(mut self, bytes: u64) -> Self {
+        self.working_memory = bytes;
         self
     }
 

@@ -40,12 +40,19 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         .with_literals(layout.literals)
         .with_placements(layout.placements)
         .with_losses(layout.losses)
-        .with_left_out(left_out);
+        .with_left_out(left_out)
+        .with_working_memory(contents.as_ref().map_or(0, read_again_bytes));
     if let Some(sums) = layout.sums {
         let bytes = size_of_val(&sums.pieces[..]) as u64;
         placed.finish = FinishState::new(sums).of_size(bytes);
     }
     Ok(placed)
+}
+
+/// Bytes that reading the layout again takes, for each tensor its description and what the file's own structures hold of it.
+fn read_again_bytes(contents: &Contents) -> u64 {
+    const EACH: usize = size_of::<Tensor>() + size_of::<Placement>() + 384;
+    (contents.placements.len() * EACH) as u64
 }
 
 /// See [`ckpt_api::Codec::finish`].
