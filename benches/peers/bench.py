@@ -53,8 +53,6 @@ CAST = {count: Bound(ratio=1.2, rss=STREAMED) for count in (1, 2)}
 QUANTISED = {count: Bound(ratio=1.3, rss=STREAMED) for count in (1, 2)}
 COLD = {count: Bound(ratio=0.8, rss=STREAMED) for count in (1, 2)}
 PYTHON = Bound(slower=10)
-# What the plan of 200,000 tensors takes exceeds the default.
-ROOM = ("--max-memory", "1g")
 TINY = {count: Bound(wall=0.5) for count in (1, 2)}
 
 
@@ -254,12 +252,12 @@ def tiny(bench: Bench) -> list[dict]:
     prefix, flat = folder / "model", folder / "model.safetensors"
     made, bundle = bench.out(".safetensors"), bench.out(".index")
     sources.write_checkpoint(prefix, [Tensor(f"layer_{number:06}/kernel", (16,)) for number in range(count)])
-    bench.ckpt.run("convert", *ROOM, prefix, flat)
+    bench.ckpt.run("convert", prefix, flat)
     same = bench.ckpt.same
     result = table("tiny", f"{count:,} tensors of 64 bytes", bench.rounds, [
         bench.copy(flat),
-        *bench.jobs("safetensors to safetensors", flat, made.suffix, ROOM, TINY, same(flat, made)),
-        *bench.jobs("safetensors to tf2", flat, ".index", ("--to", "tf2", *ROOM), TINY, same(flat, bundle)),
+        *bench.jobs("safetensors to safetensors", flat, made.suffix, (), TINY, same(flat, made)),
+        *bench.jobs("safetensors to tf2", flat, ".index", ("--to", "tf2"), TINY, same(flat, bundle)),
         bench.printed("ckpt inspect", ("inspect", flat), flat),
     ])
     shutil.rmtree(folder)

@@ -3,7 +3,7 @@
 use crate::plan::{CloneSettings, Cloning};
 use crate::source::Source;
 use crate::store::Destination;
-use ckpt_api::{Error, Phases, Placement, Result};
+use ckpt_api::{AxisOrder, Contents, Endian, Error, Phases, Placement, Result, Tensor};
 use std::num::NonZeroU64;
 
 /// Fewer bytes are copied faster than anybody finds out whether they can be shared. Tests share small ones, too.
@@ -42,13 +42,21 @@ fn stored_bytes(source: &Source) -> u64 {
     extents.fold(0, |sum, extent| sum.saturating_add(extent.len))
 }
 
-/// Where the source stores each tensor within a block.
-pub(super) fn phases(block: NonZeroU64, placements: &[Placement]) -> Phases {
-    let offset = |placement: &Placement| match &placement.extents[..] {
-        [only] if placement.window.is_none() && !only.is_compressed() && !only.is_computed() => {
-            Some(only.offset)
-        }
-        _ => None,
-    };
-    Phases::new(block, placements.iter().map(offset).collect())
+/// Where the source stores each tensor within a block; nothing for those whose bytes are sure to change.
+pub(super) fn phases(block: NonZeroU64, contents: &Contents) -> Phases {
+    let pairs = contents.checkpoint.tensors.iter().zip(&contents.placements);
+    Phases::new(block, pairs.map(|(tensor, placement)| offset(tensor, placement)).collect())
+}
+
+/// Where a tensor's bytes begin that formats store as they are: one run, row-major and little-endian, in the tensor's dtype.
+fn offset(tensor: &Tensor, placement: &Placement) -> Option<u64> {
+    let Placement { extents, encoding, window, .. } = placement;
+    let [only] = &extents[..] else { return None };
+    let is_stored = window.is_none() && !only.is_compressed() && !only.is_computed();
+    let is_kept = encoding.dtype == tensor.dtype
+        && encoding.order == AxisOrder::row_major(tensor.shape.rank())
+        && (encoding.endian == Endian::Little || tensor.dtype.component_bytes() == 1)
+        && encoding.tiles.is_empty()
+        && encoding.scaling.is_none();
+    (is_stored && is_kept).then_some(only.offset)
 }

@@ -230,7 +230,7 @@ impl Conversion {
         words: &dyn Vocabulary,
     ) -> Result<Plan> {
         let info = codec.info();
-        let phases = origin.clone.map(|clone| clones::phases(clone.block, &mapped.contents.placements));
+        let phases = origin.clone.map(|clone| clones::phases(clone.block, &mapped.contents));
         let mut placed = self.place(codec, &mapped, &output.name, phases)?;
         let Mapped { mut contents, excluded, losses, made_of, twins, addends } = mapped;
         if !addends.is_empty() {

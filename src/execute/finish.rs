@@ -88,7 +88,9 @@ impl Totals {
         self.cloned = self.cloned.saturating_add(receipt.sums.cloned);
         for (piece, remainder) in pieces.iter().zip(&receipt.sums.written) {
             let start = plan.number_of(piece.tensor).and_then(|number| self.starts.get(number));
-            let sum = start.and_then(|start| self.written.get_mut(start + piece.extent as usize));
+            let extents = plan.target_of(piece.tensor).map_or(0, |target| target.extents.len());
+            let own = start.and_then(|start| self.written.get_mut(*start..)?.get_mut(..extents));
+            let sum = own.and_then(|own| own.get_mut(piece.extent as usize));
             if let Some(sum) = sum {
                 *sum ^= remainder;
             }

@@ -1,6 +1,6 @@
 //! How much memory a conversion takes, and how threads share it.
 
-use super::{Access, Plan, TensorEntry};
+use super::{Access, Plan, Settings, TensorEntry};
 use crate::resources::{
     Budget, COMPUTING, DECOMPRESSED, PER_THREAD, Resources, address_space_left, default_threads,
 };
@@ -11,6 +11,10 @@ use ckpt_api::{Error, Extent, OutputFile, Placement, ReadStore, Result, Setting}
 const BASE: u64 = 6 << 20;
 /// What describes one tensor, on both sides.
 const PER_TENSOR: u64 = 768;
+/// What describes one tensor again, where some of the source's are left out.
+const SELECTED: u64 = 512;
+/// What describes one tensor again, where a mapping, a transform or a dtype makes it of the source's.
+const MADE: u64 = 1664;
 /// What describes one further stored piece of a tensor, on both sides.
 const PER_EXTENT: u64 = 512;
 /// What describes one literal beside its bytes: npz has several for each tensor.
@@ -35,18 +39,30 @@ impl Held {
     fn new(plan: &Plan, reread: bool, stores: u64) -> Self {
         let placed = &plan.placed;
         let literals: u64 = placed.literals.iter().map(|literal| literal.bytes.len() as u64).sum();
+        let per_tensor = PER_TENSOR + again_described(&plan.settings);
         let each = |entry: TensorEntry<'_>| {
             let extents = (entry.from.extents.len() + entry.to.extents.len()) as u64;
-            PER_TENSOR + PER_EXTENT * extents.saturating_sub(2) + NAMES * entry.tensor.len() as u64
+            per_tensor + PER_EXTENT * extents.saturating_sub(2) + NAMES * entry.tensor.len() as u64
         };
         let described = PER_LITERAL * placed.literals.len() as u64 + plan.tensors().map(each).sum::<u64>();
-        let once = 2 * (literals + placed.finish.bytes()) + described + placed.working_memory;
+        let working = placed.working_memory.saturating_add(plan.contents.working_memory);
+        let once = (2 * (literals + placed.finish.bytes()) + described).saturating_add(working);
         let again = if reread { once } else { 0 };
         Held {
             all: (BASE + once + again).saturating_add(stores),
             ahead: (MARGIN + once / 4 + again).saturating_add(stores),
             each: decompressing(plan) + computing(plan),
         }
+    }
+}
+
+/// What describes a tensor beside its source's description, where it is not that itself.
+fn again_described(settings: &Settings) -> u64 {
+    let Settings { mapping, transforms, include, exclude, dtype, .. } = settings;
+    match () {
+        () if mapping.is_some() || !transforms.is_empty() || dtype.is_some() => MADE,
+        () if !include.is_empty() || !exclude.is_empty() => SELECTED,
+        () => 0,
     }
 }
 
@@ -192,7 +208,7 @@ mod tests {
 
     #[test]
     #[cfg(all(feature = "safetensors", feature = "tf2"))]
-    fn what_placing_took_is_counted_once_and_again_for_reading_back() {
+    fn what_reading_and_placing_took_is_counted_once_and_again_for_reading_back() {
         let registry = crate::Registry::builtin();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
         let source = crate::Source::open(&registry, path, &crate::OpenOptions::default()).unwrap();
@@ -201,7 +217,24 @@ mod tests {
         let held = |plan: &Plan, reread| Held::new(plan, reread, 0).all;
         let before = [held(&plan, false), held(&plan, true)];
         std::sync::Arc::make_mut(&mut plan.placed).working_memory = 1000;
-        assert_eq!([held(&plan, false) - before[0], held(&plan, true) - before[1]], [1000, 2000]);
+        std::sync::Arc::make_mut(&mut plan.contents).working_memory = 100;
+        assert_eq!([held(&plan, false) - before[0], held(&plan, true) - before[1]], [1100, 2200]);
+    }
+
+    #[test]
+    fn a_tensor_that_is_made_is_described_twice() {
+        let settings = |change: fn(&mut Settings)| {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            again_described(&settings)
+        };
+        assert_eq!(settings(|_| ()), 0);
+        assert_eq!(settings(|settings| settings.include.push("**".into())), SELECTED);
+        assert_eq!(settings(|settings| settings.exclude.push("b".into())), SELECTED);
+        assert_eq!(settings(|settings| settings.transforms.push("**: transpose".into())), MADE);
+        assert_eq!(settings(|settings| settings.dtype = Some(ckpt_api::DType::F16)), MADE);
+        let mapping = super::super::MappingRecord { name: None, toml: String::new() };
+        assert_eq!(again_described(&Settings { mapping: Some(mapping), ..Settings::default() }), MADE);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct AxisOrder(Stored);
 /// Equal orders have equal forms: [`AxisOrder::from`] makes them.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Stored {
-    /// So many axes, fewer than [`IDENTITY`] has numbers.
+    /// So many axes, at most as many as [`IDENTITY`] has numbers.
     RowMajor(u8),
     Other(Box<[usize]>),
 }

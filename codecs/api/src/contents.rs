@@ -35,6 +35,9 @@ pub struct Contents {
     pub example_shapes: BTreeMap<String, Vec<Option<u64>>>,
     /// Why the checkpoint has no graph, if the codec looked for one. The engine adds a note on it.
     pub missing_graph: Option<MissingGraph>,
+    /// Bytes of memory that reading took beside all this, where it is much: several hundred for each tensor. The engine counts
+    /// them among what a conversion needs.
+    pub working_memory: u64,
 }
 
 /// Why a checkpoint has no graph.
@@ -249,6 +252,13 @@ impl Contents {
     #[must_use]
     pub fn with_placements(mut self, placements: Vec<Placement>) -> Self {
         self.placements = placements;
+        self
+    }
+
+    /// The same with the memory that reading took beside the result, in bytes. Default: 0.
+    #[must_use]
+    pub fn with_working_memory(mut self, bytes: u64) -> Self {
+        self.working_memory = bytes;
         self
     }
 

@@ -1,9 +1,9 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
+use crate::handed::Handed;
 use crate::read_at::{ReadAt, read_exact_at};
 use crate::store::{Below, Directory, ReadStore, checked};
 use crate::{Address, Contents, Error, Limit, Limits, Result, nearby};
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -24,20 +24,7 @@ pub struct Input {
     /// Names of the files that were opened, where someone wants to know.
     opened: Option<Arc<Mutex<BTreeSet<String>>>>,
     limits: Limits,
-    kept: Kept,
-}
-
-/// A value that was parsed from a file, and the file's identity.
-type Parsed = (String, Box<dyn Any + Send>);
-
-/// What was parsed and is still to be read. Clones of an input share it.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Option<Parsed>>>);
-
-impl std::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kept").finish_non_exhaustive()
-    }
+    handed: Handed,
 }
 
 impl Input {
@@ -100,7 +87,14 @@ impl Input {
     }
 
     fn new(store: Arc<dyn ReadStore>, entry: String, is_directory: bool) -> Self {
-        Input { store, entry, is_directory, opened: None, limits: Limits::default(), kept: Kept::default() }
+        Input {
+            store,
+            entry,
+            is_directory,
+            opened: None,
+            limits: Limits::default(),
+            handed: Handed::default(),
+        }
     }
 
     /// What is called `entry` in a store: a file, a directory that holds files, what names of files begin with, or the
@@ -141,7 +135,7 @@ impl Input {
     /// The same input, of which listing and [`crate::Codec::probe`] keep to `limits`.
     #[must_use]
     pub fn within(self, limits: &Limits) -> Self {
-        Input { limits: limits.clone(), ..self }
+        Input { limits: limits.clone(), handed: Handed::default(), ..self }
     }
 
     /// What [`crate::Codec::probe`] may make the process do; [`crate::Codec::read`] is given the same.
@@ -162,30 +156,32 @@ impl Input {
     }
 
     /// Keeps what [`crate::Codec::probe`] parsed of a file, so that [`crate::Codec::read`] need not parse it again: a header
-    /// can describe a million tensors. An input keeps one value, of a file that has an identity.
+    /// can describe a million tensors. An input keeps one value. `before` is the file's identity from before it was parsed: of
+    /// a file that has changed since, and of one without an identity, nothing is kept.
     ///
-    /// ```
-    /// use ckpt_api::Input;
-    /// let input = Input::memory("m.nn", [("m.nn".to_owned(), b"header".to_vec())].into());
+    /// ```no_run
+    /// # let input = ckpt_api::Input::open("m.nn")?;
     /// let file = input.main()?;
-    /// input.keep(&file, 7u8);
-    /// assert_eq!(input.take::<u8>(&file), file.identity().map(|_| 7));
-    /// assert_eq!(input.take::<u8>(&file), None);
+    /// let before = file.identity();
+    /// let header = file.bytes(0, 64)?;
+    /// input.keep(&file, before, header);
+    /// // When the codec reads:
+    /// let header = match input.take::<Vec<u8>>(&file) {
+    ///     Some(known) => known,
+    ///     None => file.bytes(0, 64)?,
+    /// };
     /// # Ok::<(), ckpt_api::Error>(())
     /// ```
-    pub fn keep<T: Send + 'static>(&self, file: &File, value: T) {
-        if let Some(identity) = file.identity() {
-            let mut kept = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *kept = Some((format!("{} {identity}", file.name()), Box::new(value)));
+    pub fn keep<T: Send + 'static>(&self, file: &File, before: Option<String>, value: T) {
+        if let Some(identity) = before.filter(|before| file.identity().as_ref() == Some(before)) {
+            self.handed.keep(file.name(), identity, value);
         }
     }
 
-    /// Takes what [`Input::keep`] was given of the same file. `None` if it has changed since, or if nothing of this type was
-    /// kept.
+    /// Takes what [`Input::keep`] was given of the same file. `None` if the file has changed since, if the input got other
+    /// limits, or if nothing of this type was kept.
     pub fn take<T: 'static>(&self, file: &File) -> Option<T> {
-        let (of, value) = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let is_same = file.identity().is_some_and(|identity| of == format!("{} {identity}", file.name()));
-        value.downcast().ok().filter(|_| is_same).map(|value| *value)
+        self.handed.take(file.name(), file.identity())
     }
 
     /// The last component of what the user named, relative to the input's directory; empty for a directory.

@@ -40,6 +40,7 @@ mod finish;
 mod fit;
 mod fletcher;
 mod graph;
+mod handed;
 mod input;
 mod latin1;
 mod limits;

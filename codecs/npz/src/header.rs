@@ -1,7 +1,7 @@
 //! Parses and writes the header of a `.npy` array: magic number, version, length, and a Python dict with three keys.
 
 use crate::format::{code, dtype};
-use ckpt_api::{Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Shape};
+use ckpt_api::{AxisOrder, Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Shape};
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// NumPy pads the bytes before the data to a multiple of this.
@@ -159,12 +159,9 @@ impl Header {
 
     /// Returns the encoding of the data.
     pub(crate) fn encoding(&self) -> Encoding {
-        let axes = 0..self.shape.rank();
-        Encoding::new(
-            self.dtype,
-            if self.fortran_order { axes.rev().collect::<Vec<_>>() } else { axes.collect() },
-        )
-        .with_endian(self.endian)
+        let row_major = Encoding::new(self.dtype, AxisOrder::row_major(self.shape.rank()));
+        let encoding = if self.fortran_order { row_major.column_major() } else { row_major };
+        encoding.with_endian(self.endian)
     }
 }
 

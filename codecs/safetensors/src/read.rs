@@ -46,9 +46,10 @@ pub fn probe(input: &Input) -> Result<Match> {
 }
 
 fn probe_file(input: &Input, file: &File) -> Result<String> {
+    let before = file.identity();
     let found = Header::read(file, input.limits())?;
     let why = format!("a valid header that describes {}", ckpt_api::count(found.0.tensors.len(), "tensor"));
-    input.keep(file, found);
+    input.keep(file, before, found);
     Ok(why)
 }
 

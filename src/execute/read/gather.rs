@@ -188,11 +188,16 @@ impl Part<'_, '_> {
         let row = runs
             .row()
             .filter(|row| *row <= LONGER * runs.len && 2 * row <= READ && runs.source.is_multiple_of(*row));
-        let last = self.offset + runs.end().saturating_sub(1).saturating_sub(self.begin);
         match row.filter(|_| self.begin <= runs.source && runs.end() <= self.end) {
-            Some(row) if !self.file.is_in_memory(last) => self.read_rows(row, runs, out, spare),
+            Some(row) if !self.is_in_memory(runs) => self.read_rows(row, runs, out, spare),
             _ => self.read_runs(runs, out),
         }
+    }
+
+    /// Whether the last byte of runs that lie in the extent is in memory.
+    fn is_in_memory(&self, runs: &Runs) -> bool {
+        let last = runs.end().saturating_sub(1).saturating_sub(self.begin);
+        self.offset.checked_add(last).is_some_and(|offset| self.file.is_in_memory(offset))
     }
 
     /// Reads rows of so many bytes from end to end, in pieces that stay in the cache, and copies each run to where it
@@ -364,7 +369,10 @@ mod tests {
     #[cfg_attr(miri, ignore = "asks the system what it holds in memory")]
     fn no_byte_of_rows_that_are_in_memory_is_read_twice() {
         // Of tmpfs it is known, whatever the system's temporary files lie on.
-        let mut file = tempfile::tempfile_in("/dev/shm").unwrap();
+        let Ok(mut file) = tempfile::tempfile_in("/dev/shm") else {
+            eprintln!("skipped: there is no /dev/shm");
+            return;
+        };
         file.write_all(&matrix()).unwrap();
         let found = reads(file, &[0..16, 16..COLUMNS]);
         assert_eq!(found, [[16; ROWS as usize], [(COLUMNS - 16) as usize; ROWS as usize]]);

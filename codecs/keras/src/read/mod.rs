@@ -69,6 +69,10 @@ fn probe_archive(input: &Input, file: &ckpt_api::File) -> Result<Match> {
     }
 }
 
+/// Memory that the files' own structures take for each tensor, and its second description where the files are laid out again
+/// to see whether they come back as they were: measured with 50,000 tensors.
+const EACH_BYTES: u64 = 1280;
+
 /// Reads everything but the tensors' elements.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let mut rules = Rules::new(options);
@@ -76,7 +80,8 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut contents = read_files(&files, &mut rules, limits)?;
     kept::keep(&files, input, &mut contents, limits)?;
     contents.repairs = rules.repairs;
-    Ok(contents)
+    let bytes = EACH_BYTES * contents.placements.len() as u64;
+    Ok(contents.with_working_memory(bytes))
 }
 
 /// Reads the tensors of opened files, and what their configuration says of them.

@@ -69,6 +69,9 @@ fn probe_file(input: &Input) -> Result<Match> {
     })
 }
 
+/// Memory that the tree of the pickle and the archive's directory take for each tensor: measured with 50,000 tensors.
+const EACH_BYTES: u64 = 640;
+
 /// See [`ckpt_api::Codec::read`].
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let mut rules = Rules::new(options);
@@ -86,7 +89,8 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
             input.read_alone("a PyTorch checkpoint", |file| file::read(file, root, &mut rules, limits))?
         }
     };
-    Ok(contents.with_repairs(rules.repairs))
+    let bytes = EACH_BYTES * contents.placements.len() as u64;
+    Ok(contents.with_repairs(rules.repairs).with_working_memory(bytes))
 }
 
 fn locate(input: &Input) -> Result<Located> {

@@ -257,7 +257,7 @@ impl Archive {
 
 impl Origin<'_> {
     /// Bytes from an offset to the next one at which the storage can share blocks; `None` if there is none.
-    fn distance(&self, least: u64) -> Option<u64> {
+    pub(crate) fn distance(&self, least: u64) -> Option<u64> {
         self.phases.of(self.tensor)?;
         let at = self.phases.next(self.tensor, least);
         at.checked_sub(least).filter(|_| at.is_multiple_of(self.alignment))

@@ -15,7 +15,7 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// Where the source has its bytes: numbers are not cut by the end of a word.
+    /// Where the source has its bytes. A storage begins on a multiple of the size of its numbers.
     fn origin<'a>(&self, phases: &'a Phases) -> Option<Origin<'a>> {
         let (tensor, encoding) = self.tensors.first()?;
         Some(Origin { phases, tensor: *tensor, alignment: encoding.dtype.component_bytes() as u64 })
@@ -75,7 +75,8 @@ fn add_storages(
 fn is_elsewhere(phases: &Phases, storages: &[Storage], offsets: &[u64]) -> bool {
     let mut large = storages.iter().zip(offsets).filter(|(storage, _)| storage.len >= Phases::WORTH_A_GAP);
     large.any(|(storage, offset)| {
-        storage.origin(phases).is_some_and(|origin| phases.next(origin.tensor, *offset) != *offset)
+        let distance = storage.origin(phases).and_then(|origin| origin.distance(*offset));
+        distance.is_some_and(|distance| distance > 0)
     })
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     } else {
         leave_out(&mut placed, checkpoint);
         let shards = target.split(stored, &lens);
-        // What was such a file before gets the records that it had, where it had them.
+        // A file that comes back byte for byte has its records where PyTorch puts them.
         let phases = options.phases().filter(|_| checkpoint.metadata.namespace(ZIP).is_none());
         for (number, shard) in shards.iter().enumerate() {
             let (pickle, storages) = fresh::pickle(checkpoint, shard, &lens);
