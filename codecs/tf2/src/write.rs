@@ -32,7 +32,8 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let inference_losses = inference_losses(checkpoint, &naming);
     let merge = options.text("slices") == Some("merge");
     let (entries, losses) = Entries::new(checkpoint, naming, endian, merge);
-    let layout = lay_out(&entries.sizes()?, checkpoint, options)?;
+    let sizes = entries.sizes()?;
+    let layout = lay_out(&sizes, checkpoint, options)?;
     let mut placed = OutputLayout::default().with_losses(losses);
     placed.losses.extend(inference_losses);
     let files = add_data_files(&mut placed, prefix, &layout)?;
@@ -41,7 +42,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         big_endian: endian == Endian::Big,
         snappy: options.text("compression") == Some("snappy"),
         file: FileId(placed.files.len()),
-        entries: Vec::with_capacity(entries.len()),
+        entries: Vec::with_capacity(sizes.len()),
         original: original_index(checkpoint, options),
     };
     placed.files.push(OutputFile::of_unknown_length(format!("{prefix}{INDEX}")));

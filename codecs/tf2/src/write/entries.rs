@@ -97,11 +97,6 @@ impl<'a> Entries<'a> {
         Ok(sizes)
     }
 
-    /// Number of entries.
-    pub(crate) fn len(&self) -> usize {
-        self.tensors.len().saturating_add(self.graph.len()).saturating_add(self.rest.len())
-    }
-
     /// Makes all entries, in the order of [`Entries::sizes`].
     ///
     /// # Errors
