@@ -221,15 +221,25 @@ impl Entry {
 
 impl Serialize for Header {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(pairs) = &self.pairs {
-            map.serialize_entry(METADATA, pairs)?;
-        }
-        for (name, entry) in &self.tensors {
-            map.serialize_entry(name, entry)?;
-        }
-        map.end()
+        let entries = self.tensors.iter().map(|(name, entry)| (name.as_str(), entry));
+        serialize_header(serializer, self.pairs.as_ref(), entries)
     }
+}
+
+/// Writes pairs and entries as the one map that a header is.
+pub fn serialize_header<'a, S: Serializer>(
+    serializer: S,
+    pairs: Option<&BTreeMap<String, String>>,
+    entries: impl IntoIterator<Item = (&'a str, impl Serialize)>,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    if let Some(pairs) = pairs {
+        map.serialize_entry(METADATA, pairs)?;
+    }
+    for (name, entry) in entries {
+        map.serialize_entry(name, &entry)?;
+    }
+    map.end()
 }
 
 /// Parses a header; `key` becomes the key at which parsing stops.

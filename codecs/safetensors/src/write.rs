@@ -7,7 +7,7 @@ use ckpt_api::{
     Options, OutputFile, OutputLayout, Packing, Phases, Placement, Result, Role, Tensor, TensorId,
 };
 use safetensors::Dtype;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 
@@ -308,14 +308,10 @@ struct WrittenHeader<'a> {
 
 impl Serialize for WrittenHeader<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if !self.pairs.is_empty() {
-            map.serialize_entry(METADATA, self.pairs)?;
-        }
-        for (tensor, start) in with_starts(self.tensors) {
-            map.serialize_entry(&tensor.tensor.name, &tensor.entry(start))?;
-        }
-        map.end()
+        let pairs = Some(self.pairs).filter(|pairs| !pairs.is_empty());
+        let entries = with_starts(self.tensors);
+        let entries = entries.map(|(tensor, start)| (tensor.tensor.name.as_str(), tensor.entry(start)));
+        format::serialize_header(serializer, pairs, entries)
     }
 }
 
