@@ -14,7 +14,7 @@ const PER_TENSOR: u64 = 768;
 /// What describes one tensor again, where some of the source's are left out.
 const SELECTED: u64 = 512;
 /// What describes one tensor again, where a mapping, a transform or a dtype makes it of the source's.
-const MADE: u64 = 1664;
+const MADE: u64 = 2048;
 /// What describes one further stored piece of a tensor, on both sides.
 const PER_EXTENT: u64 = 512;
 /// What describes one literal beside its bytes: npz has several for each tensor.
