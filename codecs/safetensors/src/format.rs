@@ -128,7 +128,8 @@ impl Header {
         self.tensors.iter().map(|(_, entry)| entry.data_offsets.1).max().unwrap_or(0)
     }
 
-    /// Returns the header's bytes, as [`header_bytes`] does.
+    /// Returns the header's bytes: the length, the JSON, and spaces up to where the data begin. `start` chooses that, given the
+    /// least multiple of 8 that the header leaves free.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`] for a header that is longer than readers accept.
