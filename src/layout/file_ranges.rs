@@ -24,7 +24,7 @@ pub(crate) fn default_range_size(bytes: u64) -> u64 {
 /// [`ckpt_api::Kind::Defect`] where an extent of a target ends within an element.
 pub(crate) fn cut<'a, 'p>(
     tensors: impl Iterator<Item = (u32, Cut<'a>)>,
-    extents: impl Fn(u32) -> Extents<'p>,
+    extents: impl Fn(u32) -> ExtentPair<'p>,
     size: u64,
 ) -> Result<Vec<FileRange>> {
     let mut pieces = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn cut<'a, 'p>(
 
 /// Where a tensor lies on both sides.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Extents<'a> {
+pub(crate) struct ExtentPair<'a> {
     pub(crate) source: &'a [Extent],
     pub(crate) target: &'a [Extent],
 }
@@ -47,7 +47,7 @@ struct Places<F>(F);
 /// A byte of a file.
 type Place = (FileId, u64);
 
-impl<'a, F: Fn(u32) -> Extents<'a>> Places<F> {
+impl<'a, F: Fn(u32) -> ExtentPair<'a>> Places<F> {
     /// Where a piece begins to read.
     fn source(&self, piece: &Piece) -> Place {
         let extents = (self.0)(piece.tensor).source;
@@ -84,7 +84,7 @@ fn position(extents: &[Extent], mut byte: u64) -> Place {
 }
 
 /// Puts pieces that follow each other in a target file together.
-fn group<'a, F: Fn(u32) -> Extents<'a>>(
+fn group<'a, F: Fn(u32) -> ExtentPair<'a>>(
     mut pieces: Vec<Piece>,
     places: &Places<F>,
     size: u64,
@@ -289,7 +289,7 @@ mod tests {
     ) -> Vec<FileRange> {
         let transfer = route.transfer(tensor, from, &to.encoding, &[]);
         let regions = route.regions(&to.extents);
-        let extents = Extents { source: &from.extents, target: &to.extents };
+        let extents = ExtentPair { source: &from.extents, target: &to.extents };
         cut([(0, Cut { transfer, target: to, regions })].into_iter(), |_| extents, size).unwrap()
     }
 
@@ -380,7 +380,7 @@ mod tests {
         });
         let extents = |number: u32| {
             let extents = &places[number as usize].extents[..];
-            Extents { source: extents, target: extents }
+            ExtentPair { source: extents, target: extents }
         };
         let ranges = cut((0..).zip(cuts), extents, 30).unwrap();
         let pieces: Vec<usize> = ranges.iter().map(|range| range.pieces.len()).collect();
@@ -399,7 +399,7 @@ mod tests {
         let transfer = route.transfer(&tensor, &from, &to.encoding, &[]);
         let cuts = [Cut { transfer, target: &to, regions: vec![None, None] }];
         assert_eq!(
-            cut((0..).zip(cuts), |_| Extents::default(), 100).unwrap_err().kind(),
+            cut((0..).zip(cuts), |_| ExtentPair::default(), 100).unwrap_err().kind(),
             ckpt_api::Kind::Defect
         );
     }

@@ -26,7 +26,7 @@ mod units;
 pub(crate) use axes::axis_order;
 pub(crate) use boxes::{intersection, whole_box};
 pub(crate) use divide::{Divided, divide};
-pub(crate) use file_ranges::{Extents, cut, default_range_size};
+pub(crate) use file_ranges::{ExtentPair, cut, default_range_size};
 pub(crate) use locate::{index_at, place_of};
 pub(crate) use origin::{Cut, Origins};
 pub(crate) use permutation::inverse_permutation;

@@ -20,7 +20,7 @@ pub(crate) use memory::Stores;
 pub use policy::Policy;
 
 pub use crate::layout::{Access, FileRange, Part, Piece, Step};
-use crate::layout::{Cut, Extents, Route, Transfer};
+use crate::layout::{Cut, ExtentPair, Route, Transfer};
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
     AddedAxis, ArchitectureFile, Blocks, Contents, DType, Encoding, FileId, Loss, OutputFile, OutputLayout,
@@ -366,10 +366,13 @@ impl Plan {
     }
 
     /// Where a tensor lies on both sides.
-    fn extents(&self, number: u32) -> Extents<'_> {
+    fn extents(&self, number: u32) -> ExtentPair<'_> {
         let both =
             self.target_of(number).and_then(|to| Some((self.contents.placements.get(to.tensor.0)?, to)));
-        both.map_or(Extents::default(), |(from, to)| Extents { source: &from.extents, target: &to.extents })
+        both.map_or(ExtentPair::default(), |(from, to)| ExtentPair {
+            source: &from.extents,
+            target: &to.extents,
+        })
     }
 
     /// Gives block encodings that were read from a document their decoders and encoders.

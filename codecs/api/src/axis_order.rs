@@ -1,6 +1,6 @@
 //! The order in which a file stores a tensor's axes.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::ops::Deref;
 
@@ -14,8 +14,8 @@ use std::ops::Deref;
 /// assert_eq!(order, [0, 1, 2]);
 /// assert_eq!(order.reversed(), AxisOrder::from(vec![2, 1, 0]));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(from = "Vec<usize>", into = "Vec<usize>")]
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "Vec<usize>")]
 pub struct AxisOrder(Stored);
 
 /// Equal orders have equal forms: [`AxisOrder::from`] makes them.
@@ -75,6 +75,12 @@ impl From<Vec<usize>> for AxisOrder {
 impl From<AxisOrder> for Vec<usize> {
     fn from(order: AxisOrder) -> Self {
         order.to_vec()
+    }
+}
+
+impl Serialize for AxisOrder {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self[..].serialize(serializer)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lists that are nearly always empty, or nearly always have one element: there can be a million of them.
 
 use crate::Extent;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -15,8 +15,8 @@ use std::ops::{Deref, DerefMut};
 /// few.push(7);
 /// assert_eq!(few[..], [7]);
 /// ```
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(from = "Vec<T>", into = "Vec<T>", bound(serialize = "T: Clone + Serialize"))]
+#[derive(Clone, Deserialize)]
+#[serde(from = "Vec<T>")]
 // A boxed slice would take two pointers.
 #[expect(clippy::box_collection)]
 pub struct Few<T>(Option<Box<Vec<T>>>);
@@ -25,6 +25,12 @@ impl<T> Few<T> {
     /// Adds an element at the end.
     pub fn push(&mut self, element: T) {
         self.0.get_or_insert_default().push(element);
+    }
+}
+
+impl<T: Serialize> Serialize for Few<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self[..].serialize(serializer)
     }
 }
 
@@ -111,8 +117,8 @@ pub type Extents = MostlyOne<Extent>;
 /// let extent = Extent::new(FileId(0), 0, 8);
 /// assert_eq!(Extents::from(extent.clone()), Extents::from(vec![extent]));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(from = "Vec<T>", into = "Vec<T>", bound(serialize = "T: Clone + Serialize"))]
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "Vec<T>")]
 pub struct MostlyOne<T>(SmallVec<[T; 1]>);
 
 impl<T> MostlyOne<T> {
@@ -124,6 +130,12 @@ impl<T> MostlyOne<T> {
     /// Keeps the elements for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.0.retain(|element| keep(element));
+    }
+}
+
+impl<T: Serialize> Serialize for MostlyOne<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self[..].serialize(serializer)
     }
 }
 

@@ -163,7 +163,7 @@ impl Header {
 /// [`ckpt_api::Kind::Unsupported`] for a header that is longer than readers accept.
 pub fn header_bytes(header: &impl Serialize, start: impl FnOnce(u64) -> u64) -> Result<Vec<u8>> {
     let mut bytes = vec![0; LENGTH_BYTES as usize];
-    serde_json::to_writer(&mut bytes, header).map_err(unsayable)?;
+    serde_json::to_writer(&mut bytes, header).map_err(without_json_form)?;
     let least = (bytes.len() as u64).next_multiple_of(ALIGNMENT);
     let longest = LONGEST_HEADER + LENGTH_BYTES;
     let start = Some(start(least)).filter(|start| (least..=longest).contains(start)).unwrap_or(least);
@@ -182,7 +182,7 @@ pub fn header_bytes(header: &impl Serialize, start: impl FnOnce(u64) -> u64) -> 
     Ok(bytes)
 }
 
-pub fn unsayable(error: serde_json::Error) -> Error {
+pub fn without_json_form(error: serde_json::Error) -> Error {
     Error::unsupported("the metadata has no JSON form").found(error.to_string())
 }
 

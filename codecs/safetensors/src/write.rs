@@ -1,6 +1,6 @@
 //! Writes a file, or a sharded set with Hugging Face's names.
 
-use crate::format::{self, EXTENSION, Entry, INDEX_EXTENSION, METADATA, unsayable};
+use crate::format::{self, EXTENSION, Entry, INDEX_EXTENSION, METADATA, without_json_form};
 use crate::{INDEX_NAMESPACE, INFO, NAMESPACE, carried};
 use ckpt_api::{
     Aspect, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Limit, Literal, Loss, LossKind,
@@ -339,7 +339,7 @@ fn add_index(
         ("metadata", metadata.into_iter().collect::<BTreeMap<_, _>>()),
         ("weight_map", weight_map),
     ]);
-    let mut bytes = serde_json::to_vec_pretty(&index).map_err(unsayable)?;
+    let mut bytes = serde_json::to_vec_pretty(&index).map_err(without_json_form)?;
     bytes.push(b'\n');
     let file = FileId(placed.files.len());
     placed.files.push(OutputFile::new(format!("{}{INDEX_EXTENSION}", target.stem), bytes.len() as u64));
