@@ -27,7 +27,6 @@ pub(crate) struct Archive {
     records: Vec<Record>,
     sums: Sums,
     has_storages: bool,
-    is_moved: bool,
 }
 
 /// Where the source has the bytes of a storage.
@@ -98,7 +97,6 @@ impl Archive {
     /// which PyTorch could compute where storages begin.
     pub(crate) fn unaligned(file: FileId, prefix: impl Into<String>, pickle: &[u8]) -> Result<Self> {
         let mut archive = Archive::empty(file, prefix);
-        archive.is_moved = true;
         archive.add("data.pkl", pickle)?;
         archive.add("byteorder", b"little")?;
         Ok(archive)
@@ -108,7 +106,7 @@ impl Archive {
         let sums = Sums { file: file.0, ..Sums::default() };
         let sketch = Sketch { file, at: 0, bytes: Writer::new(), literals: Vec::new() };
         let prefix = prefix.into();
-        Archive { prefix, sketch, records: Vec::new(), sums, has_storages: false, is_moved: false }
+        Archive { prefix, sketch, records: Vec::new(), sums, has_storages: false }
     }
 
     /// Adds a record with these bytes.
@@ -125,7 +123,7 @@ impl Archive {
     }
 
     /// Adds a storage of `len` bytes, whose checksum is that of an extent of a placement, by their numbers; returns the
-    /// offset of its bytes. In an archive without an alignment, they begin where the source has them within a block.
+    /// offset of its bytes, which begin where `origin` has them within a block.
     pub(crate) fn add_storage(
         &mut self,
         key: &str,
@@ -141,7 +139,6 @@ impl Archive {
                 Crc::Storage(self.sums.storages.len() - 1)
             }
         };
-        let origin = origin.filter(|_| self.is_moved && len >= Phases::WORTH_A_GAP);
         let record = self.begin(&format!("data/{key}"), len, crc, origin)?;
         let at = self.sketch.gap(len)?;
         self.end(record);

@@ -15,9 +15,9 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// Where the source has its bytes. A storage begins on a multiple of the size of its numbers.
+    /// Where the source has its bytes, if they are worth a gap. A storage begins on a multiple of the size of its numbers.
     fn origin<'a>(&self, phases: &'a Phases) -> Option<Origin<'a>> {
-        let (tensor, encoding) = self.tensors.first()?;
+        let (tensor, encoding) = self.tensors.first().filter(|_| self.len >= Phases::WORTH_A_GAP)?;
         Some(Origin { phases, tensor: *tensor, alignment: encoding.dtype.component_bytes() as u64 })
     }
 }
@@ -73,8 +73,7 @@ fn add_storages(
 
 /// Whether the source has a large storage at another offset within a block.
 fn is_elsewhere(phases: &Phases, storages: &[Storage], offsets: &[u64]) -> bool {
-    let mut large = storages.iter().zip(offsets).filter(|(storage, _)| storage.len >= Phases::WORTH_A_GAP);
-    large.any(|(storage, offset)| {
+    storages.iter().zip(offsets).any(|(storage, offset)| {
         let distance = storage.origin(phases).and_then(|origin| origin.distance(*offset));
         distance.is_some_and(|distance| distance > 0)
     })
