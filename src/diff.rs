@@ -9,7 +9,7 @@ use crate::transform::{castable, for_each_number};
 use crate::words::{count, verb};
 #[cfg(any(feature = "cli", feature = "forward"))]
 use ckpt_api::Setting;
-use ckpt_api::{DType, Encoding, Error, Result, Role, Shape, Tensor, TensorId};
+use ckpt_api::{DType, Encoding, Error, Name, Result, Role, Shape, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -103,11 +103,11 @@ pub struct Difference {
 #[non_exhaustive]
 pub struct TensorDifference {
     /// Name in the first checkpoint.
-    pub name: String,
+    pub name: Name,
     /// Name in the second checkpoint where it is another one, as of two `.npy` files, whose arrays have no other names
     /// than their files'.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub name_b: Option<String>,
+    pub name_b: Option<Name>,
     /// dtype and shape in the first checkpoint.
     pub a: (DType, Shape),
     /// dtype and shape in the second checkpoint.
@@ -240,8 +240,8 @@ pub(crate) fn diff_except(
         let missing = tensors.filter(|tensor| !other.contains_key(tensor.name.as_str()));
         let (passed, missing): (Vec<&Tensor>, Vec<&Tensor>) =
             missing.partition(|tensor| roles.contains(&tensor.role));
-        incidental.extend(passed.into_iter().map(|tensor| tensor.name.clone()));
-        missing.into_iter().map(|tensor| tensor.name.clone()).collect()
+        incidental.extend(passed.into_iter().map(|tensor| tensor.name.to_string()));
+        missing.into_iter().map(|tensor| tensor.name.to_string()).collect()
     };
     let (only_in_a, only_in_b) = (missing(a, &names_b), missing(b, &names_a));
     let common = a.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
@@ -251,7 +251,7 @@ pub(crate) fn diff_except(
     let is_own = |source: &Source, id: &TensorId| source.checkpoint().tensors[id.0].role == Role::Bookkeeping;
     let (own, pairs): (Vec<_>, Vec<_>) =
         pairs.into_iter().partition(|(ia, ib)| is_own(a, ia) && is_own(b, ib));
-    incidental.extend(own.into_iter().map(|(ia, _)| a.checkpoint().tensors[ia.0].name.clone()));
+    incidental.extend(own.into_iter().map(|(ia, _)| a.checkpoint().tensors[ia.0].name.to_string()));
     let (of_a, of_b) = (pairs.iter().map(|(id, _)| id), pairs.iter().map(|(_, id)| id));
     announce(&a.files, of_a.filter_map(|id| a.contents.placements.get(id.0)))?;
     announce(&b.files, of_b.filter_map(|id| b.contents.placements.get(id.0)))?;

@@ -4,7 +4,7 @@ use crate::execute::announce;
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use crate::words::hex;
-use ckpt_api::{DType, Result, Shape, TensorId};
+use ckpt_api::{DType, Name, Result, Shape, TensorId};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::num::NonZeroU32;
@@ -27,7 +27,7 @@ pub struct Digest {
 #[non_exhaustive]
 pub struct TensorDigest {
     /// Name.
-    pub name: String,
+    pub name: Name,
     /// The stored dtype; for integers with a scale, the dtype of the numbers that they represent.
     pub dtype: DType,
     /// Shape.

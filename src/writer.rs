@@ -208,7 +208,7 @@ impl<'a> Writer<'a> {
             Placement::new(TensorId(id), &tensor.name, vec![extent], Encoding::row_major(tensor))
         };
         let contents = Contents::default()
-            .with_files(checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect())
+            .with_files(checkpoint.tensors.iter().map(|tensor| tensor.name.to_string()).collect())
             .with_placements(checkpoint.tensors.iter().enumerate().map(placed).collect())
             .with_checkpoint(checkpoint);
         write_from_memory(&registry, &conversion, &execution, contents, data, &destination)

@@ -104,7 +104,7 @@ fn a_recipe_that_does_not_fit_the_tensors_stops_the_conversion_and_names_them() 
     let directory = tempfile::tempdir().unwrap();
     let path = source(directory.path());
     let out = directory.path().join("out.safetensors");
-    let names = open(&path, &[]).checkpoint().tensors.iter().map(|t| t.name.clone()).collect::<Vec<_>>();
+    let names = open(&path, &[]).checkpoint().tensors.iter().map(|t| t.name.to_string()).collect::<Vec<_>>();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for (rule, says) in [
         ("from = 'h0/attn/w'\nto = 'x'\nsteps = ['transpose']", "a matrix"),

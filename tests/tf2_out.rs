@@ -128,7 +128,7 @@ fn written(to: &str, conversion: Conversion) -> (Vec<String>, Vec<String>) {
     let losses = planned.plan().losses.iter();
     let losses = losses.filter(|loss| loss.kind == ckpt::api::LossKind::DuplicateDropped);
     let losses = losses.map(|loss| loss.subject.clone()).collect();
-    let mut names: Vec<String> = planned.plan().tensors().map(|entry| entry.to.name.clone()).collect();
+    let mut names: Vec<String> = planned.plan().tensors().map(|entry| entry.to.name.to_string()).collect();
     names.sort();
     planned.execute(&ckpt::Execution::new().sync(false), &|_| ()).unwrap();
     (names, losses)

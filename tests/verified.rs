@@ -301,7 +301,7 @@ fn a_receipt_names_every_file_that_was_read_or_written_and_hashes_values_as_the_
         .unwrap()
         .tensors
         .into_iter()
-        .map(|tensor| (tensor.name, tensor.sha256))
+        .map(|tensor| (tensor.name.into(), tensor.sha256))
         .collect();
     let tensors = receipt["tensors"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap().to_owned();

@@ -7,7 +7,7 @@ use crate::elements;
 use crate::errors::Failure;
 use crate::source::room;
 use crate::work::{Interrupted, long, short};
-use ckpt::api::{DType, Error, File, FileId, Limits, OutputFile};
+use ckpt::api::{DType, Error, File, FileId, Limits, Name, OutputFile};
 use ckpt::store::{IntoInput, LocalStore, StageRequest, Store};
 use ckpt_buffers::{Array, Storage, View};
 use ckpt_safetensors::{Entry, Header};
@@ -44,7 +44,7 @@ pub(crate) struct SafetensorsFile {
     header: Header,
     start: u64,
     /// The number of each tensor in the header, once one was asked for by its name.
-    numbers: OnceLock<HashMap<String, usize>>,
+    numbers: OnceLock<HashMap<Name, usize>>,
 }
 
 #[pymethods]
@@ -125,7 +125,7 @@ struct Part {
 }
 
 impl SafetensorsFile {
-    fn find(&self, name: &str) -> Option<&(String, Entry)> {
+    fn find(&self, name: &str) -> Option<&(Name, Entry)> {
         let numbers = self.numbers.get_or_init(|| {
             let names = self.header.tensors.iter().map(|(name, _)| name.clone());
             names.zip(0..).collect()
@@ -133,7 +133,7 @@ impl SafetensorsFile {
         self.header.tensors.get(*numbers.get(name)?)
     }
 
-    fn known(&self, name: &str) -> Result<&(String, Entry), Failure> {
+    fn known(&self, name: &str) -> Result<&(Name, Entry), Failure> {
         let missing = || Error::usage("the file has no such tensor").tensor(name).file(self.file.name());
         Ok(self.find(name).ok_or_else(missing)?)
     }
@@ -155,7 +155,7 @@ impl SafetensorsFile {
         let mut shape = entry.shape.clone();
         shape.iter_mut().take(1).for_each(|len| *len = last - first);
         let offset = whole.offset.saturating_add(first * row);
-        let span = Span { name: name.clone(), offset, len: (last - first) * row };
+        let span = Span { name: name.to_string(), offset, len: (last - first) * row };
         Ok(Part { span, dtype: whole.dtype, shape })
     }
 
@@ -190,8 +190,8 @@ fn describe(name: &str, entry: &Entry, start: u64) -> Described {
     (name.to_owned(), entry.dtype.to_string(), entry.shape.clone(), offset(from), offset(to))
 }
 
-fn in_order(header: &Header) -> Vec<&(String, Entry)> {
-    let mut tensors: Vec<&(String, Entry)> = header.tensors.iter().collect();
+fn in_order(header: &Header) -> Vec<&(Name, Entry)> {
+    let mut tensors: Vec<&(Name, Entry)> = header.tensors.iter().collect();
     tensors.sort_by_key(|(_, entry)| entry.data_offsets);
     tensors
 }
@@ -281,7 +281,7 @@ fn laid_out(py: Python<'_>, tensors: Vec<Given<'_>>, metadata: Option<Pairs>) ->
     for (name, entry, view) in held {
         let start = end;
         end = end.saturating_add(entry.data_offsets.1);
-        header.tensors.push((name, Entry { data_offsets: (start, end), ..entry }));
+        header.tensors.push((name.into(), Entry { data_offsets: (start, end), ..entry }));
         views.push(view);
     }
     short(py, move || {

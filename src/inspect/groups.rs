@@ -42,7 +42,7 @@ pub fn groups(tensors: impl IntoIterator<Item: Borrow<TensorSummary>>, depth: us
         let end = name.match_indices(separator).nth(depth.saturating_sub(1)).map(|(at, _)| at + 1);
         let name = match end.and_then(|end| name.get(..end)) {
             Some(beginning) => format!("{beginning}**"),
-            None => name.clone(),
+            None => name.to_string(),
         };
         let index = *known.entry(name).or_insert_with_key(|name| {
             let name = name.clone();
@@ -67,7 +67,7 @@ mod tests {
 
     fn tensor(name: &str) -> TensorSummary {
         TensorSummary {
-            name: name.to_owned(),
+            name: name.into(),
             key: None,
             dtype: DType::F32,
             logical_dtype: None,

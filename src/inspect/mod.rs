@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::template::Template;
 use crate::transform::exact;
 use crate::words;
-use ckpt_api::{Axis, DType, Encoding, Graph, Metadata, Placement, Repair, Result, Role, Shape, TensorId};
+use ckpt_api::{Axis, DType, Encoding, Graph, Metadata, Name, Placement, Repair, Result, Role, Shape, TensorId};
 pub use files::FileSummary;
 pub use groups::{Group, groups};
 pub use histogram::Histogram;
@@ -60,10 +60,10 @@ pub struct Inspection {
 #[non_exhaustive]
 pub struct TensorSummary {
     /// Name.
-    pub name: String,
+    pub name: Name,
     /// Its name in the file, if that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
+    pub key: Option<Name>,
     /// Stored dtype.
     pub dtype: DType,
     /// The dtype of the values, where the format stores them as another one, exactly.

@@ -27,7 +27,8 @@ pub(crate) fn cut<'a, 'p>(
     extents: impl Fn(u32) -> ExtentPair<'p>,
     size: u64,
 ) -> Result<Vec<FileRange>> {
-    let mut pieces = Vec::new();
+    // Nearly always one for each tensor.
+    let mut pieces = Vec::with_capacity(tensors.size_hint().1.unwrap_or(0));
     for (tensor, cut) in tensors {
         cut_one(tensor, &cut, size, &mut pieces).map_err(|error| error.tensor(cut.transfer.tensor))?;
     }
@@ -83,33 +84,41 @@ fn position(extents: &[Extent], mut byte: u64) -> Place {
     extents.last().map_or((FileId(0), 0), |extent| (extent.file, extent.offset))
 }
 
+/// So many pieces that are not needed are worth giving their memory back: about a megabyte.
+const SPARE: usize = 1 << 14;
+
 /// Puts pieces that follow each other in a target file together.
 fn group<'a, F: Fn(u32) -> ExtentPair<'a>>(
     mut pieces: Vec<Piece>,
     places: &Places<F>,
     size: u64,
 ) -> Vec<FileRange> {
-    pieces.sort_by_key(|piece| (places.target(piece), piece.tensor));
+    pieces.sort_unstable_by_key(|piece| (places.target(piece), piece.tensor, piece.extent, piece.at));
     let mut ranges: Vec<FileRange> = Vec::new();
-    let mut sum = 0u64;
-    for piece in pieces {
-        let (file, start) = places.target(&piece);
+    let (mut firsts, mut sum) = (Vec::new(), 0u64);
+    for (number, piece) in pieces.iter().enumerate() {
+        let (file, start) = places.target(piece);
         let (len, end) = (piece.len, start.saturating_add(piece.len));
         match ranges.last_mut() {
             Some(last) if last.file == file && sum.saturating_add(len) <= size => {
                 sum += len;
                 last.range.end = last.range.end.max(end);
-                last.pieces.push(piece);
             }
             _ => {
                 sum = len;
-                ranges.push(FileRange { file, range: start..end, pieces: vec![piece] });
+                firsts.push(number);
+                ranges.push(FileRange { file, range: start..end, pieces: Vec::new() });
             }
         }
     }
-    for range in &mut ranges {
-        places.sort(&mut range.pieces);
+    // From the last on, giving memory back, so that many pieces are not held twice.
+    for (range, first) in ranges.iter_mut().zip(firsts).rev() {
+        range.pieces = pieces.split_off(first);
         range.pieces.shrink_to_fit();
+        places.sort(&mut range.pieces);
+        if pieces.capacity() - pieces.len() > SPARE {
+            pieces.shrink_to_fit();
+        }
     }
     ranges.sort_by_key(|range| {
         range.pieces.first().map(|piece| (places.source(piece), piece.tensor, piece.at))

@@ -99,7 +99,7 @@ pub(crate) fn compile(
 ) -> Result<Route> {
     let regions = || target.extents.iter().map(|extent| extent.region.as_deref());
     let split = split_axes(tensor, source, target.encoding, regions(), added)?;
-    let names: Vec<String> = added.iter().map(|(tensor, ..)| tensor.name.clone()).collect();
+    let names: Vec<String> = added.iter().map(|(tensor, ..)| tensor.name.to_string()).collect();
     let whole_axes = split.as_ref().map(|split| WholeAxes {
         shape: &split.shape,
         source: &split.source,

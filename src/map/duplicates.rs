@@ -137,7 +137,7 @@ mod tests {
             select(&mut contents, &[], &exclude).unwrap();
         }
         leave_out(&mut contents, &source, None);
-        contents.checkpoint.tensors.into_iter().map(|tensor| tensor.name).collect()
+        contents.checkpoint.tensors.into_iter().map(|tensor| tensor.name.into()).collect()
     }
 
     #[test]

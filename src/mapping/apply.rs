@@ -50,7 +50,7 @@ impl Mapping {
         let unmapped: HashSet<&str> =
             self.unnamed(copies.map(|tensor| tensor.name.as_str())).into_iter().collect();
         let is_ignored = |tensor: &&Tensor| {
-            let by_role = self.ignore_roles.contains(&tensor.role) && !self.lookup.contains_key(&tensor.name);
+            let by_role = self.ignore_roles.contains(&tensor.role) && !self.lookup.contains_key(tensor.name.as_str());
             by_role || unmapped.contains(tensor.name.as_str())
         };
         let names: Vec<&str> =
@@ -62,7 +62,7 @@ impl Mapping {
             dtype: &|name| by_name.get(name).map(|tensor| tensor.dtype),
         };
         let mut applied = apply(self, &names, &facts, limits).map_err(|error| self.located(error))?;
-        applied.dropped.extend(tensors.iter().filter(is_ignored).map(|tensor| tensor.name.clone()));
+        applied.dropped.extend(tensors.iter().filter(is_ignored).map(|tensor| tensor.name.to_string()));
         applied.dropped.sort();
         Ok(applied)
     }

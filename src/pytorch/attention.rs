@@ -21,7 +21,7 @@ impl<'g> Translator<'g> {
                 None => Vec::new(),
             };
             Ok::<Weight, ckpt_api::Error>(Weight {
-                sources: tensors.into_iter().map(|tensor| tensor.name.clone()).collect(),
+                sources: tensors.into_iter().map(|tensor| tensor.name.to_string()).collect(),
                 targets: vec![target.to_owned()],
                 relation: Relation::Merge { axis: 0, sizes: None },
                 steps,

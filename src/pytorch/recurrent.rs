@@ -240,7 +240,7 @@ fn biases(bias: &Tensor, recurrent: Option<&Tensor>, order: Option<Vec<usize>>, 
         false => (Relation::Terms, None),
     };
     vec![Weight {
-        sources: vec![bias.name.clone()],
+        sources: vec![bias.name.to_string()],
         targets: names.to_vec(),
         relation,
         steps: first.into_iter().chain(parts).collect(),

@@ -1,7 +1,7 @@
 //! The graph of one model, for checkpoints of tensors of the same names.
 
 use super::Source;
-use ckpt_api::{Axis, Checkpoint, DType, Error, FormatInfo, Graph, Input, Metadata, Result, Shape, Tensor};
+use ckpt_api::{Axis, Checkpoint, DType, Error, FormatInfo, Graph, Input, Metadata, Name, Result, Shape, Tensor};
 use std::collections::{HashMap, HashSet};
 
 /// The file of a SavedModel's graph.
@@ -15,10 +15,10 @@ pub struct ModelGraph {
     pub(crate) format: &'static str,
     name: String,
     graph: Graph,
-    tensors: Vec<(String, Shape, Option<Vec<Axis>>)>,
+    tensors: Vec<(Name, Shape, Option<Vec<Axis>>)>,
     /// What the model's format states of the model, and of each tensor.
     metadata: Metadata,
-    of_tensors: Vec<(String, Metadata)>,
+    of_tensors: Vec<(Name, Metadata)>,
 }
 
 impl ModelGraph {
@@ -66,7 +66,7 @@ impl ModelGraph {
 
     /// The tensors that the graph uses, as weights of 32-bit floats.
     pub(crate) fn to_tensors(&self) -> Vec<Tensor> {
-        let tensor = |(name, shape, axes): &(String, Shape, Option<Vec<Axis>>)| {
+        let tensor = |(name, shape, axes): &(Name, Shape, Option<Vec<Axis>>)| {
             let mut tensor = Tensor::new(name, DType::F32, shape.clone());
             tensor.axes.clone_from(axes);
             tensor
@@ -85,10 +85,10 @@ impl ModelGraph {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the checkpoint lacks a tensor of the graph, or has it in another shape.
     pub(crate) fn apply(&self, checkpoint: &mut Checkpoint) -> Result<()> {
-        let ids: HashMap<String, usize> =
+        let ids: HashMap<Name, usize> =
             checkpoint.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.clone(), id)).collect();
         for (name, shape, axes) in &self.tensors {
-            let own = ids.get(name).and_then(|id| checkpoint.tensors.get_mut(*id));
+            let own = ids.get(name.as_str()).and_then(|id| checkpoint.tensors.get_mut(*id));
             let Some(own) = own else {
                 return Err(Error::usage("the checkpoint lacks a tensor of the model that gives its graph")
                     .file(self.name.as_str())

@@ -168,7 +168,7 @@ fn split(source: &Source, mut joined: Vec<Joined>) -> Result<(Vec<Joined>, Sourc
 /// The targets that are the parts of these tensors.
 fn part_targets(source: &Source, joined: &[Joined]) -> Vec<Target> {
     let targets = joined.iter().enumerate().flat_map(|(number, joined)| {
-        let whole = source.checkpoint().tensors.get(joined.whole.0).map(|tensor| tensor.name.clone());
+        let whole = source.checkpoint().tensors.get(joined.whole.0).map(|tensor| tensor.name.to_string());
         (0..joined.parts.len()).map(move |part| {
             let sizes = Some(joined.sizes.clone());
             let join = Join::Part { axis: joined.axis, part, parts: joined.parts.len(), sizes };
@@ -215,7 +215,7 @@ impl Joined {
     /// Returns the pair of these tensors, and of those that they are made of.
     pub(super) fn pair(self, wholes: &Source, parts: &Source, direction: Direction) -> Pair {
         let name = |source: &Source, id: TensorId| {
-            source.checkpoint().tensors.get(id.0).map(|tensor| tensor.name.clone())
+            source.checkpoint().tensors.get(id.0).map(|tensor| tensor.name.to_string())
         };
         let whole = name(wholes, self.whole).into_iter().collect();
         let parts = self.parts.iter().filter_map(|id| name(parts, *id)).collect();

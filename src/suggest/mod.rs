@@ -51,19 +51,19 @@ pub fn suggest(a: &Source, b: &Source) -> Result<Suggestion> {
     let (mut pairs, ambiguous, reshaped) = pairing.finish(&equal)?;
     pairs.sort_by(|a, b| a.sources.cmp(&b.sources));
     let name = |source: &Source, id: TensorId| {
-        source.checkpoint().tensors.get(id.0).map(|tensor| tensor.name.clone()).unwrap_or_default()
+        source.checkpoint().tensors.get(id.0).map(|tensor| tensor.name.to_string()).unwrap_or_default()
     };
     let ambiguous = ambiguous.iter().map(|(id, of_b)| Ambiguous {
         name: name(a, *id),
         candidates: of_b.iter().map(|id| name(b, *id)).collect(),
     });
     let ambiguous: Vec<Ambiguous> = ambiguous.collect();
-    let open: BTreeSet<&String> = ambiguous.iter().map(|one| &one.name).collect();
-    let paired: BTreeSet<&String> = pairs.iter().flat_map(|pair| &pair.sources).collect();
-    let made: BTreeSet<&String> = pairs.iter().flat_map(|pair| &pair.targets).collect();
+    let open: BTreeSet<&str> = ambiguous.iter().map(|one| one.name.as_str()).collect();
+    let paired: BTreeSet<&str> = pairs.iter().flat_map(|pair| &pair.sources).map(String::as_str).collect();
+    let made: BTreeSet<&str> = pairs.iter().flat_map(|pair| &pair.targets).map(String::as_str).collect();
     let (of_a, of_b) = (Side::new(a, &paired), Side::new(b, &made));
     let mut only_in_a = of_a.alone;
-    only_in_a.retain(|name| !open.contains(name));
+    only_in_a.retain(|name| !open.contains(name.as_str()));
     let (weights_of_a, weights_of_b) = (of_a.weights, of_b.weights);
     let mapping = mapping(&pairs, &of_a.named, of_a.other_roles)?;
     let only_in_b = of_b.alone;
@@ -82,9 +82,9 @@ struct Side {
 }
 
 impl Side {
-    fn new(source: &Source, with_partner: &BTreeSet<&String>) -> Self {
+    fn new(source: &Source, with_partner: &BTreeSet<&str>) -> Self {
         let tensors = &source.checkpoint().tensors;
-        let has_partner = |tensor: &&Tensor| with_partner.contains(&tensor.name);
+        let has_partner = |tensor: &&Tensor| with_partner.contains(tensor.name.as_str());
         let is_needed = |role: Role| {
             role == Role::Weight || tensors.iter().filter(has_partner).any(|tensor| tensor.role == role)
         };
@@ -93,9 +93,9 @@ impl Side {
             other_roles.clear();
         }
         let named = tensors.iter().filter(|tensor| !other_roles.contains(&tensor.role));
-        let mut named: Vec<String> = named.map(|tensor| tensor.name.clone()).collect();
+        let mut named: Vec<String> = named.map(|tensor| tensor.name.to_string()).collect();
         named.sort();
-        let alone = named.iter().filter(|name| !with_partner.contains(name)).cloned().collect();
+        let alone = named.iter().filter(|name| !with_partner.contains(name.as_str())).cloned().collect();
         let (paired, left): (Vec<&Tensor>, Vec<&Tensor>) =
             tensors.iter().filter(|tensor| tensor.role == Role::Weight).partition(has_partner);
         let weights = Coverage { paired: paired.len(), left: left.len() };

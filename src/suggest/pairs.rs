@@ -369,7 +369,7 @@ fn names(source: &Source, ids: &BTreeSet<TensorId>) -> Vec<String> {
 }
 
 fn name(source: &Source, id: TensorId) -> Option<String> {
-    Some(source.checkpoint().tensors.get(id.0)?.name.clone())
+    Some(source.checkpoint().tensors.get(id.0)?.name.to_string())
 }
 
 fn reversed(candidates: &Candidates) -> Candidates {

@@ -59,7 +59,7 @@ pub(super) fn steps_between(
     (a, one): (&Source, TensorId),
     (b, other): (&Source, TensorId),
 ) -> Result<Option<Vec<AxisStep>>> {
-    let Some(name) = a.checkpoint().tensors.get(one.0).map(|tensor| tensor.name.clone()) else {
+    let Some(name) = a.checkpoint().tensors.get(one.0).map(|tensor| tensor.name.to_string()) else {
         return Ok(None);
     };
     for steps in candidates(a.shape(one), b.shape(other)) {

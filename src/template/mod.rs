@@ -217,7 +217,7 @@ impl Template {
         let weights = tensors.iter().filter(|tensor| tensor.role == Role::Weight);
         let left = weights
             .filter(|tensor| !used.contains(tensor.name.as_str()) && set.matches(&tensor.name).is_empty());
-        Ok(left.map(|tensor| tensor.name.clone()).collect())
+        Ok(left.map(|tensor| tensor.name.to_string()).collect())
     }
 
     /// The optional inputs that a graph does not have.
@@ -241,7 +241,7 @@ impl Described {
     pub(crate) fn apply(self, template: &Template, contents: &mut Contents) {
         let note = self.note(template);
         for tensor in &mut contents.checkpoint.tensors {
-            if let Some(axes) = self.expanded.axes.get(&tensor.name) {
+            if let Some(axes) = self.expanded.axes.get(tensor.name.as_str()) {
                 tensor.axes = Some(axes.clone());
             }
         }

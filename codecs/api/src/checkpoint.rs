@@ -54,22 +54,22 @@ impl Checkpoint {
     pub fn rename(&mut self, names: &BTreeMap<String, String>) -> Result<()> {
         let mut taken: HashMap<&str, &str> = HashMap::with_capacity(self.tensors.len());
         for tensor in &self.tensors {
-            let new = names.get(&tensor.name).unwrap_or(&tensor.name);
+            let new = names.get(tensor.name.as_str()).map_or(tensor.name.as_str(), String::as_str);
             if let Some(other) = taken.insert(new, &tensor.name) {
                 return Err(Error::mapping("two tensors would get the same name")
-                    .tensor(new.as_str())
+                    .tensor(new)
                     .found(format!("'{other}' and '{}'", tensor.name))
                     .help("give one of them another name, or exclude it"));
             }
         }
         for tensor in &mut self.tensors {
-            if let Some(new) = names.get(&tensor.name) {
-                tensor.name.clone_from(new);
+            if let Some(new) = names.get(tensor.name.as_str()) {
+                tensor.name = new.into();
             }
             if let Some(slot) = &mut tensor.slot
-                && let Some(new) = names.get(&slot.variable)
+                && let Some(new) = names.get(slot.variable.as_str())
             {
-                slot.variable.clone_from(new);
+                slot.variable = new.into();
             }
         }
         self.follow(names);

@@ -2,7 +2,6 @@
 
 use crate::Extent;
 use serde::{Deserialize, Serialize, Serializer};
-use smallvec::SmallVec;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -117,19 +116,36 @@ pub type Extents = MostlyOne<Extent>;
 /// let extent = Extent::new(FileId(0), 0, 8);
 /// assert_eq!(Extents::from(extent.clone()), Extents::from(vec![extent]));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(from = "Vec<T>")]
-pub struct MostlyOne<T>(SmallVec<[T; 1]>);
+pub struct MostlyOne<T>(List<T>);
+
+#[derive(Clone)]
+enum List<T> {
+    One(T),
+    /// Boxed, so that the list is no larger than its element where that has a value to spare.
+    #[expect(clippy::box_collection)]
+    Others(Option<Box<Vec<T>>>),
+}
 
 impl<T> MostlyOne<T> {
     /// Adds an element at the end.
     pub fn push(&mut self, element: T) {
-        self.0.push(element);
+        self.0 = match std::mem::take(self).0 {
+            List::One(first) => List::Others(Some(Box::new(vec![first, element]))),
+            List::Others(None) => List::One(element),
+            List::Others(Some(mut list)) => {
+                list.push(element);
+                List::Others(Some(list))
+            }
+        };
     }
 
     /// Keeps the elements for which `keep` returns true.
-    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        self.0.retain(|element| keep(element));
+    pub fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        let mut list = Vec::from(std::mem::take(self));
+        list.retain(keep);
+        *self = list.into();
     }
 }
 
@@ -141,61 +157,77 @@ impl<T: Serialize> Serialize for MostlyOne<T> {
 
 impl<T> Default for MostlyOne<T> {
     fn default() -> Self {
-        MostlyOne(SmallVec::new())
+        MostlyOne(List::Others(None))
     }
 }
 
 impl<T> Deref for MostlyOne<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        &self.0
+        match &self.0 {
+            List::One(element) => std::slice::from_ref(element),
+            List::Others(list) => list.as_deref().map_or(&[], Vec::as_slice),
+        }
     }
 }
 
 impl<T> DerefMut for MostlyOne<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
+        match &mut self.0 {
+            List::One(element) => std::slice::from_mut(element),
+            List::Others(list) => list.as_deref_mut().map_or(&mut [], Vec::as_mut_slice),
+        }
     }
 }
 
 impl From<Extent> for Extents {
     fn from(extent: Extent) -> Self {
-        MostlyOne(SmallVec::from_buf([extent]))
+        MostlyOne(List::One(extent))
     }
 }
 
 impl<T> From<Vec<T>> for MostlyOne<T> {
-    fn from(list: Vec<T>) -> Self {
+    fn from(mut list: Vec<T>) -> Self {
         MostlyOne(match list.len() {
-            0 | 1 => list.into_iter().collect(),
-            _ => list.into(),
+            1 => list.pop().map_or(List::Others(None), List::One),
+            0 => List::Others(None),
+            _ => List::Others(Some(Box::new(list))),
         })
     }
 }
 
 impl<T> From<MostlyOne<T>> for Vec<T> {
     fn from(list: MostlyOne<T>) -> Self {
-        list.0.into_vec()
+        match list.0 {
+            List::One(element) => vec![element],
+            List::Others(list) => list.map_or_else(Vec::new, |list| *list),
+        }
     }
 }
 
 impl<T> FromIterator<T> for MostlyOne<T> {
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
-        MostlyOne(elements.into_iter().collect())
+        let mut list = MostlyOne::default();
+        list.extend(elements);
+        list
     }
 }
 
 impl<T> Extend<T> for MostlyOne<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, elements: I) {
-        self.0.extend(elements);
+        elements.into_iter().for_each(|element| self.push(element));
     }
 }
 
 impl<T> IntoIterator for MostlyOne<T> {
     type Item = T;
-    type IntoIter = smallvec::IntoIter<[T; 1]>;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<T>, std::vec::IntoIter<T>>;
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        let (one, others) = match self.0 {
+            List::One(element) => (Some(element), None),
+            List::Others(list) => (None, list),
+        };
+        one.into_iter().chain(others.map_or_else(Vec::new, |list| *list))
     }
 }
 
@@ -215,6 +247,20 @@ impl<'a, T> IntoIterator for &'a mut MostlyOne<T> {
     }
 }
 
+impl<T: PartialEq> PartialEq for MostlyOne<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl<T: Eq> Eq for MostlyOne<T> {}
+
+impl<T: std::hash::Hash> std::hash::Hash for MostlyOne<T> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self[..].hash(state);
+    }
+}
+
 impl<T: fmt::Debug> fmt::Debug for MostlyOne<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self[..].fmt(f)
@@ -229,10 +275,29 @@ mod tests {
     #[test]
     fn one_extent_lies_in_the_list_itself() {
         let one = Extents::from(vec![Extent::new(FileId(0), 0, 8)]);
-        assert!(!one.0.spilled());
+        assert!(matches!(one.0, List::One(_)));
+        assert_eq!(size_of::<Extents>(), size_of::<Extent>());
         let json = serde_json::to_string(&one).unwrap();
         assert_eq!(json, r#"[{"file":0,"offset":0,"len":8}]"#);
         assert_eq!(serde_json::from_str::<Extents>(&json).unwrap(), one);
+    }
+
+    #[test]
+    fn a_list_has_what_a_vector_has() {
+        for len in 0..5 {
+            let mut pushed = MostlyOne::default();
+            (0..len).for_each(|number| pushed.push(number));
+            let mut all: Vec<i32> = (0..len).collect();
+            let mut list = MostlyOne::from(all.clone());
+            assert_eq!(list, pushed);
+            assert_eq!(list, (0..len).collect::<MostlyOne<i32>>());
+            assert_eq!((&list[..], list.iter().len()), (&all[..], all.len()));
+            list.iter_mut().chain(&mut all).for_each(|number| *number *= 3);
+            list.retain(|number| number % 2 == 0);
+            all.retain(|number| number % 2 == 0);
+            assert_eq!(list.clone().into_iter().collect::<Vec<i32>>(), all);
+            assert_eq!(Vec::from(list), all);
+        }
     }
 
     #[test]

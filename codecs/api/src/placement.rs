@@ -1,7 +1,8 @@
 //! Where a tensor's bytes are, or go.
 
 use crate::{
-    AxisOrder, Blocks, Checksum, Compression, Computed, DType, Endian, Extents, Few, Shape, Tensor, Tile,
+    AxisOrder, Blocks, Checksum, Compression, Computed, DType, Endian, Extents, Few, Name, Shape, Tensor,
+    Tile,
 };
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -21,7 +22,7 @@ pub struct Placement {
     /// Which tensor of the checkpoint.
     pub tensor: TensorId,
     /// The name under which the file itself stores the tensor (a TensorFlow key, a safetensors key).
-    pub name: String,
+    pub name: Name,
     /// The stored pieces. Without regions: the concatenation is the value. With regions: each piece is that
     /// box of the tensor, and together they cover it exactly.
     pub extents: Extents,
@@ -45,7 +46,7 @@ impl Placement {
     /// The whole tensor in these extents, with the shape that its axes in stored order have.
     pub fn new(
         tensor: TensorId,
-        name: impl Into<String>,
+        name: impl Into<Name>,
         extents: impl Into<Extents>,
         encoding: Encoding,
     ) -> Self {
@@ -69,7 +70,7 @@ impl Placement {
 
     /// The same place under another name.
     #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+    pub fn with_name(mut self, name: impl Into<Name>) -> Self {
         self.name = name.into();
         self
     }

@@ -1,6 +1,6 @@
 //! Tensors: a name, a dtype, a shape, and what each axis means.
 
-use crate::{Blocks, DType, Error, Metadata, Result};
+use crate::{Blocks, DType, Error, Metadata, Name, Result};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
@@ -13,7 +13,7 @@ use std::ops::Deref;
 #[non_exhaustive]
 pub struct Tensor {
     /// Unique within the checkpoint.
-    pub name: String,
+    pub name: Name,
     /// Type of the elements.
     pub dtype: DType,
     /// Length of each logical axis.
@@ -46,7 +46,7 @@ pub struct Tensor {
 
 impl Tensor {
     /// A weight without axis names.
-    pub fn new(name: impl Into<String>, dtype: DType, shape: Shape) -> Self {
+    pub fn new(name: impl Into<Name>, dtype: DType, shape: Shape) -> Self {
         Tensor {
             name: name.into(),
             dtype,
@@ -96,7 +96,7 @@ impl Tensor {
 
     /// The same tensor under another name.
     #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+    pub fn with_name(mut self, name: impl Into<Name>) -> Self {
         self.name = name.into();
         self
     }
@@ -319,7 +319,7 @@ impl Role {
 #[serde(deny_unknown_fields)]
 pub struct Slot {
     /// Name of the tensor that is trained.
-    pub variable: String,
+    pub variable: Name,
     /// What is kept, by one name in all formats: Adam's first and second moment are `m` and `v` (and the greatest
     /// second moment `vhat`), gradient descent's velocity is `momentum`; others as their format names them.
     pub name: String,

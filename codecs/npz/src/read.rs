@@ -140,7 +140,7 @@ impl Reader<'_> {
         };
         let extent = extent.with_checksum(checksum);
         let id = TensorId(self.contents.checkpoint.tensors.len());
-        self.contents.placements.push(Placement::new(id, name, vec![extent], encoding));
+        self.contents.placements.push(Placement::new(id, &tensor.name, extent, encoding));
         remember(&mut tensor, &stored);
         self.contents.checkpoint.tensors.push(tensor);
         Ok(())

@@ -14,7 +14,7 @@
 use crate::NAMESPACE;
 use crate::format::holder;
 use ckpt_api::{
-    Axis, Checkpoint, DType, Graph, Metadata, Placement, Quantization, Role, Shape, Slot, Tensor,
+    Axis, Checkpoint, DType, Graph, Metadata, Name, Placement, Quantization, Role, Shape, Slot, Tensor,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -48,7 +48,7 @@ struct Description {
 impl Description {
     fn of(tensor: &Tensor) -> Self {
         Description {
-            name: tensor.name.clone(),
+            name: tensor.name.to_string(),
             shape: tensor.axes.as_ref().map(|_| tensor.shape.clone()),
             axes: tensor.axes.clone(),
             role: Some(tensor.role).filter(|role| *role != Role::Weight),
@@ -201,10 +201,10 @@ fn restore_tensors(
     let tensors = std::mem::take(&mut checkpoint.tensors);
     let mut ranked = Vec::with_capacity(tensors.len());
     for (mut tensor, placement) in tensors.into_iter().zip(placements.drain(..)) {
-        let rank = match known.remove(&tensor.name) {
+        let rank = match known.remove(tensor.name.as_str()) {
             Some((rank, description)) => {
                 if !describe(&mut tensor, description) {
-                    changed.push(tensor.name.clone());
+                    changed.push(tensor.name.to_string());
                 }
                 rank
             }
@@ -213,7 +213,7 @@ fn restore_tensors(
         ranked.push((rank, tensor, placement));
     }
     let new =
-        ranked.iter().filter(|(rank, ..)| *rank == usize::MAX).map(|(_, tensor, _)| tensor.name.clone());
+        ranked.iter().filter(|(rank, ..)| *rank == usize::MAX).map(|(_, tensor, _)| tensor.name.to_string());
     let new = new.collect();
     let gone = known.into_keys().collect();
     ranked.sort_by_key(|(rank, ..)| *rank);
@@ -230,7 +230,7 @@ fn restore_tensors(
 
 /// Removes slots of variables that no longer exist.
 fn forget_slots(checkpoint: &mut Checkpoint) {
-    let names: HashSet<String> = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
+    let names: HashSet<Name> = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
     for tensor in &mut checkpoint.tensors {
         tensor.slot = tensor.slot.take().filter(|slot| names.contains(&slot.variable));
     }

@@ -1,6 +1,6 @@
 //! Parses the header of a file and the index of a sharded set, and maps dtypes.
 
-use ckpt_api::{DType, Error, File, Limit, Limits, MetadataMap, Result, Shape};
+use ckpt_api::{DType, Error, File, Limit, Limits, MetadataMap, Name, Result, Shape};
 use safetensors::Dtype;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
@@ -39,7 +39,7 @@ pub struct Header {
     /// `__metadata__`; `None` where the header has no such key.
     pub pairs: Option<BTreeMap<String, String>>,
     /// Tensors by name.
-    pub tensors: Vec<(String, Entry)>,
+    pub tensors: Vec<(Name, Entry)>,
 }
 
 impl Header {
@@ -146,7 +146,7 @@ impl Header {
                 return Err(Error::corrupt("the header names a tensor twice").tensor(name).help(DAMAGED));
             }
         }
-        let mut ordered: Vec<&(String, Entry)> = self.tensors.iter().collect();
+        let mut ordered: Vec<&(Name, Entry)> = self.tensors.iter().collect();
         ordered.sort_by_key(|(_, entry)| entry.data_offsets);
         let mut end = 0;
         for (name, entry) in ordered {
@@ -265,8 +265,8 @@ impl<'de> Visitor<'de> for HeaderSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
         let mut pairs: Option<Option<UniquePairs<String>>> = None;
         let mut tensors = Vec::new();
-        while let Some(key) = map.next_key::<String>()? {
-            self.key.clone_from(&key);
+        while let Some(key) = map.next_key::<Name>()? {
+            key.as_str().clone_into(self.key);
             if key == METADATA {
                 if pairs.replace(map.next_value()?).is_some() {
                     return Err(A::Error::custom("the key is given twice"));

@@ -5,7 +5,7 @@ use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index};
 use crate::{INDEX_NAMESPACE, NAMESPACE};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue,
-    Packing, Placement, Result, Shape, Tensor, TensorId, first_few,
+    Name, Packing, Placement, Result, Shape, Tensor, TensorId, first_few,
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -155,7 +155,7 @@ fn add_tensors(
     contents: &mut Contents,
     file: FileId,
     start: u64,
-    tensors: Vec<(String, Entry)>,
+    tensors: Vec<(Name, Entry)>,
 ) -> Result<()> {
     contents.checkpoint.tensors.reserve_exact(tensors.len());
     contents.placements.reserve_exact(tensors.len());
@@ -172,7 +172,7 @@ fn describe(
     id: TensorId,
     file: FileId,
     start: u64,
-    name: String,
+    name: Name,
     entry: Entry,
 ) -> Result<(Tensor, Placement)> {
     let Some(dtype) = format::dtype(entry.dtype) else {

@@ -20,6 +20,7 @@ mod describe;
 mod errors;
 mod format;
 mod index;
+mod key;
 mod key_text;
 mod locate;
 mod naming;

@@ -11,8 +11,8 @@ use crate::string_slices::{JoinedStrings, StringSlice, join};
 use crate::strings::{self, ByteRange, Elements};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
-    Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Options,
-    Placement, Region, Result, Rules, Tensor, TensorId,
+    Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Name,
+    Options, Placement, Region, Result, Rules, Tensor, TensorId,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,8 +59,11 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     drop(entries);
     let keys = index.entries.into_iter().zip(is_slice).filter(|(_, is_slice)| !is_slice);
     for (((key, _), _), number) in keys.zip(&by_key) {
+        let own = contents.checkpoint.tensors.get(*number).map(|tensor| &tensor.name);
+        let key = key_text::into_escaped(key);
+        let name = own.filter(|name| **name == key).map_or_else(|| key.into(), Name::clone);
         if let Some(placement) = contents.placements.get_mut(*number) {
-            placement.name = key_text::into_escaped(key);
+            placement.name = name;
         }
     }
     let tensors = by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number));
@@ -147,12 +150,12 @@ fn apply(description: Description, contents: &mut Contents, options: &Options) -
     contents.graph_notes.extend(graph_notes);
     contents.missing_graph = missing_graph;
     for tensor in &mut contents.checkpoint.tensors {
-        tensor.role = roles.get(&tensor.name).copied().unwrap_or_default();
-        tensor.slot = slots.get(&tensor.name).cloned().map(Box::new);
-        if let Some(number) = numbers.get(&tensor.name) {
+        tensor.role = roles.get(tensor.name.as_str()).copied().unwrap_or_default();
+        tensor.slot = slots.get(tensor.name.as_str()).cloned().map(Box::new);
+        if let Some(number) = numbers.get(tensor.name.as_str()) {
             tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, *number);
         }
-        tensor.axes = axes.get(&tensor.name).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
+        tensor.axes = axes.get(tensor.name.as_str()).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
     }
     contents.checkpoint.graph = graph;
     if is_nested {
@@ -161,7 +164,7 @@ fn apply(description: Description, contents: &mut Contents, options: &Options) -
     if !options.flag("keys") && !names.is_empty() {
         for tensor in &mut contents.checkpoint.tensors {
             // The key is used for writing only while the tensor has this name.
-            if let Some(name) = names.get(&tensor.name).filter(|name| **name != tensor.name) {
+            if let Some(name) = names.get(tensor.name.as_str()).filter(|name| **name != tensor.name) {
                 tensor.metadata.insert("tf2", "key", tensor.name.as_str());
                 tensor.metadata.insert("tf2", "name", name.as_str());
             }

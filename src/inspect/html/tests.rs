@@ -77,7 +77,7 @@ fn tensor(name: String, number: usize) -> TensorSummary {
             levels: (0..1024u16).filter(|_| number < Preview::MAPS).map(|level| (level % 64) as u8).collect(),
             largest: 2.0,
         })),
-        name,
+        name: name.into(),
     }
 }
 

@@ -36,7 +36,7 @@ fn read(source: &Source, threads: usize, part: u64) -> Result<Vec<(String, Optio
     let tensors = &source.checkpoint().tensors;
     let ids: Vec<TensorId> = (0..tensors.len()).map(TensorId).collect();
     let values = super::read(source, &ids, threads, part)?;
-    Ok(tensors.iter().map(|tensor| tensor.name.clone()).zip(values).collect())
+    Ok(tensors.iter().map(|tensor| tensor.name.to_string()).zip(values).collect())
 }
 
 fn open(store: &MemoryStore, name: &str) -> Source {

@@ -38,7 +38,7 @@ fn mapped(source: &Contents, steps: &[(&str, &str)]) -> Result<(Contents, Vec<Lo
         let own = steps.iter().filter(|(name, _)| *name == tensor.name);
         let steps = own.map(|(_, step)| AxisStep::parse(step)).collect::<Result<_>>()?;
         let recipe = Recipe { join: Join::One, steps };
-        Ok(Target { name: tensor.name.clone(), sources: vec![tensor.name.clone()], recipe })
+        Ok(Target { name: tensor.name.to_string(), sources: vec![tensor.name.to_string()], recipe })
     });
     let targets = targets.collect::<Result<Vec<_>>>()?;
     let mut steps = ImageSteps::default();

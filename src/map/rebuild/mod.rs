@@ -170,7 +170,7 @@ fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<
         // A weight stays a weight when it is tied to its duplicate, or merged with another role.
         made.tensor.role = Role::Weight;
     }
-    made.tensor.name.clone_from(&target.name);
+    made.tensor.name = (&target.name).into();
     Ok(made)
 }
 

@@ -99,7 +99,7 @@ impl<'t> Owners<'t> {
                 (have_axes || same == target.recipe.steps).then_some(owner.name.as_str())?
             }
         };
-        Some(Slot { variable: owner.to_owned(), name: first.name.clone() })
+        Some(Slot { variable: owner.into(), name: first.name.clone() })
     }
 }
 

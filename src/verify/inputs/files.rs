@@ -41,7 +41,7 @@ impl InputFile {
             return Ok(Vec::new());
         }
         let source = self.open(registry, input)?;
-        Ok(source.checkpoint().tensors.iter().map(|tensor| tensor.name.clone()).collect())
+        Ok(source.checkpoint().tensors.iter().map(|tensor| tensor.name.to_string()).collect())
     }
 
     fn open(&self, registry: &Registry, input: Input) -> Result<Source> {

@@ -154,7 +154,7 @@ const ADDITIONS: [Addition; 13] = [
     }),
     ("a slot", |offer| {
         let (mut tensor, value) = (offer.checkpoint.tensors.first()?.clone(), offer.values.first()?.clone());
-        let variable = std::mem::replace(&mut tensor.name, "foreign/slot".to_owned());
+        let variable = std::mem::replace(&mut tensor.name, "foreign/slot".into());
         (tensor.role, tensor.slot) =
             (Role::Optimizer, Some(Box::new(Slot { variable, name: "m".to_owned() })));
         tensor.metadata = Metadata::default();
@@ -225,7 +225,7 @@ fn add_graph(offer: &mut Offer, numbers: Numbers) -> Option<()> {
         op: Op::Gemm,
         inputs: vec!["input".to_owned()],
         outputs: vec!["output".to_owned()],
-        parameters: [("weight".to_owned(), weight)].into(),
+        parameters: [("weight".to_owned(), weight.into())].into(),
         attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
     };
     offer.checkpoint.graph = Some(Graph {

@@ -321,7 +321,7 @@ impl Chest {
         match self.0 {
             Mistake::WrongKeysWritten => format!("model.{}", tensor.name),
             Mistake::WrongKeysBothWays => format!("{}!", tensor.name),
-            _ => tensor.name.clone(),
+            _ => tensor.name.to_string(),
         }
     }
 }

@@ -176,7 +176,7 @@ impl Codec for Mini {
         for (k, (_, tensor)) in tensors.iter().enumerate() {
             // Swapped are the values only: the header keeps the order.
             let tensor = if self.is(Fault::SwapsTensors) { &checkpoint.tensors[k] } else { *tensor };
-            let mut name = tensor.name.clone().into_bytes();
+            let mut name = tensor.name.as_bytes().to_vec();
             match self.0 {
                 Fault::Renames => name.push(b'!'),
                 Fault::WritesUnstably => name.push(b'a' + self.tick() % 26),

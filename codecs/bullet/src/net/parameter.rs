@@ -1,7 +1,7 @@
 //! The trained matrices of a net, with named axes, and the orders in which bullet stores them.
 
 use super::description::{Factoriser, Layer, Net};
-use ckpt_api::{AddedAxis, Axis, DType, Error, Result, Shape, Tensor};
+use ckpt_api::{AddedAxis, Axis, DType, Error, Name, Result, Shape, Tensor};
 
 /// The id of the first layer's weights.
 pub(crate) const FEATURE_WEIGHTS: &str = "l0w";
@@ -48,7 +48,7 @@ impl Parameter {
     }
 
     /// A tensor of 32-bit floats with this parameter's shape and axes.
-    pub(crate) fn tensor(&self, name: impl Into<String>) -> Tensor {
+    pub(crate) fn tensor(&self, name: impl Into<Name>) -> Tensor {
         let tensor = Tensor::new(name, DType::F32, self.shape.clone());
         match self.axes() {
             Some(axes) => tensor.with_axes(axes),

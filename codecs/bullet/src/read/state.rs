@@ -152,7 +152,7 @@ fn describe(tensor: &mut Tensor, id: &str, record: &Record, state: StateFile) {
     match state.slot {
         Some(slot) => {
             tensor.role = Role::Optimizer;
-            tensor.slot = Some(Box::new(Slot { variable: id.to_owned(), name: slot.to_owned() }));
+            tensor.slot = Some(Box::new(Slot { variable: id.into(), name: slot.to_owned() }));
         }
         None => tensor.metadata.insert(ID, KEY_ID, id),
     }

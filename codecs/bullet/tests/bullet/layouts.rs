@@ -61,7 +61,7 @@ fn members(contents: &Contents, choices: &[Choice]) -> Vec<Member> {
         }
         let clip = (*clip && *integers).then_some(0.3).filter(|clip| clip * f64::from(*scale) >= 1.0);
         let (stored, words) = shuffled.into_iter().unzip();
-        let id = tensor.name.clone();
+        let id = tensor.name.to_string();
         members.push(Member { id, integers: *integers, scale: *scale, round: *round, clip, stored, words });
     }
     members

@@ -438,7 +438,7 @@ fn a_weight_with_the_name_of_a_slot_is_refused_in_a_directory() {
 /// A weight `w` of two elements, and a moment of it or of another weight with as many as given.
 fn with_moment(variable: &str, elements: u64) -> Checkpoint {
     let tensor = |name: &str, len: u64| Tensor::new(name, DType::F32, Shape::new([len]).unwrap());
-    let slot = Slot { variable: variable.to_owned(), name: "m".to_owned() };
+    let slot = Slot { variable: variable.into(), name: "m".to_owned() };
     let moment = tensor("moment", elements).with_role(Role::Optimizer).with_slot(Some(slot));
     Checkpoint { tensors: vec![tensor("w", 2), moment], ..Checkpoint::default() }
 }

@@ -289,7 +289,7 @@ fn without_a_graph_tensors_are_found_by_name() {
     bare.graph = None;
     bare.tensors.iter_mut().for_each(|tensor| tensor.axes = None);
     assert_eq!(write(&bare, &values, &[]).unwrap(), Parts::of(&MIXED).bytes());
-    bare.tensors[0].name = "conv1.weight".to_owned();
+    bare.tensors[0].name = "conv1.weight".into();
     let error = place(&bare, &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
     assert!(error.to_string().contains("layer1.weight"), "{error}");
@@ -303,7 +303,7 @@ fn without_a_graph_tensors_are_found_by_name() {
 fn a_tensor_after_a_gap_in_the_numbers_is_dropped() {
     let (mut contents, _) = read(&Parts::of(&EXAMPLE).bytes(), &[]).unwrap();
     contents.checkpoint.graph = None;
-    contents.checkpoint.tensors[1].name = "other".to_owned();
+    contents.checkpoint.tensors[1].name = "other".into();
     let placed = place(&contents.checkpoint, &[]).unwrap();
     let dropped: Vec<&str> =
         placed.unplaced(&contents.checkpoint).map(|(_, tensor)| tensor.name.as_str()).collect();

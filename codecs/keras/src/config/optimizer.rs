@@ -141,7 +141,7 @@ struct Listing<'a> {
 impl Listing<'_> {
     fn add(&mut self, name: &str, tensor_role: Role, of: Option<&Variable>) {
         let position = self.found.len();
-        let slot = of.map(|variable| Slot { variable: variable.name.clone(), name: name.to_owned() });
+        let slot = of.map(|variable| Slot { variable: variable.name.as_str().into(), name: name.to_owned() });
         let path = format!("{}/vars/{position}", self.group);
         self.found.push(OptimizerVariable { path, position, name: name.to_owned(), tensor_role, slot });
     }

@@ -72,7 +72,7 @@ fn add_graph(model: &Model, bound: &Bound, contents: &mut Contents) {
     graph.each_node_mut(|node| {
         for name in node.parameters.values_mut() {
             match bound.ids.get(name.as_str()).and_then(|id| contents.checkpoint.tensors.get(id.0)) {
-                Some(tensor) => name.clone_from(&tensor.name),
+                Some(tensor) => *name = tensor.name.to_string(),
                 None => lacking = Some(name.clone()),
             }
         }

@@ -4,7 +4,7 @@ use super::Files;
 use super::describe::{Bound, names};
 use crate::config::{Model, Optimizer};
 use crate::format::{OPTIMIZER_WEIGHTS, WEIGHT_NAMES};
-use ckpt_api::{Role, Slot, Tensor, TensorId};
+use ckpt_api::{Name, Role, Slot, Tensor, TensorId};
 use std::collections::HashMap;
 
 /// Where `.weights.h5` files store it.
@@ -38,7 +38,7 @@ fn assign_slots(files: &Files, model: &Model, bound: &Bound, tensors: &mut [Tens
         bound.ids.iter().filter_map(|(name, id)| Some((name.as_str(), rank(*id)?))).collect();
     let listed = optimizer.variables(&trained, |variable| ranks.get(variable.name.as_str()).copied());
     let Some(listed) = listed else { return };
-    let own: HashMap<String, usize> =
+    let own: HashMap<Name, usize> =
         tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.clone(), id)).collect();
     let names = files.parts.first().and_then(|part| {
         let group = part.tree.groups.iter().find(|group| group.path == OPTIMIZER_WEIGHTS)?;
@@ -46,9 +46,9 @@ fn assign_slots(files: &Files, model: &Model, bound: &Bound, tensors: &mut [Tens
     });
     for variable in listed {
         let named = || Some(format!("{OPTIMIZER_WEIGHTS}/{}", names.as_ref()?.get(variable.position)?));
-        let id = own.get(&variable.path).copied().or_else(|| own.get(&named()?).copied());
+        let id = own.get(variable.path.as_str()).copied().or_else(|| own.get(named()?.as_str()).copied());
         let Some(slot) = variable.slot else { continue };
-        let trained = bound.ids.get(&slot.variable).and_then(|id| tensors.get(id.0));
+        let trained = bound.ids.get(slot.variable.as_str()).and_then(|id| tensors.get(id.0));
         let Some((name, shape)) = trained.map(|own| (own.name.clone(), own.shape.clone())) else { continue };
         // Of an optimizer that is read wrongly, shapes would differ. A factored slot lacks an axis.
         let is_factor = matches!(slot.name.as_str(), "r" | "c");

@@ -117,7 +117,7 @@ impl Part {
             dataset.stored.extents.iter().map(|extent| self.extent(extent)).collect::<Result<Vec<_>>>()?;
         let encoding = Encoding::row_major(&tensor).with_endian(endian);
         let placement =
-            Placement::new(id, &dataset.path, extents, encoding).with_window(dataset.stored.window.clone());
+            Placement::new(id, &tensor.name, extents, encoding).with_window(dataset.stored.window.clone());
         contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
         Ok(())

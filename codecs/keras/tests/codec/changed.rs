@@ -57,7 +57,7 @@ fn read_directory(files: BTreeMap<String, Vec<u8>>) -> (Checkpoint, Vec<Vec<u8>>
 fn again(checkpoint: &Checkpoint, values: &[Vec<u8>]) -> BTreeMap<String, (Tensor, Vec<u8>)> {
     let (checkpoint, values) = read_directory(write(&Keras, checkpoint, values, "m", &[]).unwrap());
     let pairs = checkpoint.tensors.into_iter().zip(values);
-    pairs.map(|(tensor, value)| (tensor.name.clone(), (tensor, value))).collect()
+    pairs.map(|(tensor, value)| (tensor.name.to_string(), (tensor, value))).collect()
 }
 
 /// As a mapping leaves a tensor whose elements it moved.
@@ -84,7 +84,7 @@ fn a_square_kernel_that_was_transposed_is_stored_as_the_configuration_has_it() {
 #[test]
 fn two_tensors_that_change_names_stay_what_they_are_in_the_model() {
     let (mut checkpoint, mut values) = model();
-    checkpoint.tensors[0].name = "w".to_owned();
+    checkpoint.tensors[0].name = "w".into();
     checkpoint.follow(&[(KERNEL.to_owned(), "w".to_owned())].into());
     values[0] = floats(&[4.0, 3.0, 2.0, 1.0]);
     assert_eq!(again(&checkpoint, &values)[KERNEL].1, floats(&[4.0, 3.0, 2.0, 1.0]));
@@ -141,7 +141,7 @@ fn a_tensor_of_two_layers_is_stored_for_each() {
             .iter()
             .map(|tensor| {
                 let mut tensor = tensor.clone();
-                tensor.name = tensor.name.replace("dense", "dense_1");
+                tensor.name = tensor.name.replace("dense", "dense_1").into();
                 tensor.metadata.insert("keras", "path", tensor.name.as_str());
                 tensor
             })

@@ -47,7 +47,7 @@ fn described(
     let mut again = Stored::default();
     for own in described.variables {
         let tensor = &checkpoint.tensors[own.tensor.0];
-        let (_, array) = &stored.0[&tensor.name];
+        let (_, array) = &stored.0[tensor.name.as_str()];
         let shape: Vec<u64> = own.order.iter().map(|axis| tensor.shape[*axis]).collect();
         let mut made = Tensor::new(&own.variable.name, DType::F64, Shape::new(shape).unwrap());
         made.axes.clone_from(&own.variable.axes);

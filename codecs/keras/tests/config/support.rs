@@ -75,7 +75,7 @@ pub fn random_weights(checkpoint: &Checkpoint) -> Stored {
         let is_variance = tensor.name.ends_with("variance");
         let len = usize::try_from(tensor.shape.elements()).unwrap();
         let numbers = (0..len).map(|_| if is_variance { 1.0 + random.real() * 0.5 } else { random.real() });
-        stored.0.insert(tensor.name.clone(), (tensor.clone(), Array::F64(numbers.collect())));
+        stored.0.insert(tensor.name.to_string(), (tensor.clone(), Array::F64(numbers.collect())));
     }
     stored
 }

@@ -250,7 +250,7 @@ fn tensors_alone_ask_for_an_architecture() {
 fn renamed_tensors_of_a_nn_file_find_their_way_back() {
     let (mut contents, values) = read(&mlp_b(), &[]).unwrap();
     let names = contents.checkpoint.tensors.iter().enumerate();
-    let names = names.map(|(id, tensor)| (tensor.name.clone(), format!("{}/renamed", 9 - id))).collect();
+    let names = names.map(|(id, tensor)| (tensor.name.to_string(), format!("{}/renamed", 9 - id))).collect();
     contents.checkpoint.rename(&names).unwrap();
     assert_eq!(write(&contents.checkpoint, &values, &[]).unwrap(), mlp_b());
 }

@@ -2,7 +2,7 @@
 
 use crate::format::gates::{Gates, PROPERTY, standard};
 use crate::format::message::{Graph, Node};
-use ckpt_api::{Contents, DType, Placement, Shape, Tensor};
+use ckpt_api::{Contents, DType, Name, Placement, Shape, Tensor};
 use std::collections::{HashMap, HashSet};
 
 /// The order of the gates of a node's tensors, where it is not ONNX's.
@@ -25,7 +25,7 @@ pub(crate) fn reorder<'a>(graph: &'a Graph, contents: &mut Contents) -> HashSet<
         *uses.entry(name).or_default() += 1;
     }
     let padded: HashMap<&str, &str> = graph.nodes.iter().filter_map(padding).collect();
-    let ids: HashMap<String, usize> = contents
+    let ids: HashMap<Name, usize> = contents
         .checkpoint
         .tensors
         .iter()

@@ -51,7 +51,8 @@ impl<'a> Locator<'a> {
                 .found(format!("{} of {dtype}", tensor.shape))
         })?;
         let extents = self.extents(stored, &tensor, len)?;
-        Ok((tensor, Placement::new(id, name, extents, encoding)))
+        let placement = Placement::new(id, &tensor.name, extents, encoding);
+        Ok((tensor, placement))
     }
 
     fn extents(&mut self, stored: &Stored, tensor: &Tensor, len: u64) -> Result<Vec<Extent>> {

@@ -430,11 +430,11 @@ impl<'a> Builder<'a> {
             None => {
                 let Stored { order, dims, gates } = wanted.clone();
                 self.built.initializers.push(Initializer::Tensor { id: TensorId(id), dims, order, gates });
-                self.kinds.insert(tensor.name.clone(), kind);
-                self.ranks.insert(tensor.name.clone(), wanted.dims.len());
+                self.kinds.insert(tensor.name.to_string(), kind);
+                self.ranks.insert(tensor.name.to_string(), wanted.dims.len());
                 // Weights of another type keep it, and are cast where they are taken.
                 let is_cast = kind == Kind::Real && tensor.dtype != self.real;
-                let value = if is_cast { self.cast_first(&tensor.name, kind) } else { tensor.name.clone() };
+                let value = if is_cast { self.cast_first(&tensor.name, kind) } else { tensor.name.to_string() };
                 self.stored.insert(id, (wanted, value.clone()));
                 Ok(value)
             }

@@ -37,9 +37,9 @@ pub(super) fn label(
     let of_graph = std::mem::replace(axes, by_key.into_iter().collect());
     axes.extend(of_graph);
     for (key, slot) in slots {
-        let shape = |key: &String| catalog.get(key.as_str()).map(|tensor| tensor.shape);
+        let shape = |key: &str| catalog.get(key).map(|tensor| tensor.shape);
         let same = shape(key) == shape(&slot.variable);
-        if let Some(named) = axes.get(&slot.variable).filter(|_| same).cloned() {
+        if let Some(named) = axes.get(slot.variable.as_str()).filter(|_| same).cloned() {
             axes.insert(key.clone(), named);
         }
     }

@@ -114,7 +114,7 @@ impl Slots<'_> {
             let longest = self.names.get(variable).map_or(0, String::len).max(variable.len());
             self.bytes = self.bytes.saturating_add((longest + name.len()) as u64);
             self.limits.check(Limit::HeaderBytes, self.bytes)?;
-            let named = Slot { variable: variable.to_owned(), name: name.to_owned() };
+            let named = Slot { variable: variable.into(), name: name.to_owned() };
             self.found.insert(slot.to_owned(), named);
         }
         Ok(())

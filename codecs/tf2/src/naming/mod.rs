@@ -3,6 +3,7 @@
 pub(crate) mod keras;
 pub(crate) mod per_tensor;
 
+use crate::key::Key;
 use ckpt_api::{AxisOrder, DType, Loss, Shape};
 
 /// The keys of a checkpoint's tensors.
@@ -20,7 +21,7 @@ pub(crate) struct Naming {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment {
     /// Key in the index.
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Key,
     /// Stored axis order: stored axis `k` is logical axis `order[k]`.
     pub(crate) order: AxisOrder,
 }
@@ -29,7 +30,7 @@ pub(crate) struct Assignment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExtraEntry {
     /// Key in the index.
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Key,
     /// Element type. A string entry has one element.
     pub(crate) dtype: DType,
     /// Shape.

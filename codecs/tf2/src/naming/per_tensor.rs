@@ -1,6 +1,7 @@
 //! Namings that look at each tensor alone: its original key (`names=stored`) or its name (`names=plain`).
 
 use crate::format::OBJECT_GRAPH;
+use crate::key::Key;
 use crate::naming::{Assignment, ExtraEntry, Naming};
 use crate::{key_text, object_graph};
 use ckpt_api::{AxisOrder, Checkpoint, DType, Loss, LossKind, MetadataValue, Shape, Tensor};
@@ -11,12 +12,12 @@ pub(crate) fn plain(checkpoint: &Checkpoint) -> Naming {
     let mut naming = Naming::default();
     for tensor in &checkpoint.tensors {
         let key = key(tensor);
-        if key == OBJECT_GRAPH.as_bytes() {
+        if key == *OBJECT_GRAPH {
             let detail = "it maps objects to keys, and names=plain changes the keys";
             naming.losses.push(Loss::new(LossKind::BookkeepingDropped, &tensor.name, detail));
             naming.tensors.push(None);
         } else {
-            naming.tensors.push(Some(assign(tensor, unescaped(tensor, &tensor.name))));
+            naming.tensors.push(Some(assign(tensor, own_name(tensor))));
         }
     }
     naming
@@ -31,24 +32,28 @@ pub(crate) fn stored(checkpoint: &Checkpoint) -> Naming {
     naming
 }
 
-fn assign(tensor: &Tensor, key: Vec<u8>) -> Assignment {
+fn assign(tensor: &Tensor, key: Key) -> Assignment {
     Assignment { key, order: AxisOrder::row_major(tensor.shape.rank()) }
 }
 
 /// Returns the key that the tensor was read with if it still has the name that it was given then, or else its name.
-pub(super) fn key(tensor: &Tensor) -> Vec<u8> {
+pub(super) fn key(tensor: &Tensor) -> Key {
     let text = |field| tensor.metadata.text("tf2", field);
     match (text("key"), text("name")) {
-        (Some(key), Some(name)) if name == tensor.name => unescaped(tensor, key),
-        _ => unescaped(tensor, &tensor.name),
+        (Some(key), Some(name)) if name == tensor.name => unescaped(tensor, key).unwrap_or_else(|| key.into()),
+        _ => own_name(tensor),
     }
 }
 
-/// Returns the bytes of a key or name. The metadata records whether it is an escaped key.
-fn unescaped(tensor: &Tensor, text: &str) -> Vec<u8> {
+/// Returns the tensor's name as a key.
+fn own_name(tensor: &Tensor) -> Key {
+    unescaped(tensor, &tensor.name).unwrap_or_else(|| (&tensor.name).into())
+}
+
+/// Returns the key that `text` was escaped from, if the metadata records that it was.
+fn unescaped(tensor: &Tensor, text: &str) -> Option<Key> {
     let was_escaped = tensor.metadata.text("tf2", "escaped") == Some(text);
-    let bytes = if was_escaped { key_text::unescape(text) } else { None };
-    bytes.unwrap_or_else(|| text.as_bytes().to_vec())
+    was_escaped.then(|| key_text::unescape(text))?.map(Key::from)
 }
 
 /// Adds the recorded object graph, without the values whose tensors were renamed or removed.
@@ -76,7 +81,7 @@ fn keep_object_graph(checkpoint: &Checkpoint, naming: &mut Naming) {
     }
     if pruned.kept > 0 || pruned.dropped == 0 {
         naming.extra.push(ExtraEntry {
-            key: OBJECT_GRAPH.as_bytes().to_vec(),
+            key: OBJECT_GRAPH.into(),
             dtype: DType::String,
             shape: Shape::scalar(),
             value: pruned.bytes,

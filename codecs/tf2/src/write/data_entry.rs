@@ -1,6 +1,7 @@
 //! Entries with data that are still to be placed in a data file.
 
 use crate::format::{Entry, mask};
+use crate::key::Key;
 use crate::strings::length_table;
 use ckpt_api::{DType, Endian, Region, Shape, TensorId};
 
@@ -8,7 +9,7 @@ use ckpt_api::{DType, Endian, Region, Shape, TensorId};
 #[derive(Debug)]
 pub(crate) struct DataEntry {
     /// Key in the index.
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Key,
     /// The entry. Its shard and offset, and the checksum of data that is not known yet, are still missing.
     pub(crate) entry: Entry,
     /// The leading bytes of the data that are known already.
@@ -34,14 +35,14 @@ pub(crate) struct DataSize {
 
 impl DataEntry {
     /// An entry of size 0.
-    pub(crate) fn new(key: Vec<u8>, dtype: DType, shape: Shape) -> Self {
+    pub(crate) fn new(key: impl Into<Key>, dtype: DType, shape: Shape) -> Self {
         let entry =
             Entry { dtype, shape, shard: 0, offset: 0, size: 0, crc: mask(0), slices: [].into(), at: 0 };
-        DataEntry { key, entry, head: Vec::new(), seed: 0, variants: None, original: None }
+        DataEntry { key: key.into(), entry, head: Vec::new(), seed: 0, variants: None, original: None }
     }
 
     /// An entry of strings of these lengths, which follow the table of their lengths.
-    pub(crate) fn strings(key: Vec<u8>, shape: Shape, lengths: &[u64], endian: Endian) -> Self {
+    pub(crate) fn strings(key: Key, shape: Shape, lengths: &[u64], endian: Endian) -> Self {
         let (head, seed) = length_table(lengths.iter().copied(), endian);
         let size = lengths.iter().fold(head.len() as u64, |sum, len| sum.saturating_add(*len));
         let mut data = DataEntry { head, seed, ..DataEntry::new(key, DType::String, shape) };

@@ -1,14 +1,14 @@
 //! The entries to write, and which tensors' bytes they hold.
 
 use crate::format::{Entry, MAX_RANK, OBJECT_GRAPH, crc32c, holder, mask};
-use crate::key_text::abbreviate;
+use crate::key::Key;
 use crate::naming::{Assignment, ExtraEntry, Naming};
 use crate::ordered_code::slice_key;
 use crate::round_trip::WHOLE_SHARD;
 use crate::write::data_entry::{DataEntry, DataSize, Segment};
 use crate::write::partition::{RecordedSlice, recorded_slices, split_strings};
 use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Error, Loss, MetadataValue, Region, Result, Setting, Shape, Tensor,
+    Checkpoint, DType, Encoding, Endian, Error, Loss, MetadataValue, Name, Region, Result, Setting, Shape, Tensor,
     TensorId,
 };
 use prost::encoding::encoded_len_varint;
@@ -44,7 +44,7 @@ pub(crate) struct EntryGroup {
 #[derive(Debug)]
 pub(crate) struct PartitionedEntry {
     /// The key.
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Key,
     /// The entry. Its data file is set when the slices have theirs.
     pub(crate) entry: Entry,
     /// The recorded number of its data file, if that is not the first slice's.
@@ -57,7 +57,7 @@ pub(crate) struct TensorSegments {
     /// The tensor.
     pub(crate) id: TensorId,
     /// Its key, for messages.
-    pub(crate) name: String,
+    pub(crate) name: Name,
     /// How its elements are stored.
     pub(crate) encoding: Encoding,
     /// The segments, in the order of the tensor's elements.
@@ -76,7 +76,7 @@ impl<'a> Entries<'a> {
         let Naming { tensors, extra, losses } = naming;
         let graph_index = graph_index(checkpoint, &tensors);
         let (graph, rest): (Vec<ExtraEntry>, Vec<ExtraEntry>) =
-            extra.into_iter().partition(|extra| extra.key == OBJECT_GRAPH.as_bytes());
+            extra.into_iter().partition(|extra| extra.key == *OBJECT_GRAPH);
         (Entries { checkpoint, endian, merge, tensors, graph, graph_index, rest }, losses)
     }
 
@@ -88,7 +88,7 @@ impl<'a> Entries<'a> {
         let mut sizes = Vec::with_capacity(self.tensors.len());
         // No size depends on a key.
         let keyless =
-            |assignment: &Assignment| Assignment { key: Vec::new(), order: assignment.order.clone() };
+            |assignment: &Assignment| Assignment { key: Key::default(), order: assignment.order.clone() };
         let tensors = self.tensors.iter().map(|assigned| assigned.as_ref().map(keyless));
         self.each(tensors, |group| {
             sizes.extend(group.sizes());
@@ -168,7 +168,7 @@ impl EntryGroup {
         let encoding = Encoding::row_major(tensor).with_dtype(dtype).with_endian(endian).with_order(order);
         let slices = if keep_slices { recorded_slices(tensor) } else { None };
         let positions = recorded_positions(tensor);
-        let name = abbreviate(&key);
+        let name = key.name();
         let mut group = EntryGroup::default();
         let segments = match (slices, tensor.dtype.bytes()) {
             (Some(slices), _) => group.add_slices(key, tensor, &encoding, slices)?,
@@ -182,7 +182,7 @@ impl EntryGroup {
         Ok(group)
     }
 
-    fn add_fixed_size(&mut self, key: Vec<u8>, tensor: &Tensor, encoding: &Encoding) -> Result<Vec<Segment>> {
+    fn add_fixed_size(&mut self, key: Key, tensor: &Tensor, encoding: &Encoding) -> Result<Vec<Segment>> {
         let mut data = DataEntry::new(key, encoding.dtype, tensor.shape.permuted(&encoding.order));
         data.entry.size = stored_len(tensor, &tensor.shape, encoding)?;
         let segment = Segment { entry: 0, offset: 0, len: data.entry.size, region: None };
@@ -190,7 +190,7 @@ impl EntryGroup {
         Ok(if segment.len > 0 { vec![segment] } else { Vec::new() })
     }
 
-    fn add_variable_length(&mut self, key: Vec<u8>, tensor: &Tensor, endian: Endian) -> Vec<Segment> {
+    fn add_variable_length(&mut self, key: Key, tensor: &Tensor, endian: Endian) -> Vec<Segment> {
         let lengths = tensor.lengths.as_deref().unwrap_or_default();
         let mut segments = Vec::new();
         if tensor.dtype == DType::Variant {
@@ -220,12 +220,12 @@ impl EntryGroup {
 
     fn add_slices(
         &mut self,
-        key: Vec<u8>,
+        key: Key,
         tensor: &Tensor,
         encoding: &Encoding,
         slices: Vec<RecordedSlice>,
     ) -> Result<Vec<Segment>> {
-        let mut whole = DataEntry::new(Vec::new(), encoding.dtype, tensor.shape.clone()).entry;
+        let mut whole = DataEntry::new(Key::default(), encoding.dtype, tensor.shape.clone()).entry;
         whole.crc = 0;
         let (mut listed, mut regions) = (Vec::with_capacity(slices.len()), Vec::with_capacity(slices.len()));
         for RecordedSlice { extents, region } in slices {

@@ -87,7 +87,7 @@ fn infer<'a>(checkpoint: &Checkpoint, naming: &Naming, tensors: &'a [StoredTenso
     };
     let mut infos: Vec<TensorInfo> = tensors.iter().map(info).chain(extra_infos).collect();
     infos.sort_by_key(|info| info.key);
-    let new_graph = naming.extra.iter().find(|extra| extra.key == OBJECT_GRAPH.as_bytes());
+    let new_graph = naming.extra.iter().find(|extra| extra.key == *OBJECT_GRAPH);
     let object_graph = match new_graph {
         Some(graph) => Some(graph.value.clone()),
         None => {

@@ -2,6 +2,7 @@
 
 use crate::format::{Entry, encode_crc, mask};
 use crate::index::Index;
+use crate::key::Key;
 use crate::key_text::abbreviate;
 use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
@@ -39,8 +40,8 @@ pub(crate) struct PendingIndex {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PendingEntry {
     /// The key.
-    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) key: Vec<u8>,
+    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) key: Key,
     /// The encoded fields before the checksum.
     #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "SmallVec::is_empty")]
     pub(crate) location: SmallVec<[u8; 24]>,
@@ -78,7 +79,7 @@ impl PendingIndex {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`], naming the tensor.
     pub(crate) fn sort(&mut self, slices: &HashSet<Vec<u8>>) -> Result<()> {
-        self.entries.sort_by(|a, b| a.key.cmp(&b.key));
+        self.entries.sort_by(|a, b| a.key[..].cmp(&b.key));
         for pair in self.entries.windows(2) {
             if let [a, b] = pair
                 && a.key == b.key
@@ -106,9 +107,9 @@ impl PendingIndex {
     /// Refuses a tensor whose key a reader would take for a slice of another tensor.
     fn check_slices(&self, slices: &HashSet<Vec<u8>>) -> Result<()> {
         let exists =
-            |key: &[u8]| self.entries.binary_search_by(|entry| entry.key.as_slice().cmp(key)).is_ok();
+            |key: &[u8]| self.entries.binary_search_by(|entry| entry.key[..].cmp(key)).is_ok();
         let is_ambiguous = |entry: &&PendingEntry| {
-            !slices.contains(&entry.key) && sliced_name(&entry.key).is_some_and(|name| exists(&name))
+            !slices.contains(&entry.key[..]) && sliced_name(&entry.key).is_some_and(|name| exists(&name))
         };
         match self.entries.iter().find(is_ambiguous) {
             Some(entry) => Err(refused("the tensor's key is that of a slice of another tensor", &entry.key)),
@@ -191,7 +192,7 @@ impl PendingIndex {
 
 impl PendingEntry {
     /// An entry whose checksum is final.
-    pub(crate) fn new(key: Vec<u8>, entry: &Entry) -> Result<Self> {
+    pub(crate) fn new(key: Key, entry: &Entry) -> Result<Self> {
         let mut pending = PendingEntry { key, crc: entry.crc, ..PendingEntry::default() };
         let mut bytes = Vec::with_capacity(64);
         entry.encode_location(&mut bytes)?;

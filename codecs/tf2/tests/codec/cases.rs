@@ -220,7 +220,7 @@ fn read(directory: &Path, expected: &Value) -> Result<Found> {
     let tensors = tensors.map(|(tensor, value)| {
         let found =
             FoundTensor { dtype: tensor.dtype, shape: tensor.shape.to_vec(), lengths: tensor.lengths, value };
-        (tensor.name, found)
+        (tensor.name.into(), found)
     });
     Ok(tensors.collect())
 }

@@ -263,7 +263,7 @@ pub fn read(input: &Input, options: &[(&str, &str)]) -> Result<(Contents, Values
     let options: Vec<_> =
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let (contents, values) = conformance::read(&ckpt_tf2::Tf2, input, &options)?;
-    let names = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.clone());
+    let names = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.to_string());
     let values = names.zip(values).collect();
     Ok((contents, values))
 }

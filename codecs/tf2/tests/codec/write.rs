@@ -2,7 +2,7 @@
 
 use crate::common::{Bundle, Files, Layout, bundle, read, recorded, slice_key};
 use ckpt_api::{
-    Checkpoint, Codec, DType, Input, Kind, LossKind, Options, OutputLayout, Result, Role, Shape, Side,
+    Checkpoint, Codec, DType, Input, Kind, LossKind, Name, Options, OutputLayout, Result, Role, Shape, Side,
     Tensor, conformance,
 };
 use proptest::prelude::*;
@@ -246,7 +246,7 @@ fn recorded_slices_that_do_not_fit_the_tensor_are_ignored() {
 #[test]
 fn a_renamed_tensor_keeps_its_slices() {
     let (mut contents, values) = conformance::read(&ckpt_tf2::Tf2, &partitioned().input(), &[]).unwrap();
-    contents.checkpoint.tensors[0].name = "w".to_owned();
+    contents.checkpoint.tensors[0].name = "w".into();
     let written = write(&contents.checkpoint, &values, &[]).unwrap();
     let (again, _) = read(&Input::memory("m", written), &[]).unwrap();
     let (id, _) = again.checkpoint.tensor("w").unwrap();
@@ -296,7 +296,7 @@ fn the_object_graph_is_written_where_it_was_even_without_its_tensor() {
 fn the_object_graph_omits_values_of_renamed_and_removed_tensors() {
     let bundle = with_graph();
     let (mut contents, values) = conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
-    contents.checkpoint.tensors[0].name = "renamed".to_owned();
+    contents.checkpoint.tensors[0].name = "renamed".into();
     let placed = place(&contents.checkpoint, "m", &[]).unwrap();
     let losses: Vec<_> = placed.losses.iter().map(|loss| (loss.kind, loss.subject.as_str())).collect();
     assert_eq!(losses, [(LossKind::BookkeepingDropped, GRAPH)]);
@@ -319,7 +319,7 @@ fn plain_names_are_keys_without_an_object_graph() {
     assert_eq!(placed.losses[0].kind, LossKind::BookkeepingDropped);
     let written = write(&contents.checkpoint, &values, &[("names", "plain")]).unwrap();
     let (again, _) = read(&Input::memory("m", written), &[("keys", "true")]).unwrap();
-    let names = |checkpoint: &Checkpoint| -> Vec<String> {
+    let names = |checkpoint: &Checkpoint| -> Vec<Name> {
         checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).filter(|name| name != GRAPH).collect()
     };
     assert_eq!(names(&again.checkpoint), names(&contents.checkpoint));

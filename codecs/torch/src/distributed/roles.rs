@@ -10,7 +10,7 @@ const GROUPS: &str = "param_groups.";
 /// Sets the roles of tensors. An optimizer's names have `state.` and `param_groups.` behind a common beginning; `values`
 /// has the names of values that are no tensors.
 pub(crate) fn assign(tensors: &mut [Tensor], values: &[String]) {
-    let names = tensors.iter().map(|tensor| &tensor.name).chain(values);
+    let names = tensors.iter().map(|tensor| tensor.name.as_str()).chain(values.iter().map(String::as_str));
     let prefixes: BTreeSet<String> = names.filter_map(|name| prefix(name, GROUPS)).collect();
     if prefixes.is_empty() {
         return;

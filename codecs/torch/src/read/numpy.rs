@@ -299,12 +299,14 @@ impl Source<'_> {
                 check_text(self.saved.tree.raw((at, stored)), len)?;
                 // All ASCII.
                 if u64::from(stored) == len {
-                    return Ok((tensor, Placement::new(id, name, vec![extent(at, len)], encoding)));
+                    let placement = Placement::new(id, &tensor.name, extent(at, len), encoding);
+                    return Ok((tensor, placement));
                 }
                 extent(at, len).with_compression(Compression::new(Method::Latin1, stored.into()))
             }
         };
-        Ok((tensor, Placement::new(id, name, vec![extent], encoding)))
+        let placement = Placement::new(id, &tensor.name, extent, encoding);
+        Ok((tensor, placement))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which tensors are the state of an optimizer, and of which weights.
 
 use crate::pickle::{Id, Tree, Value};
-use ckpt_api::{Role, Slot, Tensor};
+use ckpt_api::{Name, Role, Slot, Tensor};
 use std::collections::HashMap;
 
 /// Buffers that layers of PyTorch update without an optimizer.
@@ -77,7 +77,7 @@ fn weights(
     tensors: &[Tensor],
     parameters: &[String],
     entries: &[(usize, String, String)],
-) -> Option<HashMap<String, String>> {
+) -> Option<HashMap<String, Name>> {
     let mut groups: HashMap<&str, Vec<&Tensor>> = HashMap::new();
     for tensor in tensors.iter().filter(|tensor| tensor.role == Role::Weight) {
         let last = tensor.name.rsplit('.').next().unwrap_or_default();

@@ -95,7 +95,7 @@ fn add(all: &mut Contents, index: &Index, shard: &str, mut contents: Contents) -
         }
     }
     for (tensor, mut placement) in contents.checkpoint.tensors.into_iter().zip(contents.placements) {
-        if index.files.get(&tensor.name).is_none_or(|own| own != shard) {
+        if index.files.get(tensor.name.as_str()).is_none_or(|own| own != shard) {
             return Err(Error::corrupt("the file has a tensor that the index does not expect in it")
                 .tensor(&tensor.name)
                 .help("the files are of different checkpoints: copy all of them again"));

@@ -271,7 +271,7 @@ fn a_pickle_that_was_read_is_written_again_with_all_that_it_holds() {
 fn a_pickle_of_other_tensors_is_not_written_and_its_values_are_losses() {
     type Change = fn(&mut Checkpoint);
     let changes: [Change; 4] = [
-        |checkpoint| checkpoint.tensors[0].name = "w".to_owned(),
+        |checkpoint| checkpoint.tensors[0].name = "w".into(),
         |checkpoint| checkpoint.tensors[0].dtype = DType::I32,
         |checkpoint| checkpoint.tensors[0].shape = Shape::new([6]).unwrap(),
         |checkpoint| checkpoint.tensors.push(Tensor::new("b", DType::F32, Shape::scalar())),

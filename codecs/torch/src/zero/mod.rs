@@ -17,7 +17,7 @@ mod states;
 
 use crate::read::roles::slot_name;
 use ckpt_api::{
-    AxisOrder, Contents, Encoding, Error, Extent, FileId, Input, Limits, Placement, Result, Role, Shape,
+    AxisOrder, Contents, Encoding, Error, Extent, FileId, Input, Limits, Name, Placement, Result, Role, Shape,
     Slot, Tensor, TensorId,
 };
 use files::Files;
@@ -175,7 +175,7 @@ struct Merge<'a> {
     limits: &'a Limits,
     owner: Owner,
     contents: Contents,
-    names: HashMap<String, TensorId>,
+    names: HashMap<Name, TensorId>,
 }
 
 impl Merge<'_> {
@@ -184,7 +184,7 @@ impl Merge<'_> {
             Owner::Weight => {}
             Owner::Slot(slot) => {
                 let own = Slot { variable: tensor.name.clone(), name: slot_name(slot).to_owned() };
-                tensor.name = format!("optimizer.state.{}.{slot}", tensor.name);
+                tensor.name = format!("optimizer.state.{}.{slot}", tensor.name).into();
                 tensor = tensor.with_role(Role::Optimizer).with_slot(own);
             }
             Owner::Counter => tensor = tensor.with_role(Role::Counter),
@@ -213,7 +213,8 @@ impl Merge<'_> {
         let encoding: Encoding = encoding.clone().with_order(AxisOrder::row_major(shape.rank()));
         let extents = if extents.is_empty() { vec![Extent::new(FileId(0), 0, 0)] } else { extents };
         let tensor = Tensor::new(name, dtype, shape.clone());
-        self.add(tensor, Placement::new(TensorId(0), name, extents, encoding))
+        let placement = Placement::new(TensorId(0), &tensor.name, extents, encoding);
+        self.add(tensor, placement)
     }
 
     fn buffers(&mut self, model: &States<'_>) -> Result<()> {
@@ -319,11 +320,11 @@ impl Merge<'_> {
         for (alias, name) in &model.pairs(&["shared_params"])? {
             let missing =
                 || Error::corrupt("a shared parameter is another name of one that is missing").tensor(alias);
-            let id = *self.names.get(name).ok_or_else(|| missing().found(name.as_str()))?;
+            let id = *self.names.get(name.as_str()).ok_or_else(|| missing().found(name.as_str()))?;
             let (tensor, placement) = self.contents.tensor_at(id)?;
             model.spend(placement.extents.len())?;
             let (mut tensor, placement) = (tensor.clone(), placement.clone());
-            tensor.name.clone_from(alias);
+            tensor.name = alias.into();
             self.add(tensor, placement)?;
         }
         Ok(())

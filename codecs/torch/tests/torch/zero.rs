@@ -202,7 +202,7 @@ fn what_the_optimizer_remembers_is_cut_as_the_parameters_are() {
             ("b", vec![3], ten(&numbers(6..9))),
             ("s", vec![], vec![30.0]),
         ] {
-            let slot = Slot { variable: name.to_owned(), name: "m".to_owned() };
+            let slot = Slot { variable: name.into(), name: "m".to_owned() };
             let found = value(&format!("optimizer.state.{name}.exp_avg"));
             assert_eq!(found, (shape, expected, Role::Optimizer, Some(Box::new(slot))), "stage {stage}");
         }

@@ -117,7 +117,7 @@ fn report(layers: usize, name: impl Fn(usize) -> String + Copy) -> Report {
     let compared = |name: String, outcome| {
         let lens = (DType::F32, Shape::new([2, 3]).unwrap());
         TensorDifference {
-            name,
+            name: name.into(),
             name_b: None,
             a: lens.clone(),
             b: lens,
@@ -267,7 +267,7 @@ fn a_page_of_many_tensors_lists_those_that_fail_first_and_says_so() {
     let difference = &mut report.tensors.as_mut().unwrap().difference;
     let mut tensors: Vec<TensorDifference> =
         difference.tensors.iter().cycle().take(20_000).cloned().collect();
-    tensors.iter_mut().enumerate().for_each(|(index, tensor)| tensor.name = format!("t{index}"));
+    tensors.iter_mut().enumerate().for_each(|(index, tensor)| tensor.name = format!("t{index}").into());
     difference.tensors = tensors;
     difference.only_in_a = (0..1000).map(|index| format!("only{index}")).collect();
     let page = page(&report);

@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
     /// The name of a tensor that is a bias of so many outputs.
     fn bias(&mut self, name: &str, width: u64) -> Option<String> {
         let (id, tensor) = self.tensor(name)?;
-        let tensor_name = tensor.name.clone();
+        let tensor_name = tensor.name.to_string();
         (tensor.shape[..] == [width]).then_some(())?;
         self.claim(id, &[Axis::Out]).then_some(tensor_name)
     }

@@ -106,7 +106,7 @@ impl Builder<'_> {
     /// Assigns `key` to a tensor, whose stored axis order is `order`.
     fn store(&mut self, id: TensorId, order: &[usize], key: &str) {
         if let Some(assigned) = self.assigned.get_mut(id.0) {
-            *assigned = Some(Assignment { key: key.as_bytes().to_vec(), order: order.to_vec().into() });
+            *assigned = Some(Assignment { key: key.into(), order: order.to_vec().into() });
         }
     }
 
@@ -115,7 +115,7 @@ impl Builder<'_> {
         match self.checkpoint.tensors.iter().position(is_save_counter) {
             Some(id) => self.store(TensorId(id), &[], key),
             None => self.naming.extra.push(ExtraEntry {
-                key: key.as_bytes().to_vec(),
+                key: key.into(),
                 dtype: DType::I64,
                 shape: Shape::scalar(),
                 value: 1i64.to_le_bytes().to_vec(),

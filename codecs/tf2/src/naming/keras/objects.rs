@@ -79,7 +79,7 @@ impl Objects {
     /// Returns the entry of the object graph.
     pub fn finish(self) -> ExtraEntry {
         ExtraEntry {
-            key: OBJECT_GRAPH.as_bytes().to_vec(),
+            key: OBJECT_GRAPH.into(),
             dtype: DType::String,
             shape: Shape::scalar(),
             value: TrackableObjectGraph { nodes: self.0 }.encode_to_vec(),

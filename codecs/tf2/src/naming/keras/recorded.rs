@@ -10,6 +10,7 @@ use super::optimizer::order;
 use super::{Builder, Style, key};
 use crate::describe::objects::Objects;
 use crate::describe::roles::optimizers;
+use crate::key::Key;
 use crate::naming::per_tensor::key as original_key;
 use ckpt_api::{Checkpoint, Result, Role, TensorId};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -150,7 +151,7 @@ struct Source<'a> {
     checkpoint: &'a Checkpoint,
     objects: &'a Objects,
     /// Tensors by their keys in the source.
-    tensors: HashMap<Vec<u8>, TensorId>,
+    tensors: HashMap<Key, TensorId>,
     /// The model's variables by name, with their places among all.
     by_name: HashMap<&'a str, (usize, &'a Variable)>,
 }

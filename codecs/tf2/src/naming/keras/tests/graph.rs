@@ -148,7 +148,7 @@ fn any_tensor() -> impl Strategy<Value = Tensor> {
         .prop_map(|(dims, axes, role, slot, number)| {
             let mut tensor = tensor("", &dims).with_role(role);
             tensor.axes = axes.filter(|axes| axes.len() == dims.len());
-            tensor.slot = slot.map(|(variable, name)| Box::new(Slot { variable, name: name.to_owned() }));
+            tensor.slot = slot.map(|(variable, name)| Box::new(Slot { variable: variable.into(), name: name.to_owned() }));
             if let Some(number) = number {
                 tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, number);
             }
@@ -167,13 +167,13 @@ proptest! {
     ) {
         let mut checkpoint = checkpoint("m", nodes, tensors);
         for (at, tensor) in checkpoint.tensors.iter_mut().enumerate() {
-            tensor.name = format!("{}{}", if at < 5 { "t" } else { "u" }, at % 5);
+            tensor.name = format!("{}{}", if at < 5 { "t" } else { "u" }, at % 5).into();
         }
         let activations = if layers { Activations::Layers } else { Activations::Arguments };
         for style in [Style::Keras3, Style::Keras2, Style::Tf1] {
             let Ok(naming) = naming(&checkpoint, style, activations) else { continue };
-            let mut keys: Vec<&[u8]> = naming.tensors.iter().flatten().map(|named| named.key.as_slice()).collect();
-            keys.extend(naming.extra.iter().map(|extra| extra.key.as_slice()));
+            let mut keys: Vec<&[u8]> = naming.tensors.iter().flatten().map(|named| &named.key[..]).collect();
+            keys.extend(naming.extra.iter().map(|extra| &extra.key[..]));
             let count = keys.len();
             keys.sort_unstable();
             keys.dedup();

@@ -68,7 +68,7 @@ fn losses(naming: &Naming) -> Vec<(LossKind, &str)> {
 /// Describes a checkpoint as it is written with `naming`, which must lose nothing.
 fn read_back(checkpoint: &Checkpoint, naming: &Naming) -> Description {
     let objects = naming.extra.iter().find(|extra| extra.dtype == DType::String).unwrap();
-    let keys = naming.tensors.iter().map(|named| String::from_utf8(named.clone().unwrap().key).unwrap());
+    let keys = naming.tensors.iter().map(|named| String::from_utf8(named.as_ref().unwrap().key.to_vec()).unwrap());
     let stored: Vec<(String, &Tensor)> = keys.zip(&checkpoint.tensors).collect();
     let entries: Vec<describe::TensorInfo> = stored
         .iter()
@@ -84,7 +84,7 @@ struct Objects(TrackableObjectGraph);
 
 impl Objects {
     fn of(naming: &Naming) -> Self {
-        let extra = naming.extra.iter().find(|extra| extra.key == OBJECT_GRAPH.as_bytes()).unwrap();
+        let extra = naming.extra.iter().find(|extra| extra.key == *OBJECT_GRAPH).unwrap();
         assert_eq!((extra.dtype, extra.shape.rank()), (DType::String, 0));
         Objects(TrackableObjectGraph::decode(extra.value.as_slice()).unwrap())
     }

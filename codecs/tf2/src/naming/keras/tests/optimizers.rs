@@ -190,10 +190,10 @@ fn written_slots_and_numbers_are_read_again() {
             let description = read_back(&checkpoint, &naming);
             let key = |name: &str| {
                 let id = checkpoint.tensor(name).unwrap().0.0;
-                String::from_utf8(naming.tensors[id].clone().unwrap().key).unwrap()
+                String::from_utf8(naming.tensors[id].as_ref().unwrap().key.to_vec()).unwrap()
             };
             for tensor in &checkpoint.tensors {
-                let slot = tensor.slot.clone().map(|slot| Slot { variable: key(&slot.variable), ..*slot });
+                let slot = tensor.slot.clone().map(|slot| Slot { variable: key(&slot.variable).into(), ..*slot });
                 assert_eq!(description.slots.get(&key(&tensor.name)), slot.as_ref(), "{style:?} {slots:?}");
                 let number = tensor.metadata.text("tf2", OPTIMIZER_NUMBER);
                 assert_eq!(description.numbers.get(&key(&tensor.name)).copied(), number, "{style:?}");

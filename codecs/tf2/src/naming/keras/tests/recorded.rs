@@ -5,7 +5,7 @@ use crate::describe::NESTED;
 use crate::proto::trackable_object_graph::TrackableObject;
 use crate::proto::trackable_object_graph::trackable_object::{ObjectReference, SerializedTensor};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use ckpt_api::Kind;
+use ckpt_api::{Kind, Name};
 use std::collections::BTreeMap;
 
 /// Records an object graph with variables at these paths; several paths with one key are those of one object.
@@ -116,7 +116,7 @@ fn layers_within_layers_are_refused_if_their_places_are_unknown() {
 /// A model whose optimizer has slots `rms` and `mg`, and a number `_u_product`. Keras 3 lists the trained variables.
 fn with_optimizer(is_keras3: bool, order: [usize; 4]) -> Checkpoint {
     let mut checkpoint = mlp();
-    let weights: Vec<String> = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
+    let weights: Vec<Name> = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
     let mut paths = [layer("1", "dense"), layer("2", "dense_1")].concat();
     let mut add = |paths: &mut Vec<_>, name: String, like: Option<&str>, slot: &str, at: &str| {
         let mut tensor = Tensor::new(&name, DType::F32, Shape::scalar());
@@ -135,7 +135,7 @@ fn with_optimizer(is_keras3: bool, order: [usize; 4]) -> Checkpoint {
         // A list that only the list of all variables names, as that of Adafactor.
         add(&mut paths, format!("{weight}.mg"), Some(weight), "mg", &format!("_variables/{}", place + 3));
         if is_keras3 {
-            paths.push((format!("model/optimizer/_trainable_variables/{place}"), weight.clone()));
+            paths.push((format!("model/optimizer/_trainable_variables/{place}"), weight.to_string()));
         }
     }
     paths.push(("model/optimizer/_variables/0".into(), "iteration".into()));
