@@ -52,7 +52,7 @@ impl<'a> Pair<'a> {
             names.is_some_and(|(own, back)| own.name.ends_with(back.as_str()))
         };
         let same = |(own, back): (&Extent, &Extent)| {
-            (own.offset, own.len, &own.region) == (back.offset, back.len, &back.region)
+            (own.offset, own.len, own.region()) == (back.offset, back.len, back.region())
                 && !back.is_compressed()
                 && !back.is_computed()
                 && same_file(own, back)
@@ -245,7 +245,7 @@ fn with_axes_of(
     let axes = axes(tensor, to, found, encoding);
     check_axes(tensor, found, axes.as_deref())?;
     let mut back = placement.clone();
-    for region in back.extents.iter_mut().filter_map(|extent| extent.region.as_mut()) {
+    for region in back.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
         let axes = axes.as_ref().filter(|axes| found.shape.permuted(axes) == tensor.shape);
         let axes = axes.ok_or_else(|| Error::defect("slices are read back with different axes"))?;
         region.start = axes.iter().filter_map(|axis| region.start.get(*axis).copied()).collect();

@@ -225,7 +225,7 @@ fn checking(plan: &Plan, transfer: &Transfer<'_>) -> Checking {
 
 /// How many elements of the tensor lie before a piece, where its extents follow each other.
 fn first_element(transfer: &Transfer<'_>, extents: &[Extent], piece: &Piece) -> u64 {
-    let before = extents.iter().take(piece.extent as usize).filter(|extent| extent.region.is_none());
+    let before = extents.iter().take(piece.extent as usize).filter(|extent| extent.region().is_none());
     let bytes = before.map(|extent| extent.len).sum::<u64>() + piece.at;
     bytes / transfer.sizes.target.max(1) * transfer.sizes.elements
 }

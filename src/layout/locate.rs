@@ -27,7 +27,7 @@ pub(crate) fn index_at(encoding: &Encoding, shape: &Shape, position: u64) -> Opt
 pub(crate) fn place_of(placement: &Placement, shape: &Shape, index: &[u64]) -> Option<(FileId, u64)> {
     let Placement { encoding, extents, window, .. } = placement;
     if encoding.blocks.is_some()
-        || extents.iter().any(|extent| extent.compression.is_some() || extent.is_computed())
+        || extents.iter().any(|extent| extent.compression().is_some() || extent.is_computed())
     {
         return None;
     }
@@ -54,14 +54,14 @@ pub(crate) fn place_of(placement: &Placement, shape: &Shape, index: &[u64]) -> O
         |shape: &Shape, index: &[u64]| Some(position_of(encoding, shape, index)?.checked_mul(bits)? / 8);
     if let Some((extent, region)) = extents
         .iter()
-        .filter_map(|extent| Some((extent, extent.region.as_ref()?)))
+        .filter_map(|extent| Some((extent, extent.region()?)))
         .find(|(_, region)| contains(region, &index))
     {
         let local: Vec<u64> = index.iter().zip(&region.start).map(|(index, start)| index - start).collect();
         return Some((extent.file, extent.offset.checked_add(byte(&region.shape, &local)?)?));
     }
     let mut left = byte(whole, &index)?;
-    for extent in extents.iter().filter(|extent| extent.region.is_none()) {
+    for extent in extents.iter().filter(|extent| extent.region().is_none()) {
         match left.checked_sub(extent.len) {
             None => return Some((extent.file, extent.offset.checked_add(left)?)),
             Some(rest) => left = rest,

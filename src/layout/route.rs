@@ -97,7 +97,7 @@ pub(crate) fn compile(
     target: &TargetLayout<'_>,
     added: &[Added<'_>],
 ) -> Result<Route> {
-    let regions = || target.extents.iter().map(|extent| extent.region.as_deref());
+    let regions = || target.extents.iter().map(|extent| extent.region());
     let split = split_axes(tensor, source, target.encoding, regions(), added)?;
     let names: Vec<String> = added.iter().map(|(tensor, ..)| tensor.name.to_string()).collect();
     let whole_axes = split.as_ref().map(|split| WholeAxes {
@@ -107,7 +107,7 @@ pub(crate) fn compile(
     });
     let slices = match keeps_slices(source, target) {
         true => 0,
-        false => source.extents.iter().filter(|extent| extent.region.is_some()).count(),
+        false => source.extents.iter().filter(|extent| extent.region().is_some()).count(),
     };
     let (from, to) = match &whole_axes {
         Some(whole) => (&whole.source.encoding, &whole.target),
@@ -122,7 +122,7 @@ pub(crate) fn compile(
         all.insert(0, Step::Cut { start, shape, whole, strides });
     }
     reshape(&mut all, tensor, source, target, whole_axes.as_ref());
-    if let Some(computed) = source.extents.iter().find_map(|extent| extent.computed.as_deref()) {
+    if let Some(computed) = source.extents.iter().find_map(|extent| extent.computed()) {
         let operations = computed.operations.iter().map(ToString::to_string).collect();
         all.insert(0, Step::Compute { from: computed.encoding.dtype, operations });
     }
@@ -211,16 +211,16 @@ fn reshape(
 
 /// Whether the target's slices are the source's, one by one.
 fn keeps_slices(source: &Placement, target: &TargetLayout<'_>) -> bool {
-    let regions = source.extents.iter().map(|extent| &extent.region);
+    let regions = source.extents.iter().map(|extent| extent.region());
     source.window.is_none()
         && source.encoding.order == target.encoding.order
         && source.encoding.tiles == target.encoding.tiles
-        && regions.eq(target.extents.iter().map(|extent| &extent.region))
+        && regions.eq(target.extents.iter().map(|extent| extent.region()))
 }
 
 /// Whether the target has slices other than the source's.
 fn slices_differ(source: &Placement, target: &TargetLayout<'_>) -> bool {
-    target.extents.iter().any(|extent| extent.region.is_some()) && !keeps_slices(source, target)
+    target.extents.iter().any(|extent| extent.region().is_some()) && !keeps_slices(source, target)
 }
 
 /// How values are handed out: the stored dtype of floats, little-endian, row-major, whole bytes; opaque blocks as they
@@ -339,7 +339,7 @@ impl Route {
     pub(crate) fn regions<'a>(&'a self, extents: &'a [Extent]) -> Vec<Option<&'a Region>> {
         match self.split() {
             Some(split) => split.regions.iter().map(Option::as_ref).collect(),
-            None => extents.iter().map(|extent| extent.region.as_deref()).collect(),
+            None => extents.iter().map(|extent| extent.region()).collect(),
         }
     }
 
@@ -377,7 +377,7 @@ impl Transfer<'_> {
 
     /// Whether the source can only be read from its beginning.
     pub(crate) fn is_one_stream(&self) -> bool {
-        self.source.extents.iter().any(|extent| extent.is_compressed() && extent.region.is_none())
+        self.source.extents.iter().any(|extent| extent.is_compressed() && extent.region().is_none())
     }
 
     /// Everything, as one part.
@@ -401,5 +401,5 @@ pub(super) fn stored_slices(transfer: &Transfer<'_>) -> HashMap<Region, usize> {
         && transfer.addends.is_empty()
         && transfer.source.encoding.order[..] == transfer.order[..];
     let extents = transfer.source.extents.iter().enumerate().filter(|_| ordered);
-    extents.filter_map(|(number, extent)| Some((extent.region.as_deref()?.clone(), number))).collect()
+    extents.filter_map(|(number, extent)| Some((extent.region()?.clone(), number))).collect()
 }

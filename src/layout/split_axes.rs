@@ -132,8 +132,8 @@ impl Cuts {
         let mut placement = placement.clone();
         placement.encoding.order = self.order(&placement.encoding).into();
         placement.encoding.tiles = Few::default();
-        for region in placement.extents.iter_mut().filter_map(|extent| extent.region.as_mut()) {
-            **region = self.region(region)?;
+        for region in placement.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
+            *region = self.region(region)?;
         }
         if let Some(Window { start, whole, strides, .. }) = placement.window.as_deref_mut() {
             if !strides.is_empty() {

@@ -128,7 +128,7 @@ pub(super) fn bytes(placement: &Placement) -> u64 {
 
 /// Bytes of all that is stored, from which numbers may be computed.
 pub(super) fn read_bytes(placement: &Placement) -> u64 {
-    let stored = placement.extents.iter().map(|extent| match &extent.computed {
+    let stored = placement.extents.iter().map(|extent| match extent.computed() {
         Some(computed) => computed.stored().fold(0, |sum: u64, stored| sum.saturating_add(stored.len)),
         None => extent.len,
     });

@@ -325,7 +325,7 @@ impl fmt::Display for Blocks {
 impl Placement {
     /// Gives blocks that were read from a document their decoders, from those of `known`.
     pub fn attach(&mut self, known: &[Blocks]) {
-        let computed = self.extents.iter_mut().filter_map(|extent| extent.computed.as_deref_mut());
+        let computed = self.extents.iter_mut().filter_map(|extent| extent.computed_mut());
         let encodings = computed.map(|computed| &mut computed.encoding).chain([&mut self.encoding]);
         for blocks in encodings.filter_map(|encoding| encoding.blocks.as_deref_mut()) {
             blocks.attach(known);
@@ -354,7 +354,7 @@ pub(crate) fn check_blocks(tensor: &Tensor, placement: &Placement, stored: &Shap
     let len = |shape: &Shape| fastest.and_then(|axis| shape.get(axis).copied()).unwrap_or(1);
     let start = |start: &[u64]| fastest.and_then(|axis| start.get(axis).copied()).unwrap_or(0);
     let whole = |number: u64| number.is_multiple_of(blocks.elements());
-    let regions = placement.extents.iter().filter_map(|extent| extent.region.as_deref());
+    let regions = placement.extents.iter().filter_map(|extent| extent.region());
     let mut boxes = regions.map(|region| (start(&region.start), len(&region.shape)));
     if whole(len(stored)) && boxes.all(|(start, len)| whole(start) && whole(len)) {
         return Ok(());

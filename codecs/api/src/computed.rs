@@ -142,7 +142,7 @@ impl Computed {
     pub fn into_extent(self) -> Result<Extent> {
         let len = self.check()?;
         let (file, offset) = (self.stored.file, self.stored.offset);
-        Ok(Extent { computed: Some(Box::new(self)), ..Extent::new(file, offset, len) })
+        Ok(Extent::new(file, offset, len).with_computed(self))
     }
 
     /// Checks that the parts fit each other; returns the length of the computed numbers in bytes.
@@ -176,11 +176,11 @@ impl Computed {
         let len = self.check()?;
         let is_own = (extent.file, extent.offset, extent.len) == (self.stored.file, self.stored.offset, len);
         let exist = self.stored().all(|stored| stored.file.0 < files);
-        if !is_own || !exist || extent.compression.is_some() || extent.checksum.is_some() {
+        if !is_own || !exist || extent.compression().is_some() || extent.checksum.is_some() {
             return Err(Error::corrupt("an extent of computed numbers contradicts itself"));
         }
         for stored in self.stored() {
-            if let Some(compression) = &stored.compression {
+            if let Some(compression) = stored.compression() {
                 compression.check(stored.len, limits).map_err(|error| error.offset(stored.offset))?;
             }
         }
@@ -189,7 +189,7 @@ impl Computed {
 }
 
 fn check_stored(stored: &Extent, encoding: &Encoding) -> Result<()> {
-    match stored.region.is_some() || stored.computed.is_some() || !encoding.tiles.is_empty() {
+    match stored.region().is_some() || stored.computed().is_some() || !encoding.tiles.is_empty() {
         true => Err(Error::corrupt("the stored elements of computed numbers are no plain extent")),
         false => Ok(()),
     }
@@ -209,20 +209,20 @@ impl Encoding {
 impl Extent {
     /// Whether a reader computes the numbers from stored ones.
     pub fn is_computed(&self) -> bool {
-        self.computed.is_some()
+        self.computed().is_some()
     }
 
     /// Whether its stored bytes are compressed in the file.
     pub fn is_compressed(&self) -> bool {
-        let stored = self.computed.as_ref().map_or(self, |computed| &computed.stored);
-        stored.compression.is_some()
+        let stored = self.computed().map_or(self, |computed| &computed.stored);
+        stored.compression().is_some()
     }
 
     /// The file ranges that hold the bytes: more than one if scales belong to them. Each is a file, its first byte, and
     /// the number of stored bytes.
     pub fn stored_ranges(&self) -> impl Iterator<Item = (FileId, u64, u64)> {
-        let computed = self.computed.as_deref().into_iter().flat_map(Computed::stored);
-        let own = self.computed.is_none().then_some(self);
+        let computed = self.computed().into_iter().flat_map(Computed::stored);
+        let own = self.computed().is_none().then_some(self);
         computed.chain(own).map(|extent| (extent.file, extent.offset, extent.stored_len()))
     }
 }
@@ -346,10 +346,12 @@ mod tests {
         let once = Computed::new(extent(6), encoding()).into_extent().unwrap();
         assert!(Computed::new(once.clone(), encoding()).into_extent().is_err());
         let check = |extent: &Extent, files| {
-            extent.computed.as_ref().unwrap().check_extent(extent, files, &Limits::default()).is_ok()
+            extent.computed().unwrap().check_extent(extent, files, &Limits::default()).is_ok()
         };
         assert!(check(&once, 1) && !check(&once, 0));
-        assert!(!check(&Extent { len: 16, ..once.clone() }, 1));
+        let mut longer = once.clone();
+        longer.len = 16;
+        assert!(!check(&longer, 1));
         assert!(!check(&once.with_compression(Compression::new(Method::Deflate, 3)), 1));
     }
 

@@ -168,15 +168,15 @@ impl Contents {
         if placement.tensor != id || !lengths_fit || !axes_fit || !files_fit {
             return Err(Error::corrupt("the tensor's description contradicts itself"));
         }
-        if placement.extents.iter().any(|extent| extent.region.is_some()) {
+        if placement.extents.iter().any(|extent| extent.region().is_some()) {
             limits.check(Limit::Slices, placement.extents.len() as u64)?;
         }
         for (extent, compression) in
-            placement.extents.iter().filter_map(|e| Some((e, e.compression.as_ref()?)))
+            placement.extents.iter().filter_map(|e| Some((e, e.compression()?)))
         {
             compression.check(extent.len, limits).map_err(|error| error.offset(extent.offset))?;
         }
-        for (extent, computed) in placement.extents.iter().filter_map(|e| Some((e, e.computed.as_ref()?))) {
+        for (extent, computed) in placement.extents.iter().filter_map(|e| Some((e, e.computed()?))) {
             computed.check_extent(extent, self.files.len(), limits)?;
             placement.encoding.check_computed()?;
         }
@@ -356,7 +356,8 @@ mod tests {
     #[test]
     fn a_stored_size_that_does_not_fit_the_shape_is_refused() {
         let mut contents = sliced(&[([0, 0], [2, 2])]);
-        contents.placements[0].extents[0].region = None;
+        let extent = contents.placements[0].extents[0].clone();
+        contents.placements[0].extents[0] = extent.with_region(None);
         contents.check(&Limits::default()).unwrap();
         contents.placements[0].extents[0].len = 3;
         assert!(contents.check(&Limits::default()).is_err());

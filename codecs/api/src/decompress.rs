@@ -29,11 +29,11 @@ impl Extent {
     /// Bytes of memory that reading the extent takes at most, beside what it is read into: 0 where it is not
     /// compressed.
     pub fn decompression_memory(&self) -> u64 {
-        if let Some(computed) = &self.computed {
+        if let Some(computed) = self.computed() {
             let parts = computed.stored().map(Extent::decompression_memory);
             return parts.fold(0, u64::saturating_add);
         }
-        let Some(compression) = &self.compression else { return 0 };
+        let Some(compression) = self.compression() else { return 0 };
         let total = compression.skip.saturating_add(self.len).saturating_add(compression.after);
         match compression.method {
             _ if compression.shuffled.is_some() => total.saturating_mul(2).saturating_add(WORKING),
@@ -70,7 +70,7 @@ impl Extent {
             return Err(ends_before("tensor", file.name(), file.len(), self.offset, self.stored_len()));
         }
         let source = Section { file: file.clone(), offset: self.offset, len: self.stored_len() };
-        let handle: Arc<dyn ReadAt> = match &self.compression {
+        let handle: Arc<dyn ReadAt> = match self.compression() {
             None => Arc::new(source),
             Some(compression) => Arc::new(Decompressed {
                 total: compression.total(self.len).map_err(|error| error.file(file.name()))?,

@@ -26,7 +26,7 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             .found(stated.to_string())
             .expected(format!("as many elements as {}", tensor.shape)));
     }
-    if placement.extents.iter().any(|extent| extent.region.is_some()) {
+    if placement.extents.iter().any(|extent| extent.region().is_some()) {
         return check_regions(shape, placement);
     }
     let stored = placement.extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.len));
@@ -57,7 +57,7 @@ fn check_strides(window: &Window, placement: &Placement) -> Result<()> {
         return Err(wrong().expected("one extent that holds every element"));
     };
     let is_plain = encoding.blocks.is_none() && encoding.packing == Packing::Bytes && shape.is_none();
-    if reach == Some(extent.len) && extent.region.is_none() && is_plain {
+    if reach == Some(extent.len) && extent.region().is_none() && is_plain {
         return Ok(());
     }
     Err(wrong().expected(format!(
@@ -72,7 +72,7 @@ fn check_tiles(tensor: &Tensor, placement: &Placement) -> Result<()> {
     if encoding.tiles.is_empty() {
         return Ok(());
     }
-    let whole = window.is_none() && extents.iter().all(|extent| extent.region.is_none());
+    let whole = window.is_none() && extents.iter().all(|extent| extent.region().is_none());
     if whole && tensor.dtype.bytes().is_some() && encoding.expanded(&tensor.shape).is_some() {
         return Ok(());
     }
@@ -111,7 +111,7 @@ fn check_regions(shape: &Shape, placement: &Placement) -> Result<()> {
 
 fn region_of<'a>(shape: &Shape, extent: &'a Extent) -> Result<&'a Region> {
     let outside = || Error::corrupt("a slice lies outside its tensor").offset(extent.offset);
-    let region = extent.region.as_ref().ok_or_else(outside)?;
+    let region = extent.region().ok_or_else(outside)?;
     if is_inside(&region.start, &region.shape, shape) {
         Ok(region)
     } else {

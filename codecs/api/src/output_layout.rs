@@ -134,7 +134,7 @@ impl OutputLayout {
             if placement.window.is_some() {
                 return Err(defect("only a source tensor can be a part of a larger one").tensor(&tensor.name));
             }
-            if placement.extents.iter().any(|extent| extent.compression.is_some() || extent.is_computed()) {
+            if placement.extents.iter().any(|extent| extent.compression().is_some() || extent.is_computed()) {
                 return Err(defect("a tensor's placement is compressed").tensor(&tensor.name));
             }
             check_fit(tensor, placement).map_err(|error| {

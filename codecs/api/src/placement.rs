@@ -4,7 +4,7 @@ use crate::{
     AxisOrder, Blocks, Checksum, Compression, Computed, DType, Endian, Extents, Few, Name, Shape, Tensor,
     Tile,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::num::NonZeroU32;
 
 /// Index of a tensor in [`crate::Checkpoint::tensors`].
@@ -205,7 +205,8 @@ impl Window {
 }
 
 /// A contiguous run of bytes in one file.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "ExtentDocument")]
 #[non_exhaustive]
 pub struct Extent {
     /// Which file.
@@ -214,31 +215,56 @@ pub struct Extent {
     pub offset: u64,
     /// Bytes of the tensor that it holds.
     pub len: u64,
-    /// Which box of the tensor these bytes are; `None` for the whole tensor, or the next bytes of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<Box<Region>>,
     /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::finish`] needs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
-    /// How the bytes are compressed in the file; `None` where they lie there as they are. Only for reading.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compression: Option<Box<Compression>>,
-    /// How the numbers are computed from stored ones; `None` where the file holds them. Only for reading.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub computed: Option<Box<Computed>>,
+    /// What few extents have; `None` where all of it is.
+    rare: Option<Box<RareOfExtent>>,
+}
+
+/// Apart from the extent, for there can be a million of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct RareOfExtent {
+    region: Option<Box<Region>>,
+    compression: Option<Box<Compression>>,
+    computed: Option<Box<Computed>>,
 }
 
 impl Extent {
     /// `len` bytes from `offset` of a file.
     pub fn new(file: FileId, offset: u64, len: u64) -> Self {
-        Extent { file, offset, len, region: None, checksum: None, compression: None, computed: None }
+        Extent { file, offset, len, checksum: None, rare: None }
+    }
+
+    /// Which box of the tensor these bytes are; `None` for the whole tensor, or the next bytes of it.
+    pub fn region(&self) -> Option<&Region> {
+        self.rare.as_ref()?.region.as_deref()
+    }
+
+    /// [`Extent::region`], to be changed.
+    pub fn region_mut(&mut self) -> Option<&mut Region> {
+        self.rare.as_mut()?.region.as_deref_mut()
+    }
+
+    /// How the bytes are compressed in the file; `None` where they lie there as they are. Only for reading.
+    pub fn compression(&self) -> Option<&Compression> {
+        self.rare.as_ref()?.compression.as_deref()
+    }
+
+    /// How the numbers are computed from stored ones; `None` where the file holds them. Only for reading.
+    pub fn computed(&self) -> Option<&Computed> {
+        self.rare.as_ref()?.computed.as_deref()
+    }
+
+    /// [`Extent::computed`], to be changed.
+    pub fn computed_mut(&mut self) -> Option<&mut Computed> {
+        self.rare.as_mut()?.computed.as_deref_mut()
     }
 
     /// The same bytes as this box of the tensor.
     #[must_use]
-    pub fn with_region(mut self, region: impl Into<Option<Region>>) -> Self {
-        self.region = region.into().map(Box::new);
-        self
+    pub fn with_region(self, region: impl Into<Option<Region>>) -> Self {
+        let region = region.into();
+        self.changed(|rare| rare.region = region.map(Box::new))
     }
 
     /// The same bytes with a checksum.
@@ -250,15 +276,72 @@ impl Extent {
 
     /// The bytes that the file's bytes from `offset` on decompress to: `len` counts what comes out.
     #[must_use]
-    pub fn with_compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
-        self.compression = compression.into().map(Box::new);
+    pub fn with_compression(self, compression: impl Into<Option<Compression>>) -> Self {
+        let compression = compression.into();
+        self.changed(|rare| rare.compression = compression.map(Box::new))
+    }
+
+    /// The same bytes, where the numbers are computed.
+    #[must_use]
+    pub(crate) fn with_computed(self, computed: Computed) -> Self {
+        self.changed(|rare| rare.computed = Some(Box::new(computed)))
+    }
+
+    fn changed(mut self, change: impl FnOnce(&mut RareOfExtent)) -> Self {
+        let mut rare = self.rare.take().unwrap_or_default();
+        change(&mut rare);
+        self.rare = Some(rare).filter(|rare| **rare != RareOfExtent::default());
         self
     }
 
     /// Bytes that it takes in the file.
     pub fn stored_len(&self) -> u64 {
-        let own = self.computed.as_ref().map_or(self, |computed| &computed.stored);
-        own.compression.as_ref().map_or(own.len, |compression| compression.stored)
+        let own = self.computed().map_or(self, |computed| &computed.stored);
+        own.compression().map_or(own.len, |compression| compression.stored)
+    }
+}
+
+/// An extent in JSON.
+#[derive(Deserialize)]
+struct ExtentDocument {
+    file: FileId,
+    offset: u64,
+    len: u64,
+    region: Option<Box<Region>>,
+    checksum: Option<Checksum>,
+    compression: Option<Box<Compression>>,
+    computed: Option<Box<Computed>>,
+}
+
+impl From<ExtentDocument> for Extent {
+    fn from(document: ExtentDocument) -> Self {
+        let ExtentDocument { file, offset, len, region, checksum, compression, computed } = document;
+        let extent = Extent::new(file, offset, len).with_checksum(checksum);
+        extent.changed(|rare| *rare = RareOfExtent { region, compression, computed })
+    }
+}
+
+impl Serialize for Extent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// [`ExtentDocument`], without copies.
+        #[derive(Serialize)]
+        struct Document<'a> {
+            file: FileId,
+            offset: u64,
+            len: u64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            region: Option<&'a Region>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            checksum: Option<&'a Checksum>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            compression: Option<&'a Compression>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            computed: Option<&'a Computed>,
+        }
+        let Extent { file, offset, len, .. } = *self;
+        let (checksum, region) = (self.checksum.as_ref(), self.region());
+        let (compression, computed) = (self.compression(), self.computed());
+        Document { file, offset, len, region, checksum, compression, computed }.serialize(serializer)
     }
 }
 

@@ -161,11 +161,18 @@ fn an_extent_that_decompresses_to_more_or_fewer_bytes_is_corrupt() {
     }
 }
 
+/// The extent with another number of compressed bytes.
+fn with_stored(extent: Extent, stored: impl FnOnce(u64) -> u64) -> Extent {
+    let mut compression = extent.compression().unwrap().clone();
+    compression.stored = stored(compression.stored);
+    extent.with_compression(compression)
+}
+
 #[test]
 fn bytes_that_follow_within_the_extents_place_are_corrupt() {
     for method in METHODS {
         let (file, mut extent) = stored(method, &some_bytes(400), 0, None);
-        extent.compression.as_mut().unwrap().stored += 1;
+        extent = with_stored(extent, |stored| stored + 1);
         let error = extent.open(&file).unwrap().bytes(0, 400).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "{method:?} {error}");
     }
@@ -202,13 +209,12 @@ fn a_frame_with_a_window_above_8_mib_is_unsupported() {
 #[test]
 fn a_place_outside_the_file_is_corrupt() {
     let (file, extent) = stored(Method::Deflate, &some_bytes(400), 0, None);
-    for change in [
-        |extent: &mut Extent| extent.offset = 4 + 3,
-        |extent: &mut Extent| extent.offset = u64::MAX,
-        |extent: &mut Extent| extent.compression.as_mut().unwrap().stored = u64::MAX,
-    ] {
-        let mut outside = extent.clone();
-        change(&mut outside);
+    let at = |offset: u64| {
+        let mut moved = extent.clone();
+        moved.offset = offset;
+        moved
+    };
+    for outside in [at(4 + 3), at(u64::MAX), with_stored(extent.clone(), |_| u64::MAX)] {
         assert_eq!(outside.open(&file).unwrap_err().kind(), Kind::Corrupt);
     }
 }
@@ -271,8 +277,8 @@ fn bytes_of_others_after_an_extent_are_decompressed_and_left_out() {
         let (file, mut extent) = stored(method, &bytes, 20, None);
         extent.len = 300;
         let after = |after| {
-            let mut own = extent.clone();
-            own.compression = own.compression.map(|compression| Box::new(compression.followed_by(after)));
+            let compression = extent.compression().cloned().map(|all| all.followed_by(after));
+            let own = extent.clone().with_compression(compression);
             own.open(&file).and_then(|opened| opened.bytes(0, 300))
         };
         assert_eq!(after(80).unwrap(), bytes[20..320], "{method:?}");

@@ -162,5 +162,5 @@ pub fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Attr
 
 /// Whether an extent has the same bytes again and again, which lie elsewhere.
 fn is_repeated(extent: &Extent) -> bool {
-    extent.compression.as_ref().is_some_and(|compression| compression.method == Method::Repeated)
+    extent.compression().is_some_and(|compression| compression.method == Method::Repeated)
 }

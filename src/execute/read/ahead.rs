@@ -75,7 +75,7 @@ impl Ahead {
 
 /// Whether the file holds the bytes as they are.
 pub(super) fn is_stored(extent: &Extent) -> bool {
-    extent.compression.is_none() && !extent.is_computed()
+    extent.compression().is_none() && !extent.is_computed()
 }
 
 impl Held {

@@ -97,7 +97,7 @@ impl<'a> Announcing<'a> {
 
     /// Adds bytes of an extent: all of it where the file does not hold them as they are.
     fn add(&mut self, extent: &Extent, own: Range<u64>) -> Result<()> {
-        if extent.computed.is_none() && extent.compression.is_none() {
+        if extent.computed().is_none() && extent.compression().is_none() {
             self.add_range(extent.file, extent.offset, own)
         } else {
             extent.stored_ranges().try_for_each(|(file, offset, len)| self.add_range(file, offset, 0..len))

@@ -91,8 +91,8 @@ impl Gather<'_, '_> {
         // Without regions, the extents together are one run of bytes, in which each begins where the last one ended.
         let mut end = 0;
         for (number, extent) in source.extents.iter().enumerate() {
-            let stored = extent.region.as_deref().unwrap_or(&everything);
-            let begin = if extent.region.is_some() { 0 } else { end };
+            let stored = extent.region().unwrap_or(&everything);
+            let begin = if extent.region().is_some() { 0 } else { end };
             end = begin + extent.len;
             let Some(common) = intersection(stored, wanted) else { continue };
             let runs = Runs::new(stored, wanted, &common, &source.encoding.order, size);
@@ -267,7 +267,7 @@ fn in_units(source: &Placement, shape: &Shape, fastest: usize, unit: u64) -> Res
     };
     let mut source = source.clone();
     let whole = source.window.take().map_or_else(|| shape.clone(), |window| window.whole);
-    for region in source.extents.iter_mut().filter_map(|extent| extent.region.as_deref_mut()) {
+    for region in source.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
         region.start[fastest] /= unit;
         region.shape = divided(&region.shape)?;
     }

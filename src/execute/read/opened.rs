@@ -36,10 +36,10 @@ impl<'a> Opened<'a> {
 
     /// The file in which the extent's bytes are read, and where they begin.
     pub(crate) fn extent(&self, extent: &Extent) -> Result<(Handle<'a>, u64)> {
-        if let Some(computed) = &extent.computed {
+        if let Some(computed) = extent.computed() {
             return Ok((Handle::Computed(self.computing(computed)?), 0));
         }
-        if extent.compression.is_none() {
+        if extent.compression().is_none() {
             return Ok((self.files.file(extent.file)?, extent.offset));
         }
         let place = (extent.file, extent.offset);

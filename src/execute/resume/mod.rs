@@ -36,7 +36,7 @@ pub(super) fn known_by<'a>(plan: &Plan, entry: &TensorEntry<'a>, piece: &Piece) 
         && from.window.is_none()
         && from.encoding == to.encoding
         && from.extents.len() == to.extents.len()
-        && from.extents.iter().zip(&to.extents).all(|(a, b)| a.len == b.len && a.region == b.region);
+        && from.extents.iter().zip(&to.extents).all(|(a, b)| a.len == b.len && a.region() == b.region());
     let source = from.extents.get(piece.extent as usize).and_then(|extent| extent.checksum.as_ref());
     match source.filter(|checksum| unchanged && checksum.value.is_some()) {
         Some(checksum) => KnownBy::Source(checksum),

@@ -36,10 +36,10 @@ pub(super) fn with_operations(placement: &mut Placement, operations: &[Operation
         return Err(blocks.refusal().found("a step that computes with their numbers"));
     }
     for extent in &mut placement.extents {
-        let region = extent.region.take().map(|region| *region);
-        let mut computed = match extent.computed.take() {
-            Some(computed) => *computed,
-            None => Computed::new(extent.clone(), placement.encoding.clone()),
+        let region = extent.region().cloned();
+        let mut computed = match extent.computed() {
+            Some(computed) => computed.clone(),
+            None => Computed::new(extent.clone().with_region(None), placement.encoding.clone()),
         };
         computed.operations.extend(operations.iter().cloned());
         *extent = computed.into_extent().map_err(|_| in_parts())?.with_region(region);

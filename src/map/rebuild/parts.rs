@@ -73,8 +73,8 @@ impl<'p> Stored<'p> {
         let Placement { extents, encoding, window, .. } = placement;
         let refused = || in_parts(&tensor.name);
         let [extent] = &extents[..] else { return Err(refused()) };
-        let is_plain = extent.region.is_none()
-            && extent.compression.is_none()
+        let is_plain = extent.region().is_none()
+            && extent.compression().is_none()
             && encoding.tiles.is_empty()
             && encoding.blocks.is_none()
             && encoding.packing == Packing::Bytes

@@ -145,7 +145,7 @@ pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) ->
     // An empty slice could seem to hold elements without this axis.
     placement
         .extents
-        .retain(|extent| extent.region.as_ref().is_none_or(|region| region.shape.elements() > 0));
+        .retain(|extent| extent.region().is_none_or(|region| region.shape.elements() > 0));
     let rank = tensor.shape.rank();
     let without_it = |stored| (stored != axis).then_some(if stored > axis { stored - 1 } else { stored });
     renumber(&mut placement.encoding, rank + 1, rank, without_it);
@@ -209,7 +209,7 @@ fn each_region(
     placement: &mut Placement,
     mut change: impl FnMut(&mut Vec<u64>, &mut Shape) -> Result<()>,
 ) -> Result<()> {
-    let regions = placement.extents.iter_mut().filter_map(|extent| extent.region.as_mut());
+    let regions = placement.extents.iter_mut().filter_map(|extent| extent.region_mut());
     let regions = regions.map(|region| (&mut region.start, &mut region.shape));
     let window = placement.window.iter_mut().map(|window| (&mut window.start, &mut window.whole));
     regions.chain(window).try_for_each(|(start, shape)| change(start, shape))
@@ -337,15 +337,16 @@ fn as_slices(mut placed: PlacedTensor, axis: usize, shift: u64) -> Result<Placed
         );
     }
     let in_pieces = placement.extents.len() > 1;
-    if placement.window.is_some() || (in_pieces && placement.extents.iter().any(|e| e.region.is_none())) {
+    if placement.window.is_some() || (in_pieces && placement.extents.iter().any(|e| e.region().is_none())) {
         return Err(Error::unsupported("a part of a tensor cannot be merged").tensor(&tensor.name));
     }
     placement.shape = None;
     for extent in &mut placement.extents {
-        let region = extent.region.get_or_insert_with(|| Box::new(whole.clone()));
+        let mut region = extent.region().unwrap_or(&whole).clone();
         if let Some(start) = region.start.get_mut(axis) {
             *start = start.saturating_add(shift);
         }
+        *extent = extent.clone().with_region(region);
     }
     Ok(placed)
 }

@@ -129,12 +129,12 @@ fn rearranged(
             window.whole = new_whole;
         }
     }
-    for region in placement.extents.iter_mut().filter_map(|extent| extent.region.as_deref_mut()) {
+    for region in placement.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
         (region.start, region.shape) = place(&region.start, &region.shape)?;
     }
     placement.encoding = digits.encoding(&placement.encoding, tensor.shape.rank());
     let is_whole =
-        placement.window.is_none() && placement.extents.iter().all(|extent| extent.region.is_none());
+        placement.window.is_none() && placement.extents.iter().all(|extent| extent.region().is_none());
     let fits = placement.encoding.expanded(&tensor.shape).is_some()
         && (placement.encoding.tiles.is_empty() || is_whole);
     if fits { Ok(placed) } else { Err(in_parts(&name)) }

@@ -158,7 +158,7 @@ fn stored(placed: &PlacedTensor) -> Result<(Option<Extent>, Encoding)> {
         && placement.window.is_none();
     match &placement.extents[..] {
         [] if tensor.shape.elements() == 0 => Ok((None, encoding.clone())),
-        [extent] if is_plain && extent.region.is_none() && !extent.is_computed() => {
+        [extent] if is_plain && extent.region().is_none() && !extent.is_computed() => {
             Ok((Some(extent.clone()).filter(|_| tensor.shape.elements() > 0), encoding.clone()))
         }
         _ => Err(Error::unsupported("a tensor that is not stored whole and in order cannot be dequantized")

@@ -72,14 +72,14 @@ fn as_sequence(mut placed: PlacedTensor) -> PlacedTensor {
     let lens = stored(&tensor.shape);
     let mut next = 0u64;
     let mut follows = |extent: &Extent| {
-        let Some(region) = &extent.region else { return false };
+        let Some(region) = extent.region() else { return false };
         let range = joined_range(&stored(&region.start), &stored(&region.shape), &lens);
         let Some((first, len)) = range.filter(|(first, _)| *first == next) else { return false };
         next = first.saturating_add(len);
         encoding.stored_len(len) == Some(extent.len)
     };
     if encoding.tiles.is_empty() && placement.window.is_none() && placement.extents.iter().all(&mut follows) {
-        placement.extents.iter_mut().for_each(|extent| extent.region = None);
+        placement.extents.iter_mut().for_each(|extent| *extent = extent.clone().with_region(None));
     }
     placed
 }
@@ -149,9 +149,9 @@ fn own_extent(whole: &PlacedTensor, axis: usize, index: u64, len: u64) -> Option
     let PlacedTensor { tensor, placement } = whole;
     let encoding = &placement.encoding;
     let [extent] = &placement.extents[..] else { return None };
-    let is_alone = extent.region.is_none()
+    let is_alone = extent.region().is_none()
         && extent.checksum.is_none()
-        && extent.compression.is_none()
+        && extent.compression().is_none()
         && !extent.is_computed();
     let is_slowest = encoding.tiles.is_empty() && encoding.order.first() == Some(&axis);
     if !is_alone || !is_slowest || placement.window.is_some() {

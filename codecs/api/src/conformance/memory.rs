@@ -89,7 +89,7 @@ fn stored_value(
         let file = input.file(&contents.files[extent.file.0])?;
         let bytes = extent.open(&file)?.bytes(0, extent.len)?;
         verify(extent, &bytes).map_err(|error| error.file(file.name()).tensor(&tensor.name))?;
-        pieces.push((extent.region.clone(), bytes));
+        pieces.push((extent.region().cloned(), bytes));
     }
     let size = tensor.dtype.bytes().filter(|_| placement.encoding.blocks.is_none());
     let Some(size) = size else {
@@ -102,7 +102,7 @@ fn stored_value(
     }
     let mut out = vec![0; to_usize(tensor.value_bytes())?];
     for (region, bytes) in pieces {
-        let region = region.map_or_else(|| whole(tensor), |region| *region);
+        let region = region.unwrap_or_else(|| whole(tensor));
         let elements = to_usize(region.shape.elements())?;
         let bytes = normalize(encoding, &bytes, elements);
         let bytes =
@@ -211,7 +211,7 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
             }
             Some(own) => {
                 let size = encoding.dtype.bytes().unwrap_or(own);
-                let region = extent.region.as_deref().cloned().unwrap_or_else(|| whole(tensor));
+                let region = extent.region().cloned().unwrap_or_else(|| whole(tensor));
                 let size = to_usize(size)?;
                 let indices = logical_indices(tensor, &region, encoding);
                 let bytes: Vec<u8> = indices.flat_map(|i| &value[i * size..][..size]).copied().collect();

@@ -74,7 +74,7 @@ impl Member {
     /// Those of [`Extent::open`].
     pub fn open(&self, archive: &File) -> Result<(File, u64)> {
         let whole = Extent::new(FileId(0), self.start, self.len).with_compression(self.compression.clone());
-        match &whole.compression {
+        match whole.compression() {
             Some(_) => Ok((whole.open(archive)?, 0)),
             None => Ok((archive.clone(), self.start)),
         }

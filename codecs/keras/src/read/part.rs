@@ -129,7 +129,7 @@ impl Part {
         own.file = self.file;
         match &self.compression {
             None => own.offset = own.offset.saturating_add(self.start),
-            Some(_) if own.compression.is_some() => {
+            Some(_) if own.compression().is_some() => {
                 return Err(Error::unsupported(
                     "chunks are compressed in an archive that is compressed, too",
                 )

@@ -84,7 +84,7 @@ fn changes(
         let placement = contents.placements.get(*id)?;
         let [whole] = &placement.extents[..] else { return None };
         let bytes = tensor.dtype.bytes().filter(|_| tensor.dtype != DType::String)?;
-        whole.compression.is_none().then_some(())?;
+        whole.compression().is_none().then_some(())?;
         let mut placement = placement.clone();
         placement.extents = gates.pieces(whole, bytes)?.into();
         changes.push((*id, placement));

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// tensor, which can be read as a stream. Leaves all others as they are. `order` has the axes, the slowest first.
 pub(super) fn join(extents: &mut Vec<Extent>, shape: &Shape, order: &[usize]) {
     let run = |extent: &Extent| {
-        let region = extent.region.as_deref().filter(|_| extent.compression.is_none())?;
+        let region = extent.region().filter(|_| extent.compression().is_none())?;
         Some((run(region, shape, order)?, extent.clone()))
     };
     let Some(mut runs) = extents.iter().map(run).collect::<Option<Vec<(Range<u64>, Extent)>>>() else {
@@ -50,8 +50,8 @@ mod tests {
         };
         let mut extents: Vec<Extent> = boxes.iter().enumerate().map(extent).collect();
         join(&mut extents, &Shape::new([4u64, 6]).unwrap(), &order);
-        let is_joined = extents.iter().all(|extent| extent.region.is_none());
-        assert_eq!(is_joined, extents.iter().any(|extent| extent.region.is_none()));
+        let is_joined = extents.iter().all(|extent| extent.region().is_none());
+        assert_eq!(is_joined, extents.iter().any(|extent| extent.region().is_none()));
         is_joined.then(|| extents.iter().map(|extent| extent.offset).collect())
     }
 

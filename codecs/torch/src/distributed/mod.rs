@@ -222,7 +222,7 @@ impl Reader<'_> {
         }
         if is_whole || sharded.shape.elements() == 0 {
             extents.truncate(1);
-            extents.iter_mut().for_each(|extent| extent.region = None);
+            extents.iter_mut().for_each(|extent| *extent = extent.clone().with_region(None));
         }
         join::join(&mut extents, &sharded.shape, &encoding.order);
         Ok((whole, Placement::new(id, &sharded.name, extents, encoding)))
@@ -258,7 +258,7 @@ impl Reader<'_> {
             return Err(on_chunk(Error::unsupported("the chunk is a view of a larger tensor")));
         }
         let moved = |extent: Extent| {
-            let region = moved(&chunk.region, extent.region.as_deref());
+            let region = moved(&chunk.region, extent.region());
             let mut extent = extent.with_region(region);
             extent.file = id;
             extent.offset = extent.offset.saturating_add(chunk.at.offset);
@@ -340,7 +340,7 @@ fn moved(chunk: &Region, own: Option<&Region>) -> Region {
 
 fn covers(extent: &Extent, sharded: &Sharded) -> bool {
     let from_start = |region: &Region| region.start.iter().all(|start| *start == 0);
-    extent.region.as_ref().is_some_and(|region| from_start(region) && region.shape == sharded.shape)
+    extent.region().is_some_and(|region| from_start(region) && region.shape == sharded.shape)
 }
 
 /// Checks that the integers of all chunks stand for the same numbers: a tensor has one scale, or a list of them along an

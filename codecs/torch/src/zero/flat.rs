@@ -71,7 +71,7 @@ impl Flat {
         let skipped = self.encoding.stored_len(first)?;
         let len = self.encoding.stored_len(len)?;
         let whole = &self.extent;
-        Some(match whole.compression.as_deref() {
+        Some(match whole.compression() {
             None => Extent::new(whole.file, whole.offset.checked_add(skipped)?, len),
             Some(compression) => Extent::new(whole.file, whole.offset, len)
                 .with_compression(compression.clone().skipping(skipped)),

@@ -132,7 +132,7 @@ impl<'a> States<'a> {
         }
         let rows = placement.encoding.order.iter().copied().eq(0..tensor.shape.rank());
         match (&placement.extents[..], rows, &placement.window) {
-            ([extent], true, None) if extent.region.is_none() => Ok(Flat {
+            ([extent], true, None) if extent.region().is_none() => Ok(Flat {
                 dtype: tensor.dtype,
                 encoding: placement.encoding.clone().with_order(vec![0]),
                 extent: extent.clone(),

@@ -167,7 +167,7 @@ fn experts_of_two_parts_become_one_tensor_of_bytes_in_order_and_come_back() {
     assert_eq!(all.values[12..18], [20, 21, 22, 23, 24, 25]);
     let placement = &made.contents.placements[0];
     assert!(
-        placement.extents.iter().all(|extent| extent.region.is_none()),
+        placement.extents.iter().all(|extent| extent.region().is_none()),
         "the bytes follow each other: {placement:?}"
     );
     let targets: Vec<Target> = names
