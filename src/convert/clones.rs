@@ -50,9 +50,9 @@ pub(super) fn phases(block: NonZeroU64, contents: &Contents) -> Phases {
 
 /// Where a tensor's bytes begin that formats store as they are: one run, row-major and little-endian, in the tensor's dtype.
 fn offset(tensor: &Tensor, placement: &Placement) -> Option<u64> {
-    let Placement { extents, encoding, window, .. } = placement;
+    let Placement { extents, encoding, .. } = placement;
     let [only] = &extents[..] else { return None };
-    let is_stored = window.is_none() && !only.is_compressed() && !only.is_computed();
+    let is_stored = placement.window().is_none() && !only.is_compressed() && !only.is_computed();
     let is_kept = encoding.dtype == tensor.dtype
         && encoding.order == AxisOrder::row_major(tensor.shape.rank())
         && (encoding.endian == Endian::Little || tensor.dtype.component_bytes() == 1)

@@ -59,7 +59,7 @@ impl<'a> Pair<'a> {
         };
         let (own, back) = (&self.entry.to.extents, &self.back.extents);
         self.back.encoding == self.entry.to.encoding
-            && self.back.window.is_none()
+            && self.back.window().is_none()
             && own.len() == back.len()
             && own.iter().zip(back).all(same)
     }

@@ -55,7 +55,7 @@ pub(super) fn compute(planned: &Planned, parts: &[Source], options: &Commit) -> 
     if planned.plan.losses.iter().any(|loss| loss.kind.changes_function() && !is_rounding(loss.kind)) {
         return Ok(Computed::not_run("the conversion changed what the model computes, as allowed"));
     }
-    if planned.plan.tensors().flat_map(|entry| &entry.to.added).any(is_at_one_index) {
+    if planned.plan.tensors().flat_map(|entry| entry.to.added()).any(is_at_one_index) {
         let why = format!(
             "a tensor was folded into one channel of another, which gives the same results only if that channel's \
              input is 1; to verify, pass such inputs with {}",

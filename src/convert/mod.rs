@@ -419,9 +419,9 @@ fn check_anything(info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLay
 /// their numbers are wanted (`keep` is false).
 fn with_blocks(contents: &Contents, keep: bool) -> Cow<'_, Checkpoint> {
     let kept = |placement: &Placement| {
-        let Placement { encoding, window, .. } = placement;
+        let Placement { encoding, .. } = placement;
         let row_major = encoding.order.iter().copied().eq(0..encoding.order.len());
-        encoding.blocks.clone().filter(|_| keep && row_major && window.is_none())
+        encoding.blocks.clone().filter(|_| keep && row_major && placement.window().is_none())
     };
     let mut checkpoint = Cow::Borrowed(&contents.checkpoint);
     for (number, blocks) in contents.placements.iter().map(kept).enumerate() {

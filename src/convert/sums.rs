@@ -33,7 +33,8 @@ pub(super) fn add(contents: &mut Contents, placed: &mut OutputLayout, addends: V
             tensor.name = format!("{}'", tensor.name).into();
         }
         placement.tensor = id;
-        own.added.push(Added { tensor: id, axes: (0..tensor.shape.rank()).map(AddedAxis::Along).collect() });
+        let axes = (0..tensor.shape.rank()).map(AddedAxis::Along).collect();
+        own.set_added([own.added(), &[Added { tensor: id, axes }]].concat());
         contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
     }

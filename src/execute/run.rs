@@ -216,7 +216,7 @@ impl Running<'_> {
 
 /// Pieces of a conversion read every byte of their tensor once, unless it is a part of something larger.
 fn checking(plan: &Plan, transfer: &Transfer<'_>) -> Checking {
-    match transfer.source.window {
+    match transfer.source.window() {
         _ if plan.settings.unchecked => Checking::Nothing,
         Some(_) => Checking::Before,
         None => Checking::Shares,

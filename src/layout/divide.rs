@@ -19,7 +19,7 @@ pub(crate) struct Divided {
 /// part of something larger, or has elements with a length each.
 pub(crate) fn divide(transfer: &Transfer<'_>, elements: u64) -> Vec<Divided> {
     let whole = || vec![Divided { first: 0, part: transfer.everything() }];
-    if transfer.is_one_stream() || transfer.source.window.is_some() || !transfer.addends.is_empty() {
+    if transfer.is_one_stream() || transfer.source.window().is_some() || !transfer.addends.is_empty() {
         return whole();
     }
     match (transfer.access, Stored::of(&transfer.source.encoding)) {

@@ -25,25 +25,25 @@ pub(crate) fn index_at(encoding: &Encoding, shape: &Shape, position: u64) -> Opt
 /// The file and the offset of the element at a logical index; `None` for what has no fixed place: strings, and what is
 /// compressed, in blocks or computed.
 pub(crate) fn place_of(placement: &Placement, shape: &Shape, index: &[u64]) -> Option<(FileId, u64)> {
-    let Placement { encoding, extents, window, .. } = placement;
+    let Placement { encoding, extents, .. } = placement;
     if encoding.blocks.is_some()
         || extents.iter().any(|extent| extent.compression().is_some() || extent.is_computed())
     {
         return None;
     }
-    let start = window.as_ref().map_or(&[][..], |window| &window.start);
+    let start = placement.window().map_or(&[][..], |window| &window.start);
     let shifts = start.iter().copied().chain(std::iter::repeat(0));
     let index = index
         .iter()
         .zip(shifts)
         .map(|(index, shift)| index.checked_add(shift))
         .collect::<Option<Vec<_>>>()?;
-    let whole = window.as_ref().map_or(shape, |window| &window.whole);
+    let whole = placement.window().map_or(shape, |window| &window.whole);
     let bits = match encoding.packing {
         Packing::Bits => u64::from(encoding.dtype.bits()?),
         Packing::Bytes => encoding.dtype.bytes()?.checked_mul(8)?,
     };
-    if let Some(Window { strides, .. }) = window.as_deref().filter(|window| !window.strides.is_empty()) {
+    if let Some(Window { strides, .. }) = placement.window().filter(|window| !window.strides.is_empty()) {
         let mut axes = index.iter().zip(strides);
         let element =
             axes.try_fold(0u64, |sum, (index, stride)| sum.checked_add(index.checked_mul(*stride)?))?;

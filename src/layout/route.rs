@@ -27,8 +27,8 @@ pub(crate) struct TargetLayout<'a> {
 impl<'a> TargetLayout<'a> {
     /// The target of a conversion.
     pub(crate) fn placed(placement: &'a Placement) -> Self {
-        let Placement { encoding, extents, shape, .. } = placement;
-        TargetLayout { encoding, extents, shape: shape.as_deref() }
+        let Placement { encoding, extents, .. } = placement;
+        TargetLayout { encoding, extents, shape: placement.shape() }
     }
 
     /// Someone who reads the tensor in this encoding.
@@ -113,7 +113,7 @@ pub(crate) fn compile(
         Some(whole) => (&whole.source.encoding, &whole.target),
         None => (&source.encoding, target.encoding),
     };
-    let window = whole_axes.as_ref().map_or(&source.window, |whole| &whole.source.window);
+    let window = whole_axes.as_ref().map_or(source.window(), |whole| whole.source.window());
     let all = steps(from, to, slices, window.is_some(), &names);
     let mut all = all.map_err(|error| error.tensor(&tensor.name))?;
     if let Some(window) = window {
@@ -193,7 +193,7 @@ fn reshape(
     let stored =
         |encoding: &Encoding| encoding.expanded(&tensor.shape).unwrap_or_default().permuted(&encoding.order);
     // What is cut out of a whole has no stored shape of its own.
-    if let Some(split) = split.filter(|_| source.window.is_none()) {
+    if let Some(split) = split.filter(|_| source.window().is_none()) {
         let (own, parts) = (stored(&source.encoding), split.shape.permuted(&split.source.encoding.order));
         if own != parts {
             steps.insert(0, Step::Reshape { from: own, to: parts });
@@ -212,7 +212,7 @@ fn reshape(
 /// Whether the target's slices are the source's, one by one.
 fn keeps_slices(source: &Placement, target: &TargetLayout<'_>) -> bool {
     let regions = source.extents.iter().map(|extent| extent.region());
-    source.window.is_none()
+    source.window().is_none()
         && source.encoding.order == target.encoding.order
         && source.encoding.tiles == target.encoding.tiles
         && regions.eq(target.extents.iter().map(|extent| extent.region()))
@@ -397,7 +397,7 @@ impl Transfer<'_> {
 
 /// The number of the source's extent that holds each box.
 pub(super) fn stored_slices(transfer: &Transfer<'_>) -> HashMap<Region, usize> {
-    let ordered = transfer.source.window.is_none()
+    let ordered = transfer.source.window().is_none()
         && transfer.addends.is_empty()
         && transfer.source.encoding.order[..] == transfer.order[..];
     let extents = transfer.source.extents.iter().enumerate().filter(|_| ordered);

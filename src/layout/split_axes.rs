@@ -135,7 +135,7 @@ impl Cuts {
         for region in placement.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
             *region = self.region(region)?;
         }
-        if let Some(Window { start, whole, strides, .. }) = placement.window.as_deref_mut() {
+        if let Some(Window { start, whole, strides, .. }) = placement.window_mut() {
             if !strides.is_empty() {
                 let part = |(cuts, stride): (&Vec<u64>, &u64)| {
                     cuts.iter().map(|cut| cut.saturating_mul(*stride)).collect::<Vec<u64>>()

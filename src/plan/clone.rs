@@ -123,7 +123,7 @@ impl Plan {
         let is_stored = |extent: &Extent| !extent.is_compressed() && !extent.is_computed();
         let unchanged = entry.steps.iter().all(|step| matches!(step, Step::Reshape { .. }))
             && entry.added.is_empty()
-            && entry.from.window.is_none();
+            && entry.from.window().is_none();
         let Part::Sequence { extents, bytes } = &piece.part else { return None };
         let sources = entry.from.extents.get(extents.start as usize..extents.end as usize)?;
         if !unchanged

@@ -296,7 +296,7 @@ impl Document<'_> {
         for transfer in self.transfers {
             let to = transfer.to.into_owned();
             let known =
-                to.added.iter().map(|added| added.tensor).chain([to.tensor]).all(|id| id.0 < tensors.len());
+                to.added().iter().map(|added| added.tensor).chain([to.tensor]).all(|id| id.0 < tensors.len());
             let slot = places.get_mut(transfer.number).filter(|slot| slot.is_none() && known);
             *slot.ok_or_else(|| unreadable("two transfers of the plan have the same number"))? = Some(to);
             entries.push(Entry { number: transfer.number, route: transfer.route.into_owned() });

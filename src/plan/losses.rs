@@ -156,7 +156,7 @@ impl<'a> Target<'a> {
         let mut losses: Vec<Loss> = self.placed.unplaced(checkpoint).map(absent).collect();
         let mut merged = HashSet::new();
         for placement in &self.placed.placements {
-            for added in &placement.added {
+            for added in placement.added() {
                 let id = added.tensor;
                 let Ok((tensor, _)) = self.contents.tensor_at(id) else { continue };
                 if self.stored.get(id.0).is_none_or(Option::is_none) && merged.insert(id) {
@@ -229,7 +229,7 @@ impl<'a> Target<'a> {
         let to = &placement.encoding;
         let from = self.contents.placements.get(id.0).map(|source| &source.encoding);
         let is_same = from.is_some_and(|from| from.dtype == to.dtype && from.scaling == to.scaling);
-        is_same && placement.added.is_empty()
+        is_same && placement.added().is_empty()
     }
 
     /// What the checkpoint has beside its tensors' values, and the format does not keep.

@@ -304,7 +304,7 @@ impl Plan {
         TensorEntry {
             tensor: &checkpoint.tensors[to.tensor.0].name,
             from: &placements[to.tensor.0],
-            added: to.added.iter().map(|added| &placements[added.tensor.0]).collect(),
+            added: to.added().iter().map(|added| &placements[added.tensor.0]).collect(),
             steps: &route.steps,
             access: route.access,
             to,
@@ -420,7 +420,7 @@ pub(crate) fn added<'a>(
     contents: &'a Contents,
     to: &'a Placement,
 ) -> Result<Vec<(&'a Tensor, &'a Placement, &'a [AddedAxis])>> {
-    let each = to.added.iter().map(|added| {
+    let each = to.added().iter().map(|added| {
         let (tensor, source) = contents.tensor_at(added.tensor)?;
         Ok((tensor, source, &added.axes[..]))
     });

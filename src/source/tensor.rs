@@ -349,7 +349,7 @@ impl<'a> Reader<'a> {
         let size = encoding.dtype.bytes();
         let (found, checking, first) = match &from.rows {
             None => {
-                let windowed = transfer.source.window.is_some();
+                let windowed = transfer.source.window().is_some();
                 let all = Rows { parts: vec![transfer.everything()], skip: 0 };
                 (all, if windowed { Checking::Before } else { Checking::Whole }, 0)
             }

@@ -356,8 +356,7 @@ mod tests {
     #[test]
     fn a_stored_size_that_does_not_fit_the_shape_is_refused() {
         let mut contents = sliced(&[([0, 0], [2, 2])]);
-        let extent = contents.placements[0].extents[0].clone();
-        contents.placements[0].extents[0] = extent.with_region(None);
+        contents.placements[0].extents[0].set_region(None);
         contents.check(&Limits::default()).unwrap();
         contents.placements[0].extents[0].len = 3;
         assert!(contents.check(&Limits::default()).is_err());

@@ -15,11 +15,11 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
             .expected(format!("every axis from 0 to {rank} (exclusive) once")));
     }
     let shape = stored_shape(tensor, placement)?;
-    if let Some(window) = placement.window.as_deref().filter(|window| !window.strides.is_empty()) {
+    if let Some(window) = placement.window().filter(|window| !window.strides.is_empty()) {
         return check_strides(window, placement);
     }
     check_blocks(tensor, placement, shape)?;
-    if let Some(stated) = &placement.shape
+    if let Some(stated) = placement.shape()
         && stated.elements() != tensor.shape.elements()
     {
         return Err(Error::corrupt("the stated shape does not fit the tensor")
@@ -47,7 +47,8 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
 
 /// The one extent holds every element of a whole that skips or repeats what it holds.
 fn check_strides(window: &Window, placement: &Placement) -> Result<()> {
-    let Placement { encoding, extents, shape, .. } = placement;
+    let Placement { encoding, extents, .. } = placement;
+    let shape = placement.shape();
     let wrong = || {
         Error::corrupt("the strides do not fit the tensor")
             .found(format!("{:?} for {}", window.strides, window.whole))
@@ -68,7 +69,8 @@ fn check_strides(window: &Window, placement: &Placement) -> Result<()> {
 
 /// Every tile divides its axis, and what is stored is the whole tensor, of elements that can be moved.
 fn check_tiles(tensor: &Tensor, placement: &Placement) -> Result<()> {
-    let Placement { encoding, window, extents, .. } = placement;
+    let Placement { encoding, extents, .. } = placement;
+    let window = placement.window();
     if encoding.tiles.is_empty() {
         return Ok(());
     }
@@ -123,7 +125,7 @@ fn region_of<'a>(shape: &Shape, extent: &'a Extent) -> Result<&'a Region> {
 
 /// The shape of what the extents hold: the tensor's own, or that of the whole that it is a window of.
 fn stored_shape<'a>(tensor: &'a Tensor, placement: &'a Placement) -> Result<&'a Shape> {
-    let Some(window) = &placement.window else { return Ok(&tensor.shape) };
+    let Some(window) = placement.window() else { return Ok(&tensor.shape) };
     if tensor.dtype.bytes().is_some() && is_inside(&window.start, &tensor.shape, &window.whole) {
         return Ok(&window.whole);
     }

@@ -81,7 +81,7 @@ impl OutputLayout {
     ) -> impl Iterator<Item = (TensorId, &'a Tensor)> + use<'a> {
         let mut placed = vec![false; checkpoint.tensors.len()];
         for placement in &self.placements {
-            for id in placement.added.iter().map(|added| added.tensor).chain([placement.tensor]) {
+            for id in placement.added().iter().map(|added| added.tensor).chain([placement.tensor]) {
                 if let Some(placed) = placed.get_mut(id.0) {
                     *placed = true;
                 }
@@ -101,7 +101,7 @@ impl OutputLayout {
         let mut seen = HashMap::with_capacity(self.placements.len());
         for (number, placement) in self.placements.iter().enumerate() {
             let Placement { tensor, extents, encoding, .. } = placement;
-            if !placement.added.is_empty() || extents.iter().all(|extent| extent.len == 0) {
+            if !placement.added().is_empty() || extents.iter().all(|extent| extent.len == 0) {
                 continue;
             }
             let key = (ties.first_of(*tensor), extents, encoding);
@@ -131,7 +131,7 @@ impl OutputLayout {
                 return Err(defect("a tensor is stored twice under one name").tensor(&tensor.name));
             }
             check_added(checkpoint, tensor, placement)?;
-            if placement.window.is_some() {
+            if placement.window().is_some() {
                 return Err(defect("only a source tensor can be a part of a larger one").tensor(&tensor.name));
             }
             if placement.extents.iter().any(|extent| extent.compression().is_some() || extent.is_computed()) {
@@ -236,7 +236,7 @@ impl OutputLayout {
 }
 
 fn check_added(checkpoint: &Checkpoint, tensor: &Tensor, placement: &Placement) -> Result<()> {
-    for added in &placement.added {
+    for added in placement.added() {
         let unfit = || defect("what is added to a tensor does not fit it").tensor(&tensor.name);
         let Some(other) = checkpoint.tensors.get(added.tensor.0) else {
             return Err(defect("a tensor is added that does not exist").tensor(&tensor.name));
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_tensor_may_be_stored_several_times_and_added_to_another() {
         let mut placed = placed();
-        placed.placements[0].added = vec![added(0, &[AddedAxis::Along(0)])].into();
+        placed.placements[0].set_added(vec![added(0, &[AddedAxis::Along(0)])]);
         let mut again = placed.placements[0].clone();
         (again.name, again.extents[0].offset) = ("again".into(), 12);
         (placed.files[0].len, placed.placements) = (Some(20), vec![placed.placements[0].clone(), again]);
@@ -350,12 +350,12 @@ mod tests {
             ("a file that does not exist", |p| p.placements[0].extents[0].file = FileId(1)),
             ("a file that does not exist", |p| p.literals[0].file = FileId(1)),
             ("added that does not exist", |p| {
-                p.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])].into()
+                p.placements[0].set_added(vec![added(1, &[AddedAxis::Along(0)])])
             }),
-            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[])].into()),
-            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Every])].into()),
-            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::At(9)])].into()),
-            ("does not fit it", |p| p.placements[0].added = vec![added(0, &[AddedAxis::Along(1)])].into()),
+            ("does not fit it", |p| p.placements[0].set_added(vec![added(0, &[])])),
+            ("does not fit it", |p| p.placements[0].set_added(vec![added(0, &[AddedAxis::Every])])),
+            ("does not fit it", |p| p.placements[0].set_added(vec![added(0, &[AddedAxis::At(9)])])),
+            ("does not fit it", |p| p.placements[0].set_added(vec![added(0, &[AddedAxis::Along(1)])])),
             ("outside their file", |p| p.placements[0].extents[0].offset = 5),
             ("outside their file", |p| p.placements[0].extents[0].offset = u64::MAX),
             ("overlap", |p| p.placements[0].extents[0].offset = 3),
@@ -378,7 +378,7 @@ mod tests {
         tensor.name = "again".into();
         contents.checkpoint.tensors.push(tensor);
         let first = placed.placements[0].clone();
-        placed.placements.push(Placement { tensor: TensorId(1), name: "again".into(), ..first });
+        placed.placements.push(first.with_tensor(TensorId(1)).with_name("again"));
         contents.placements.clone_from(&placed.placements);
         contents.checkpoint.ties = Ties::of(&contents);
         (contents.checkpoint, placed)
@@ -416,7 +416,7 @@ mod tests {
             checkpoint.tensors.push(Tensor { name: name.into(), ..checkpoint.tensors[0].clone() });
         }
         let mut placed = placed();
-        placed.placements[0].added = vec![added(1, &[AddedAxis::Along(0)])].into();
+        placed.placements[0].set_added(vec![added(1, &[AddedAxis::Along(0)])]);
         placed.check(&checkpoint).unwrap();
         let names: Vec<&str> = placed.unplaced(&checkpoint).map(|(_, tensor)| tensor.name.as_str()).collect();
         assert_eq!(names, ["gone"]);

@@ -16,7 +16,8 @@ pub struct TensorId(pub usize);
 pub struct FileId(pub usize);
 
 /// Where one tensor's bytes are (reading) or go (writing), and how they encode its values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "PlacementDocument")]
 #[non_exhaustive]
 pub struct Placement {
     /// Which tensor of the checkpoint.
@@ -28,18 +29,16 @@ pub struct Placement {
     pub extents: Extents,
     /// How elements are encoded; the same for all extents.
     pub encoding: Encoding,
-    /// The shape that the file states, where that is not the tensor's own axes in stored order: a format that adds
-    /// or leaves out axes of length 1. `None` where it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<Box<Shape>>,
-    /// The tensor is this box of what the extents hold, whose regions then lie in the whole; `None` for all of it.
-    /// Only for reading.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<Box<Window>>,
-    /// Other tensors that are added to this one, in 32-bit floats and in this order, before it is stored: a bias that
-    /// has no place of its own, a matrix that several parts share. Only for writing; both are [`DType::F32`].
-    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
-    pub added: Few<Added>,
+    /// What few placements have; `None` where all of it is.
+    rare: Option<Box<RareOfPlacement>>,
+}
+
+/// Apart from the placement, for there can be a million of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct RareOfPlacement {
+    shape: Option<Shape>,
+    window: Option<Window>,
+    added: Vec<Added>,
 }
 
 impl Placement {
@@ -50,15 +49,30 @@ impl Placement {
         extents: impl Into<Extents>,
         encoding: Encoding,
     ) -> Self {
-        Placement {
-            tensor,
-            name: name.into(),
-            extents: extents.into(),
-            encoding,
-            shape: None,
-            window: None,
-            added: Few::default(),
-        }
+        Placement { tensor, name: name.into(), extents: extents.into(), encoding, rare: None }
+    }
+
+    /// The shape that the file states, where that is not the tensor's own axes in stored order: a format that adds
+    /// or leaves out axes of length 1. `None` where it is.
+    pub fn shape(&self) -> Option<&Shape> {
+        self.rare.as_ref()?.shape.as_ref()
+    }
+
+    /// The tensor is this box of what the extents hold, whose regions then lie in the whole; `None` for all of it.
+    /// Only for reading.
+    pub fn window(&self) -> Option<&Window> {
+        self.rare.as_ref()?.window.as_ref()
+    }
+
+    /// [`Placement::window`], to be changed.
+    pub fn window_mut(&mut self) -> Option<&mut Window> {
+        self.rare.as_mut()?.window.as_mut()
+    }
+
+    /// Other tensors that are added to this one, in 32-bit floats and in this order, before it is stored: a bias that
+    /// has no place of its own, a matrix that several parts share. Only for writing; both are [`DType::F32`].
+    pub fn added(&self) -> &[Added] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.added)
     }
 
     /// The same place for another tensor.
@@ -92,22 +106,89 @@ impl Placement {
     /// The same with the shape that the file states.
     #[must_use]
     pub fn with_shape(mut self, shape: impl Into<Option<Shape>>) -> Self {
-        self.shape = shape.into().map(Box::new);
+        self.set_shape(shape);
         self
+    }
+
+    /// Sets [`Placement::shape`].
+    pub fn set_shape(&mut self, shape: impl Into<Option<Shape>>) {
+        let shape = shape.into();
+        self.change(|rare| rare.shape = shape);
     }
 
     /// The same, where the tensor is a box of what the extents hold.
     #[must_use]
     pub fn with_window(mut self, window: impl Into<Option<Window>>) -> Self {
-        self.window = window.into().map(Box::new);
+        self.set_window(window);
         self
+    }
+
+    /// Sets [`Placement::window`].
+    pub fn set_window(&mut self, window: impl Into<Option<Window>>) {
+        let window = window.into();
+        self.change(|rare| rare.window = window);
     }
 
     /// The same with tensors that are added.
     #[must_use]
-    pub fn with_added(mut self, added: impl Into<Few<Added>>) -> Self {
-        self.added = added.into();
+    pub fn with_added(mut self, added: Vec<Added>) -> Self {
+        self.set_added(added);
         self
+    }
+
+    /// Sets [`Placement::added`].
+    pub fn set_added(&mut self, added: Vec<Added>) {
+        self.change(|rare| rare.added = added);
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut RareOfPlacement)) {
+        let mut rare = self.rare.take().map_or_else(RareOfPlacement::default, |rare| *rare);
+        change(&mut rare);
+        self.rare = (rare != RareOfPlacement::default()).then(|| Box::new(rare));
+    }
+}
+
+/// A placement in JSON.
+#[derive(Deserialize)]
+struct PlacementDocument {
+    tensor: TensorId,
+    name: Name,
+    extents: Extents,
+    encoding: Encoding,
+    shape: Option<Shape>,
+    window: Option<Window>,
+    #[serde(default)]
+    added: Vec<Added>,
+}
+
+impl From<PlacementDocument> for Placement {
+    fn from(document: PlacementDocument) -> Self {
+        let PlacementDocument { tensor, name, extents, encoding, shape, window, added } = document;
+        let mut placement = Placement::new(tensor, name, extents, encoding);
+        placement.change(|rare| *rare = RareOfPlacement { shape, window, added });
+        placement
+    }
+}
+
+impl Serialize for Placement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// [`PlacementDocument`], without copies.
+        #[derive(Serialize)]
+        struct Document<'a> {
+            tensor: TensorId,
+            name: &'a Name,
+            extents: &'a Extents,
+            encoding: &'a Encoding,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            shape: Option<&'a Shape>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            window: Option<&'a Window>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            added: &'a [Added],
+        }
+        let Placement { tensor, name, extents, encoding, .. } = self;
+        let (shape, window, added) = (self.shape(), self.window(), self.added());
+        Document { tensor: *tensor, name, extents, encoding, shape, window, added }.serialize(serializer)
     }
 }
 
@@ -262,9 +343,15 @@ impl Extent {
 
     /// The same bytes as this box of the tensor.
     #[must_use]
-    pub fn with_region(self, region: impl Into<Option<Region>>) -> Self {
+    pub fn with_region(mut self, region: impl Into<Option<Region>>) -> Self {
+        self.set_region(region);
+        self
+    }
+
+    /// Sets [`Extent::region`].
+    pub fn set_region(&mut self, region: impl Into<Option<Region>>) {
         let region = region.into();
-        self.changed(|rare| rare.region = region.map(Box::new))
+        self.change(|rare| rare.region = region.map(Box::new));
     }
 
     /// The same bytes with a checksum.
@@ -276,22 +363,23 @@ impl Extent {
 
     /// The bytes that the file's bytes from `offset` on decompress to: `len` counts what comes out.
     #[must_use]
-    pub fn with_compression(self, compression: impl Into<Option<Compression>>) -> Self {
+    pub fn with_compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
         let compression = compression.into();
-        self.changed(|rare| rare.compression = compression.map(Box::new))
+        self.change(|rare| rare.compression = compression.map(Box::new));
+        self
     }
 
     /// The same bytes, where the numbers are computed.
     #[must_use]
-    pub(crate) fn with_computed(self, computed: Computed) -> Self {
-        self.changed(|rare| rare.computed = Some(Box::new(computed)))
+    pub(crate) fn with_computed(mut self, computed: Computed) -> Self {
+        self.change(|rare| rare.computed = Some(Box::new(computed)));
+        self
     }
 
-    fn changed(mut self, change: impl FnOnce(&mut RareOfExtent)) -> Self {
-        let mut rare = self.rare.take().unwrap_or_default();
+    fn change(&mut self, change: impl FnOnce(&mut RareOfExtent)) {
+        let mut rare = self.rare.take().map_or_else(RareOfExtent::default, |rare| *rare);
         change(&mut rare);
-        self.rare = Some(rare).filter(|rare| **rare != RareOfExtent::default());
-        self
+        self.rare = (rare != RareOfExtent::default()).then(|| Box::new(rare));
     }
 
     /// Bytes that it takes in the file.
@@ -316,8 +404,9 @@ struct ExtentDocument {
 impl From<ExtentDocument> for Extent {
     fn from(document: ExtentDocument) -> Self {
         let ExtentDocument { file, offset, len, region, checksum, compression, computed } = document;
-        let extent = Extent::new(file, offset, len).with_checksum(checksum);
-        extent.changed(|rare| *rare = RareOfExtent { region, compression, computed })
+        let mut extent = Extent::new(file, offset, len).with_checksum(checksum);
+        extent.change(|rare| *rare = RareOfExtent { region, compression, computed });
+        extent
     }
 }
 

@@ -85,7 +85,7 @@ impl<'a> Key<'a> {
         Key {
             extents: &placement.extents,
             encoding: &placement.encoding,
-            window: placement.window.as_deref(),
+            window: placement.window(),
             dtype: tensor.dtype,
             shape: &tensor.shape,
             lengths: tensor.lengths.as_deref(),

@@ -80,9 +80,9 @@ impl Gather<'_, '_> {
         let size = self.stored_size();
         let first = source.extents.first().map_or(0, |extent| extent.offset);
         out.resize(to_usize(wanted.shape.elements() * size)?, first);
-        let everything = whole_box(source.window.as_ref().map_or(shape, |window| &window.whole));
+        let everything = whole_box(source.window().map_or(shape, |window| &window.whole));
         let wanted = &within_whole(wanted, source);
-        let strides = source.window.as_ref().map_or(&[][..], |window| &window.strides);
+        let strides = source.window().map_or(&[][..], |window| &window.strides);
         if let Some(extent) = source.extents.first().filter(|_| !strides.is_empty() && !out.is_empty()) {
             let (file, offset) = opened.extent(extent)?;
             let strided = Strided::new(wanted, strides, &source.encoding.order, size);
@@ -266,7 +266,8 @@ fn in_units(source: &Placement, shape: &Shape, fastest: usize, unit: u64) -> Res
         )
     };
     let mut source = source.clone();
-    let whole = source.window.take().map_or_else(|| shape.clone(), |window| window.whole);
+    let whole = source.window().map_or(shape, |window| &window.whole).clone();
+    source.set_window(None);
     for region in source.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
         region.start[fastest] /= unit;
         region.shape = divided(&region.shape)?;
@@ -286,7 +287,7 @@ fn along(region: &Region, axis: usize, start: u64, len: u64) -> Result<Region> {
 /// A box of the tensor, as a box of what its extents hold.
 fn within_whole(region: &Region, source: &Placement) -> Region {
     let mut region = region.clone();
-    for (start, shift) in region.start.iter_mut().zip(source.window.iter().flat_map(|window| &window.start)) {
+    for (start, shift) in region.start.iter_mut().zip(source.window().iter().flat_map(|window| &window.start)) {
         *start += shift;
     }
     region

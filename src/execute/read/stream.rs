@@ -97,7 +97,7 @@ impl<'a> TensorStream<'a> {
     /// A stream of all of the tensor.
     pub(crate) fn whole(files: &'a Files<'a>, transfer: Transfer<'a>, budget: Budget) -> Result<Self> {
         let part = transfer.everything();
-        let checking = match transfer.source.window.is_some() {
+        let checking = match transfer.source.window().is_some() {
             true => Checking::Before,
             false => Checking::Whole,
         };

@@ -33,7 +33,7 @@ pub(super) fn known_by<'a>(plan: &Plan, entry: &TensorEntry<'a>, piece: &Piece) 
     }
     let unchanged = entry.steps.is_empty()
         && entry.added.is_empty()
-        && from.window.is_none()
+        && from.window().is_none()
         && from.encoding == to.encoding
         && from.extents.len() == to.extents.len()
         && from.extents.iter().zip(&to.extents).all(|(a, b)| a.len == b.len && a.region() == b.region());

@@ -44,8 +44,9 @@ pub(super) fn reorder(
         stored.extents(&region, axis, (at(*from), at(to)), &mut extents)?;
     }
     let mut made = placed.clone();
-    let Placement { window, extents: own, shape, .. } = &mut made.placement;
-    (*window, *own, *shape) = (None, extents.into(), None);
+    made.placement.extents = extents.into();
+    made.placement.set_window(None);
+    made.placement.set_shape(None);
     Ok(made)
 }
 
@@ -70,7 +71,8 @@ struct Stored<'p> {
 impl<'p> Stored<'p> {
     fn of(placed: &'p PlacedTensor) -> Result<Self> {
         let PlacedTensor { tensor, placement } = placed;
-        let Placement { extents, encoding, window, .. } = placement;
+        let Placement { extents, encoding, .. } = placement;
+        let window = placement.window();
         let refused = || in_parts(&tensor.name);
         let [extent] = &extents[..] else { return Err(refused()) };
         let is_plain = extent.region().is_none()

@@ -26,7 +26,7 @@ impl PlacedTensor {
 
     /// Returns the region of the whole stored tensor.
     pub(super) fn whole(&self) -> Region {
-        let shape = self.placement.window.as_ref().map_or(&self.tensor.shape, |window| &window.whole);
+        let shape = self.placement.window().map_or(&self.tensor.shape, |window| &window.whole);
         Region { start: vec![0; shape.rank()], shape: shape.clone() }
     }
 }
@@ -36,7 +36,7 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
     let mut earlier = None;
     for step in steps {
         // The shape that the file states has the axes in their former order.
-        placed.placement.shape = None;
+        placed.placement.set_shape(None);
         placed = match step {
             AxisStep::Transpose if placed.tensor.shape.rank() == 2 => permute(placed, &[1, 0])?,
             AxisStep::Transpose => return Err(misfit(step, &placed, "a matrix")),
@@ -128,7 +128,7 @@ pub(super) fn permute(mut placed: PlacedTensor, order: &[usize]) -> Result<Place
 pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) -> Result<PlacedTensor> {
     let one = |shape: &Shape| shape.get(axis) == Some(&1);
     if !one(&placed.tensor.shape)
-        || placed.placement.window.as_ref().is_some_and(|window| !one(&window.whole))
+        || placed.placement.window().is_some_and(|window| !one(&window.whole))
     {
         return Err(misfit(step, &placed, "an axis of length 1"));
     }
@@ -209,15 +209,15 @@ fn each_region(
     placement: &mut Placement,
     mut change: impl FnMut(&mut Vec<u64>, &mut Shape) -> Result<()>,
 ) -> Result<()> {
-    let regions = placement.extents.iter_mut().filter_map(|extent| extent.region_mut());
-    let regions = regions.map(|region| (&mut region.start, &mut region.shape));
-    let window = placement.window.iter_mut().map(|window| (&mut window.start, &mut window.whole));
-    regions.chain(window).try_for_each(|(start, shape)| change(start, shape))
+    for region in placement.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
+        change(&mut region.start, &mut region.shape)?;
+    }
+    placement.window_mut().map_or(Ok(()), |window| change(&mut window.start, &mut window.whole))
 }
 
 /// Changes the strides of a window that has some: one for each axis.
 fn change_strides(placement: &mut Placement, change: impl FnOnce(&mut Vec<u64>)) {
-    let strides = placement.window.as_mut().map(|window| &mut window.strides);
+    let strides = placement.window_mut().map(|window| &mut window.strides);
     if let Some(strides) = strides.filter(|strides| !strides.is_empty()) {
         change(strides);
     }
@@ -248,13 +248,14 @@ pub(super) fn split(
 pub(super) fn cut(placed: &mut PlacedTensor, axis: usize, first: u64, len: u64) -> Result<()> {
     let whole = placed.whole();
     let PlacedTensor { tensor, placement } = placed;
-    placement.shape = None;
+    placement.set_shape(None);
     let mut dims = tensor.shape.to_vec();
-    let window = placement.window.get_or_insert(Box::new(Window::new(whole.start, whole.shape)));
+    let mut window = placement.window().cloned().unwrap_or_else(|| Window::new(whole.start, whole.shape));
     if let (Some(dim), Some(start)) = (dims.get_mut(axis), window.start.get_mut(axis)) {
         *dim = len;
         *start += first;
     }
+    placement.set_window(window);
     tensor.shape = Shape::new(dims)?;
     Ok(())
 }
@@ -337,16 +338,16 @@ fn as_slices(mut placed: PlacedTensor, axis: usize, shift: u64) -> Result<Placed
         );
     }
     let in_pieces = placement.extents.len() > 1;
-    if placement.window.is_some() || (in_pieces && placement.extents.iter().any(|e| e.region().is_none())) {
+    if placement.window().is_some() || (in_pieces && placement.extents.iter().any(|e| e.region().is_none())) {
         return Err(Error::unsupported("a part of a tensor cannot be merged").tensor(&tensor.name));
     }
-    placement.shape = None;
+    placement.set_shape(None);
     for extent in &mut placement.extents {
         let mut region = extent.region().unwrap_or(&whole).clone();
         if let Some(start) = region.start.get_mut(axis) {
             *start = start.saturating_add(shift);
         }
-        *extent = extent.clone().with_region(region);
+        extent.set_region(region);
     }
     Ok(placed)
 }

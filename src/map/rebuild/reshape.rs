@@ -71,7 +71,7 @@ fn without_elements(mut placed: PlacedTensor, range: Range<usize>, lens: &[u64])
     let PlacedTensor { tensor, placement } = &mut placed;
     tensor.shape = Shape::new(replaced(&tensor.shape, range, lens))?;
     tensor.axes = None;
-    placement.window = None;
+    placement.set_window(None);
     placement.extents = Extents::default();
     placement.encoding.tiles = Few::default();
     placement.encoding.order = AxisOrder::row_major(tensor.shape.rank());
@@ -122,7 +122,7 @@ fn rearranged(
     };
     let PlacedTensor { tensor, placement } = &mut placed;
     let new_whole = place(&whole.start, &whole.shape)?.1;
-    match placement.window.as_deref_mut() {
+    match placement.window_mut() {
         None => tensor.shape = new_whole,
         Some(window) => {
             (window.start, tensor.shape) = place(&window.start, &tensor.shape)?;
@@ -134,7 +134,7 @@ fn rearranged(
     }
     placement.encoding = digits.encoding(&placement.encoding, tensor.shape.rank());
     let is_whole =
-        placement.window.is_none() && placement.extents.iter().all(|extent| extent.region().is_none());
+        placement.window().is_none() && placement.extents.iter().all(|extent| extent.region().is_none());
     let fits = placement.encoding.expanded(&tensor.shape).is_some()
         && (placement.encoding.tiles.is_empty() || is_whole);
     if fits { Ok(placed) } else { Err(in_parts(&name)) }

@@ -155,7 +155,7 @@ fn stored(placed: &PlacedTensor) -> Result<(Option<Extent>, Encoding)> {
         && encoding.blocks.is_none()
         && encoding.packing == Packing::Bytes
         && encoding.dtype == tensor.dtype
-        && placement.window.is_none();
+        && placement.window().is_none();
     match &placement.extents[..] {
         [] if tensor.shape.elements() == 0 => Ok((None, encoding.clone())),
         [extent] if is_plain && extent.region().is_none() && !extent.is_computed() => {

@@ -78,8 +78,8 @@ fn as_sequence(mut placed: PlacedTensor) -> PlacedTensor {
         next = first.saturating_add(len);
         encoding.stored_len(len) == Some(extent.len)
     };
-    if encoding.tiles.is_empty() && placement.window.is_none() && placement.extents.iter().all(&mut follows) {
-        placement.extents.iter_mut().for_each(|extent| *extent = extent.clone().with_region(None));
+    if encoding.tiles.is_empty() && placement.window().is_none() && placement.extents.iter().all(&mut follows) {
+        placement.extents.iter_mut().for_each(|extent| extent.set_region(None));
     }
     placed
 }
@@ -99,7 +99,7 @@ pub(super) fn element(whole: &PlacedTensor, axis: usize, index: u64) -> Result<P
     if let Some(extent) = own_extent(whole, axis, index, len) {
         let PlacedTensor { tensor, placement } = whole;
         let mut placement = placement.clone().with_extents(vec![extent]);
-        placement.shape = None;
+        placement.set_shape(None);
         let mut element = PlacedTensor { tensor: tensor.clone(), placement };
         let mut dims = tensor.shape.to_vec();
         dims.splice(axis..=axis, [1]);
@@ -107,7 +107,7 @@ pub(super) fn element(whole: &PlacedTensor, axis: usize, index: u64) -> Result<P
         return squeeze(element, axis, &AxisStep::Squeeze(axis));
     }
     let mut element = whole.clone();
-    if len == 1 && element.placement.window.is_none() {
+    if len == 1 && element.placement.window().is_none() {
         return squeeze(element, axis, &AxisStep::Squeeze(axis));
     }
     cut(&mut element, axis, index, 1)?;
@@ -154,7 +154,7 @@ fn own_extent(whole: &PlacedTensor, axis: usize, index: u64, len: u64) -> Option
         && extent.compression().is_none()
         && !extent.is_computed();
     let is_slowest = encoding.tiles.is_empty() && encoding.order.first() == Some(&axis);
-    if !is_alone || !is_slowest || placement.window.is_some() {
+    if !is_alone || !is_slowest || placement.window().is_some() {
         return None;
     }
     let bytes = encoding.stored_len(tensor.shape.elements().checked_div(len)?)?;

@@ -132,8 +132,8 @@ fn a_tensor_that_is_only_added_to_others_is_merged_once() {
     let contents = contents(vec![tensor("w", DType::F32), tensor("b", DType::F32)]);
     let mut placed = placed(&contents);
     placed.placements.pop();
-    placed.placements[0].added =
-        vec![Added { tensor: TensorId(1), axes: vec![AddedAxis::Along(0)] }; 2].into();
+    let added = Added { tensor: TensorId(1), axes: vec![AddedAxis::Along(0)] };
+    placed.placements[0].set_added(vec![added; 2]);
     let found = losses(&contents, &placed, &rich());
     assert_eq!(found, [Loss::new(LossKind::Merged, "b", "added to 'w' and not stored by itself")]);
 }

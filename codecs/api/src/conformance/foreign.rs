@@ -129,7 +129,7 @@ impl Comparison<'_> {
             (&self.offer.checkpoint.tensors[placement.tensor.0], &self.offer.values[placement.tensor.0]);
         let what = format!("{}: tensor '{}'", self.what, given.name);
         let mut own = self.placed.losses.iter().filter(|loss| loss.subject == given.name);
-        if own.clone().any(|loss| drops_value(loss.kind)) || !placement.added.is_empty() {
+        if own.clone().any(|loss| drops_value(loss.kind)) || !placement.added().is_empty() {
             return;
         }
         let Some((found, again)) = self.found(given) else {
@@ -223,7 +223,7 @@ fn check_value(
     (found, again): (&Tensor, &[u8]),
 ) {
     let encoding = &placement.encoding;
-    if encoding.scaling.is_some() || placement.shape.is_some() || !encoding.tiles.is_empty() {
+    if encoding.scaling.is_some() || placement.shape().is_some() || !encoding.tiles.is_empty() {
         return;
     }
     let stored = encoding.dtype;

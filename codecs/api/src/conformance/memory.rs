@@ -42,7 +42,7 @@ pub(super) fn values(input: &Input, contents: &Contents) -> Result<Vec<Vec<u8>>>
 }
 
 fn value(input: &Input, contents: &Contents, tensor: &Tensor, placement: &Placement) -> Result<Vec<u8>> {
-    let Some(window) = &placement.window else { return stored_value(input, contents, tensor, placement) };
+    let Some(window) = placement.window() else { return stored_value(input, contents, tensor, placement) };
     let whole = Tensor { shape: window.whole.clone(), ..tensor.clone() };
     let value = match window.strides[..] {
         [] => stored_value(input, contents, &whole, placement)?,
@@ -234,9 +234,8 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
 /// As the sum of what is added is stored: what is whole units already is rounded to them.
 fn settled(placement: &Placement) -> Placement {
     let mut placement = placement.clone();
-    if let Some(scaling) = placement.encoding.scaling.as_mut().filter(|scaling| scaling.each_term)
-        && !placement.added.is_empty()
-    {
+    let is_sum = !placement.added().is_empty();
+    if let Some(scaling) = placement.encoding.scaling.as_mut().filter(|scaling| scaling.each_term && is_sum) {
         scaling.rounding = Rounding::Nearest;
     }
     placement
@@ -246,7 +245,7 @@ fn settled(placement: &Placement) -> Placement {
 fn with_added(checkpoint: &Checkpoint, values: &[Vec<u8>], placement: &Placement) -> Vec<u8> {
     let mut sum = values[placement.tensor.0].clone();
     let shape = &checkpoint.tensors[placement.tensor.0].shape;
-    for added in &placement.added {
+    for added in placement.added() {
         let other = &checkpoint.tensors[added.tensor.0].shape;
         for (k, number) in sum.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let (mut rest, mut index) = (k as u64, vec![0; shape.rank()]);

@@ -144,7 +144,7 @@ fn check_shared(sample: &Sample, contents: &Contents, what: &str) {
         return;
     }
     let mut pieces: Vec<_> = (contents.placements.iter())
-        .filter(|placement| placement.window.is_none())
+        .filter(|placement| placement.window().is_none())
         .flat_map(|placement| placement.extents.iter().map(move |extent| (extent, placement.tensor)))
         .map(|(extent, tensor)| (extent.file, extent.offset, extent.stored_len(), tensor))
         .filter(|(_, _, len, _)| *len > 0)

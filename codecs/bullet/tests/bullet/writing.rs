@@ -313,7 +313,7 @@ fn a_factoriser_is_added_to_every_bucket_before_quantizing() {
         let placements = place(&contents.checkpoint, name, &[]).unwrap().placements;
         let (l0f, _) = contents.checkpoint.tensor("l0f").unwrap();
         let is_added =
-            placements.iter().flat_map(|placement| &placement.added).any(|added| added.tensor == l0f);
+            placements.iter().flat_map(|placement| placement.added()).any(|added| added.tensor == l0f);
         is_added && placements.iter().all(|placement| placement.tensor != l0f)
     };
     assert!(merged("quantised.bin") && !merged("weights.bin"));

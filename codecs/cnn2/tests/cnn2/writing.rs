@@ -132,7 +132,7 @@ fn a_bias_is_folded_into_the_center_tap_of_the_channel_that_is_always_1() {
     let [a, b] = &placed.placements[..] else { panic!("two layers") };
     // The axes of the weight are [ky, kx, in, out].
     let axes = vec![AddedAxis::At(1), AddedAxis::At(1), AddedAxis::At(7), AddedAxis::Along(0)];
-    assert_eq!((&a.added[..], &b.added[..]), (&[Added { tensor: TensorId(2), axes }][..], &[][..]));
+    assert_eq!((a.added(), b.added()), (&[Added { tensor: TensorId(2), axes }][..], &[][..]));
     let told: Vec<&Loss> = placed.losses.iter().filter(|loss| loss.kind == LossKind::Merged).collect();
     let [loss] = &told[..] else { panic!("one bias") };
     assert_eq!(loss.subject, "a/bias");
@@ -141,7 +141,7 @@ fn a_bias_is_folded_into_the_center_tap_of_the_channel_that_is_always_1() {
     checkpoint.tensors[0] = weight("a/kernel", [5, 5, 8, 4], HWIO);
     set(&mut checkpoint, "a", "pads", ints(&[2; 4]));
     let placed = place(&checkpoint, &[]).unwrap();
-    assert_eq!(placed.placements[0].added[0].axes[..2], [AddedAxis::At(2), AddedAxis::At(2)]);
+    assert_eq!(placed.placements[0].added()[0].axes[..2], [AddedAxis::At(2), AddedAxis::At(2)]);
     assert!(
         placed.losses.iter().any(|loss| loss.detail.contains("at [out, 7, 2, 2]")),
         "{:?}",

@@ -29,7 +29,7 @@ const KEY_BYTES: &str = "bytes";
 /// Those of reading them.
 pub(crate) fn keep(files: &Files, input: &Input, contents: &mut Contents, limits: &Limits) -> Result<()> {
     let is_plain = |placement: &Placement| {
-        placement.window.is_none() && placement.extents.iter().all(|extent| extent.compression().is_none())
+        placement.window().is_none() && placement.extents.iter().all(|extent| extent.compression().is_none())
     };
     if !contents.placements.iter().all(is_plain) {
         return Ok(());
@@ -226,7 +226,7 @@ fn fits(kept: &Contents, checkpoint: &Checkpoint) -> bool {
         })
     };
     let has_place = |placement: &Placement| {
-        placement.window.is_none()
+        placement.window().is_none()
             && placement.extents.iter().all(|extent: &Extent| extent.compression().is_none())
     };
     let computes_the_same = match (&kept.checkpoint.graph, &checkpoint.graph) {

@@ -222,7 +222,7 @@ impl Reader<'_> {
         }
         if is_whole || sharded.shape.elements() == 0 {
             extents.truncate(1);
-            extents.iter_mut().for_each(|extent| *extent = extent.clone().with_region(None));
+            extents.iter_mut().for_each(|extent| extent.set_region(None));
         }
         join::join(&mut extents, &sharded.shape, &encoding.order);
         Ok((whole, Placement::new(id, &sharded.name, extents, encoding)))
@@ -254,7 +254,7 @@ impl Reader<'_> {
                     .expected(chunk.region.shape.to_string()),
             ));
         }
-        if placement.window.is_some() {
+        if placement.window().is_some() {
             return Err(on_chunk(Error::unsupported("the chunk is a view of a larger tensor")));
         }
         let moved = |extent: Extent| {

@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         let id = TensorId(self.contents.checkpoint.tensors.len());
         let Stored { tensor, placement, used, record } = self.source.stored(&view, id, name)?;
         let is_part = |extent: &Extent| extent.len != record.len;
-        let is_whole = placement.window.is_none() && !placement.extents.iter().any(is_part);
+        let is_whole = placement.window().is_none() && !placement.extents.iter().any(is_part);
         if record.compression.is_some() && !is_whole && tensor.shape.elements() > 0 {
             return Err(Error::unsupported("the tensor is a part of a storage that is compressed")
                 .help("save it again with torch.save, which does not compress"));

@@ -92,7 +92,7 @@ impl<'a> Source<'a> {
         let record = self.record(&view)?;
         let (placement, _) = place((TensorId(0), &tensor), &view, record, self.saved.endian, self.limits)?;
         let [extent] = &placement.extents[..] else { return Err(unsupported()) };
-        let is_plain = tensor.shape.rank() == 1 && placement.window.is_none() && extent.len == record.len;
+        let is_plain = tensor.shape.rank() == 1 && placement.window().is_none() && extent.len == record.len;
         if !is_plain || tensor.shape.elements() > MOST_SCALES {
             return Err(unsupported());
         }

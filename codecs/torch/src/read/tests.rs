@@ -63,7 +63,7 @@ fn only_a_whole_storage_has_its_checksum() {
 #[test]
 fn a_box_of_a_dense_whole_is_a_window() {
     let cut = placed(9, &[3, 2], &[8, 1]).unwrap();
-    let window = cut.window.as_deref().unwrap();
+    let window = cut.window().unwrap();
     assert_eq!((&window.start[..], &window.whole[..]), (&[0, 1][..], &[3, 8][..]));
     assert_eq!(extents(&cut), [(1032, 96)]);
 }
@@ -72,7 +72,7 @@ fn a_box_of_a_dense_whole_is_a_window() {
 fn other_views_are_the_elements_at_their_strides() {
     let strided = |offset, shape: &[u8], strides: &[u8]| {
         let placement = placed(offset, shape, strides).unwrap();
-        let window = placement.window.as_deref().unwrap();
+        let window = placement.window().unwrap();
         assert_eq!(
             (&window.start[..], &window.whole[..]),
             (&[0; 8][..shape.len()], &shape.iter().map(|len| u64::from(*len)).collect::<Vec<_>>()[..])

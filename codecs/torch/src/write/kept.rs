@@ -229,7 +229,7 @@ fn filling(
     let record = Record { start: 0, len, compression: None, crc: None };
     let (placement, _) = layout::place((id, tensor), view, &record, Endian::Little, limits).ok()?;
     match &placement.extents[..] {
-        [extent] if extent.region().is_none() && placement.window.is_none() && extent.len == len => {
+        [extent] if extent.region().is_none() && placement.window().is_none() && extent.len == len => {
             Some(placement.encoding)
         }
         _ => None,

@@ -131,7 +131,7 @@ impl<'a> States<'a> {
             return Err(Error::unsupported("a rank stores its parameters as a quantized tensor"));
         }
         let rows = placement.encoding.order.iter().copied().eq(0..tensor.shape.rank());
-        match (&placement.extents[..], rows, &placement.window) {
+        match (&placement.extents[..], rows, placement.window()) {
             ([extent], true, None) if extent.region().is_none() => Ok(Flat {
                 dtype: tensor.dtype,
                 encoding: placement.encoding.clone().with_order(vec![0]),

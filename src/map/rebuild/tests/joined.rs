@@ -190,7 +190,7 @@ fn an_element_that_is_stored_alone_is_read_alone() {
     let made = memory.rebuilt(&[target("b", &["a"], element(0, 2, None), &[])]).unwrap();
     let placement = &made.contents.placements[0];
     assert_eq!((placement.extents[0].offset, placement.extents[0].len), (24, 12));
-    assert_eq!(placement.window, None);
+    assert_eq!(placement.window(), None);
     assert_eq!(made.array("b").unwrap(), Array::counted(&[2, 3], 12));
 }
 
