@@ -101,7 +101,7 @@ impl SafetensorsFile {
         let arrays = arrays.collect::<PyResult<Vec<Bound<'_, Array>>>>()?;
         let loaded = chosen.into_iter().zip(places).map(|((name, entry), (array, offset))| {
             let (name, native) = (PyString::new(py, name), PyString::intern(py, &entry.dtype.to_string()));
-            Ok((name, native, PyTuple::new(py, &entry.shape)?, arrays[array].clone(), offset))
+            Ok((name, native, PyTuple::new(py, &entry.shape[..])?, arrays[array].clone(), offset))
         });
         loaded.collect()
     }
@@ -152,7 +152,7 @@ impl SafetensorsFile {
             return Err(Error::usage("the tensor has no such rows").tensor(name.as_str()).into());
         }
         let row = whole.len.checked_div(count).unwrap_or(0);
-        let mut shape = entry.shape.clone();
+        let mut shape = entry.shape.to_vec();
         shape.iter_mut().take(1).for_each(|len| *len = last - first);
         let offset = whole.offset.saturating_add(first * row);
         let span = Span { name: name.to_string(), offset, len: (last - first) * row };
@@ -187,7 +187,7 @@ fn dtype(entry: &Entry) -> Result<DType, Failure> {
 fn describe(name: &str, entry: &Entry, start: u64) -> Described {
     let (from, to) = entry.data_offsets;
     let offset = |at: u64| start.saturating_add(at);
-    (name.to_owned(), entry.dtype.to_string(), entry.shape.clone(), offset(from), offset(to))
+    (name.to_owned(), entry.dtype.to_string(), entry.shape.to_vec(), offset(from), offset(to))
 }
 
 fn in_order(header: &Header) -> Vec<&(Name, Entry)> {
@@ -268,7 +268,7 @@ fn laid_out(py: Python<'_>, tensors: Vec<Given<'_>>, metadata: Option<Pairs>) ->
     for (name, native, shape, object) in tensors {
         let view = View::get(&object)?;
         let entry = serde_json::from_value(native.as_str().into());
-        let entry = entry.map(|dtype| Entry { dtype, shape, data_offsets: (0, view.bytes().len() as u64) });
+        let entry = entry.map(|dtype| Entry { dtype, shape: shape.into(), data_offsets: (0, view.bytes().len() as u64) });
         let entry = entry.map_err(|_| {
             let error = Error::unsupported("safetensors has no such dtype").tensor(name.as_str());
             Failure::from(error.found(native)).into_python(py)

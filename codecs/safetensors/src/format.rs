@@ -1,5 +1,6 @@
 //! Parses the header of a file and the index of a sharded set, and maps dtypes.
 
+use crate::dims::Dims;
 use ckpt_api::{DType, Error, File, Limit, Limits, MetadataMap, Name, Result, Shape};
 use safetensors::Dtype;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
@@ -28,7 +29,7 @@ pub struct Entry {
     /// Dtype of the elements.
     pub dtype: Dtype,
     /// Length of each axis.
-    pub shape: Vec<u64>,
+    pub shape: Dims,
     /// Start and end of its bytes, relative to the end of the header.
     pub data_offsets: (u64, u64),
 }
@@ -201,7 +202,7 @@ impl Entry {
             };
             return Err(field(Error::corrupt(what)).expected(format!("a start at {previous}")));
         }
-        let shape = Shape::new(&self.shape).map_err(|error| error.field("shape"))?;
+        let shape = Shape::new(&self.shape[..]).map_err(|error| error.field("shape"))?;
         let bits = shape.elements().checked_mul(self.dtype.bitsize() as u64);
         let bits = bits.ok_or_else(|| Error::corrupt("the shape has too many elements").field("shape"))?;
         if !bits.is_multiple_of(8) {

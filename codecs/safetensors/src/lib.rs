@@ -30,10 +30,12 @@
 #![deny(missing_docs)]
 
 mod carried;
+mod dims;
 mod format;
 mod read;
 mod write;
 
+pub use dims::Dims;
 pub use format::{Entry, Header, dtype};
 
 use ckpt_api::{

@@ -179,7 +179,7 @@ fn describe(
         let error = Error::unsupported("the dtype is not supported").field("dtype");
         return Err(error.found(entry.dtype.to_string()).tensor(name));
     };
-    let shape = Shape::new(&entry.shape).map_err(|error| error.tensor(&name))?;
+    let shape = Shape::new(&entry.shape[..]).map_err(|error| error.tensor(&name))?;
     let (from, to) = entry.data_offsets;
     let Some((first, len)) = start.checked_add(from).zip(to.checked_sub(from)) else {
         return Err(Error::corrupt("the tensor lies outside the file").field("data_offsets").tensor(name));

@@ -71,7 +71,7 @@ impl Stored<'_> {
 
     fn entry(&self, start: u64) -> Entry {
         let end = start.saturating_add(self.len);
-        Entry { dtype: self.native, shape: self.tensor.shape.to_vec(), data_offsets: (start, end) }
+        Entry { dtype: self.native, shape: self.tensor.shape[..].into(), data_offsets: (start, end) }
     }
 }
 

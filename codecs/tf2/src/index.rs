@@ -2,12 +2,13 @@
 
 use crate::errors::COPY_AGAIN;
 use crate::format::{Entry, Header};
+use crate::key::Key;
 use crate::key_text::abbreviate;
 use crate::{ordered_code, table};
 use ckpt_api::{Error, File, Limit, Limits, Repair, Result};
 
 /// A key with its entry.
-pub(crate) type KeyedEntry = (Box<[u8]>, Entry);
+pub(crate) type KeyedEntry = (Key, Entry);
 
 /// The contents of an index file.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Keys of an index: bytes, and nearly always text that is a tensor's name, too.
 
-use crate::key_text::abbreviate;
+use crate::key_text::{abbreviate, escape};
 use ckpt_api::Name;
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
@@ -15,11 +15,28 @@ pub(crate) enum Key {
 }
 
 impl Key {
+    /// The key as text, escaped where it is none.
+    pub(crate) fn text(&self) -> Name {
+        match self {
+            Key::Text(name) => name.clone(),
+            Key::Bytes(bytes) => escape(bytes).into(),
+        }
+    }
+
     /// The key as the name of a placement, for messages; cut where it is too long for one.
     pub(crate) fn name(&self) -> Name {
         match (self, abbreviate(self)) {
             (Key::Text(name), text) if *name == *text => name.clone(),
             (_, text) => text.into(),
+        }
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => Key::Bytes(bytes.into()),
         }
     }
 }
@@ -54,10 +71,7 @@ impl From<&str> for Key {
 
 impl From<Vec<u8>> for Key {
     fn from(bytes: Vec<u8>) -> Self {
-        match String::from_utf8(bytes) {
-            Ok(text) => Key::Text(text.into()),
-            Err(error) => Key::Bytes(error.into_bytes().into()),
-        }
+        bytes[..].into()
     }
 }
 

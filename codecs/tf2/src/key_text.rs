@@ -28,11 +28,6 @@ pub(crate) fn escape(key: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// [`escape`], without a copy of a key that is UTF-8.
-pub(crate) fn into_escaped(key: Box<[u8]>) -> String {
-    String::from_utf8(key.into_vec()).unwrap_or_else(|error| escape(error.as_bytes()).into_owned())
-}
-
 /// Reverses [`escape`] of a key that is not UTF-8. Returns `None` for an invalid escape sequence.
 pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut key = Vec::with_capacity(text.len());

@@ -3,6 +3,7 @@
 use crate::describe::{self, Description, OPTIMIZER_NUMBER, Sources, TensorInfo};
 use crate::format::{Entry, Header, OBJECT_GRAPH, shard_name};
 use crate::index::{Index, KeyedEntry};
+use crate::key::Key;
 use crate::key_text;
 use crate::locate::{Location, locate};
 use crate::round_trip::{self, ReadBundle};
@@ -14,7 +15,6 @@ use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Name,
     Options, Placement, Region, Result, Rules, Tensor, TensorId,
 };
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads everything except tensor data; of the data, it reads the lengths of strings and the object graph.
@@ -30,13 +30,13 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     contents.checkpoint.tensors.reserve_exact(entries.len());
     contents.placements.reserve_exact(entries.len());
     for &(key, entry) in &entries {
-        let name = key_text::escape(key);
+        let name = key.text();
         let (mut tensor, placement) =
             reader
-                .tensor(TensorId(contents.placements.len()), &name, key, entry)
+                .tensor(TensorId(contents.placements.len()), name.clone(), key, entry)
                 .map_err(|error| locate_error(error, &file, entry).tensor(key_text::abbreviate(key)))?;
-        if let Cow::Owned(name) = name {
-            tensor.metadata.insert("tf2", "escaped", name);
+        if matches!(key, Key::Bytes(_)) {
+            tensor.metadata.insert("tf2", "escaped", name.as_str());
         }
         contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
@@ -59,11 +59,8 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     drop(entries);
     let keys = index.entries.into_iter().zip(is_slice).filter(|(_, is_slice)| !is_slice);
     for (((key, _), _), number) in keys.zip(&by_key) {
-        let own = contents.checkpoint.tensors.get(*number).map(|tensor| &tensor.name);
-        let key = key_text::into_escaped(key);
-        let name = own.filter(|name| **name == key).map_or_else(|| key.into(), Name::clone);
         if let Some(placement) = contents.placements.get_mut(*number) {
-            placement.name = name;
+            placement.name = key.text();
         }
     }
     let tensors = by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number));
@@ -215,7 +212,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn tensor(&mut self, id: TensorId, name: &str, key: &[u8], entry: &Entry) -> Result<(Tensor, Placement)> {
+    fn tensor(&mut self, id: TensorId, name: Name, key: &[u8], entry: &Entry) -> Result<(Tensor, Placement)> {
         let mut tensor = Tensor::new(name, entry.dtype, entry.shape.clone());
         let extents = match (entry.slices.is_empty(), entry.dtype.bytes().is_some()) {
             (true, true) => {
