@@ -2,7 +2,7 @@
 
 use arbitrary::{Result, Unstructured};
 use ckpt_api::{
-    Axis, Checkpoint, DType, Graph, Metadata, MetadataMap, MetadataValue, Node, Op, Quantization, Role,
+    Axis, Checkpoint, DType, Graph, Metadata, MetadataMap, MetadataValue, Name, Node, Op, Quantization, Role,
     Shape, Slot, Tensor,
 };
 use std::num::NonZeroU32;
@@ -86,7 +86,7 @@ fn values(seed: u64, tensor: &Tensor) -> Vec<u8> {
 /// # Errors
 /// Where the input ends.
 pub fn describe(u: &mut Unstructured, checkpoint: &mut Checkpoint) -> Result<()> {
-    let names: Vec<String> = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
+    let names: Vec<Name> = checkpoint.tensors.iter().map(|tensor| tensor.name.clone()).collect();
     for tensor in &mut checkpoint.tensors {
         if u.arbitrary()? {
             let axes =

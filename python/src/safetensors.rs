@@ -268,7 +268,11 @@ fn laid_out(py: Python<'_>, tensors: Vec<Given<'_>>, metadata: Option<Pairs>) ->
     for (name, native, shape, object) in tensors {
         let view = View::get(&object)?;
         let entry = serde_json::from_value(native.as_str().into());
-        let entry = entry.map(|dtype| Entry { dtype, shape: shape.into(), data_offsets: (0, view.bytes().len() as u64) });
+        let entry = entry.map(|dtype| Entry {
+            dtype,
+            shape: shape.into(),
+            data_offsets: (0, view.bytes().len() as u64),
+        });
         let entry = entry.map_err(|_| {
             let error = Error::unsupported("safetensors has no such dtype").tensor(name.as_str());
             Failure::from(error.found(native)).into_python(py)

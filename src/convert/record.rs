@@ -206,7 +206,8 @@ fn tensors<'a>(planned: &'a Planned, reread: &'a Reread, examined: &'a [Examined
 
 /// The names that the source has for what a tensor was made of.
 fn sources<'a>(planned: &'a Planned, entry: &TensorEntry<'a>) -> Vec<&'a str> {
-    let added = entry.to.added().iter().filter_map(|added| planned.plan.contents.tensor_at(added.tensor).ok());
+    let added =
+        entry.to.added().iter().filter_map(|added| planned.plan.contents.tensor_at(added.tensor).ok());
     let names = [entry.tensor].into_iter().chain(added.map(|(tensor, _)| tensor.name.as_str()));
     names
         .flat_map(|name| match planned.plan.settings.made_of.get(name) {

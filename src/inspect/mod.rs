@@ -14,7 +14,9 @@ use crate::source::Source;
 use crate::template::Template;
 use crate::transform::exact;
 use crate::words;
-use ckpt_api::{Axis, DType, Encoding, Graph, Metadata, Name, Placement, Repair, Result, Role, Shape, TensorId};
+use ckpt_api::{
+    Axis, DType, Encoding, Graph, Metadata, Name, Placement, Repair, Result, Role, Shape, TensorId,
+};
 pub use files::FileSummary;
 pub use groups::{Group, groups};
 pub use histogram::Histogram;

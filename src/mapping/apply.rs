@@ -50,7 +50,8 @@ impl Mapping {
         let unmapped: HashSet<&str> =
             self.unnamed(copies.map(|tensor| tensor.name.as_str())).into_iter().collect();
         let is_ignored = |tensor: &&Tensor| {
-            let by_role = self.ignore_roles.contains(&tensor.role) && !self.lookup.contains_key(tensor.name.as_str());
+            let by_role =
+                self.ignore_roles.contains(&tensor.role) && !self.lookup.contains_key(tensor.name.as_str());
             by_role || unmapped.contains(tensor.name.as_str())
         };
         let names: Vec<&str> =

@@ -10,7 +10,7 @@ use ckpt_api::{Error, Extent, OutputFile, Placement, ReadStore, Result, Setting}
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
 /// What describes one tensor, on both sides.
-const PER_TENSOR: u64 = 768;
+const PER_TENSOR: u64 = 640;
 /// What describes one tensor again, where some of the source's are left out.
 const SELECTED: u64 = 512;
 /// What describes one tensor again, where a mapping, a transform or a dtype makes it of the source's.

@@ -1,7 +1,9 @@
 //! The graph of one model, for checkpoints of tensors of the same names.
 
 use super::Source;
-use ckpt_api::{Axis, Checkpoint, DType, Error, FormatInfo, Graph, Input, Metadata, Name, Result, Shape, Tensor};
+use ckpt_api::{
+    Axis, Checkpoint, DType, Error, FormatInfo, Graph, Input, Metadata, Name, Result, Shape, Tensor,
+};
 use std::collections::{HashMap, HashSet};
 
 /// The file of a SavedModel's graph.

@@ -96,7 +96,8 @@ impl Net {
     /// Renames all tensors.
     pub fn renamed(&self, rename: impl Fn(&str) -> String) -> Net {
         let mut net = self.clone();
-        let names = self.checkpoint.tensors.iter().map(|tensor| (tensor.name.to_string(), rename(&tensor.name)));
+        let names =
+            self.checkpoint.tensors.iter().map(|tensor| (tensor.name.to_string(), rename(&tensor.name)));
         net.checkpoint.rename(&names.collect()).unwrap();
         net
     }

@@ -171,9 +171,7 @@ impl Contents {
         if placement.extents.iter().any(|extent| extent.region().is_some()) {
             limits.check(Limit::Slices, placement.extents.len() as u64)?;
         }
-        for (extent, compression) in
-            placement.extents.iter().filter_map(|e| Some((e, e.compression()?)))
-        {
+        for (extent, compression) in placement.extents.iter().filter_map(|e| Some((e, e.compression()?))) {
             compression.check(extent.len, limits).map_err(|error| error.offset(extent.offset))?;
         }
         for (extent, computed) in placement.extents.iter().filter_map(|e| Some((e, e.computed()?))) {

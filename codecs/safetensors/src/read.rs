@@ -4,8 +4,8 @@ use crate::carried::{self, Carried};
 use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index};
 use crate::{INDEX_NAMESPACE, NAMESPACE};
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue,
-    Name, Packing, Placement, Result, Shape, Tensor, TensorId, first_few,
+    Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue, Name,
+    Packing, Placement, Result, Shape, Tensor, TensorId, first_few,
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -151,12 +151,7 @@ fn is_shard(name: &str) -> bool {
         .is_some_and(|(rank, count)| number(rank) && number(count))
 }
 
-fn add_tensors(
-    contents: &mut Contents,
-    file: FileId,
-    start: u64,
-    tensors: Vec<(Name, Entry)>,
-) -> Result<()> {
+fn add_tensors(contents: &mut Contents, file: FileId, start: u64, tensors: Vec<(Name, Entry)>) -> Result<()> {
     contents.checkpoint.tensors.reserve_exact(tensors.len());
     contents.placements.reserve_exact(tensors.len());
     for (name, entry) in tensors {
@@ -168,13 +163,7 @@ fn add_tensors(
     Ok(())
 }
 
-fn describe(
-    id: TensorId,
-    file: FileId,
-    start: u64,
-    name: Name,
-    entry: Entry,
-) -> Result<(Tensor, Placement)> {
+fn describe(id: TensorId, file: FileId, start: u64, name: Name, entry: Entry) -> Result<(Tensor, Placement)> {
     let Some(dtype) = format::dtype(entry.dtype) else {
         let error = Error::unsupported("the dtype is not supported").field("dtype");
         return Err(error.found(entry.dtype.to_string()).tensor(name));

@@ -43,8 +43,9 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<O
     for (number, shard) in (1..).zip(&shards) {
         let file = if target.set { target.shard_name(number, count) } else { name.to_owned() };
         if target.set {
-            weight_map
-                .extend(shard.iter().map(|tensor| (tensor.tensor.name.to_string(), Value::from(file.as_str()))));
+            weight_map.extend(
+                shard.iter().map(|tensor| (tensor.tensor.name.to_string(), Value::from(file.as_str()))),
+            );
         }
         let bytes = add_file(&mut placed, file, &stored.pairs, shard, options.phases())?;
         total_size = total_size.saturating_add(bytes);

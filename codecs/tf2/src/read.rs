@@ -31,10 +31,9 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     contents.placements.reserve_exact(entries.len());
     for &(key, entry) in &entries {
         let name = key.text();
-        let (mut tensor, placement) =
-            reader
-                .tensor(TensorId(contents.placements.len()), name.clone(), key, entry)
-                .map_err(|error| locate_error(error, &file, entry).tensor(key_text::abbreviate(key)))?;
+        let (mut tensor, placement) = reader
+            .tensor(TensorId(contents.placements.len()), name.clone(), key, entry)
+            .map_err(|error| locate_error(error, &file, entry).tensor(key_text::abbreviate(key)))?;
         if matches!(key, Key::Bytes(_)) {
             tensor.metadata.insert("tf2", "escaped", name.as_str());
         }
@@ -152,7 +151,8 @@ fn apply(description: Description, contents: &mut Contents, options: &Options) -
         if let Some(number) = numbers.get(tensor.name.as_str()) {
             tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, *number);
         }
-        tensor.axes = axes.get(tensor.name.as_str()).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
+        tensor.axes =
+            axes.get(tensor.name.as_str()).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
     }
     contents.checkpoint.graph = graph;
     if is_nested {

@@ -287,7 +287,8 @@ fn along(region: &Region, axis: usize, start: u64, len: u64) -> Result<Region> {
 /// A box of the tensor, as a box of what its extents hold.
 fn within_whole(region: &Region, source: &Placement) -> Region {
     let mut region = region.clone();
-    for (start, shift) in region.start.iter_mut().zip(source.window().iter().flat_map(|window| &window.start)) {
+    for (start, shift) in region.start.iter_mut().zip(source.window().iter().flat_map(|window| &window.start))
+    {
         *start += shift;
     }
     region

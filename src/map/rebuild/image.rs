@@ -72,6 +72,7 @@ fn image_axis(placed: &PlacedTensor, image: &FlattenedImage, step: &AxisStep) ->
 /// Whether the tensor is stored as one, and the axis in one part: an axis in parts allows no slices.
 fn is_stored_whole(placed: &PlacedTensor, axis: usize) -> bool {
     let Placement { encoding, extents, .. } = &placed.placement;
-    let has_slices = placed.placement.window().is_some() || extents.iter().any(|extent| extent.region().is_some());
+    let has_slices =
+        placed.placement.window().is_some() || extents.iter().any(|extent| extent.region().is_some());
     !has_slices && encoding.tile(axis).is_empty()
 }

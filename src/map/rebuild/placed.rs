@@ -127,9 +127,7 @@ pub(super) fn permute(mut placed: PlacedTensor, order: &[usize]) -> Result<Place
 
 pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) -> Result<PlacedTensor> {
     let one = |shape: &Shape| shape.get(axis) == Some(&1);
-    if !one(&placed.tensor.shape)
-        || placed.placement.window().is_some_and(|window| !one(&window.whole))
-    {
+    if !one(&placed.tensor.shape) || placed.placement.window().is_some_and(|window| !one(&window.whole)) {
         return Err(misfit(step, &placed, "an axis of length 1"));
     }
     let PlacedTensor { tensor, placement } = &mut placed;
@@ -143,9 +141,7 @@ pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) ->
         axes.remove(axis);
     }
     // An empty slice could seem to hold elements without this axis.
-    placement
-        .extents
-        .retain(|extent| extent.region().is_none_or(|region| region.shape.elements() > 0));
+    placement.extents.retain(|extent| extent.region().is_none_or(|region| region.shape.elements() > 0));
     let rank = tensor.shape.rank();
     let without_it = |stored| (stored != axis).then_some(if stored > axis { stored - 1 } else { stored });
     renumber(&mut placement.encoding, rank + 1, rank, without_it);

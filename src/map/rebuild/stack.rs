@@ -78,7 +78,8 @@ fn as_sequence(mut placed: PlacedTensor) -> PlacedTensor {
         next = first.saturating_add(len);
         encoding.stored_len(len) == Some(extent.len)
     };
-    if encoding.tiles.is_empty() && placement.window().is_none() && placement.extents.iter().all(&mut follows) {
+    if encoding.tiles.is_empty() && placement.window().is_none() && placement.extents.iter().all(&mut follows)
+    {
         placement.extents.iter_mut().for_each(|extent| extent.set_region(None));
     }
     placed

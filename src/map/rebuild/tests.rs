@@ -398,7 +398,12 @@ fn trained() -> Memory {
 fn owners(memory: &Memory, targets: &[Target]) -> Vec<Option<String>> {
     let mut contents = memory.contents.clone();
     rebuild(&mut contents, targets).unwrap();
-    contents.checkpoint.tensors.into_iter().map(|tensor| tensor.slot.map(|slot| slot.variable.into())).collect()
+    contents
+        .checkpoint
+        .tensors
+        .into_iter()
+        .map(|tensor| tensor.slot.map(|slot| slot.variable.into()))
+        .collect()
 }
 
 #[test]

@@ -434,7 +434,8 @@ impl<'a> Builder<'a> {
                 self.ranks.insert(tensor.name.to_string(), wanted.dims.len());
                 // Weights of another type keep it, and are cast where they are taken.
                 let is_cast = kind == Kind::Real && tensor.dtype != self.real;
-                let value = if is_cast { self.cast_first(&tensor.name, kind) } else { tensor.name.to_string() };
+                let value =
+                    if is_cast { self.cast_first(&tensor.name, kind) } else { tensor.name.to_string() };
                 self.stored.insert(id, (wanted, value.clone()));
                 Ok(value)
             }

@@ -40,7 +40,9 @@ fn assign(tensor: &Tensor, key: Key) -> Assignment {
 pub(super) fn key(tensor: &Tensor) -> Key {
     let text = |field| tensor.metadata.text("tf2", field);
     match (text("key"), text("name")) {
-        (Some(key), Some(name)) if name == tensor.name => unescaped(tensor, key).unwrap_or_else(|| key.into()),
+        (Some(key), Some(name)) if name == tensor.name => {
+            unescaped(tensor, key).unwrap_or_else(|| key.into())
+        }
         _ => own_name(tensor),
     }
 }

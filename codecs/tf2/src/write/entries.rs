@@ -8,8 +8,8 @@ use crate::round_trip::WHOLE_SHARD;
 use crate::write::data_entry::{DataEntry, DataSize, Segment};
 use crate::write::partition::{RecordedSlice, recorded_slices, split_strings};
 use ckpt_api::{
-    Checkpoint, DType, Encoding, Endian, Error, Loss, MetadataValue, Name, Region, Result, Setting, Shape, Tensor,
-    TensorId,
+    Checkpoint, DType, Encoding, Endian, Error, Loss, MetadataValue, Name, Region, Result, Setting, Shape,
+    Tensor, TensorId,
 };
 use prost::encoding::encoded_len_varint;
 

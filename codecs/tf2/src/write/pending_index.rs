@@ -106,8 +106,7 @@ impl PendingIndex {
 
     /// Refuses a tensor whose key a reader would take for a slice of another tensor.
     fn check_slices(&self, slices: &HashSet<Vec<u8>>) -> Result<()> {
-        let exists =
-            |key: &[u8]| self.entries.binary_search_by(|entry| entry.key[..].cmp(key)).is_ok();
+        let exists = |key: &[u8]| self.entries.binary_search_by(|entry| entry.key[..].cmp(key)).is_ok();
         let is_ambiguous = |entry: &&PendingEntry| {
             !slices.contains(&entry.key[..]) && sliced_name(&entry.key).is_some_and(|name| exists(&name))
         };

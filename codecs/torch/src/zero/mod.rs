@@ -17,8 +17,8 @@ mod states;
 
 use crate::read::roles::slot_name;
 use ckpt_api::{
-    AxisOrder, Contents, Encoding, Error, Extent, FileId, Input, Limits, Name, Placement, Result, Role, Shape,
-    Slot, Tensor, TensorId,
+    AxisOrder, Contents, Encoding, Error, Extent, FileId, Input, Limits, Name, Placement, Result, Role,
+    Shape, Slot, Tensor, TensorId,
 };
 use files::Files;
 pub(crate) use files::is_zero;

@@ -68,7 +68,8 @@ fn losses(naming: &Naming) -> Vec<(LossKind, &str)> {
 /// Describes a checkpoint as it is written with `naming`, which must lose nothing.
 fn read_back(checkpoint: &Checkpoint, naming: &Naming) -> Description {
     let objects = naming.extra.iter().find(|extra| extra.dtype == DType::String).unwrap();
-    let keys = naming.tensors.iter().map(|named| String::from_utf8(named.as_ref().unwrap().key.to_vec()).unwrap());
+    let keys =
+        naming.tensors.iter().map(|named| String::from_utf8(named.as_ref().unwrap().key.to_vec()).unwrap());
     let stored: Vec<(String, &Tensor)> = keys.zip(&checkpoint.tensors).collect();
     let entries: Vec<describe::TensorInfo> = stored
         .iter()

@@ -193,7 +193,8 @@ fn written_slots_and_numbers_are_read_again() {
                 String::from_utf8(naming.tensors[id].as_ref().unwrap().key.to_vec()).unwrap()
             };
             for tensor in &checkpoint.tensors {
-                let slot = tensor.slot.clone().map(|slot| Slot { variable: key(&slot.variable).into(), ..*slot });
+                let slot =
+                    tensor.slot.clone().map(|slot| Slot { variable: key(&slot.variable).into(), ..*slot });
                 assert_eq!(description.slots.get(&key(&tensor.name)), slot.as_ref(), "{style:?} {slots:?}");
                 let number = tensor.metadata.text("tf2", OPTIMIZER_NUMBER);
                 assert_eq!(description.numbers.get(&key(&tensor.name)).copied(), number, "{style:?}");
