@@ -37,7 +37,7 @@ impl Parameters for Tensors {
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(case) = serde_json::from_slice::<Case>(data) else { return };
-    let named = case.tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor));
+    let named = case.tensors.into_iter().map(|tensor| (tensor.name.to_string(), tensor));
     let tensors = Tensors(named.collect());
     run(&case.graph, &tensors);
     if let Ok(integers) = integer_graph(&case.graph, &tensors, 400) {

@@ -16,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 fn run(u: &mut Unstructured) -> Result<()> {
     let mut given = generate::tensors(u, Npz.info().dtypes, &NAMES)?;
     if let ([tensor], true) = (&mut given.checkpoint.tensors[..], u.arbitrary()?) {
-        tensor.name = "m".to_owned();
+        tensor.name = "m".into();
         let back = round_trip(&Npz, &given, ["m.npy", "m.npy"], [&[], &[]]);
         assert_same(&given, &back.given);
     }

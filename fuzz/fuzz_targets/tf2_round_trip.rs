@@ -18,7 +18,7 @@ fn run(u: &mut Unstructured) -> Result<()> {
     for (index, tensor) in given.checkpoint.tensors.iter_mut().enumerate() {
         // The empty key is the header's, and one that begins with a zero may be a slice's.
         if tensor.name.is_empty() || tensor.name.starts_with('\0') {
-            tensor.name.insert_str(0, &format!("t{index}"));
+            tensor.name = format!("t{index}{}", tensor.name).into();
         }
     }
     let (name, state) = (*u.choose(&["m", "\"ä\" '1'\n\r\t"])?, u.arbitrary()?);
