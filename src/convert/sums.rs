@@ -34,7 +34,7 @@ pub(super) fn add(contents: &mut Contents, placed: &mut OutputLayout, addends: V
         }
         placement.tensor = id;
         let axes = (0..tensor.shape.rank()).map(AddedAxis::Along).collect();
-        own.set_added([own.added(), &[Added { tensor: id, axes }]].concat());
+        own.push_added(Added { tensor: id, axes });
         contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
     }

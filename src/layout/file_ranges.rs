@@ -84,7 +84,7 @@ fn position(extents: &[Extent], mut byte: u64) -> Place {
     extents.last().map_or((FileId(0), 0), |extent| (extent.file, extent.offset))
 }
 
-/// So many pieces that are not needed are worth giving their memory back: about a megabyte.
+/// Memory for so many pieces, about a megabyte, is worth giving back.
 const SPARE: usize = 1 << 14;
 
 /// Puts pieces that follow each other in a target file together.
@@ -113,10 +113,14 @@ fn group<'a, F: Fn(u32) -> ExtentPair<'a>>(
     }
     // From the last on, giving memory back, so that many pieces are not held twice.
     for (range, first) in ranges.iter_mut().zip(firsts).rev() {
-        range.pieces = pieces.split_off(first);
+        range.pieces = match first {
+            0 => std::mem::take(&mut pieces),
+            _ => pieces.split_off(first),
+        };
         range.pieces.shrink_to_fit();
         places.sort(&mut range.pieces);
-        if pieces.capacity() - pieces.len() > SPARE {
+        // Not for every range, for what remains may be copied.
+        if pieces.capacity() - pieces.len() > SPARE.max(pieces.len() / 8) {
             pieces.shrink_to_fit();
         }
     }

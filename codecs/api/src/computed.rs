@@ -1,6 +1,7 @@
 //! Numbers that are computed from stored ones while they are read.
 
-use crate::placement::{Encoding, Extent, FileId};
+use crate::extent::Extent;
+use crate::placement::{Encoding, FileId};
 use crate::{DType, Error, Limits, Packing, Result, Shape};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;

@@ -142,10 +142,15 @@ impl<T> MostlyOne<T> {
     }
 
     /// Keeps the elements for which `keep` returns true.
-    pub fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
-        let mut list = Vec::from(std::mem::take(self));
-        list.retain(keep);
-        *self = list.into();
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        if let List::Others(Some(list)) = &mut self.0 {
+            list.retain(keep);
+        } else {
+            self.0 = match std::mem::take(self).0 {
+                List::One(element) if keep(&element) => List::One(element),
+                _ => List::Others(None),
+            };
+        }
     }
 }
 
@@ -207,9 +212,13 @@ impl<T> From<MostlyOne<T>> for Vec<T> {
 
 impl<T> FromIterator<T> for MostlyOne<T> {
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
-        let mut list = MostlyOne::default();
-        list.extend(elements);
-        list
+        let mut elements = elements.into_iter();
+        match (elements.next(), elements.next()) {
+            (Some(first), Some(second)) => {
+                [first, second].into_iter().chain(elements).collect::<Vec<T>>().into()
+            }
+            (first, _) => first.map_or_else(MostlyOne::default, |first| MostlyOne(List::One(first))),
+        }
     }
 }
 

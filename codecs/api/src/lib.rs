@@ -35,6 +35,7 @@ mod cursor;
 mod decompress;
 mod dtype;
 mod error;
+mod extent;
 mod few;
 mod finish;
 mod fit;
@@ -86,6 +87,7 @@ pub use cover::check_cover;
 pub use cursor::Cursor;
 pub use dtype::{DType, Endian};
 pub use error::{Context, Error, Kind, Result};
+pub use extent::{Extent, Region};
 pub use few::{Extents, Few, MostlyOne};
 pub use finish::FinishState;
 pub use graph::{Graph, Node, Value};
@@ -101,8 +103,7 @@ pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use output_layout::{Literal, OutputFile, OutputLayout, Reading, Written};
 pub use phases::Phases;
 pub use placement::{
-    Added, AddedAxis, Encoding, Extent, FileId, Packing, Placement, Region, Rounding, Scaling, TensorId,
-    Window,
+    Added, AddedAxis, Encoding, FileId, Packing, Placement, Rounding, Scaling, TensorId, Window,
 };
 pub use read_at::{ReadAt, read_exact_at};
 pub use scattered::ScatteredChecksum;

@@ -75,6 +75,18 @@ impl From<&String> for Name {
     }
 }
 
+impl From<Box<str>> for Name {
+    fn from(text: Box<str>) -> Self {
+        Name(text.into())
+    }
+}
+
+impl From<char> for Name {
+    fn from(character: char) -> Self {
+        (&*character.encode_utf8(&mut [0; 4])).into()
+    }
+}
+
 impl From<Cow<'_, str>> for Name {
     fn from(text: Cow<'_, str>) -> Self {
         Name(text.into())

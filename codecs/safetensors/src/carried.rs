@@ -28,7 +28,7 @@ const LOGICAL_DTYPE: &str = "logical_dtype";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
-    name: String,
+    name: Name,
     /// The shape that `axes` describe; set if `axes` are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shape: Option<Shape>,
@@ -48,7 +48,7 @@ struct Description {
 impl Description {
     fn of(tensor: &Tensor) -> Self {
         Description {
-            name: tensor.name.to_string(),
+            name: tensor.name.clone(),
             shape: tensor.axes.as_ref().map(|_| tensor.shape.clone()),
             axes: tensor.axes.clone(),
             role: Some(tensor.role).filter(|role| *role != Role::Weight),
@@ -193,7 +193,7 @@ fn restore_tensors(
     placements: &mut Vec<Placement>,
     notes: &mut Vec<String>,
 ) {
-    let mut known: HashMap<String, (usize, Description)> = HashMap::with_capacity(described.len());
+    let mut known: HashMap<Name, (usize, Description)> = HashMap::with_capacity(described.len());
     for (rank, description) in described.into_iter().enumerate() {
         known.insert(description.name.clone(), (rank, description));
     }
@@ -201,7 +201,7 @@ fn restore_tensors(
     let tensors = std::mem::take(&mut checkpoint.tensors);
     let mut ranked = Vec::with_capacity(tensors.len());
     for (mut tensor, placement) in tensors.into_iter().zip(placements.drain(..)) {
-        let rank = match known.remove(tensor.name.as_str()) {
+        let rank = match known.remove(&tensor.name) {
             Some((rank, description)) => {
                 if !describe(&mut tensor, description) {
                     changed.push(tensor.name.to_string());
@@ -215,7 +215,7 @@ fn restore_tensors(
     let new =
         ranked.iter().filter(|(rank, ..)| *rank == usize::MAX).map(|(_, tensor, _)| tensor.name.to_string());
     let new = new.collect();
-    let gone = known.into_keys().collect();
+    let gone = known.into_keys().map(String::from).collect();
     ranked.sort_by_key(|(rank, ..)| *rank);
     for (id, (_, tensor, mut placement)) in ranked.into_iter().enumerate() {
         placement.tensor = ckpt_api::TensorId(id);

@@ -31,7 +31,21 @@ impl From<&[u64]> for Dims {
 
 impl From<Vec<u64>> for Dims {
     fn from(dims: Vec<u64>) -> Self {
-        dims[..].into()
+        Dims(dims.into())
+    }
+}
+
+impl FromIterator<u64> for Dims {
+    fn from_iter<I: IntoIterator<Item = u64>>(dims: I) -> Self {
+        Dims(dims.into_iter().collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Dims {
+    type Item = &'a u64;
+    type IntoIter = std::slice::Iter<'a, u64>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 

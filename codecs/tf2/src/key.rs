@@ -1,6 +1,6 @@
 //! Keys of an index: bytes, and nearly always text that is a tensor's name, too.
 
-use crate::key_text::{abbreviate, escape};
+use crate::key_text::{MAX_SHOWN, abbreviate, escape};
 use ckpt_api::Name;
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
@@ -25,9 +25,9 @@ impl Key {
 
     /// The key as the name of a placement, for messages; cut where it is too long for one.
     pub(crate) fn name(&self) -> Name {
-        match (self, abbreviate(self)) {
-            (Key::Text(name), text) if *name == *text => name.clone(),
-            (_, text) => text.into(),
+        match self {
+            Key::Text(name) if name.len() <= MAX_SHOWN => name.clone(),
+            _ => abbreviate(self).into(),
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+/// Bytes of a key that a message shows at most.
+pub(crate) const MAX_SHOWN: usize = 1000;
+
 /// Returns a key for a message, cut where it is too long for one.
 pub(crate) fn abbreviate(key: &[u8]) -> String {
-    const MAX_SHOWN: usize = 1000;
     let mut text = escape(key.get(..MAX_SHOWN).unwrap_or(key)).into_owned();
     if key.len() > MAX_SHOWN {
         text.push('…');

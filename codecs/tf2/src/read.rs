@@ -56,12 +56,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     contents.repairs = index.repairs;
     // The description takes as much memory as the entries, which are not needed any more.
     drop(entries);
-    let keys = index.entries.into_iter().zip(is_slice).filter(|(_, is_slice)| !is_slice);
-    for (((key, _), _), number) in keys.zip(&by_key) {
-        if let Some(placement) = contents.placements.get_mut(*number) {
-            placement.name = key.text();
-        }
-    }
+    drop(index.entries);
     let tensors = by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number));
     let description = description(input, &location, tensors, object_graph.as_deref(), options, limits)?;
     apply(description, &mut contents, options)?;
@@ -242,8 +237,8 @@ impl<'a> Reader<'a> {
             }
         };
         let encoding = Encoding::row_major(&tensor).with_endian(self.index.header.endian);
-        // The placement gets the key as its name last, when the key can be moved.
-        Ok((tensor, Placement::new(id, String::new(), extents, encoding)))
+        let placement = Placement::new(id, &tensor.name, extents, encoding);
+        Ok((tensor, placement))
     }
 
     /// Turns byte ranges of the entry's data file into extents, and skips empty ranges.

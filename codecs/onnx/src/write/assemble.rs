@@ -69,8 +69,9 @@ impl Assembled {
         let mut files = vec![OutputFile::new(name, len)];
         files.extend(self.external.map(|len| OutputFile::new(external_name(name), len)));
         let placements = self.tensors.into_iter().map(|placed| {
-            let tensor = checkpoint.tensors.get(placed.id.0).map_or("", |tensor| tensor.name.as_str());
-            Placement::new(placed.id, tensor, placed.extents, placed.encoding).with_shape(placed.shape)
+            let name =
+                checkpoint.tensors.get(placed.id.0).map(|tensor| tensor.name.clone()).unwrap_or_default();
+            Placement::new(placed.id, name, placed.extents, placed.encoding).with_shape(placed.shape)
         });
         Ok(OutputLayout::default()
             .with_files(files)

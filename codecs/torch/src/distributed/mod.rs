@@ -225,7 +225,8 @@ impl Reader<'_> {
             extents.iter_mut().for_each(|extent| extent.set_region(None));
         }
         join::join(&mut extents, &sharded.shape, &encoding.order);
-        Ok((whole, Placement::new(id, &sharded.name, extents, encoding)))
+        let placement = Placement::new(id, &whole.name, extents, encoding);
+        Ok((whole, placement))
     }
 
     /// A chunk, and where its bytes lie: regions of the whole tensor.

@@ -45,8 +45,8 @@ pub(super) fn add(
         let checksum = (storage.len > 0).then_some(checksum);
         let extent = Extent::new(file, offset, storage.len).with_checksum(checksum);
         for (id, encoding) in &storage.tensors {
-            let name = checkpoint.tensors.get(id.0).map_or("", |tensor| tensor.name.as_str());
-            placed.placements.push(Placement::new(*id, name, vec![extent.clone()], encoding.clone()));
+            let name = checkpoint.tensors.get(id.0).map(|tensor| tensor.name.clone()).unwrap_or_default();
+            placed.placements.push(Placement::new(*id, name, extent.clone(), encoding.clone()));
         }
     }
     let (len, literals, sums) = archive.finish()?;

@@ -1,0 +1,168 @@
+//! Runs of bytes in files.
+
+use crate::{Checksum, Compression, Computed, FileId, Shape};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A contiguous run of bytes in one file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "ExtentDocument")]
+#[non_exhaustive]
+pub struct Extent {
+    /// Which file.
+    pub file: FileId,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes of the tensor that it holds.
+    pub len: u64,
+    /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::finish`] needs.
+    pub checksum: Option<Checksum>,
+    /// What few extents have; `None` where all of it is.
+    rare: Option<Box<RareOfExtent>>,
+}
+
+/// Apart from the extent, for there can be a million of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct RareOfExtent {
+    region: Option<Box<Region>>,
+    compression: Option<Box<Compression>>,
+    computed: Option<Box<Computed>>,
+}
+
+impl Extent {
+    /// `len` bytes from `offset` of a file.
+    pub fn new(file: FileId, offset: u64, len: u64) -> Self {
+        Extent { file, offset, len, checksum: None, rare: None }
+    }
+
+    /// Which box of the tensor these bytes are; `None` for the whole tensor, or the next bytes of it.
+    pub fn region(&self) -> Option<&Region> {
+        self.rare.as_ref()?.region.as_deref()
+    }
+
+    /// [`Extent::region`], to be changed.
+    pub fn region_mut(&mut self) -> Option<&mut Region> {
+        self.rare.as_mut()?.region.as_deref_mut()
+    }
+
+    /// How the bytes are compressed in the file; `None` where they lie there as they are. Only for reading.
+    pub fn compression(&self) -> Option<&Compression> {
+        self.rare.as_ref()?.compression.as_deref()
+    }
+
+    /// How the numbers are computed from stored ones; `None` where the file holds them. Only for reading.
+    pub fn computed(&self) -> Option<&Computed> {
+        self.rare.as_ref()?.computed.as_deref()
+    }
+
+    /// [`Extent::computed`], to be changed.
+    pub(crate) fn computed_mut(&mut self) -> Option<&mut Computed> {
+        self.rare.as_mut()?.computed.as_deref_mut()
+    }
+
+    /// The same bytes as this box of the tensor.
+    #[must_use]
+    pub fn with_region(mut self, region: impl Into<Option<Region>>) -> Self {
+        self.set_region(region);
+        self
+    }
+
+    /// Sets [`Extent::region`].
+    pub fn set_region(&mut self, region: impl Into<Option<Region>>) {
+        let region = region.into();
+        self.change(|rare| rare.region = region.map(Box::new));
+    }
+
+    /// The same bytes with a checksum.
+    #[must_use]
+    pub fn with_checksum(mut self, checksum: impl Into<Option<Checksum>>) -> Self {
+        self.checksum = checksum.into();
+        self
+    }
+
+    /// The bytes that the file's bytes from `offset` on decompress to: `len` counts what comes out.
+    #[must_use]
+    pub fn with_compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
+        let compression = compression.into();
+        self.change(|rare| rare.compression = compression.map(Box::new));
+        self
+    }
+
+    /// The same bytes, where the numbers are computed.
+    #[must_use]
+    pub(crate) fn with_computed(mut self, computed: Computed) -> Self {
+        self.change(|rare| rare.computed = Some(Box::new(computed)));
+        self
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut RareOfExtent)) {
+        let mut rare = self.rare.take().map_or_else(RareOfExtent::default, |rare| *rare);
+        change(&mut rare);
+        self.rare = (rare != RareOfExtent::default()).then(|| Box::new(rare));
+    }
+
+    /// Bytes that it takes in the file.
+    pub fn stored_len(&self) -> u64 {
+        let own = self.computed().map_or(self, |computed| &computed.stored);
+        own.compression().map_or(own.len, |compression| compression.stored)
+    }
+}
+
+/// An extent in JSON.
+#[derive(Deserialize)]
+#[serde(rename = "Extent")]
+struct ExtentDocument {
+    file: FileId,
+    offset: u64,
+    len: u64,
+    #[serde(default)]
+    region: Option<Box<Region>>,
+    #[serde(default)]
+    checksum: Option<Checksum>,
+    #[serde(default)]
+    compression: Option<Box<Compression>>,
+    #[serde(default)]
+    computed: Option<Box<Computed>>,
+}
+
+impl From<ExtentDocument> for Extent {
+    fn from(document: ExtentDocument) -> Self {
+        let ExtentDocument { file, offset, len, region, checksum, compression, computed } = document;
+        let mut extent = Extent::new(file, offset, len).with_checksum(checksum);
+        extent.change(|rare| *rare = RareOfExtent { region, compression, computed });
+        extent
+    }
+}
+
+impl Serialize for Extent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// [`ExtentDocument`], without copies.
+        #[derive(Serialize)]
+        #[serde(rename = "Extent")]
+        struct Document<'a> {
+            file: FileId,
+            offset: u64,
+            len: u64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            region: Option<&'a Region>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            checksum: Option<&'a Checksum>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            compression: Option<&'a Compression>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            computed: Option<&'a Computed>,
+        }
+        let Extent { file, offset, len, .. } = *self;
+        let (checksum, region) = (self.checksum.as_ref(), self.region());
+        let (compression, computed) = (self.compression(), self.computed());
+        Document { file, offset, len, region, checksum, compression, computed }.serialize(serializer)
+    }
+}
+
+/// A box within a tensor, in logical axis order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Region {
+    /// First index on each axis.
+    pub start: Vec<u64>,
+    /// Length on each axis.
+    pub shape: Shape,
+}
