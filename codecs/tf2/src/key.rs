@@ -111,8 +111,8 @@ mod tests {
             assert_eq!(&Key::from(bytes.to_vec())[..], bytes);
         }
         assert_eq!(Key::from("a"), Key::from(b"a".to_vec()));
-        assert_eq!(&Key::from("a"), "a");
-        assert!(Key::from("a") != Key::from("b") && &Key::from("a") != "b");
+        let (key, other) = (Key::from("a"), Key::from("b"));
+        assert!(key == *"a" && key != *"b" && key != other);
     }
 
     #[test]

@@ -80,9 +80,9 @@ impl<'p> Stored<'p> {
             && encoding.tiles.is_empty()
             && encoding.blocks.is_none()
             && encoding.packing == Packing::Bytes
-            && window.as_ref().is_none_or(|window| window.strides.is_empty());
+            && window.is_none_or(|window| window.strides.is_empty());
         let size = encoding.dtype.bytes().filter(|_| is_plain).ok_or_else(refused)?;
-        let (start, whole) = match window.as_deref() {
+        let (start, whole) = match window {
             Some(window) => (window.start.clone(), window.whole.clone()),
             None => (vec![0; tensor.shape.rank()], tensor.shape.clone()),
         };
