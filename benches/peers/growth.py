@@ -48,7 +48,7 @@ def of_count(ckpt: checks.Ckpt, scratch: pathlib.Path, count: int, rounds: int) 
     data = sources.write_checkpoint(prefix, [Tensor(f"layer_{number:06}/kernel", (256,)) for number in range(count)])
     log(f"{count} tensors")
     listing = ["sh", "-c", '"$0" inspect "$1" > "$2"', ckpt.path, str(prefix), str(out)]
-    options = ("--no-sync", "--max-memory", "2g")  # what is known of so many tensors may need more than the 256 MiB
+    options = ("--no-sync", "--max-memory", "2g")  # the 256 MiB of the default do not limit what is held
     programs = [Program("cp", ["cp", str(data), str(out)], out),
                 conversion(ckpt, "to safetensors, 2 threads", prefix, out, 2, *options),
                 conversion(ckpt, "to tf2, 2 threads", prefix, out.with_suffix(".index"), 2, *options, "--to", "tf2"),

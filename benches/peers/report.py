@@ -379,7 +379,7 @@ def rise(peaks: list[tuple[float, float]], kind: Kind) -> str:
     if kind is SIZE:
         values = [y for _, y in peaks]
         return f"{min(values):.1f}–{max(values):.1f} MiB"
-    return f"{fit(peaks).slope * MIB:,.0f} B per tensor"
+    return f"{round(fit(peaks).slope * MIB):,} B per tensor"
 
 
 # Forward passes.
