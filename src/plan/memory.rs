@@ -19,7 +19,8 @@ const MADE: u64 = 2048;
 const PER_EXTENT: u64 = 512;
 /// What describes one literal beside its bytes: npz has several for each tensor.
 const PER_LITERAL: u64 = 256;
-/// How many times a name is held: in the checkpoint, the source, the target, a header.
+/// How many times a name is held at most: a plan that was read has one for the checkpoint, the source and the target each,
+/// and a header has one.
 const NAMES: u64 = 4;
 
 /// What may be mapped beside all that, for what is allocated in pieces.

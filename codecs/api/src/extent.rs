@@ -97,6 +97,7 @@ impl Extent {
     fn change(&mut self, change: impl FnOnce(&mut RareOfExtent)) {
         let mut rare = self.rare.take().map_or_else(RareOfExtent::default, |rare| *rare);
         change(&mut rare);
+        // So that equal extents are equal.
         self.rare = (rare != RareOfExtent::default()).then(|| Box::new(rare));
     }
 
