@@ -39,7 +39,7 @@ _PATIENCE = 5.0
 _GROUPS_EACH = 4
 #: Seconds between looks at what runs.
 _LOOK = 0.5
-#: Seconds that canceled tasks have to end, before their workers are killed.
+#: Seconds that tasks have to finish before they are canceled, and to end before their workers are killed.
 _ENDING = 10.0
 
 
@@ -140,6 +140,11 @@ class _Groups:
                     group = self.collect(task)
                     if group is not None:
                         tell(group)
+        except BaseException:
+            # Most tasks finish soon, and what they wrote is kept. Ray also aborts a driver that cancels a task in the very moment
+            # in which that task finishes.
+            self.wait()
+            raise
         finally:
             self.end()
 
@@ -184,13 +189,17 @@ class _Groups:
     def end(self) -> None:
         """Ends what still runs, and waits until nothing is written any more."""
         for force in (False, True):
-            tasks = list(self.running)
-            if tasks:
-                for task in tasks:
-                    self.ray.cancel(task, force=force)
-                ready, _ = self.ray.wait(tasks, num_returns=len(tasks), timeout=_ENDING)
-                for task in ready:
-                    del self.running[task]
+            for task in self.running:
+                self.ray.cancel(task, force=force)
+            self.wait()
+
+    def wait(self) -> None:
+        """Waits for what runs, but not for long."""
+        tasks = list(self.running)
+        if tasks:
+            ready, _ = self.ray.wait(tasks, num_returns=len(tasks), timeout=_ENDING)
+            for task in ready:
+                del self.running[task]
 
 
 def _cause(error: Any) -> BaseException:
@@ -255,7 +264,8 @@ def convert(
       tasks.
     - `options` are those of `ckpt.plan`.
 
-    An error, Ctrl-C and a killed driver leave what was done. The same call goes on with it, `discard` removes it.
+    An error, Ctrl-C and a killed driver leave what was done. The same call goes on with it, `discard` removes it. After an
+    error or Ctrl-C, tasks that run have ten seconds to finish; a second Ctrl-C cancels them at once.
     """
     if options.pop("resume", False):
         raise TypeError("ckpt.ray.convert always goes on where the same conversion ended: leave resume= out")
