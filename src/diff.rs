@@ -312,7 +312,7 @@ fn compare(a: &Side, b: &Side, given: Option<Tolerance>) -> Result<TensorDiffere
         .filter(|_| !found.scales_differ())
         .filter(|_| a.tensor.lengths == b.tensor.lengths)
         .filter(|_| a.encoding.dtype == b.encoding.dtype || (given.is_some() && are_comparable_numbers(a, b)))
-        .filter(|order| a.encoding.blocks == b.encoding.blocks && comparable_blocks(a, b, order));
+        .filter(|order| a.encoding.blocks() == b.encoding.blocks() && comparable_blocks(a, b, order));
     if let Some(order) = order {
         let distance = distance(a, b, order, given.unwrap_or_default())?;
         if distance.differing > 0 {
@@ -331,14 +331,14 @@ fn compare(a: &Side, b: &Side, given: Option<Tolerance>) -> Result<TensorDiffere
 fn are_comparable_numbers(a: &Side, b: &Side) -> bool {
     let is_number = |side: &Side| {
         let dtype = side.encoding.dtype;
-        dtype.is_float() && castable(dtype, DType::F64) && side.encoding.blocks.is_none()
+        dtype.is_float() && castable(dtype, DType::F64) && side.encoding.blocks().is_none()
     };
     is_number(a) && is_number(b)
 }
 
 /// Opaque blocks are compared as they are stored, in the same order of the same axes.
 fn comparable_blocks(a: &Side, b: &Side, order: &[usize]) -> bool {
-    a.encoding.blocks.is_none()
+    a.encoding.blocks().is_none()
         || (a.encoding.order == b.encoding.order && order.iter().copied().eq(0..order.len()))
 }
 
@@ -351,7 +351,7 @@ fn distance(a: &Side, b: &Side, order: Vec<usize>, tolerance: Tolerance) -> Resu
     };
     let (own, theirs) = (read_as(&a.encoding), read_as(&b.encoding));
     let unit = Unit { is_value: a.encoding.dtype != b.encoding.dtype, ..Unit::new(&own) };
-    let reordered = match &theirs.blocks {
+    let reordered = match theirs.blocks() {
         Some(_) => theirs,
         None => theirs.with_order(order),
     };
@@ -386,7 +386,7 @@ struct Unit {
 impl Unit {
     fn new(encoding: &Encoding) -> Self {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(1);
-        match &encoding.blocks {
+        match encoding.blocks() {
             Some(blocks) => Unit {
                 streamed: DType::U8,
                 bytes: size(blocks.bytes()),

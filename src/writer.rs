@@ -168,7 +168,7 @@ impl<'a> Writer<'a> {
                 .found(format!("{} meanings", axes.len()))
                 .expected(format!("one for each axis of {}", tensor.shape)));
         }
-        tensor.axes = Some(axes.to_vec());
+        tensor.axes = Some(axes.into());
         Ok(self)
     }
 

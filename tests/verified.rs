@@ -47,9 +47,11 @@ impl Codec for Faulty {
         let mut contents = Toy.read(input, options, limits)?;
         let tensors = &mut contents.checkpoint.tensors;
         for tensor in tensors.iter_mut().filter(|tensor| tensor.name == "kernel") {
-            tensor.axes = Some(vec![Axis::In, Axis::Out]);
+            tensor.axes = Some([Axis::In, Axis::Out].into());
             match self.0 {
-                Fault::Axes if input.directory().is_some() => tensor.axes = Some(vec![Axis::Out, Axis::In]),
+                Fault::Axes if input.directory().is_some() => {
+                    tensor.axes = Some([Axis::Out, Axis::In].into())
+                }
                 Fault::Shape => tensor.shape = tensor.shape.permuted(&[1, 0]),
                 _ => {}
             }

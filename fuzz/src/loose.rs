@@ -74,13 +74,15 @@ fn encoding(u: &mut Unstructured, tensor: &Tensor) -> Result<Encoding> {
         let scale = NonZeroU32::new(u.int_in_range(1..=100)?).unwrap_or(NonZeroU32::MIN);
         // Every number fits, but NaN.
         let limit = NonZeroU32::new(100);
-        encoding.scaling = Some(Scaling { scale, rounding: Rounding::Nearest, limit, each_term: false });
+        encoding.set_scaling(Scaling { scale, rounding: Rounding::Nearest, limit, each_term: false });
     }
+    let mut tiles = Vec::new();
     for (axis, len) in tensor.shape.iter().enumerate() {
         if u.ratio(1, 4)? && len % 2 == 0 {
-            encoding.tiles.push(Tile { axis, lens: vec![2] });
+            tiles.push(Tile { axis, lens: vec![2] });
         }
     }
+    encoding.set_tiles(tiles);
     let mut order: Vec<usize> = (0..encoding.parts(tensor.shape.rank()).len()).collect();
     for k in 0..order.len() {
         let other = u.int_in_range(k..=order.len() - 1)?;
@@ -89,7 +91,7 @@ fn encoding(u: &mut Unstructured, tensor: &Tensor) -> Result<Encoding> {
     encoding.order = order.into();
     let packed = encoding.clone().with_packing(Packing::Bits);
     // What does not take whole bytes is not reordered.
-    let ordered = encoding.tiles.is_empty() && encoding.order.is_sorted();
+    let ordered = encoding.tiles().is_empty() && encoding.order.is_sorted();
     let fits = ordered && packed.stored_len(tensor.shape.elements()).is_some();
     Ok(if fits && u.arbitrary()? { packed } else { encoding })
 }
@@ -98,7 +100,7 @@ fn encoding(u: &mut Unstructured, tensor: &Tensor) -> Result<Encoding> {
 fn extents(u: &mut Unstructured, tensor: &Tensor, encoding: &Encoding, end: &mut u64) -> Result<Vec<Extent>> {
     let whole = encoding.stored_len(tensor.shape.elements()).unwrap_or_else(|| tensor.value_bytes());
     let rows = tensor.shape.first().copied().unwrap_or(0);
-    let slices = rows > 1 && encoding.tiles.is_empty() && encoding.packing == Packing::Bytes && whole > 0;
+    let slices = rows > 1 && encoding.tiles().is_empty() && encoding.packing == Packing::Bytes && whole > 0;
     let mut extents = Vec::new();
     if slices && tensor.dtype.bytes().is_some() && u.arbitrary()? {
         let cut = u.int_in_range(1..=rows - 1)?;

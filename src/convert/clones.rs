@@ -56,7 +56,7 @@ fn offset(tensor: &Tensor, placement: &Placement) -> Option<u64> {
     let is_kept = encoding.dtype == tensor.dtype
         && encoding.order == AxisOrder::row_major(tensor.shape.rank())
         && (encoding.endian == Endian::Little || tensor.dtype.component_bytes() == 1)
-        && encoding.tiles.is_empty()
-        && encoding.scaling.is_none();
+        && encoding.tiles().is_empty()
+        && encoding.scaling().is_none();
     (is_stored && is_kept).then_some(only.offset)
 }

@@ -89,12 +89,13 @@ impl<'a> Pair<'a> {
     /// [`ckpt_api::Kind::Mismatch`] for the first element that differs.
     pub(super) fn compare(&self) -> Result<()> {
         let from = &self.entry.from.encoding;
-        let Encoding { dtype, scaling, ref blocks, .. } = self.entry.to.encoding;
+        let encoding = &self.entry.to.encoding;
+        let (dtype, scaling, blocks) = (encoding.dtype, encoding.scaling(), encoding.blocks());
         let encodes = |step: &Step| matches!(step, Step::EncodeBlocks { .. });
         let common = match self.entry.steps.iter().any(encodes) {
             true => self.entry.to.encoding.clone(),
             false => Encoding::new(dtype, from.order.clone())
-                .with_tiles(from.tiles.clone())
+                .with_tiles(from.tiles().to_vec())
                 .with_scaling(scaling)
                 .in_blocks(blocks.as_deref().cloned()),
         };
@@ -118,10 +119,10 @@ impl<'a> Pair<'a> {
     pub(super) fn error(&self) -> Result<f64> {
         let numbers = |encoding: &Encoding, sum: bool| {
             Encoding::new(
-                if encoding.scaling.is_some() || sum { DType::F32 } else { encoding.dtype },
+                if encoding.scaling().is_some() || sum { DType::F32 } else { encoding.dtype },
                 self.entry.from.encoding.order.clone(),
             )
-            .with_tiles(self.entry.from.encoding.tiles.clone())
+            .with_tiles(self.entry.from.encoding.tiles().to_vec())
         };
         let own = numbers(&self.entry.from.encoding, !self.entry.added.is_empty());
         let back = numbers(&self.entry.to.encoding, false);
@@ -154,7 +155,7 @@ impl<'a> Pair<'a> {
         let written = written.transfer(self.tensor, &self.back, back, &[]);
         let mut written = TensorStream::whole(&self.written.files, written, self.budget)?;
         // What is compared as it is stored is compared byte by byte.
-        let unit = |encoding: &Encoding| if encoding.blocks.is_some() { DType::U8 } else { encoding.dtype };
+        let unit = |encoding: &Encoding| if encoding.blocks().is_some() { DType::U8 } else { encoding.dtype };
         in_lockstep(&mut source, &mut written, (unit(own), unit(back)), |first, own, back| {
             if self.canceled.load(Ordering::Relaxed) {
                 return Err(interrupted());
@@ -168,10 +169,10 @@ impl<'a> Pair<'a> {
         let error = Error::mismatch("the output differs from the source").tensor(self.entry.tensor);
         let error =
             error.help("nothing was kept; check the disk and memory of this machine, and please report it");
-        let size = common.dtype.bytes().filter(|_| common.blocks.is_none());
+        let size = common.dtype.bytes().filter(|_| common.blocks().is_none());
         let Some(size) = size.and_then(|size| usize::try_from(size).ok()) else {
             let what = common
-                .blocks
+                .blocks()
                 .as_ref()
                 .map_or("its strings".to_owned(), |blocks| format!("its blocks of {blocks}"));
             return error.field(format!("byte {} of {what}", first.saturating_add(at as u64)));
@@ -226,17 +227,17 @@ fn with_axes_of(
             .found(encoding.dtype.name())
             .expected(to.dtype.name()));
     }
-    if let (Some(found), Some(written)) = (encoding.scaling, to.scaling)
+    if let (Some(found), Some(written)) = (encoding.scaling(), to.scaling())
         && found.scale != written.scale
     {
         return Err(Error::defect("the tensor is read back with a different scale")
             .found(found.scale.to_string())
             .expected(written.scale.to_string()));
     }
-    if encoding.blocks != to.blocks {
+    if encoding.blocks() != to.blocks() {
         return Err(Error::defect("the tensor is read back with different blocks")
-            .found(format!("{:?}", encoding.blocks))
-            .expected(format!("{:?}", to.blocks)));
+            .found(format!("{:?}", encoding.blocks()))
+            .expected(format!("{:?}", to.blocks())));
     }
     if found.lengths != tensor.lengths {
         return Err(Error::defect("strings are read back with different lengths"));

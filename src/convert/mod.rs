@@ -313,7 +313,7 @@ impl Conversion {
             let tensor = checkpoint.tensors.get(placement.tensor.0)?;
             let is_retyped = tensor.role == Role::Weight && tensor.dtype == dtype;
             let stored = placement.encoding.dtype;
-            let is_rounded = placement.encoding.scaling.is_some() || exact(stored, dtype);
+            let is_rounded = placement.encoding.scaling().is_some() || exact(stored, dtype);
             (is_retyped && !is_rounded).then_some((&tensor.name, stored))
         });
         let Some((name, stored)) = other else { return Ok(()) };
@@ -418,15 +418,13 @@ fn check_anything(info: &FormatInfo, checkpoint: &Checkpoint, placed: &OutputLay
 /// The checkpoint that a codec places: tensors that are stored in blocks, row-major and whole, are marked as such, unless
 /// their numbers are wanted (`keep` is false).
 fn with_blocks(contents: &Contents, keep: bool) -> Cow<'_, Checkpoint> {
-    let kept = |placement: &Placement| {
+    let mut checkpoint = Cow::Borrowed(&contents.checkpoint);
+    for (number, placement) in contents.placements.iter().enumerate() {
         let Placement { encoding, .. } = placement;
         let row_major = encoding.order.iter().copied().eq(0..encoding.order.len());
-        encoding.blocks.clone().filter(|_| keep && row_major && placement.window().is_none())
-    };
-    let mut checkpoint = Cow::Borrowed(&contents.checkpoint);
-    for (number, blocks) in contents.placements.iter().map(kept).enumerate() {
-        if checkpoint.tensors[number].blocks != blocks {
-            checkpoint.to_mut().tensors[number].blocks = blocks;
+        let blocks = encoding.blocks().filter(|_| keep && row_major && placement.window().is_none());
+        if checkpoint.tensors[number].blocks.as_deref() != blocks {
+            checkpoint.to_mut().tensors[number].blocks = blocks.cloned().map(Box::new);
         }
     }
     checkpoint

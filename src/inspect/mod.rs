@@ -81,7 +81,7 @@ pub struct TensorSummary {
     pub shape: Shape,
     /// Meaning of each axis.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub axes: Option<Vec<Axis>>,
+    pub axes: Option<Box<[Axis]>>,
     /// Role.
     pub role: Role,
     /// Stored bytes.
@@ -204,8 +204,8 @@ fn summary(source: &Source, id: TensorId, values: Option<values::Values>) -> Ten
         key: (placement.name != tensor.name).then(|| placement.name.clone()),
         dtype: placement.encoding.dtype,
         logical_dtype: exactly_stored(tensor.dtype, &placement.encoding),
-        blocks: placement.encoding.blocks.as_ref().map(|blocks| blocks.name().to_owned()),
-        scale: placement.encoding.scaling.map(|scaling| scaling.scale).or_else(|| tensor.scale()),
+        blocks: placement.encoding.blocks().map(|blocks| blocks.name().to_owned()),
+        scale: placement.encoding.scaling().map(|scaling| scaling.scale).or_else(|| tensor.scale()),
         shape: tensor.shape.clone(),
         axes: tensor.axes.clone(),
         role: tensor.role,
@@ -219,7 +219,7 @@ fn summary(source: &Source, id: TensorId, values: Option<values::Values>) -> Ten
 
 /// Returns the dtype of the values, if they are stored as another one that holds all of its values.
 fn exactly_stored(dtype: DType, encoding: &Encoding) -> Option<DType> {
-    let is_held = encoding.dtype != dtype && encoding.scaling.is_none() && exact(dtype, encoding.dtype);
+    let is_held = encoding.dtype != dtype && encoding.scaling().is_none() && exact(dtype, encoding.dtype);
     is_held.then_some(dtype)
 }
 

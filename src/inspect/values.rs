@@ -97,7 +97,7 @@ fn read_part(source: &Source, job: &Job) -> Result<PartValues> {
     let encoding = source.canonical(job.id);
     // Opaque blocks have no numbers that can be read.
     let dtype =
-        Some(encoding.dtype).filter(|dtype| encoding.blocks.is_none() && each_block(*dtype, &[], |_| ()));
+        Some(encoding.dtype).filter(|dtype| encoding.blocks().is_none() && each_block(*dtype, &[], |_| ()));
     let (mut stream, first) = match &job.part {
         None => (source.stream(job.id, &encoding, Budget::default())?, 0),
         Some(Divided { first, part }) => {

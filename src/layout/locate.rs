@@ -26,7 +26,7 @@ pub(crate) fn index_at(encoding: &Encoding, shape: &Shape, position: u64) -> Opt
 /// compressed, in blocks or computed.
 pub(crate) fn place_of(placement: &Placement, shape: &Shape, index: &[u64]) -> Option<(FileId, u64)> {
     let Placement { encoding, extents, .. } = placement;
-    if encoding.blocks.is_some()
+    if encoding.blocks().is_some()
         || extents.iter().any(|extent| extent.compression().is_some() || extent.is_computed())
     {
         return None;

@@ -129,7 +129,7 @@ pub(crate) fn compile(
     let sliced = slices_differ(source, target);
     let tiled = sliced || all.iter().any(|step| step.access() == Access::Tile);
     let encodes = all.iter().any(|step| matches!(step, Step::EncodeBlocks { .. }));
-    if let Some(blocks) = target.encoding.blocks.as_deref().filter(|_| tiled && !encodes) {
+    if let Some(blocks) = target.encoding.blocks().filter(|_| tiled && !encodes) {
         return Err(blocks.refusal().tensor(&tensor.name).found("parts of the tensor"));
     }
     if tiled && Sizes::new(&source.encoding, target.encoding).largest.is_none() {
@@ -159,7 +159,7 @@ pub(crate) fn compile(
 
 /// Blocks along an axis that is split stay whole.
 fn check_split_blocks(tensor: &Tensor, shape: &Shape, encoding: &Encoding) -> Result<()> {
-    let Encoding { blocks, order, .. } = encoding;
+    let (blocks, order) = (encoding.blocks(), &encoding.order);
     let Some(blocks) = blocks else { return Ok(()) };
     let fastest = order.last().and_then(|axis| shape.get(*axis)).copied().unwrap_or(1);
     if fastest.is_multiple_of(blocks.elements()) {
@@ -214,7 +214,7 @@ fn keeps_slices(source: &Placement, target: &TargetLayout<'_>) -> bool {
     let regions = source.extents.iter().map(|extent| extent.region());
     source.window().is_none()
         && source.encoding.order == target.encoding.order
-        && source.encoding.tiles == target.encoding.tiles
+        && source.encoding.tiles() == target.encoding.tiles()
         && regions.eq(target.extents.iter().map(|extent| extent.region()))
 }
 
@@ -231,13 +231,13 @@ pub(crate) fn canonical(tensor: &Tensor, placement: &Placement) -> Encoding {
     // Computed numbers are rounded to the tensor's dtype.
     let is_computed = placement.extents.iter().any(Extent::is_computed);
     if !is_computed
-        && stored.scaling.is_none()
+        && stored.scaling().is_none()
         && tensor.dtype.is_float()
         && !restorable(stored.dtype, tensor.dtype)
     {
         encoding.dtype = stored.dtype;
     }
-    if let Some(blocks) = stored.blocks.as_deref().filter(|blocks| blocks.is_opaque()) {
+    if let Some(blocks) = stored.blocks().filter(|blocks| blocks.is_opaque()) {
         encoding.order.clone_from(&stored.order);
         encoding = encoding.in_blocks(blocks.clone());
     }

@@ -21,7 +21,7 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     pub(crate) fn new(from: &Encoding, to: &Encoding) -> Self {
-        let (target, elements) = match &to.blocks {
+        let (target, elements) = match to.blocks() {
             Some(blocks) => (blocks.bytes(), blocks.elements()),
             None => (to.dtype.bytes().unwrap_or(1), 1),
         };
@@ -33,7 +33,7 @@ impl Sizes {
 /// Bytes of the source that are the fewest whole blocks on both sides; 1 where neither has any.
 fn chunk(from: &Encoding, to: &Encoding) -> u64 {
     match (Stored::of(from), Stored::of(to)) {
-        (Some(own), Some(other)) if from.blocks.is_some() || to.blocks.is_some() => {
+        (Some(own), Some(other)) if from.blocks().is_some() || to.blocks().is_some() => {
             let bits = lcm(own.elements, other.elements) / own.elements * own.bits;
             lcm(bits, 8) / 8
         }
@@ -48,13 +48,13 @@ fn largest(from: &Encoding, to: &Encoding) -> Option<u64> {
     if [from, to].iter().any(packed) {
         return None;
     }
-    let float = if from.scaling.is_some() || to.scaling.is_some() { 4 } else { 1 };
+    let float = if from.scaling().is_some() || to.scaling().is_some() { 4 } else { 1 };
     Some(from.dtype.bytes()?.max(to.dtype.bytes()?).max(float))
 }
 
 fn growth(from: &Encoding, to: &Encoding) -> usize {
-    let float = if from.scaling.is_some() || to.scaling.is_some() { 32 } else { 8 };
-    let factor = match (&from.blocks, stored_bits(from), stored_bits(to).or(to.blocks.as_ref().map(|_| 32))) {
+    let float = if from.scaling().is_some() || to.scaling().is_some() { 32 } else { 8 };
+    let factor = match (from.blocks(), stored_bits(from), stored_bits(to).or(to.blocks().map(|_| 32))) {
         (Some(blocks), _, Some(to)) => {
             to.max(32).saturating_mul(blocks.elements()).div_ceil(8 * blocks.bytes())
         }
@@ -74,7 +74,7 @@ pub(super) struct Stored {
 impl Stored {
     /// `None` where each element has a length of its own.
     pub(super) fn of(encoding: &Encoding) -> Option<Self> {
-        match &encoding.blocks {
+        match encoding.blocks() {
             Some(blocks) => Some(Stored { elements: blocks.elements(), bits: 8 * blocks.bytes() }),
             None => Some(Stored { elements: 1, bits: stored_bits(encoding)? }),
         }
@@ -93,7 +93,7 @@ pub(super) fn lcm(a: u64, b: u64) -> u64 {
 /// Bits that an element takes in a file; `None` where each has a length of its own, or lies in a block.
 pub(super) fn stored_bits(encoding: &Encoding) -> Option<u64> {
     match encoding.packing {
-        _ if encoding.blocks.is_some() => None,
+        _ if encoding.blocks().is_some() => None,
         Packing::Bits => encoding.dtype.bits().map(u64::from),
         Packing::Bytes => encoding.dtype.bytes().map(|bytes| bytes * 8),
     }

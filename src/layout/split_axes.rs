@@ -1,6 +1,6 @@
 //! Splits axes so that source and target both store whole axes. After this step, layouts differ only by a permutation.
 
-use ckpt_api::{AddedAxis, Encoding, Error, Few, Placement, Region, Result, Shape, Tensor, Window};
+use ckpt_api::{AddedAxis, Encoding, Error, Placement, Region, Result, Shape, Tensor, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub(super) fn split_axes<'r>(
 ) -> Result<Option<Split>> {
     let mut encodings =
         [&source.encoding, target].into_iter().chain(added.iter().map(|(_, source, _)| &source.encoding));
-    if encodings.all(|encoding| encoding.tiles.is_empty()) {
+    if encodings.all(|encoding| encoding.tiles().is_empty()) {
         return Ok(None);
     }
     let split = || -> Result<Split> {
@@ -131,7 +131,7 @@ impl Cuts {
     fn placement(&self, placement: &Placement) -> Result<Placement> {
         let mut placement = placement.clone();
         placement.encoding.order = self.order(&placement.encoding).into();
-        placement.encoding.tiles = Few::default();
+        placement.encoding.set_tiles([]);
         for region in placement.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
             *region = self.region(region)?;
         }

@@ -209,7 +209,7 @@ pub(crate) fn steps(
 ) -> Result<Vec<Step>> {
     let moved = from.order == to.order && slices == 0 && !is_part && added.is_empty();
     let (mut before, mut after) = (None, None);
-    match (&from.blocks, &to.blocks) {
+    match (from.blocks(), to.blocks()) {
         (None, None) => {}
         (Some(own), Some(wanted)) if own == wanted && moved => return Ok(Vec::new()),
         (own, wanted) => {
@@ -219,7 +219,7 @@ pub(crate) fn steps(
     }
     let mut steps = Vec::from_iter(before);
     // Blocks are of little-endian floats, whatever the byte order of their files.
-    let plain = |encoding: &Encoding| match encoding.blocks {
+    let plain = |encoding: &Encoding| match encoding.blocks() {
         Some(_) => encoding.clone().in_blocks(None).with_endian(Endian::Little),
         None => encoding.clone(),
     };
@@ -233,8 +233,8 @@ fn decoded(blocks: &Blocks, to: &Encoding) -> Result<Step> {
     if !blocks.is_opaque() {
         return Ok(Step::DecodeBlocks { blocks: blocks.clone() });
     }
-    Err(blocks.refusal().found(match &to.blocks {
-        Some(other) if **other == *blocks => "elements in another order, or parts of the tensor".to_owned(),
+    Err(blocks.refusal().found(match to.blocks() {
+        Some(other) if other == blocks => "elements in another order, or parts of the tensor".to_owned(),
         Some(other) => format!("a target in blocks of {other}"),
         None => format!("a target of {}", to.dtype),
     }))
@@ -256,7 +256,7 @@ fn plain_steps(
     added: &[String],
     steps: &mut Vec<Step>,
 ) -> Result<()> {
-    let same = from.dtype == to.dtype && from.scaling == to.scaling && added.is_empty();
+    let same = from.dtype == to.dtype && from.scaling() == to.scaling() && added.is_empty();
     let raw = same && from.packing == to.packing && from.packing == Packing::Bits;
     if raw && from.order == to.order && slices == 0 {
         return Ok(());
@@ -303,17 +303,17 @@ fn convert(
     };
     steps.extend(swap(from));
     let mut dtype = from.dtype;
-    if let Some(scaling) = from.scaling {
+    if let Some(scaling) = from.scaling() {
         steps.push(Step::Dequantize { from: dtype, scaling });
         dtype = DType::F32;
     }
     if !added.is_empty() {
         steps.extend(cast(dtype, DType::F32)?);
-        let rounded = to.scaling.filter(|scaling| scaling.each_term);
+        let rounded = to.scaling().filter(|scaling| scaling.each_term);
         steps.push(Step::Add { tensors: added.to_vec(), rounded });
         dtype = DType::F32;
     }
-    match to.scaling {
+    match to.scaling() {
         Some(mut scaling) => {
             steps.extend(cast(dtype, DType::F32)?);
             if scaling.each_term && !added.is_empty() {

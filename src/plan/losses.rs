@@ -115,8 +115,8 @@ fn stored<'a>(checkpoint: &Checkpoint, placed: &'a OutputLayout) -> Vec<Option<&
 /// Orders placements of one tensor by how much of its values they lose.
 fn severity(tensor: &Tensor, placement: &Placement) -> u8 {
     let encoding = &placement.encoding;
-    match encoding.scaling {
-        _ if encoding.blocks.is_some() && encoding.blocks != tensor.blocks => 3,
+    match encoding.scaling() {
+        _ if encoding.blocks().is_some() && encoding.blocks() != tensor.blocks.as_deref() => 3,
         Some(Scaling { limit: Some(_), .. }) => 4,
         Some(_) => 3,
         None if encoding.dtype == tensor.dtype => 0,
@@ -176,9 +176,9 @@ impl<'a> Target<'a> {
         for (id, tensor, placement) in self.tensors() {
             let (own, dtype) = (tensor.dtype, placement.encoding.dtype);
             let mut lose = |kind, detail| losses.push(Loss::new(kind, &tensor.name, detail));
-            match placement.encoding.scaling {
+            match placement.encoding.scaling() {
                 // Whether blocks are stored as they are depends on the route.
-                _ if placement.encoding.blocks.is_some() => {}
+                _ if placement.encoding.blocks().is_some() => {}
                 Some(scaling) => {
                     let scale = scaling.scale;
                     if !whole.contains(&id) && !self.is_copied(id, placement) {
@@ -228,7 +228,7 @@ impl<'a> Target<'a> {
     fn is_copied(&self, id: TensorId, placement: &Placement) -> bool {
         let to = &placement.encoding;
         let from = self.contents.placements.get(id.0).map(|source| &source.encoding);
-        let is_same = from.is_some_and(|from| from.dtype == to.dtype && from.scaling == to.scaling);
+        let is_same = from.is_some_and(|from| from.dtype == to.dtype && from.scaling() == to.scaling());
         is_same && placement.added().is_empty()
     }
 

@@ -380,9 +380,6 @@ impl Plan {
         if known.is_empty() {
             return;
         }
-        let attach = |encoding: &mut Encoding| {
-            encoding.blocks.iter_mut().for_each(|blocks| blocks.attach(known));
-        };
         let placements = &mut Arc::make_mut(&mut self.contents).placements;
         let places = &mut Arc::make_mut(&mut self.placed).placements;
         placements.iter_mut().chain(places).for_each(|placement| placement.attach(known));
@@ -392,7 +389,7 @@ impl Plan {
                 let Comparison { first, other, .. } = &mut **comparison;
                 for Stored { placement, encoding, route, .. } in [first, other] {
                     placement.attach(known);
-                    attach(encoding);
+                    encoding.attach(known);
                     route.attach(known);
                 }
             }

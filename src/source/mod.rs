@@ -275,7 +275,7 @@ impl Source {
     fn bytes_of(&self, id: TensorId) -> u64 {
         let (encoding, placement) = (self.canonical(id), &self.contents.placements[id.0]);
         let tensor = &self.contents.checkpoint.tensors[id.0];
-        match (&tensor.lengths, encoding.dtype.bytes().filter(|_| encoding.blocks.is_none())) {
+        match (&tensor.lengths, encoding.dtype.bytes().filter(|_| encoding.blocks().is_none())) {
             (Some(lengths), _) => lengths.iter().fold(0, |sum: u64, len| sum.saturating_add(*len)),
             (None, Some(size)) => tensor.shape.elements().saturating_mul(size),
             // Blocks are handed out as they are stored.

@@ -17,7 +17,7 @@ pub struct ModelGraph {
     pub(crate) format: &'static str,
     name: String,
     graph: Graph,
-    tensors: Vec<(Name, Shape, Option<Vec<Axis>>)>,
+    tensors: Vec<(Name, Shape, Option<Box<[Axis]>>)>,
     /// What the model's format states of the model, and of each tensor.
     metadata: Metadata,
     of_tensors: Vec<(Name, Metadata)>,
@@ -68,7 +68,7 @@ impl ModelGraph {
 
     /// The tensors that the graph uses, as weights of 32-bit floats.
     pub(crate) fn to_tensors(&self) -> Vec<Tensor> {
-        let tensor = |(name, shape, axes): &(Name, Shape, Option<Vec<Axis>>)| {
+        let tensor = |(name, shape, axes): &(Name, Shape, Option<Box<[Axis]>>)| {
             let mut tensor = Tensor::new(name, DType::F32, shape.clone());
             tensor.axes.clone_from(axes);
             tensor

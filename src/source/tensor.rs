@@ -193,7 +193,7 @@ impl<'a> TensorRef<'a> {
     /// they are.
     pub fn opaque_blocks(&self) -> Option<&'a Blocks> {
         let placement = self.source.contents.placements.get(self.id.0)?;
-        placement.encoding.blocks.as_deref().filter(|blocks| blocks.is_opaque())
+        placement.encoding.blocks().filter(|blocks| blocks.is_opaque())
     }
 
     /// Reads what [`TensorRef::bytes`] returns, a chunk of whole elements at a time (of strings, any bytes), in bounded
@@ -248,7 +248,7 @@ impl<'a> TensorRef<'a> {
 
     /// Fails where nobody can read the elements: [`TensorRef::bytes`] returns their blocks then.
     pub(crate) fn refuse_opaque(&self) -> Result<()> {
-        match self.source.canonical(self.id).blocks {
+        match self.source.canonical(self.id).blocks() {
             Some(blocks) => Err(blocks.refusal().tensor(self.name())),
             None => Ok(()),
         }

@@ -50,7 +50,7 @@ fn bind(given: GraphFile, contents: &mut Contents) -> Result<()> {
                 .found(format!("{} axes for shape {}", axes.len(), tensor.shape))
                 .expected(tensor.shape.rank().to_string()));
         }
-        tensor.axes = Some(axes);
+        tensor.axes = Some(axes.into());
     }
     contents.checkpoint.graph = Some(given.graph);
     contents.missing_graph = None;

@@ -242,7 +242,7 @@ impl Described {
         let note = self.note(template);
         for tensor in &mut contents.checkpoint.tensors {
             if let Some(axes) = self.expanded.axes.get(tensor.name.as_str()) {
-                tensor.axes = Some(axes.clone());
+                tensor.axes = Some(axes[..].into());
             }
         }
         contents.checkpoint.graph = Some(self.expanded.graph);

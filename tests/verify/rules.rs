@@ -29,7 +29,7 @@ fn a_bias_stored_as_one_row_is_the_same_bias() {
     let index = rows.index("one/bias");
     let bias = &mut rows.checkpoint.tensors[index];
     bias.shape = Shape::new([1, bias.shape.elements()]).unwrap();
-    bias.axes = Some(vec![Axis::Unit, Axis::Out]);
+    bias.axes = Some([Axis::Unit, Axis::Out].into());
     let options = Options { per_layer: true, ..Options::default() };
     assert_eq!(check(&rows.source(), &net.source(), &options).verdict, Verdict::Pass);
     assert_eq!(check(&net.source(), &rows.source(), &options).verdict, Verdict::Pass);

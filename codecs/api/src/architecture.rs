@@ -347,7 +347,7 @@ mod tests {
         let graph = checkpoint.graph.as_ref().unwrap();
         assert_eq!(graph.nodes[1].op, Op::Relu);
         assert_eq!(graph.inputs[0].shape, [None, Some(4)]);
-        assert_eq!(checkpoint.tensor("b").unwrap().1.axes, Some(vec![Axis::Out]));
+        assert_eq!(checkpoint.tensor("b").unwrap().1.axes, Some([Axis::Out].into()));
     }
 
     #[test]
@@ -418,8 +418,8 @@ mod tests {
         assert_eq!(graph.inputs[0].shape, [None, Some(8), None, None]);
         assert_eq!(graph.outputs[0].shape, [None, Some(2), None, None]);
         let axes = vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out];
-        assert_eq!(checkpoint.tensor("k").unwrap().1.axes, Some(axes));
-        assert_eq!(checkpoint.tensor("b").unwrap().1.axes, Some(vec![Axis::Out]));
+        assert_eq!(checkpoint.tensor("k").unwrap().1.axes, Some(axes.into()));
+        assert_eq!(checkpoint.tensor("b").unwrap().1.axes, Some([Axis::Out].into()));
         let padded = conv(r#","pads":[1,2,3,4]"#).unwrap();
         let pads = padded.graph.as_ref().unwrap().nodes[0].attributes.get("pads").cloned();
         assert_eq!(pads, ints(&[1, 2, 3, 4]));

@@ -327,27 +327,29 @@ impl Placement {
     pub fn attach(&mut self, known: &[Blocks]) {
         let computed = self.extents.iter_mut().filter_map(|extent| extent.computed_mut());
         let encodings = computed.map(|computed| &mut computed.encoding).chain([&mut self.encoding]);
-        for blocks in encodings.filter_map(|encoding| encoding.blocks.as_deref_mut()) {
+        encodings.for_each(|encoding| encoding.attach(known));
+    }
+}
+
+impl Encoding {
+    /// Gives blocks that were read from a document their decoders, from those of `known`.
+    pub fn attach(&mut self, known: &[Blocks]) {
+        if let Some(blocks) = self.blocks_mut() {
             blocks.attach(known);
         }
     }
 }
 
-impl Encoding {
-    /// The same encoding of the same elements, in blocks.
-    #[must_use]
-    pub fn in_blocks(mut self, blocks: impl Into<Option<Blocks>>) -> Self {
-        self.blocks = blocks.into().map(Box::new);
-        self
-    }
-}
-
 /// Checks that blocks hold floats, as 32-bit ones, and fill the fastest stored axis of the tensor and of each of its slices.
 pub(crate) fn check_blocks(tensor: &Tensor, placement: &Placement, stored: &Shape) -> Result<()> {
-    let Encoding { dtype, order, tiles, scaling, blocks, .. } = &placement.encoding;
-    let Some(blocks) = blocks else { return Ok(()) };
+    let encoding @ Encoding { dtype, order, .. } = &placement.encoding;
+    let Some(blocks) = encoding.blocks() else { return Ok(()) };
     let error = || Error::corrupt("the blocks do not fit the tensor").found(format!("{blocks:?}"));
-    if *dtype != DType::F32 || !tensor.dtype.is_float() || !tiles.is_empty() || scaling.is_some() {
+    if *dtype != DType::F32
+        || !tensor.dtype.is_float()
+        || !encoding.tiles().is_empty()
+        || encoding.scaling().is_some()
+    {
         return Err(error().expected("numbers that are read as f32, with whole axes and no scale"));
     }
     let fastest = order.last().copied();
@@ -407,9 +409,8 @@ mod tests {
     #[test]
     fn blocks_fill_the_fastest_axis_of_the_tensor_and_of_every_slice() {
         let tensor = Tensor::new("w", DType::F32, Shape::new([3, 4]).unwrap());
-        let encoding = |order: &[usize]| {
-            Encoding { order: order.to_vec().into(), ..Encoding::row_major(&tensor) }.in_blocks(SCALED)
-        };
+        let encoding =
+            |order: &[usize]| Encoding::row_major(&tensor).with_order(order.to_vec()).in_blocks(SCALED);
         let fits = |encoding: Encoding, regions: &[([u64; 2], [u64; 2])]| {
             let extent = |(start, shape): &([u64; 2], [u64; 2])| {
                 let shape = Shape::new(shape).unwrap();
@@ -422,6 +423,6 @@ mod tests {
         assert!(!fits(encoding(&[1, 0]), &[]), "3 elements along the fastest axis");
         assert!(fits(encoding(&[0, 1]), &[([0, 0], [3, 2]), ([0, 2], [3, 2])]));
         assert!(!fits(encoding(&[0, 1]), &[([0, 0], [3, 1]), ([0, 1], [3, 3])]));
-        assert!(!fits(Encoding { dtype: DType::F16, ..encoding(&[0, 1]) }, &[]));
+        assert!(!fits(encoding(&[0, 1]).with_dtype(DType::F16), &[]));
     }
 }

@@ -1,7 +1,8 @@
 //! Numbers that are computed from stored ones while they are read.
 
+use crate::encoding::Encoding;
 use crate::extent::Extent;
-use crate::placement::{Encoding, FileId};
+use crate::placement::FileId;
 use crate::{DType, Error, Limits, Packing, Result, Shape};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -100,7 +101,7 @@ impl BlockScales {
             return Err(wrong("the scales belong to a tensor of another size"));
         }
         let scales = self.blocks()?.elements();
-        if self.encoding.blocks.is_some()
+        if self.encoding.blocks().is_some()
             || self.encoding.packing != Packing::Bytes
             || self.encoding.stored_len(scales) != Some(self.stored.len)
         {
@@ -128,7 +129,7 @@ impl Computed {
     /// The number of elements; `None` if the bytes do not hold whole ones.
     pub fn elements(&self) -> Option<u64> {
         let Computed { stored: Extent { len, .. }, encoding, .. } = self;
-        let elements = match (&encoding.blocks, encoding.packing) {
+        let elements = match (encoding.blocks(), encoding.packing) {
             (Some(blocks), _) => len.checked_div(blocks.bytes())?.checked_mul(blocks.elements())?,
             (None, Packing::Bits) => len.checked_mul(8)?.checked_div(u64::from(encoding.dtype.bits()?))?,
             (None, Packing::Bytes) => len.checked_div(encoding.dtype.bytes()?)?,
@@ -190,7 +191,7 @@ impl Computed {
 }
 
 fn check_stored(stored: &Extent, encoding: &Encoding) -> Result<()> {
-    match stored.region().is_some() || stored.computed().is_some() || !encoding.tiles.is_empty() {
+    match stored.region().is_some() || stored.computed().is_some() || !encoding.tiles().is_empty() {
         true => Err(Error::corrupt("the stored elements of computed numbers are no plain extent")),
         false => Ok(()),
     }
@@ -199,7 +200,7 @@ fn check_stored(stored: &Extent, encoding: &Encoding) -> Result<()> {
 impl Encoding {
     /// Checks that numbers in this encoding can be computed: plain little-endian 32-bit floats.
     pub(crate) fn check_computed(&self) -> Result<()> {
-        let plain = Encoding::new(DType::F32, self.order.clone()).with_tiles(self.tiles.clone());
+        let plain = Encoding::new(DType::F32, self.order.clone()).with_tiles(self.tiles());
         match *self == plain {
             true => Ok(()),
             false => Err(Error::corrupt("computed numbers are read as something else than f32")),

@@ -8,7 +8,7 @@ use crate::{Encoding, Error, Extent, Packing, Placement, Region, Result, Shape, 
 pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
     check_tiles(tensor, placement)?;
     let rank =
-        tensor.shape.rank() + placement.encoding.tiles.iter().map(|tile| tile.lens.len()).sum::<usize>();
+        tensor.shape.rank() + placement.encoding.tiles().iter().map(|tile| tile.lens.len()).sum::<usize>();
     if !is_permutation(&placement.encoding, rank) {
         return Err(Error::corrupt("the stored axis order does not fit the tensor")
             .found(format!("{:?}", placement.encoding.order))
@@ -57,7 +57,7 @@ fn check_strides(window: &Window, placement: &Placement) -> Result<()> {
     let [extent] = &extents[..] else {
         return Err(wrong().expected("one extent that holds every element"));
     };
-    let is_plain = encoding.blocks.is_none() && encoding.packing == Packing::Bytes && shape.is_none();
+    let is_plain = encoding.blocks().is_none() && encoding.packing == Packing::Bytes && shape.is_none();
     if reach == Some(extent.len) && extent.region().is_none() && is_plain {
         return Ok(());
     }
@@ -71,14 +71,14 @@ fn check_strides(window: &Window, placement: &Placement) -> Result<()> {
 fn check_tiles(tensor: &Tensor, placement: &Placement) -> Result<()> {
     let Placement { encoding, extents, .. } = placement;
     let window = placement.window();
-    if encoding.tiles.is_empty() {
+    if encoding.tiles().is_empty() {
         return Ok(());
     }
     let whole = window.is_none() && extents.iter().all(|extent| extent.region().is_none());
     if whole && tensor.dtype.bytes().is_some() && encoding.expanded(&tensor.shape).is_some() {
         return Ok(());
     }
-    Err(Error::corrupt("the tiles do not fit the tensor").found(format!("{:?}", encoding.tiles)).expected(
+    Err(Error::corrupt("the tiles do not fit the tensor").found(format!("{:?}", encoding.tiles())).expected(
         format!("parts that divide the axes of {}, stored whole, of elements of one size", tensor.shape),
     ))
 }

@@ -34,6 +34,7 @@ mod cover;
 mod cursor;
 mod decompress;
 mod dtype;
+mod encoding;
 mod error;
 mod extent;
 mod few;
@@ -86,6 +87,7 @@ pub use contents::{Contents, MissingGraph, Repair, Rules};
 pub use cover::check_cover;
 pub use cursor::Cursor;
 pub use dtype::{DType, Endian};
+pub use encoding::{Encoding, Packing, Rounding, Scaling};
 pub use error::{Context, Error, Kind, Result};
 pub use extent::{Extent, Region};
 pub use few::{Extents, Few, MostlyOne};
@@ -102,9 +104,7 @@ pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, Out
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use output_layout::{Literal, OutputFile, OutputLayout, Reading, Written};
 pub use phases::Phases;
-pub use placement::{
-    Added, AddedAxis, Encoding, FileId, Packing, Placement, Rounding, Scaling, TensorId, Window,
-};
+pub use placement::{Added, AddedAxis, FileId, Placement, TensorId, Window};
 pub use read_at::{ReadAt, read_exact_at};
 pub use scattered::ScatteredChecksum;
 pub use setting::{LibraryWords, Setting, Vocabulary};

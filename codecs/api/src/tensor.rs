@@ -20,13 +20,13 @@ pub struct Tensor {
     pub shape: Shape,
     /// What each axis means, where the format or its convention states it; as many as the shape has axes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub axes: Option<Vec<Axis>>,
+    pub axes: Option<Box<[Axis]>>,
     /// What the tensor is for: decides whether losing it changes what the model computes.
     #[serde(default)]
     pub role: Role,
     /// For dtypes whose elements have a length each (string, variant): the bytes of each element, row-major.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lengths: Option<Vec<u64>>,
+    pub lengths: Option<Box<[u64]>>,
     /// How integers stand for real numbers, where the format states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
@@ -63,7 +63,7 @@ impl Tensor {
 
     /// The same tensor with its axes named.
     #[must_use]
-    pub fn with_axes(mut self, axes: impl Into<Vec<Axis>>) -> Self {
+    pub fn with_axes(mut self, axes: impl Into<Box<[Axis]>>) -> Self {
         self.axes = Some(axes.into());
         self
     }
@@ -118,7 +118,7 @@ impl Tensor {
     /// The same tensor with the bytes of each element.
     #[must_use]
     pub fn with_lengths(mut self, lengths: impl Into<Option<Vec<u64>>>) -> Self {
-        self.lengths = lengths.into();
+        self.lengths = lengths.into().map(Vec::into_boxed_slice);
         self
     }
 
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn value_bytes_of_strings_are_the_sum_of_their_lengths() {
         let mut tensor = Tensor::new("s", DType::String, Shape::new(vec![2]).unwrap());
-        tensor.lengths = Some(vec![3, 4]);
+        tensor.lengths = Some([3, 4].into());
         assert_eq!(tensor.value_bytes(), 7);
     }
 }

@@ -1,6 +1,6 @@
 //! Logical axes that are stored as several: numbers within numbers, as engines lay them out for their instructions.
 
-use crate::{Encoding, Few, Shape};
+use crate::{Encoding, Shape};
 use serde::{Deserialize, Serialize};
 
 /// A logical axis that is stored as several: an index on it is written as digits, the slowest first.
@@ -26,10 +26,10 @@ pub struct AxisPart {
 impl Encoding {
     /// Stores the tensor of `rank` axes with these parts of its axes, slowest first, of which `tiles` has the lengths.
     #[must_use]
-    pub fn with_stored(mut self, rank: usize, tiles: impl Into<Few<Tile>>, stored: &[AxisPart]) -> Self {
+    pub fn with_stored(mut self, rank: usize, tiles: impl Into<Vec<Tile>>, stored: &[AxisPart]) -> Self {
         let mut tiles = tiles.into();
         tiles.sort_by_key(|tile| tile.axis);
-        self.tiles = tiles;
+        self.set_tiles(tiles);
         let parts = self.parts(rank);
         // A part that does not exist becomes a number that fits no tensor.
         let number = |wanted: &AxisPart| parts.iter().position(|part| part == wanted);
@@ -46,7 +46,7 @@ impl Encoding {
 
     /// The lengths of an axis's parts but the slowest; none where it is stored as one.
     pub fn tile(&self, axis: usize) -> &[u64] {
-        self.tiles.iter().find(|tile| tile.axis == axis).map_or(&[], |tile| &tile.lens)
+        self.tiles().iter().find(|tile| tile.axis == axis).map_or(&[], |tile| &tile.lens)
     }
 
     /// The lengths of what [`Encoding::order`] numbers, for a tensor of this shape; `None` where a tile does not fit
@@ -59,8 +59,8 @@ impl Encoding {
             lens.push(len.checked_div(inner).filter(|_| len.is_multiple_of(inner))?);
             lens.extend(tile);
         }
-        let ordered = self.tiles.is_sorted_by(|a, b| a.axis < b.axis);
-        let real = self.tiles.iter().all(|tile| tile.axis < shape.rank() && !tile.lens.is_empty());
+        let ordered = self.tiles().is_sorted_by(|a, b| a.axis < b.axis);
+        let real = self.tiles().iter().all(|tile| tile.axis < shape.rank() && !tile.lens.is_empty());
         Shape::new(lens).ok().filter(|_| ordered && real)
     }
 }
@@ -75,8 +75,8 @@ mod tests {
 
     fn encoding(shape: &[u64], tiles: Tiles<'_>) -> (Encoding, Shape) {
         let tensor = Tensor::new("t", DType::I16, Shape::new(shape).unwrap());
-        let tiles = tiles.iter().map(|(axis, lens)| Tile { axis: *axis, lens: lens.to_vec() }).collect();
-        (Encoding { tiles, ..Encoding::row_major(&tensor) }, tensor.shape)
+        let tiles = tiles.iter().map(|(axis, lens)| Tile { axis: *axis, lens: lens.to_vec() });
+        (Encoding::row_major(&tensor).with_tiles(tiles.collect::<Vec<_>>()), tensor.shape)
     }
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(encoding.expanded(&shape).unwrap().to_vec(), [8, 16, 8, 4]);
         let part = |axis, part| AxisPart { axis, part };
         let stored = [part(0, 0), part(2, 0), part(1, 0), part(2, 1)];
-        let packed = encoding.clone().with_stored(3, encoding.tiles.clone(), &stored);
+        let packed = encoding.clone().with_stored(3, encoding.tiles(), &stored);
         assert_eq!(packed.order, [0, 2, 1, 3]);
     }
 

@@ -178,7 +178,7 @@ fn read_tensor(cursor: &mut Cursor, name: String, endian: Endian) -> Result<Stor
                     .expected(format!("a multiple of {elements}")));
             }
             encoding = encoding.in_blocks(encodings::of(block_type, endian).cloned());
-            tensor.blocks.clone_from(&encoding.blocks);
+            tensor.blocks = encoding.blocks().cloned().map(Box::new);
         }
     }
     let len = encoding.stored_len(tensor.shape.elements());

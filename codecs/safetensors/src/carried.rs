@@ -33,7 +33,7 @@ struct Description {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shape: Option<Shape>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    axes: Option<Vec<Axis>>,
+    axes: Option<Box<[Axis]>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     role: Option<Role>,
     // Spelled as files have it since the first version.

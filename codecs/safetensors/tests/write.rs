@@ -174,9 +174,9 @@ fn packed_elements_that_fill_bytes_stay_packed() {
 #[test]
 fn dtypes_without_a_holder_have_no_place_but_an_object_graph_is_kept_in_the_metadata() {
     let mut strings = tensor("s", DType::String, &[1]).with_role(Role::Counter);
-    strings.lengths = Some(vec![2]);
+    strings.lengths = Some([2].into());
     let mut object_graph = tensor("g", DType::String, &[]).with_role(Role::Bookkeeping);
-    object_graph.lengths = Some(vec![2]);
+    object_graph.lengths = Some([2].into());
     let mut checkpoint =
         with(vec![strings, object_graph, tensor("c", DType::C128, &[1]), tensor("w", DType::U8, &[1])]);
     checkpoint.metadata.insert("tf2", "object_graph", "…");

@@ -146,8 +146,8 @@ fn apply(description: Description, contents: &mut Contents, options: &Options) -
         if let Some(number) = numbers.get(tensor.name.as_str()) {
             tensor.metadata.insert("tf2", OPTIMIZER_NUMBER, *number);
         }
-        tensor.axes =
-            axes.get(tensor.name.as_str()).filter(|axes| axes.len() == tensor.shape.rank()).cloned();
+        let named = axes.get(tensor.name.as_str()).filter(|axes| axes.len() == tensor.shape.rank());
+        tensor.axes = named.map(|axes| axes[..].into());
     }
     contents.checkpoint.graph = graph;
     if is_nested {
@@ -216,7 +216,7 @@ impl<'a> Reader<'a> {
             }
             (true, false) => {
                 let Elements { lengths, ranges } = self.elements(entry)?;
-                tensor.lengths = Some(lengths);
+                tensor.lengths = Some(lengths.into());
                 self.extents(entry, ranges, None)?
             }
             (false, true) => {
@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
             }
             (false, false) => {
                 let (lengths, extents) = self.string_slices(key, entry)?;
-                tensor.lengths = Some(lengths);
+                tensor.lengths = Some(lengths.into());
                 extents
             }
         };

@@ -173,7 +173,7 @@ impl<'a> Computing<'a> {
 
 /// The smallest number of elements that fill whole bytes, or a block.
 fn unit(encoding: &Encoding) -> u64 {
-    match (&encoding.blocks, encoding.packing, encoding.dtype.bits()) {
+    match (encoding.blocks(), encoding.packing, encoding.dtype.bits()) {
         (Some(blocks), ..) => blocks.elements(),
         (None, Packing::Bits, Some(bits)) => {
             (1..8).find(|count| (count * u64::from(bits)).is_multiple_of(8)).unwrap_or(8)

@@ -31,7 +31,7 @@ impl Gather<'_, '_> {
         out: &mut Buffer,
         piece: &mut Buffer,
     ) -> Result<()> {
-        match &self.source.encoding.blocks {
+        match self.source.encoding.blocks() {
             Some(blocks) => self.read_blocks(blocks, wanted, checks, out, piece),
             None => self.read_stored(wanted, checks, out, piece),
         }
@@ -147,7 +147,7 @@ impl Gather<'_, '_> {
 
     /// Bytes of a stored element, or of a block, in whose place it then is.
     fn stored_size(&self) -> u64 {
-        self.source.encoding.blocks.as_ref().map_or(self.size(), |blocks| blocks.bytes())
+        self.source.encoding.blocks().map_or(self.size(), |blocks| blocks.bytes())
     }
 }
 

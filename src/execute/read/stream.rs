@@ -453,7 +453,7 @@ fn read_box(files: &Files<'_>, transfer: &Transfer<'_>, wanted: &Region, budget:
 
 /// How many elements so many stored bytes hold; 0 for those that have a length each.
 fn elements_in(encoding: &Encoding, bytes: u64) -> u64 {
-    if let Some(blocks) = &encoding.blocks {
+    if let Some(blocks) = encoding.blocks() {
         return bytes / blocks.bytes() * blocks.elements();
     }
     match (encoding.packing, encoding.dtype.bytes(), encoding.dtype.bits()) {

@@ -411,7 +411,7 @@ fn a_page_with_repeated_blocks_has_a_folded_drawing_that_leads_into_one_of_all_l
 fn numbers_in_a_box_are_never_cut() {
     let mut inspection = inspection(1, |number| format!("{number}{}", "x".repeat(99)));
     inspection.tensors[0].shape = Shape::new([1_234_567, 12_345_678]).unwrap();
-    inspection.tensors[0].axes = Some(vec![ckpt_api::Axis::Out, ckpt_api::Axis::In]);
+    inspection.tensors[0].axes = Some([ckpt_api::Axis::Out, ckpt_api::Axis::In].into());
     assert!(page(&inspection).contains(">12,345,678→1,234,567</text>"));
 }
 

@@ -196,7 +196,7 @@ fn without_a_graph_inputs_that_no_layer_makes_are_likely_flattened_images() {
     source.checkpoint.tensors[1].shape = matrix(12);
     assert_eq!(mapped(&source, &[TURNED]).unwrap().1.len(), 1, "a layer does not make its own inputs");
     let made = &mut source.checkpoint.tensors[2];
-    (made.shape, made.axes) = (matrix(2), Some(vec![Axis::In, Axis::Out]));
+    (made.shape, made.axes) = (matrix(2), Some([Axis::In, Axis::Out].into()));
     assert_eq!(mapped(&source, &[TURNED]).unwrap().1, [], "a layer makes 12 outputs");
 }
 

@@ -41,7 +41,7 @@ pub(super) fn reorder_image(
         if part.axis == axis { split } else { vec![*part] }
     });
     let stored: Vec<AxisPart> = stored.collect();
-    let mut tiles = encoding.tiles.clone();
+    let mut tiles = encoding.tiles().to_vec();
     tiles.push(Tile { axis, lens: vec![fast] });
     *encoding = encoding.clone().with_stored(rank, tiles, &stored);
     Ok(placed)

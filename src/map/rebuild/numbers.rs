@@ -32,7 +32,7 @@ pub(super) fn compute(mut placed: PlacedTensor, step: &AxisStep) -> Result<Place
 
 /// Computes every number of a placement from what it holds now.
 pub(super) fn with_operations(placement: &mut Placement, operations: &[Operation]) -> Result<()> {
-    if let Some(blocks) = placement.encoding.blocks.as_deref().filter(|blocks| blocks.is_opaque()) {
+    if let Some(blocks) = placement.encoding.blocks().filter(|blocks| blocks.is_opaque()) {
         return Err(blocks.refusal().found("a step that computes with their numbers"));
     }
     for extent in &mut placement.extents {
@@ -44,8 +44,8 @@ pub(super) fn with_operations(placement: &mut Placement, operations: &[Operation
         computed.operations.extend(operations.iter().cloned());
         *extent = computed.into_extent().map_err(|_| in_parts())?.with_region(region);
     }
-    let Encoding { order, tiles, .. } = &placement.encoding;
-    placement.encoding = Encoding::new(DType::F32, order.clone()).with_tiles(tiles.clone());
+    let (order, tiles) = (&placement.encoding.order, placement.encoding.tiles());
+    placement.encoding = Encoding::new(DType::F32, order.clone()).with_tiles(tiles);
     Ok(())
 }
 

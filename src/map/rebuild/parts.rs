@@ -77,8 +77,8 @@ impl<'p> Stored<'p> {
         let [extent] = &extents[..] else { return Err(refused()) };
         let is_plain = extent.region().is_none()
             && extent.compression().is_none()
-            && encoding.tiles.is_empty()
-            && encoding.blocks.is_none()
+            && encoding.tiles().is_empty()
+            && encoding.blocks().is_none()
             && encoding.packing == Packing::Bytes
             && window.is_none_or(|window| window.strides.is_empty());
         let size = encoding.dtype.bytes().filter(|_| is_plain).ok_or_else(refused)?;

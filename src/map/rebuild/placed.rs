@@ -7,8 +7,7 @@ use super::reshape::reshape;
 use crate::layout::inverse_permutation;
 use crate::recipe::AxisStep;
 use ckpt_api::{
-    Axis, AxisPart, DType, Encoding, Error, Few, Operation, Placement, Region, Result, Shape, Tensor, Tile,
-    Window,
+    Axis, AxisPart, DType, Encoding, Error, Operation, Placement, Region, Result, Shape, Tensor, Tile, Window,
 };
 
 /// A tensor and the placement of its bytes.
@@ -137,9 +136,9 @@ pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) ->
         Shape::new(dims)
     };
     tensor.shape = without(&tensor.shape)?;
-    if let Some(axes) = &mut tensor.axes {
+    change_axes(tensor, |axes| {
         axes.remove(axis);
-    }
+    });
     // An empty slice could seem to hold elements without this axis.
     placement.extents.retain(|extent| extent.region().is_none_or(|region| region.shape.elements() > 0));
     let rank = tensor.shape.rank();
@@ -156,6 +155,15 @@ pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) ->
     Ok(placed)
 }
 
+/// Changes what a tensor's axes mean, where it says that.
+fn change_axes(tensor: &mut Tensor, change: impl FnOnce(&mut Vec<Axis>)) {
+    if let Some(axes) = tensor.axes.take() {
+        let mut axes = axes.into_vec();
+        change(&mut axes);
+        tensor.axes = Some(axes.into());
+    }
+}
+
 pub(super) fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedTensor> {
     let PlacedTensor { tensor, placement } = &mut placed;
     let with = |shape: &Shape| {
@@ -164,9 +172,7 @@ pub(super) fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedT
         Shape::new(dims)
     };
     tensor.shape = with(&tensor.shape)?;
-    if let Some(axes) = &mut tensor.axes {
-        axes.insert(axis, Axis::Unit);
-    }
+    change_axes(tensor, |axes| axes.insert(axis, Axis::Unit));
     let rank = tensor.shape.rank();
     let with_it = |stored| Some(if stored >= axis { stored + 1 } else { stored });
     renumber(&mut placement.encoding, rank - 1, rank, with_it);
@@ -193,10 +199,10 @@ fn renumber(encoding: &mut Encoding, before: usize, after: usize, number: impl F
     let stored = encoding.order.iter().filter_map(|stored| parts.get(*stored).and_then(renamed));
     let stored: Vec<AxisPart> = stored.collect();
     let tiles = encoding
-        .tiles
+        .tiles()
         .iter()
         .filter_map(|tile| Some(Tile { axis: number(tile.axis)?, lens: tile.lens.clone() }));
-    let tiles: Few<Tile> = tiles.collect();
+    let tiles: Vec<Tile> = tiles.collect();
     *encoding = encoding.clone().with_stored(after, tiles, &stored);
 }
 
@@ -328,7 +334,7 @@ fn as_slices(mut placed: PlacedTensor, axis: usize, shift: u64) -> Result<Placed
     check_fixed_size(&placed, "merged")?;
     let whole = placed.whole();
     let PlacedTensor { tensor, placement } = &mut placed;
-    if !placement.encoding.tiles.is_empty() {
+    if !placement.encoding.tiles().is_empty() {
         return Err(
             Error::unsupported("a tensor that is stored in parts cannot be merged").tensor(&tensor.name)
         );

@@ -5,7 +5,7 @@ use super::digits::Digits;
 use super::placed::{PlacedTensor, check_fixed_size, misfit};
 use crate::layout::{split_range, strides};
 use crate::recipe::{AxisStep, Reshape};
-use ckpt_api::{AxisOrder, Error, Extents, Few, Result, Shape};
+use ckpt_api::{AxisOrder, Error, Extents, Result, Shape};
 use std::ops::Range;
 
 /// Gives the axes from `reshape.axis` on the lengths after the arrow.
@@ -73,7 +73,7 @@ fn without_elements(mut placed: PlacedTensor, range: Range<usize>, lens: &[u64])
     tensor.axes = None;
     placement.set_window(None);
     placement.extents = Extents::default();
-    placement.encoding.tiles = Few::default();
+    placement.encoding.set_tiles([]);
     placement.encoding.order = AxisOrder::row_major(tensor.shape.rank());
     Ok(placed)
 }
@@ -136,7 +136,7 @@ fn rearranged(
     let is_whole =
         placement.window().is_none() && placement.extents.iter().all(|extent| extent.region().is_none());
     let fits = placement.encoding.expanded(&tensor.shape).is_some()
-        && (placement.encoding.tiles.is_empty() || is_whole);
+        && (placement.encoding.tiles().is_empty() || is_whole);
     if fits { Ok(placed) } else { Err(in_parts(&name)) }
 }
 

@@ -150,9 +150,9 @@ fn mxfp4_shape(elements: &Tensor, scales: &Tensor) -> Result<(Shape, Vec<u64>)> 
 fn stored(placed: &PlacedTensor) -> Result<(Option<Extent>, Encoding)> {
     let PlacedTensor { tensor, placement } = placed;
     let encoding = &placement.encoding;
-    let is_plain = encoding.tiles.is_empty()
+    let is_plain = encoding.tiles().is_empty()
         && encoding.order.iter().copied().eq(0..tensor.shape.rank())
-        && encoding.blocks.is_none()
+        && encoding.blocks().is_none()
         && encoding.packing == Packing::Bytes
         && encoding.dtype == tensor.dtype
         && placement.window().is_none();

@@ -78,7 +78,9 @@ fn as_sequence(mut placed: PlacedTensor) -> PlacedTensor {
         next = first.saturating_add(len);
         encoding.stored_len(len) == Some(extent.len)
     };
-    if encoding.tiles.is_empty() && placement.window().is_none() && placement.extents.iter().all(&mut follows)
+    if encoding.tiles().is_empty()
+        && placement.window().is_none()
+        && placement.extents.iter().all(&mut follows)
     {
         placement.extents.iter_mut().for_each(|extent| extent.set_region(None));
     }
@@ -119,7 +121,7 @@ pub(super) fn element(whole: &PlacedTensor, axis: usize, index: u64) -> Result<P
 fn joined_with_faster(element: PlacedTensor, axis: usize) -> Result<PlacedTensor> {
     let rank = element.tensor.shape.rank();
     let stored = element.placement.encoding.order.iter().skip_while(|stored| **stored != axis).nth(1);
-    let Some(faster) = stored.copied().filter(|_| element.placement.encoding.tiles.is_empty()) else {
+    let Some(faster) = stored.copied().filter(|_| element.placement.encoding.tiles().is_empty()) else {
         return Err(Error::unsupported("the elements of a stack are not stored one after the other")
             .tensor(&element.tensor.name)
             .help(
@@ -137,9 +139,10 @@ fn joined_with_faster(element: PlacedTensor, axis: usize) -> Result<PlacedTensor
     let back: Vec<usize> =
         others.filter_map(|other| moved.iter().position(|moved| *moved == other)).collect();
     let mut element = permute(joined, &back)?;
-    element.tensor.axes = axes.map(|mut axes| {
+    element.tensor.axes = axes.map(|axes| {
+        let mut axes = axes.into_vec();
         axes.remove(axis);
-        axes
+        axes.into()
     });
     Ok(element)
 }
@@ -154,7 +157,7 @@ fn own_extent(whole: &PlacedTensor, axis: usize, index: u64, len: u64) -> Option
         && extent.checksum.is_none()
         && extent.compression().is_none()
         && !extent.is_computed();
-    let is_slowest = encoding.tiles.is_empty() && encoding.order.first() == Some(&axis);
+    let is_slowest = encoding.tiles().is_empty() && encoding.order.first() == Some(&axis);
     if !is_alone || !is_slowest || placement.window().is_some() {
         return None;
     }

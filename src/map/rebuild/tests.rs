@@ -333,14 +333,14 @@ fn tensors_that_differ_in_more_than_the_axis_are_not_merged() {
 fn names_of_axes_follow_steps_and_the_graph_follows_whole_tensors() {
     let mut memory = matrix();
     let checkpoint = &mut memory.contents.checkpoint;
-    checkpoint.tensors[0].axes = Some(vec![Axis::In, Axis::Out]);
+    checkpoint.tensors[0].axes = Some([Axis::In, Axis::Out].into());
     let node = Node::new("dense", Op::Gemm).parameter("weight", "a");
     checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));
     let mut split = Memory { contents: memory.contents.clone(), file: memory.file.clone() };
     let steps = [AxisStep::Transpose, AxisStep::Unsqueeze(0)];
     let losses = rebuild(&mut memory.contents, &[target("b", &["a"], Join::One, &steps)]).unwrap();
     let Checkpoint { graph, tensors, .. } = memory.contents.checkpoint;
-    assert_eq!(tensors[0].axes, Some(vec![Axis::Unit, Axis::Out, Axis::In]));
+    assert_eq!(tensors[0].axes, Some([Axis::Unit, Axis::Out, Axis::In].into()));
     assert_eq!((graph.unwrap().nodes[0].parameters["weight"].as_str(), losses), ("b", vec![]));
     let halves = [0, 1].map(|k| target(["x", "y"][k], &["a"], part(1, k, 2, None), &[]));
     let losses = rebuild(&mut split.contents, &halves).unwrap();
@@ -368,7 +368,7 @@ fn a_graph_is_dropped_when_elements_move_where_the_names_of_axes_do_not_show_it(
     for (has_axes, step, is_dropped) in cases {
         let mut memory = matrix();
         let checkpoint = &mut memory.contents.checkpoint;
-        checkpoint.tensors[0].axes = has_axes.then(|| vec![Axis::In, Axis::Out]);
+        checkpoint.tensors[0].axes = has_axes.then(|| [Axis::In, Axis::Out].into());
         let node = Node::new("dense", Op::Gemm).parameter("weight", "a");
         checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));
         let losses =
@@ -434,7 +434,7 @@ fn a_slot_whose_axes_are_not_its_variables_belongs_to_none() {
     let variable_alone = [one("a", &[AxisStep::Transpose]), one("b", &[]), one("a_m", &[]), one("b_m", &[])];
     assert_eq!(owners(&memory, &variable_alone)[2..], [None, Some("b".to_owned())]);
     for tensor in &mut memory.contents.checkpoint.tensors {
-        tensor.axes = Some(vec![Axis::In, Axis::Out]);
+        tensor.axes = Some([Axis::In, Axis::Out].into());
     }
     let owned = owners(&memory, &variable_alone);
     assert_eq!(owned[2], Some("a".to_owned()), "named axes can be distinguished");
@@ -496,7 +496,7 @@ fn a_flattened_image_needs_one_whole_axis_of_its_length() {
     let sliced = Memory::default().add("a", &square(), &[0, 1], true);
     assert!(error(sliced, "flatten_order 2 2 3 on 0").contains("stored in parts"));
     let axes =
-        |memory: &mut Memory| memory.contents.checkpoint.tensors[0].axes = Some(vec![Axis::In, Axis::Out]);
+        |memory: &mut Memory| memory.contents.checkpoint.tensors[0].axes = Some([Axis::In, Axis::Out].into());
     let mut named = memory();
     axes(&mut named);
     let named = named.rebuilt(&step("flatten_order 2 2 3")).unwrap();

@@ -93,7 +93,7 @@ fn copied_integers_and_whole_units_are_not_quantized() {
     assert_eq!(kinds(&contents, &placed), [(LossKind::Quantized, "w".into())]);
     contents.placements[0].encoding = integers(64);
     assert_eq!(kinds(&contents, &placed), []);
-    contents.placements[0].encoding.scaling.as_mut().unwrap().rounding = Rounding::Truncate;
+    contents.placements[0].encoding.scaling_mut().unwrap().rounding = Rounding::Truncate;
     assert_eq!(kinds(&contents, &placed), [(LossKind::Quantized, "w".into())]);
     placed.whole_units = vec![TensorId(0)];
     assert_eq!(kinds(&contents, &placed), []);
@@ -110,7 +110,7 @@ fn a_tensor_without_a_place_is_dropped_by_its_role() {
 #[test]
 fn the_loss_of_a_dropped_tensor_says_why() {
     let mut words = tensor("words", DType::String);
-    words.lengths = Some(vec![1, 1]);
+    words.lengths = Some([1, 1].into());
     let mut contents = contents(vec![tensor("w", DType::F32), tensor("rest", DType::F32), words]);
     let node = Node::new("dense", Op::Gemm).parameter("weight", "w");
     contents.checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));

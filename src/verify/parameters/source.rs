@@ -46,7 +46,7 @@ impl<'a> SourceParameters<'a> {
             limit: None,
             each_term: false,
         });
-        Some((tensor, Storage { dtype: encoding.dtype, scaling: encoding.scaling.or(own) }))
+        Some((tensor, Storage { dtype: encoding.dtype, scaling: encoding.scaling().or(own) }))
     }
 }
 

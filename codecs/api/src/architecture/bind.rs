@@ -141,7 +141,7 @@ impl Binder<'_> {
             && bias.axes.is_none()
             && bias.shape.rank() == 1
         {
-            bias.axes = Some(vec![Axis::Out]);
+            bias.axes = Some([Axis::Out].into());
         }
         Ok(node)
     }
@@ -177,7 +177,7 @@ impl Binder<'_> {
                 .found(format!("{} axes for shape {}", axes.len(), tensor.shape))
                 .expected(format!("{} for a tensor of rank {}", names.join(", "), kinds.len())));
         }
-        tensor.axes = Some(axes.to_vec());
+        tensor.axes = Some(axes.into());
         Ok(())
     }
 

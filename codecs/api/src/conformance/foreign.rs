@@ -198,7 +198,7 @@ fn changes_value(kind: LossKind) -> bool {
 }
 
 /// The axes in the order in which they come back.
-fn stored_axes(given: &Tensor, placement: &Placement, found: &Tensor) -> Option<Vec<Axis>> {
+fn stored_axes(given: &Tensor, placement: &Placement, found: &Tensor) -> Option<Box<[Axis]>> {
     let axes = given.axes.as_ref()?;
     if !is_turned(given, placement, found) {
         return Some(axes.clone());
@@ -223,7 +223,7 @@ fn check_value(
     (found, again): (&Tensor, &[u8]),
 ) {
     let encoding = &placement.encoding;
-    if encoding.scaling.is_some() || placement.shape().is_some() || !encoding.tiles.is_empty() {
+    if encoding.scaling().is_some() || placement.shape().is_some() || !encoding.tiles().is_empty() {
         return;
     }
     let stored = encoding.dtype;

@@ -91,7 +91,7 @@ fn stored_value(
         verify(extent, &bytes).map_err(|error| error.file(file.name()).tensor(&tensor.name))?;
         pieces.push((extent.region().cloned(), bytes));
     }
-    let size = tensor.dtype.bytes().filter(|_| placement.encoding.blocks.is_none());
+    let size = tensor.dtype.bytes().filter(|_| placement.encoding.blocks().is_none());
     let Some(size) = size else {
         return Ok(pieces.into_iter().flat_map(|(_, bytes)| bytes).collect());
     };
@@ -106,7 +106,7 @@ fn stored_value(
         let elements = to_usize(region.shape.elements())?;
         let bytes = normalize(encoding, &bytes, elements);
         let bytes =
-            encoding.scaling.map_or(bytes.clone(), |scaling| dequantize(encoding.dtype, scaling, &bytes));
+            encoding.scaling().map_or(bytes.clone(), |scaling| dequantize(encoding.dtype, scaling, &bytes));
         let size = to_usize(size)?;
         for (k, index) in logical_indices(tensor, &region, encoding).enumerate() {
             out[index * size..][..size].copy_from_slice(&bytes[k * size..][..size]);
@@ -182,7 +182,7 @@ pub(super) fn place(
 
 fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<u8>]) -> Result<Written> {
     let encoding = &placement.encoding;
-    let numbers = match (&tensor.blocks, &encoding.blocks) {
+    let numbers = match (&tensor.blocks, encoding.blocks()) {
         (Some(blocks), None) => {
             let mut numbers = Vec::new();
             blocks.decode(value, &mut numbers).map_err(|error| error.tensor(&tensor.name))?;
@@ -191,7 +191,7 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
         _ => value.to_vec(),
     };
     let value = numbers.as_slice();
-    let converted = match encoding.scaling {
+    let converted = match encoding.scaling() {
         Some(scaling) => quantize(tensor, value, encoding.dtype, scaling)?,
         None => cast(tensor.dtype, encoding.dtype, value).ok_or_else(|| {
             Error::unsupported("the conformance kit does not convert between these dtypes")
@@ -203,7 +203,7 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
     let mut checksums = Vec::new();
     let mut taken = 0;
     for extent in &placement.extents {
-        let bytes = match tensor.dtype.bytes().filter(|_| encoding.blocks.is_none()) {
+        let bytes = match tensor.dtype.bytes().filter(|_| encoding.blocks().is_none()) {
             None => {
                 let start = taken;
                 taken += to_usize(extent.len)?;
@@ -235,7 +235,7 @@ fn store(tensor: &Tensor, value: &[u8], placement: &Placement, files: &mut [Vec<
 fn settled(placement: &Placement) -> Placement {
     let mut placement = placement.clone();
     let is_sum = !placement.added().is_empty();
-    if let Some(scaling) = placement.encoding.scaling.as_mut().filter(|scaling| scaling.each_term && is_sum) {
+    if let Some(scaling) = placement.encoding.scaling_mut().filter(|scaling| scaling.each_term && is_sum) {
         scaling.rounding = Rounding::Nearest;
     }
     placement
@@ -265,7 +265,7 @@ fn with_added(checkpoint: &Checkpoint, values: &[Vec<u8>], placement: &Placement
             if hit {
                 let term = f32::from_le_bytes(values[added.tensor.0].as_chunks::<4>().0[flat]);
                 let own = f32::from_le_bytes(*number);
-                *number = match placement.encoding.scaling.filter(|scaling| scaling.each_term) {
+                *number = match placement.encoding.scaling().filter(|scaling| scaling.each_term) {
                     None => own + term,
                     Some(by) => ((by.units(own) + by.units(term)) / f64::from(by.scale.get())) as f32,
                 }
@@ -374,7 +374,7 @@ pub(super) fn permuted(tensor: &Tensor, value: &[u8], order: &[usize]) -> Vec<u8
     let Some(size) = tensor.dtype.bytes().and_then(|size| usize::try_from(size).ok()) else {
         return value.to_vec();
     };
-    let encoding = Encoding { order: order.to_vec().into(), ..Encoding::row_major(tensor) };
+    let encoding = Encoding::row_major(tensor).with_order(order.to_vec());
     let region = whole(tensor);
     let indices = logical_indices(tensor, &region, &encoding);
     indices.flat_map(|index| &value[index * size..][..size]).copied().collect()

@@ -86,7 +86,7 @@ fn of_dtype(dtype: DType) -> Offer {
     let Some(bits) = dtype.bits() else {
         // Protocol buffers, which elements of variants are.
         offer.push("foreign/tensor", dtype, &[3], b"\x0a\x01t\x0a\x03abc".to_vec());
-        offer.checkpoint.tensors.iter_mut().for_each(|tensor| tensor.lengths = Some(vec![3, 0, 5]));
+        offer.checkpoint.tensors.iter_mut().for_each(|tensor| tensor.lengths = Some([3, 0, 5].into()));
         return offer;
     };
     let all = u128::MAX >> (128 - bits);
@@ -144,7 +144,7 @@ const ADDITIONS: [Addition; 13] = [
     ("axes", |offer| {
         let bare = |tensor: &&mut Tensor| tensor.axes.is_none() && tensor.shape.rank() == 2;
         let tensor = offer.checkpoint.tensors.iter_mut().find(bare)?;
-        tensor.axes = Some(vec![Axis::In, Axis::Out]);
+        tensor.axes = Some([Axis::In, Axis::Out].into());
         Some(())
     }),
     ("roles", |offer| {

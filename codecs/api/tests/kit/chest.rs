@@ -79,7 +79,7 @@ struct Notes {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TensorNotes {
-    axes: Option<Vec<Axis>>,
+    axes: Option<Box<[Axis]>>,
     role: Role,
     slot: Option<Slot>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

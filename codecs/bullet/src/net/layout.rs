@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use super::parameter::Parameter;
-use ckpt_api::{AxisPart, Encoding, Error, Few, Result, Tile};
+use ckpt_api::{AxisPart, Encoding, Error, Result, Tile};
 
 /// The most words of a layout.
 const MAX_WORDS: usize = 32;
@@ -70,7 +70,7 @@ impl Layout {
         let tiles = self.tiles.iter().map(|tile| Tile { axis: own(tile.axis), lens: tile.lens.clone() });
         let stored = self.stored.iter().map(|part| AxisPart { axis: own(part.axis), ..*part });
         let stored: Vec<AxisPart> = stored.collect();
-        encoding.with_stored(axes.len(), tiles.collect::<Few<_>>(), &stored)
+        encoding.with_stored(axes.len(), tiles.collect::<Vec<_>>(), &stored)
     }
 }
 

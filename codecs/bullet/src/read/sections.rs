@@ -170,7 +170,7 @@ fn quantised(
             tensor.dtype = entry.kind.dtype();
             tensor.quantization = Some(Quantization { scale });
         }
-        None => encoding.scaling = entry.scaling(),
+        None => encoding.set_scaling(entry.scaling()),
     }
     if entry.scale.is_some() || entry.merge.is_some() {
         let scale = entry.scale.map_or(0, NonZeroU32::get);

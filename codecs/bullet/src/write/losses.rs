@@ -32,7 +32,7 @@ fn report_texts(context: &Context<'_>, output: &mut Output) {
 
 /// Tensors that are stored as the integers that they were read from, possibly in another format since.
 fn whole_units(context: &Context<'_>, placements: &[Placement]) -> Vec<TensorId> {
-    let scale = |placement: &Placement| Some(u64::from(placement.encoding.scaling?.scale.get()));
+    let scale = |placement: &Placement| Some(u64::from(placement.encoding.scaling()?.scale.get()));
     let stored: HashSet<(TensorId, Option<u64>)> =
         placements.iter().map(|placement| (placement.tensor, scale(placement))).collect();
     let bindings = context.bindings.iter().chain(context.bindings.copies());

@@ -134,11 +134,11 @@ fn quantised(
         return Ok((encoding, Vec::new()));
     }
     binding.require_f32()?;
-    encoding.scaling = entry.scaling().map(|scaling| match binding.is_quantised_as(entry) {
+    encoding.set_scaling(entry.scaling().map(|scaling| match binding.is_quantised_as(entry) {
         // integer / scale · scale may be slightly below the integer: truncation would lose one.
         true => Scaling { rounding: Rounding::Nearest, limit, ..scaling },
         false => Scaling { limit, ..scaling },
-    });
+    }));
     let added = if source.is_copy { Vec::new() } else { merged(context, binding, entry)? };
     Ok((encoding, added))
 }

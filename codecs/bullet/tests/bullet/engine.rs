@@ -227,7 +227,7 @@ fn clipping_is_a_loss_once_and_not_again_for_values_that_were_clipped_before() {
     let stored = |contents: &Contents| {
         let placed = place(&contents.checkpoint, "net.nnue", &[]).unwrap();
         let placement = &placed.placements[0];
-        let limit = placement.encoding.scaling.unwrap().limit;
+        let limit = placement.encoding.scaling().unwrap().limit;
         (placed.whole_units.contains(&placement.tensor), limit.is_some())
     };
     assert_eq!(stored(&contents), (false, true));
@@ -260,7 +260,7 @@ fn values_from_quantised_bin_are_clipped_for_an_engine() {
     let contents =
         read_with("quantised.bin", &one("quantised.bin", bytes), &engine(r#", "clip": 1"#)).unwrap();
     let placed = place(&contents.checkpoint, "net.nnue", &[]).unwrap();
-    let limit = |placed: &ckpt_api::OutputLayout| placed.placements[0].encoding.scaling.unwrap().limit;
+    let limit = |placed: &ckpt_api::OutputLayout| placed.placements[0].encoding.scaling().unwrap().limit;
     assert_eq!(limit(&placed).map(std::num::NonZeroU32::get), Some(255));
     assert_eq!(contents.checkpoint.tensors[placed.placements[0].tensor.0].name, "l0w");
     let contents = read_with("net.nnue", &one("net.nnue", vec![0; 20]), &engine(r#", "clip": 1"#)).unwrap();

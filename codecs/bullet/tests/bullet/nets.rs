@@ -141,7 +141,7 @@ fn axes_are_named_bucket_out_in_and_stored_by_columns() {
         let (id, tensor) = contents.checkpoint.tensor(name).unwrap();
         (
             tensor.shape.to_vec(),
-            tensor.axes.clone().unwrap(),
+            tensor.axes.clone().unwrap().into_vec(),
             contents.placements[id.0].encoding.order.to_vec(),
         )
     };

@@ -43,7 +43,7 @@ fn foreign() -> (Checkpoint, Vec<Vec<u8>>) {
         let mut bare = Tensor::new(tensor.name, DType::F32, tensor.shape);
         bare.axes = tensor.axes;
         let mut value = value;
-        if bare.axes == Some(vec![Axis::Out, Axis::Feature]) {
+        if bare.axes == Some([Axis::Out, Axis::Feature].into()) {
             // [out, feature] to [feature, in].
             let (rows, columns) = (bare.shape[0] as usize, bare.shape[1] as usize);
             value = (0..columns)
@@ -51,7 +51,7 @@ fn foreign() -> (Checkpoint, Vec<Vec<u8>>) {
                 .flat_map(|k| value[k * 4..][..4].to_vec())
                 .collect();
             bare.shape = bare.shape.permuted(&[1, 0]);
-            bare.axes = Some(vec![Axis::In, Axis::Out]);
+            bare.axes = Some([Axis::In, Axis::Out].into());
         }
         checkpoint.tensors.push(bare);
         moved.push(value);
@@ -249,11 +249,11 @@ fn integers_come_back_exactly_even_if_the_net_truncates() {
     assert!(rewrite("quantised.bin", &file, "quantised.bin", &options, &[]) == file);
     let (contents, _) = read("quantised.bin", &file, &options).unwrap();
     let scaled = place(&contents.checkpoint, "quantised.bin", &[]).unwrap();
-    assert_eq!(scaled.placements[0].encoding.scaling.unwrap().rounding, Rounding::Nearest);
+    assert_eq!(scaled.placements[0].encoding.scaling().unwrap().rounding, Rounding::Nearest);
     // With another scale, the values are truncated.
     let other = format!("{truncating},qa=181");
     let scaled = place(&contents.checkpoint, "quantised.bin", &[("arch", &other)]).unwrap();
-    assert_eq!(scaled.placements[0].encoding.scaling.unwrap().rounding, Rounding::Truncate);
+    assert_eq!(scaled.placements[0].encoding.scaling().unwrap().rounding, Rounding::Truncate);
     assert!(!scaled.whole_units.contains(&ckpt_api::TensorId(0)));
 }
 
@@ -365,7 +365,7 @@ fn a_tensor_that_does_not_fit_is_refused_by_name() {
         }),
         ("does not fit the architecture", "bucket 2 × out 1", |checkpoint| {
             let l1w = checkpoint.tensors.iter_mut().find(|tensor| tensor.name == "l1w").unwrap();
-            l1w.axes = Some(vec![Axis::Out, Axis::Bucket, Axis::In]);
+            l1w.axes = Some([Axis::Out, Axis::Bucket, Axis::In].into());
         }),
         ("32-bit floats", "`Conversion::dtype` of f32", |checkpoint| {
             checkpoint.tensors[0].dtype = DType::F16

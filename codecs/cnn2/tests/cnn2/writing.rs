@@ -228,7 +228,7 @@ fn sizes_that_cnn2_cannot_hold_are_refused() {
     let misfit = |net: &mut Checkpoint| net.tensors[1] = weight("b/kernel", [1, 1, 5, 2], HWIO);
     refused(misfit, Kind::Lossy, &["'b'", "in_channels 5", "4 (its output) or 12"]);
     let depthwise = |net: &mut Checkpoint| {
-        net.tensors[0].axes = Some(vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Multiplier]);
+        net.tensors[0].axes = Some([Axis::KernelY, Axis::KernelX, Axis::In, Axis::Multiplier].into());
     };
     refused(depthwise, Kind::Lossy, &["'a'", "multiplier"]);
     refused(|net| net.tensors[0].axes = None, Kind::Usage, &["a/kernel", "does not name the axes"]);

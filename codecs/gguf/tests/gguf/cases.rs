@@ -79,7 +79,7 @@ fn compare(input: &Input, contents: &Contents, expected: &Value) -> Result<usize
         if placement.encoding.endian == Endian::Big {
             bytes.chunks_exact_mut(tensor.dtype.component_bytes()).for_each(<[u8]>::reverse);
         }
-        let dtype = match placement.encoding.blocks.as_deref() {
+        let dtype = match placement.encoding.blocks() {
             Some(blocks) => blocks.name().trim_start_matches("gguf.").to_owned(),
             None => tensor.dtype.name().to_uppercase(),
         };
@@ -92,7 +92,7 @@ fn compare(input: &Input, contents: &Contents, expected: &Value) -> Result<usize
                 hash(&bytes)
             ));
         }
-        let numbers = placement.encoding.blocks.as_deref().filter(|blocks| !blocks.is_opaque());
+        let numbers = placement.encoding.blocks().filter(|blocks| !blocks.is_opaque());
         if let Some(blocks) = numbers {
             let mut numbers = Vec::new();
             blocks.decode(&bytes, &mut numbers).unwrap();

@@ -85,7 +85,7 @@ fn a_type_of_blocks_applies_to_whole_rows_and_leaves_the_rest_as_llama_cpp_does(
     for (name, of_blocks) in [("q8_0", "gguf.Q8_0"), ("q4_0", "gguf.Q4_0"), ("q5_1", "gguf.Q5_1")] {
         let placed = place(&checkpoint(tensors.clone()), "m.gguf", &[("type", name)]).unwrap();
         let kinds = placed.placements.iter().map(|Placement { encoding, .. }| {
-            encoding.blocks.as_ref().map_or(encoding.dtype.name(), |blocks| blocks.name()).to_owned()
+            encoding.blocks().map_or(encoding.dtype.name(), |blocks| blocks.name()).to_owned()
         });
         let expected = [of_blocks, "f32", "i32", "f16", "f16", "f32", "f32", of_blocks];
         assert_eq!(kinds.collect::<Vec<_>>(), expected);
@@ -94,21 +94,21 @@ fn a_type_of_blocks_applies_to_whole_rows_and_leaves_the_rest_as_llama_cpp_does(
     let mut big = checkpoint(tensors);
     big.metadata.insert("gguf.file", "endian", "big");
     let placed = place(&big, "m.gguf", &[("type", "q4_1")]).unwrap();
-    assert_eq!(placed.placements[0].encoding.blocks.as_ref().unwrap().name(), "gguf.Q4_1.big_endian");
+    assert_eq!(placed.placements[0].encoding.blocks().unwrap().name(), "gguf.Q4_1.big_endian");
 }
 
 #[test]
 fn blocks_of_gguf_stay_and_those_of_other_formats_do_not() {
     let file = Build::new(vec![], vec![tensor("q", &[32, 2], Q8_0, q8_0().0)]);
     let contents = read_all("m.gguf", [("m.gguf".to_owned(), file.bytes())].into(), &[]).unwrap();
-    let blocks = contents.placements[0].encoding.blocks.clone();
-    let with = |blocks| {
+    let blocks = contents.placements[0].encoding.blocks().cloned();
+    let with = |blocks: Option<Blocks>| {
         let mut tensor = named("q", DType::F32, &[2, 32]);
-        tensor.blocks = blocks;
-        place(&checkpoint(vec![tensor]), "m.gguf", &[]).unwrap().placements[0].encoding.blocks.clone()
+        tensor.blocks = blocks.map(Box::new);
+        place(&checkpoint(vec![tensor]), "m.gguf", &[]).unwrap().placements[0].encoding.blocks().cloned()
     };
     assert_eq!(with(blocks.clone()), blocks);
-    assert_eq!(with(Some(Box::new(Blocks::opaque("toy.q8", 32, 34)))), None);
+    assert_eq!(with(Some(Blocks::opaque("toy.q8", 32, 34))), None);
 }
 
 #[test]

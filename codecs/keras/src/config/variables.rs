@@ -26,7 +26,7 @@ pub struct Variable {
     /// What the tensor is for.
     pub tensor_role: Role,
     /// What its axes mean, where an [`Axis`] says it.
-    pub axes: Option<Vec<Axis>>,
+    pub axes: Option<Box<[Axis]>>,
 }
 
 /// The variables of a model.
@@ -104,7 +104,7 @@ fn walk(place: Place, seen: &mut HashSet<(String, u64)>, found: &mut Variables) 
                 role: variable.role,
                 is_trained: variable.is_trainable && is_trainable,
                 tensor_role: variable.tensor_role,
-                axes: variable.axes,
+                axes: variable.axes.map(Into::into),
             })),
             Err(reason) => found.unknown.push((scope, reason)),
         }

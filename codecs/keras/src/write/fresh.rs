@@ -554,7 +554,7 @@ fn holder(dtype: DType, names_dtypes: bool) -> Option<DType> {
 /// Returns the order of axes in which Keras stores a variable, which is `None` for that of the tensor; `None` if nobody
 /// knows it.
 fn order(tensor: &Tensor, variable: &Variable) -> Option<Option<Vec<usize>>> {
-    let (own, wanted) = match (&tensor.axes, &variable.axes) {
+    let (own, wanted) = match (tensor.axes.as_deref(), variable.axes.as_deref()) {
         (own, wanted) if own == wanted => return Some(None),
         (_, None) => return Some(None),
         (None, Some(_)) => return None,

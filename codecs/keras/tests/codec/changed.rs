@@ -30,7 +30,7 @@ fn floats(values: &[f32]) -> Vec<u8> {
 fn model() -> (Checkpoint, Vec<Vec<u8>>) {
     let tensor = |name, shape: &[u64], axes: &[Axis]| {
         let mut tensor = Tensor::new(name, DType::F32, Shape::new(shape).unwrap());
-        tensor.axes = Some(axes.to_vec());
+        tensor.axes = Some(axes.into());
         tensor.metadata.insert("keras", "path", name);
         tensor
     };
@@ -63,7 +63,7 @@ fn again(checkpoint: &Checkpoint, values: &[Vec<u8>]) -> BTreeMap<String, (Tenso
 /// As a mapping leaves a tensor whose elements it moved.
 fn moved(tensor: &mut Tensor, shape: &[u64], axes: Option<Vec<Axis>>) {
     tensor.shape = Shape::new(shape).unwrap();
-    tensor.axes = axes;
+    tensor.axes = axes.map(Into::into);
     tensor.metadata = Default::default();
 }
 
@@ -175,7 +175,7 @@ fn with_a_layer_of_its_own() -> Checkpoint {
     );
     let tensor = |name: &str| {
         let mut tensor = Tensor::new(name, DType::F32, Shape::new(vec![2, 2]).unwrap());
-        tensor.axes = Some(vec![Axis::In, Axis::Out]);
+        tensor.axes = Some([Axis::In, Axis::Out].into());
         tensor.metadata.insert("keras", "path", name);
         tensor
     };

@@ -32,7 +32,7 @@ fn model(first: &str, second: &str, takes_first: bool) -> Checkpoint {
     let tensor = |group: &str, variable: u8, shape: &[u64], axes: &[Axis]| {
         let name = format!("layers/{group}/vars/{variable}");
         let mut tensor = Tensor::new(&name, DType::F32, Shape::new(shape).unwrap());
-        tensor.axes = Some(axes.to_vec());
+        tensor.axes = Some(axes.into());
         tensor.metadata.insert("keras", "path", name);
         tensor
     };

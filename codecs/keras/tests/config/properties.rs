@@ -19,7 +19,7 @@ fn use_all(text: &str, lens: &[u64]) {
     let Ok(graph) = model.graph() else { return };
     graph.check().unwrap();
     let tensors = variables.list.iter().enumerate().map(|(at, variable)| {
-        let rank = variable.axes.as_ref().map_or(2, Vec::len);
+        let rank = variable.axes.as_ref().map_or(2, |axes| axes.len());
         let shape: Vec<u64> = (0..rank).map(|axis| lens[(at + axis) % lens.len()]).collect();
         let mut tensor = Tensor::new(&variable.name, DType::F32, Shape::new(shape).unwrap());
         tensor.axes.clone_from(&variable.axes);

@@ -36,7 +36,7 @@ fn a_file_gives_a_chain_with_its_tensors_and_their_axes() {
             (&vec![None, Some(3)], &vec![None, Some(2)])
         );
         for (tensor, axes) in contents.checkpoint.tensors.iter().zip(axes) {
-            assert_eq!(tensor.axes.as_ref(), Some(&axes), "{}", tensor.name);
+            assert_eq!(tensor.axes.as_deref(), Some(&axes[..]), "{}", tensor.name);
         }
         assert!(contents.repairs.is_empty());
     }
@@ -132,7 +132,7 @@ fn a_convolution_stored_as_linear_keeps_its_tensors_and_has_no_graph() {
     let (contents, _) = read(&convolution(), &[]).unwrap();
     assert!(contents.checkpoint.graph.is_none());
     let axes = contents.checkpoint.tensor("layer0.weight").unwrap().1.axes.clone().unwrap();
-    assert_eq!(axes, [Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX]);
+    assert_eq!(*axes, [Axis::Out, Axis::In, Axis::KernelY, Axis::KernelX]);
     assert!(contents.notes.iter().any(|note| note.contains("layer0") && note.contains("convolution")));
     assert_eq!(rewrite(&convolution(), &[], &[]).unwrap(), convolution());
 }

@@ -80,7 +80,7 @@ fn a_dtype_that_numpy_lacks_is_stored_as_one_that_holds_its_values() {
 #[test]
 fn strings_have_no_place() {
     let mut words = tensor("words", DType::String, &[1]);
-    words.lengths = Some(vec![3]);
+    words.lengths = Some([3].into());
     let given = checkpoint(vec![words, tensor("w", DType::F32, &[1])]);
     for name in ["m.npz", "w.npy"] {
         let placed = place(&given, name).unwrap();

@@ -383,7 +383,7 @@ impl<'a> Builder<'a> {
         };
         let axes = match &tensor.axes {
             Some(axes) => axes.clone(),
-            None if tensor.shape.rank() == 1 && wanted.len() == 1 => wanted.to_vec(),
+            None if tensor.shape.rank() == 1 && wanted.len() == 1 => wanted.into(),
             None => return Err(wrong("no meaning of its axes".to_owned())),
         };
         let place = |axis: &Axis| {

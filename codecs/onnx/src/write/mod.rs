@@ -68,7 +68,7 @@ fn lost_axes(checkpoint: &Checkpoint, layout: &OutputLayout, read: &Parsed) -> O
         let Some(axes) = &tensor.axes else { return true };
         let stored: Vec<Axis> =
             placement.encoding.order.iter().filter_map(|axis| axes.get(*axis).copied()).collect();
-        back.get(tensor.name.as_str()).is_some_and(|back| back.axes.as_ref() == Some(&stored))
+        back.get(tensor.name.as_str()).is_some_and(|back| back.axes.as_deref() == Some(&stored))
     };
     let detail = "ONNX records no meaning of axes; only those that a layer implies are known again";
     let is_lost = !layout.placements.iter().all(is_kept);

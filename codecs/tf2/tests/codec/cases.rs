@@ -185,7 +185,7 @@ fn tensors_have_the_names_of_variables_and_keep_their_keys() {
     let (contents, values) = read(&[]).unwrap();
     let (id, tensor) =
         contents.checkpoint.tensor("mlp/dense/kernel").expect("the kernel has the variable's name");
-    assert_eq!(tensor.axes, Some(vec![Axis::In, Axis::Out]));
+    assert_eq!(tensor.axes, Some([Axis::In, Axis::Out].into()));
     let key = &contents.placements[id.0].name;
     assert!(key.ends_with("/.ATTRIBUTES/VARIABLE_VALUE"), "{key}");
     assert_eq!(tensor.metadata.text("tf2", "key"), Some(key.as_str()));
@@ -218,8 +218,12 @@ fn read(directory: &Path, expected: &Value) -> Result<Found> {
     let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &input, &key_names())?;
     let tensors = contents.checkpoint.tensors.into_iter().zip(values);
     let tensors = tensors.map(|(tensor, value)| {
-        let found =
-            FoundTensor { dtype: tensor.dtype, shape: tensor.shape.to_vec(), lengths: tensor.lengths, value };
+        let found = FoundTensor {
+            dtype: tensor.dtype,
+            shape: tensor.shape.to_vec(),
+            lengths: tensor.lengths.map(Vec::from),
+            value,
+        };
         (tensor.name.into(), found)
     });
     Ok(tensors.collect())

@@ -158,10 +158,10 @@ fn strings_have_lengths_and_one_extent() {
     let (contents, values) = bundle.read().unwrap();
     assert_eq!(values["s"].len(), 203);
     let (id, tensor) = contents.checkpoint.tensor("s").unwrap();
-    assert_eq!(tensor.lengths, Some(vec![2, 0, 200, 1]));
+    assert_eq!(tensor.lengths, Some([2, 0, 200, 1].into()));
     assert_eq!(contents.placements[id.0].extents.len(), 1);
     let (id, tensor) = contents.checkpoint.tensor("e").unwrap();
-    assert_eq!((tensor.lengths.clone(), contents.placements[id.0].extents.len()), (Some(vec![]), 0));
+    assert_eq!((tensor.lengths.clone(), contents.placements[id.0].extents.len()), (Some([].into()), 0));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn variants_are_opaque_elements_with_checksums() {
     let good = bundle().variants("v", &[2], &[first, second]);
     let (contents, values) = good.read().unwrap();
     assert_eq!(values["v"], first);
-    assert_eq!(contents.checkpoint.tensors[0].lengths, Some(vec![7, 0]));
+    assert_eq!(contents.checkpoint.tensors[0].lengths, Some([7, 0].into()));
     for position in 0..good.data.len() {
         let mut changed = good.clone();
         changed.data[position] ^= 1;
@@ -250,7 +250,7 @@ fn slices_of_strings_are_joined_in_row_major_order() {
         .strings(slice_key("v", &right), &[2, 2], &[b"b", b"", b"e", b"fff"]);
     let (contents, values) = good.read().unwrap();
     assert_eq!(values["v"], b"abddefff");
-    assert_eq!(contents.checkpoint.tensors[0].lengths, Some(vec![1, 1, 0, 2, 1, 3]));
+    assert_eq!(contents.checkpoint.tensors[0].lengths, Some([1, 1, 0, 2, 1, 3].into()));
     for position in 0..good.data.len() {
         let mut changed = good.clone();
         changed.data[position] ^= 1;
@@ -353,8 +353,8 @@ fn keys_determine_axes_and_roles() {
         .tensor("global_step", 9, &[], &[0; 8]);
     let (contents, _) = bundle.read().unwrap();
     let tensor = |name: &str| contents.checkpoint.tensor(name).unwrap().1.clone();
-    assert_eq!(tensor("dense/kernel").axes, Some(vec![Axis::In, Axis::Out]));
-    assert_eq!(tensor("dense/bias").axes, Some(vec![Axis::Out]));
+    assert_eq!(tensor("dense/kernel").axes, Some([Axis::In, Axis::Out].into()));
+    assert_eq!(tensor("dense/bias").axes, Some([Axis::Out].into()));
     assert_eq!(tensor("dense/kernel/Adam").role, Role::Optimizer);
     assert_eq!(tensor("global_step").role, Role::Counter);
 }

@@ -235,7 +235,7 @@ fn recorded_slices_that_do_not_fit_the_tensor_are_ignored() {
     ] {
         for dtype in [DType::U8, DType::String] {
             let mut tensor = Tensor::new("v", dtype, Shape::new([2, 2]).unwrap());
-            tensor.lengths = Some(vec![1; 4]).filter(|_| dtype == DType::String);
+            tensor.lengths = Some([1; 4].into()).filter(|_| dtype == DType::String);
             tensor.metadata.insert("tf2", "slices", recorded(&slices));
             let placed = place(&tensors([tensor]), "m", &[]).unwrap();
             assert!(placed.placements[0].extents.iter().all(|extent| extent.region().is_none()), "{slices}");

@@ -151,7 +151,7 @@ fn strided(tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<(Axis, StridedAxis)>>
     let meant = match &tensor.axes {
         Some(axes) if axes.len() == rank => axes.clone(),
         // One number for each output.
-        None if rank == 1 && wanted.contains(&Axis::Out) => vec![Axis::Out],
+        None if rank == 1 && wanted.contains(&Axis::Out) => [Axis::Out].into(),
         _ => {
             return Err(Error::usage("the source does not record the meaning of the tensor's axes")
                 .found(format!("shape {}", tensor.shape))

@@ -55,7 +55,7 @@ proptest! {
         };
         prop_assert_eq!(made.array("a").unwrap(), array);
         if !sliced {
-            prop_assert!(made.contents.placements[0].encoding.tiles.is_empty());
+            prop_assert!(made.contents.placements[0].encoding.tiles().is_empty());
         }
     }
 

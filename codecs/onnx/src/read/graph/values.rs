@@ -345,10 +345,10 @@ impl<'a> Reader<'a> {
     /// Names the axes of a tensor; `false` where another node needs other ones.
     pub(super) fn claim(&mut self, id: usize, axes: &[Axis]) -> bool {
         let Some(tensor) = self.tensors.get_mut(id) else { return false };
-        match &tensor.axes {
+        match tensor.axes.as_deref() {
             Some(own) => own == axes,
             None => {
-                tensor.axes = Some(axes.to_vec());
+                tensor.axes = Some(axes.into());
                 true
             }
         }

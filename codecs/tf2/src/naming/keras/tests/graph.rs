@@ -147,7 +147,7 @@ fn any_tensor() -> impl Strategy<Value = Tensor> {
     )
         .prop_map(|(dims, axes, role, slot, number)| {
             let mut tensor = tensor("", &dims).with_role(role);
-            tensor.axes = axes.filter(|axes| axes.len() == dims.len());
+            tensor.axes = axes.filter(|axes| axes.len() == dims.len()).map(Into::into);
             tensor.slot = slot
                 .map(|(variable, name)| Box::new(Slot { variable: variable.into(), name: name.to_owned() }));
             if let Some(number) = number {

@@ -113,7 +113,7 @@ fn axes_are_ordered_by_their_meaning() {
     let (node, weight) = conv(4, &[8, 1, 3, 5]);
     assert_eq!(order(node, weight, Style::Keras2), ("kernel".into(), vec![2, 3, 1, 0]));
     let (node, mut weight) = conv(4, &[2, 4, 3, 5]);
-    weight.axes = Some(vec![Axis::Multiplier, Axis::In, Axis::KernelY, Axis::KernelX]);
+    weight.axes = Some([Axis::Multiplier, Axis::In, Axis::KernelY, Axis::KernelX].into());
     assert_eq!(order(node, weight, Style::Keras3), ("kernel".into(), vec![2, 3, 1, 0]));
 }
 
@@ -154,7 +154,7 @@ fn an_unsupported_graph_is_refused_with_the_name_of_the_layer() {
         (Kind::Usage, "gone", |c| {
             nodes(c)[2].parameters.insert("weight".into(), "gone".into());
         }),
-        (Kind::Unsupported, "in, bucket", |c| c.tensors[2].axes = Some(vec![Axis::In, Axis::Bucket])),
+        (Kind::Unsupported, "in, bucket", |c| c.tensors[2].axes = Some([Axis::In, Axis::Bucket].into())),
         (Kind::Unsupported, "one axis", |c| c.tensors[3].shape = Shape::new(vec![3, 1]).unwrap()),
     ];
     for (kind, part, damage) in damages {
