@@ -17,7 +17,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let Ok(graph) = model.graph() else { continue };
         graph.check().expect("a graph that is made can run in its order");
         let tensors = variables.list.iter().map(|variable| {
-            let rank = variable.axes.as_ref().map_or(1, Vec::len);
+            let rank = variable.axes.as_ref().map_or(1, |axes| axes.len());
             let shape = Shape::new(vec![3u64; rank]).expect("a small shape");
             let mut tensor = Tensor::new(&variable.name, DType::F32, shape);
             tensor.axes.clone_from(&variable.axes);

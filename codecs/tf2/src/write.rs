@@ -175,7 +175,7 @@ impl Placer<'_> {
         extents_of: &mut [Vec<ExtentRef>],
     ) -> Result<()> {
         let TensorSegments { id, name, encoding, segments } = tensor;
-        let placement = self.placed.placements.len();
+        let placement = number(self.placed.placements.len())?;
         let mut extents = Extents::default();
         for (extent, segment) in segments.into_iter().enumerate() {
             let data = data.get(segment.entry).ok_or_else(misplaced)?;
@@ -188,7 +188,7 @@ impl Placer<'_> {
             let extent_of = Extent::new(file, offset, segment.len).with_region(segment.region);
             extents.push(extent_of.with_checksum(checksum));
             let of_entry = extents_of.get_mut(segment.entry).ok_or_else(misplaced)?;
-            of_entry.push(ExtentRef { offset, placement, extent });
+            of_entry.push(ExtentRef { offset, placement, extent: number(extent)? });
         }
         self.placed.placements.push(Placement::new(id, name, extents, encoding));
         Ok(())
@@ -243,8 +243,13 @@ impl Placer<'_> {
 /// An extent of a placement.
 struct ExtentRef {
     offset: u64,
-    placement: usize,
-    extent: usize,
+    placement: u32,
+    extent: u32,
+}
+
+/// A number of a placement, or of one of its extents.
+fn number(number: usize) -> Result<u32> {
+    u32::try_from(number).map_err(|_| Error::limit("an index holds fewer than 2^32 tensors and extents"))
 }
 
 fn misplaced() -> Error {

@@ -51,11 +51,11 @@ pub(crate) struct PendingEntry {
     #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) slices: Few<u8>,
     /// Number of the placement that writes the data.
-    pub(crate) placement: usize,
+    pub(crate) placement: u32,
     /// Numbers of the placement's extents in this entry, in the order of the file. The checksum of the first one
     /// includes what is hashed before it.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
-    pub(crate) extents: MostlyOne<usize>,
+    pub(crate) extents: MostlyOne<u32>,
     /// For a variant tensor, what the checksums between its elements are computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) variants: Option<Box<Variants>>,
@@ -217,10 +217,11 @@ impl PendingEntry {
         literals: &mut Vec<Literal>,
     ) -> Result<u32> {
         let mut sums = Vec::with_capacity(self.extents.len());
-        for extent in &self.extents {
-            let crc = written.get(self.placement).and_then(|written| *written.checksums.get(*extent)?);
-            let placement = placed.placements.get(self.placement);
-            let len = placement.and_then(|placement| placement.extents.get(*extent)).map(|extent| extent.len);
+        let placement = self.placement as usize;
+        for extent in self.extents.iter().map(|extent| *extent as usize) {
+            let crc = written.get(placement).and_then(|written| *written.checksums.get(extent)?);
+            let placement = placed.placements.get(placement);
+            let len = placement.and_then(|placement| placement.extents.get(extent)).map(|extent| extent.len);
             sums.push(crc.zip(len).ok_or_else(foreign)?);
         }
         if let Some(variants) = &self.variants {
