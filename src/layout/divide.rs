@@ -41,7 +41,7 @@ fn sequences(transfer: &Transfer<'_>, stored: Stored, elements: u64) -> Vec<Divi
         let start = number.saturating_mul(len);
         let bytes = start..start.saturating_add(len).min(bytes.end);
         let first = number.saturating_mul(blocks).saturating_mul(stored.elements);
-        Divided { first, part: Part::Sequence { extents: extents.clone(), bytes } }
+        Divided { first, part: Part::Sequence { extents, bytes } }
     };
     (0..count).map(part).collect()
 }

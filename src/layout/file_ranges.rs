@@ -2,7 +2,7 @@
 
 use super::boxes::whole_box;
 use super::origin::{Cut, Origin, origins};
-use super::piece::{FileRange, Part, Piece, plan_number};
+use super::piece::{ExtentNumbers, FileRange, Part, Piece, plan_number};
 use super::route::Transfer;
 use super::tiles::Tiles;
 use super::units::{Units, misplaced};
@@ -53,9 +53,8 @@ impl<'a, F: Fn(u32) -> ExtentPair<'a>> Places<F> {
     fn source(&self, piece: &Piece) -> Place {
         let extents = (self.0)(piece.tensor).source;
         match &piece.part {
-            Part::Sequence { extents: range, bytes } => {
-                let range = range.start as usize..range.end as usize;
-                position(extents.get(range).unwrap_or_default(), bytes.start)
+            Part::Sequence { extents: numbers, bytes } => {
+                position(extents.get(numbers.indices()).unwrap_or_default(), bytes.start)
             }
             Part::Box(_) => position(extents, 0),
         }
@@ -136,7 +135,7 @@ fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Resul
     let mut pieces = Pieces { tensor, size, cut, all };
     for (number, origin) in origins(cut)?.into_iter().enumerate() {
         match origin {
-            Origin::Sequence { extents, start } => pieces.sequence(number, &extents, start)?,
+            Origin::Sequence { extents, start } => pieces.sequence(number, extents, start)?,
             Origin::Box { region, start } => pieces.boxes(number, region, start)?,
         }
     }
@@ -157,7 +156,7 @@ const BOX: u64 = 4;
 
 impl Pieces<'_, '_> {
     /// An extent that holds what the concatenation of some extents of the source becomes, from a byte on.
-    fn sequence(&mut self, number: usize, from: &Range<u32>, start: u64) -> Result<()> {
+    fn sequence(&mut self, number: usize, from: ExtentNumbers, start: u64) -> Result<()> {
         let Cut { transfer, target, .. } = self.cut;
         let units = Units::new(&transfer.source.encoding, &target.encoding, transfer.steps.is_empty())?;
         let total = target.extents.get(number).map_or(0, |extent| extent.len);
@@ -166,7 +165,7 @@ impl Pieces<'_, '_> {
         loop {
             let len = most.min(total - at);
             let bytes = units.source(start + at)?..units.source(start + at + len)?;
-            self.push(number, at, len, Part::Sequence { extents: from.clone(), bytes })?;
+            self.push(number, at, len, Part::Sequence { extents: from, bytes })?;
             at += len;
             if at == total {
                 return Ok(());

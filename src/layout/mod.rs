@@ -30,7 +30,7 @@ pub(crate) use file_ranges::{ExtentPair, cut, default_range_size};
 pub(crate) use locate::{index_at, place_of};
 pub(crate) use origin::{Cut, Origins};
 pub(crate) use permutation::inverse_permutation;
-pub use piece::{FileRange, Part, Piece};
+pub use piece::{ExtentNumbers, FileRange, Part, Piece};
 pub(crate) use piece::{plan_number, within};
 pub(crate) use route::{Addend, Route, TargetLayout, Transfer, canonical, compile};
 pub(crate) use rows::{Rows, rows};

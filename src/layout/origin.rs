@@ -1,7 +1,7 @@
 //! Where the bytes of each extent of a target come from.
 
 use super::boxes::whole_box;
-use super::piece::{Part, Piece, plan_number};
+use super::piece::{ExtentNumbers, Part, Piece, plan_number};
 use super::route::{Transfer, stored_slices};
 use super::runs::Runs;
 use super::steps::Access;
@@ -21,7 +21,7 @@ pub(crate) struct Cut<'a> {
 /// What one extent of a target holds.
 pub(super) enum Origin {
     /// What the concatenation of these extents of the source becomes, from this byte of it on.
-    Sequence { extents: Range<u32>, start: u64 },
+    Sequence { extents: ExtentNumbers, start: u64 },
     /// This box of the tensor in the target's order, from this byte of it on.
     Box { region: Region, start: u64 },
 }
@@ -37,20 +37,20 @@ pub(super) fn origins(cut: &Cut<'_>) -> Result<Vec<Origin>> {
         let origin = |region: &Option<&Region>| match region.map(|region| (region, stored.get(region))) {
             Some((_, Some(extent))) => {
                 let number = plan_number(*extent)?;
-                Ok(Origin::Sequence { extents: number..number + 1, start: 0 })
+                Ok(Origin::Sequence { extents: (number..number + 1).into(), start: 0 })
             }
             Some((region, None)) => Ok(Origin::Box { region: Region::clone(region), start: 0 }),
             None => Err(misplaced()),
         };
         return regions.iter().map(origin).collect();
     }
-    let extents = 0..plan_number(transfer.source.extents.len())?;
+    let extents = (0..plan_number(transfer.source.extents.len())?).into();
     let mut start = 0u64;
     let origins = target.extents.iter().map(|extent| {
         let first = start;
         start = first.saturating_add(extent.len);
         match transfer.access {
-            Access::Stream => Origin::Sequence { extents: extents.clone(), start: first },
+            Access::Stream => Origin::Sequence { extents, start: first },
             Access::Tile => Origin::Box { region: whole_box(&transfer.shape), start: first },
         }
     });

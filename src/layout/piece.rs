@@ -2,6 +2,8 @@
 
 use ckpt_api::{Error, Extent, FileId, Region, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 /// A contiguous range of one target file, and what fills it.
@@ -42,12 +44,59 @@ pub enum Part {
     /// These bytes of the concatenation of these extents of the source.
     Sequence {
         /// Numbers of the source's extents.
-        extents: Range<u32>,
+        extents: ExtentNumbers,
         /// Bytes of their concatenation.
         bytes: Range<u64>,
     },
     /// This box of the tensor, in whole axes.
     Box(Box<Region>),
+}
+
+/// Numbers of extents that follow each other.
+///
+/// ```
+/// use ckpt::plan::ExtentNumbers;
+/// let numbers = ExtentNumbers::from(2..5);
+/// assert_eq!(numbers.range(), 2..5);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Range<u32>", into = "Range<u32>")]
+pub struct ExtentNumbers {
+    start: u32,
+    /// One more than there are: never 0, so that a [`Part`] takes no room for its kind. A plan can have millions.
+    above: NonZeroU32,
+}
+
+impl ExtentNumbers {
+    /// The numbers.
+    pub fn range(self) -> Range<u32> {
+        self.start..self.start.saturating_add(self.above.get() - 1)
+    }
+
+    /// The numbers, for slices.
+    pub(crate) fn indices(self) -> Range<usize> {
+        let Range { start, end } = self.range();
+        start as usize..end as usize
+    }
+}
+
+impl From<Range<u32>> for ExtentNumbers {
+    fn from(range: Range<u32>) -> Self {
+        let above = range.end.saturating_sub(range.start).saturating_add(1);
+        ExtentNumbers { start: range.start, above: NonZeroU32::new(above).unwrap_or(NonZeroU32::MIN) }
+    }
+}
+
+impl From<ExtentNumbers> for Range<u32> {
+    fn from(numbers: ExtentNumbers) -> Self {
+        numbers.range()
+    }
+}
+
+impl fmt::Debug for ExtentNumbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.range().fmt(f)
+    }
 }
 
 /// The bytes of each extent that lie in a range of their concatenation.

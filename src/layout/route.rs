@@ -387,7 +387,7 @@ impl Transfer<'_> {
             Access::Stream => {
                 let bytes = self.source.extents.iter().map(|extent| extent.len).sum();
                 Part::Sequence {
-                    extents: 0..u32::try_from(self.source.extents.len()).unwrap_or(u32::MAX),
+                    extents: (0..u32::try_from(self.source.extents.len()).unwrap_or(u32::MAX)).into(),
                     bytes: 0..bytes,
                 }
             }

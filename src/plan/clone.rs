@@ -125,7 +125,7 @@ impl Plan {
             && entry.added.is_empty()
             && entry.from.window().is_none();
         let Part::Sequence { extents, bytes } = &piece.part else { return None };
-        let sources = entry.from.extents.get(extents.start as usize..extents.end as usize)?;
+        let sources = entry.from.extents.get(extents.indices())?;
         if !unchanged
             || bytes.end.checked_sub(bytes.start) != Some(piece.len)
             || !sources.iter().all(is_stored)

@@ -19,7 +19,7 @@ pub(crate) use compile::{Parts, compile, unequal};
 pub(crate) use memory::Stores;
 pub use policy::Policy;
 
-pub use crate::layout::{Access, FileRange, Part, Piece, Step};
+pub use crate::layout::{Access, ExtentNumbers, FileRange, Part, Piece, Step};
 use crate::layout::{Cut, ExtentPair, Route, Transfer};
 use crate::resources::{Budget, Resources};
 use ckpt_api::{

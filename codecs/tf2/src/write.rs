@@ -219,7 +219,9 @@ impl Placer<'_> {
         let mut pending = PendingEntry::new(key, &entry)?;
         pending.placement = extents.first().map_or(0, |extent| extent.placement);
         pending.extents = extents.iter().map(|extent| extent.extent).collect();
-        pending.variants = variants.map(|lengths| Box::new(Variants { lengths, file, offset }));
+        if let Some(lengths) = variants {
+            pending.more.get_or_insert_default().variants = Some(Variants { lengths, file, offset });
+        }
         self.index.entries.push(pending);
         Ok(())
     }

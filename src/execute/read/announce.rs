@@ -78,8 +78,8 @@ impl<'a> Announcing<'a> {
     fn add_piece(&mut self, entry: &TensorEntry<'_>, piece: &Piece) -> Result<()> {
         match &piece.part {
             Part::Sequence { extents, bytes } if entry.from.window().is_none() => {
-                let numbers = extents.start as usize..extents.end as usize;
-                for (extent, own) in within(entry.from.extents.get(numbers).unwrap_or_default(), bytes) {
+                let extents = entry.from.extents.get(extents.indices()).unwrap_or_default();
+                for (extent, own) in within(extents, bytes) {
                     self.add(extent, own)?;
                 }
             }

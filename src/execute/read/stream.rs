@@ -128,8 +128,7 @@ impl<'a> TensorStream<'a> {
         }
         let mode = match part {
             Part::Sequence { extents, bytes } => {
-                let extents = extents.start as usize..extents.end as usize;
-                Mode::Sequence(Sequence::new(&transfer, extents, bytes.clone()))
+                Mode::Sequence(Sequence::new(&transfer, extents.indices(), bytes.clone()))
             }
             Part::Box(region) => {
                 let size = transfer.sizes.largest.ok_or_else(|| not_movable(&transfer))?;

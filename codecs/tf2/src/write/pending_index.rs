@@ -8,7 +8,7 @@ use crate::ordered_code::sliced_name;
 use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use ckpt_api::{
-    ChecksumAlgorithm, Endian, Error, Few, FileId, FinishState, Input, Limit, Limits, Literal, MostlyOne,
+    ChecksumAlgorithm, Endian, Error, FileId, FinishState, Input, Limit, Limits, Literal, MostlyOne,
     OutputLayout, Result, Setting, Written,
 };
 use prost::encoding::encoded_len_varint;
@@ -45,20 +45,29 @@ pub(crate) struct PendingEntry {
     /// The encoded fields before the checksum.
     #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "SmallVec::is_empty")]
     pub(crate) location: SmallVec<[u8; 24]>,
-    /// The checksum. It is final unless `extents` or `variants` has elements.
+    /// The checksum. It is final unless there are `extents` or variants.
     pub(crate) crc: u32,
-    /// The encoded fields after the checksum.
-    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "<[_]>::is_empty")]
-    pub(crate) slices: Few<u8>,
     /// Number of the placement that writes the data.
     pub(crate) placement: u32,
     /// Numbers of the placement's extents in this entry, in the order of the file. The checksum of the first one
     /// includes what is hashed before it.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) extents: MostlyOne<u32>,
+    /// What few entries have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) more: Option<Box<More>>,
+}
+
+/// Apart from the entry, for there can be a million of them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct More {
+    /// The encoded fields after the checksum.
+    #[serde(default, with = "ckpt_api::base64_text", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) slices: Vec<u8>,
     /// For a variant tensor, what the checksums between its elements are computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) variants: Option<Box<Variants>>,
+    pub(crate) variants: Option<Variants>,
 }
 
 /// The elements of a variant tensor.
@@ -120,8 +129,8 @@ impl PendingIndex {
     pub(crate) fn into_state(self) -> FinishState {
         let bytes = |entry: &PendingEntry| {
             let location = if entry.location.spilled() { entry.location.len() } else { 0 };
-            let fields = entry.key.len() + location + entry.slices.len();
-            let numbers = entry.extents.len() + entry.variants.as_ref().map_or(0, |all| all.lengths.len());
+            let fields = entry.key.len() + location + entry.slices().len();
+            let numbers = entry.extents.len() + entry.variants().map_or(0, |all| all.lengths.len());
             size_of::<PendingEntry>() + fields + numbers * size_of::<u64>()
         };
         let entries = self.entries.iter().map(bytes).sum::<usize>();
@@ -198,14 +207,24 @@ impl PendingEntry {
         pending.location = SmallVec::from_slice(&bytes);
         bytes.clear();
         entry.encode_slices(&mut bytes);
-        pending.slices = bytes.iter().copied().collect();
+        if !bytes.is_empty() {
+            pending.more.get_or_insert_default().slices = bytes;
+        }
         Ok(pending)
+    }
+
+    fn slices(&self) -> &[u8] {
+        self.more.as_ref().map_or(&[], |more| &more.slices)
+    }
+
+    fn variants(&self) -> Option<&Variants> {
+        self.more.as_ref()?.variants.as_ref()
     }
 
     fn encode(&self, crc: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.location);
         encode_crc(crc, out);
-        out.extend_from_slice(&self.slices);
+        out.extend_from_slice(self.slices());
     }
 
     /// Returns the final checksum, computed from those of the written extents.
@@ -224,7 +243,7 @@ impl PendingEntry {
             let len = placement.and_then(|placement| placement.extents.get(extent)).map(|extent| extent.len);
             sums.push(crc.zip(len).ok_or_else(foreign)?);
         }
-        if let Some(variants) = &self.variants {
+        if let Some(variants) = self.variants() {
             return finish_variants(variants, &sums, endian, literals);
         }
         let mut sums = sums.into_iter();
