@@ -8,8 +8,8 @@ use super::split_axes::{Added, Split, SplitAddend, split_axes};
 use super::steps::{Access, Step, steps};
 use crate::transform::restorable;
 use ckpt_api::{
-    AddedAxis, AxisOrder, Blocks, DType, Encoding, Error, Extent, Few, Placement, Region, Result, Shape,
-    Tensor, Window,
+    AddedAxis, AxisOrder, Blocks, DType, Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor,
+    Window,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -39,26 +39,57 @@ impl<'a> TargetLayout<'a> {
 
 /// The compiled form of one tensor's transfer. It refers to the placements that it was compiled from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RouteDocument", into = "RouteDocument")]
 pub(crate) struct Route {
-    /// What happens to the elements, in order.
-    pub(crate) steps: Few<Step>,
     /// How reading touches the source.
     pub(crate) access: Access,
-    /// What few routes have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) more: Option<Box<More>>,
+    /// What few routes have; `None` where all of it is empty.
+    more: Option<Box<More>>,
 }
 
-/// What few routes have: boxed, for there can be many thousand of them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct More {
+/// What few routes have: boxed, for there can be a million of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct More {
+    /// What happens to the elements, in order.
+    steps: Vec<Step>,
     /// How the elements of each added tensor become 32-bit floats.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) added: Vec<Vec<Step>>,
+    added: Vec<Vec<Step>>,
     /// Both sides in whole axes, where one of them splits an axis.
+    split: Option<Split>,
+}
+
+/// A route in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "Route")]
+struct RouteDocument {
+    steps: Vec<Step>,
+    access: Access,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) split: Option<Split>,
+    more: Option<MoreDocument>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename = "More", deny_unknown_fields)]
+struct MoreDocument {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    added: Vec<Vec<Step>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    split: Option<Split>,
+}
+
+impl From<RouteDocument> for Route {
+    fn from(RouteDocument { steps, access, more }: RouteDocument) -> Self {
+        let MoreDocument { added, split } = more.unwrap_or_default();
+        Route::new(access, More { steps, added, split })
+    }
+}
+
+impl From<Route> for RouteDocument {
+    fn from(Route { access, more }: Route) -> Self {
+        let More { steps, added, split } = more.map_or_else(More::default, |more| *more);
+        let is_rare = !added.is_empty() || split.is_some();
+        RouteDocument { steps, access, more: is_rare.then_some(MoreDocument { added, split }) }
+    }
 }
 
 /// A route together with what it was compiled from: all that moving the bytes needs.
@@ -149,12 +180,8 @@ pub(crate) fn compile(
         check_split_blocks(tensor, &split.shape, &split.source.encoding)?;
         check_split_blocks(tensor, &split.shape, &whole.target)?;
     }
-    let rare = !added.is_empty() || split.is_some();
-    Ok(Route {
-        steps: all.into(),
-        access: if tiled { Access::Tile } else { Access::Stream },
-        more: rare.then(|| Box::new(More { added, split })),
-    })
+    let access = if tiled { Access::Tile } else { Access::Stream };
+    Ok(Route::new(access, More { steps: all, added, split }))
 }
 
 /// Blocks along an axis that is split stay whole.
@@ -266,6 +293,16 @@ fn not_movable(tensor: &Tensor, from: &Encoding, to: &Encoding) -> Error {
 }
 
 impl Route {
+    fn new(access: Access, more: More) -> Self {
+        // So that equal routes are equal.
+        Route { access, more: (more != More::default()).then(|| Box::new(more)) }
+    }
+
+    /// What happens to the elements, in order.
+    pub(crate) fn steps(&self) -> &[Step] {
+        self.more.as_ref().map_or(&[], |more| &more.steps)
+    }
+
     /// The route with what it was compiled from.
     pub(crate) fn transfer<'a>(
         &'a self,
@@ -284,7 +321,7 @@ impl Route {
             shape: Cow::Borrowed(shape),
             source: Cow::Borrowed(source),
             order: Cow::Borrowed(order),
-            steps: Cow::Borrowed(&self.steps),
+            steps: Cow::Borrowed(self.steps()),
             addends: added.iter().enumerate().map(|(k, added)| self.addend(k, added)).collect(),
             access: self.access,
             sizes,
@@ -293,10 +330,7 @@ impl Route {
 
     /// Gives block encodings that were read from a document their decoders and encoders.
     pub(crate) fn attach(&mut self, known: &[Blocks]) {
-        let Route { steps, more, .. } = self;
-        let (added, split) = more
-            .as_deref_mut()
-            .map_or((&mut [][..], None), |More { added, split }| (&mut added[..], split.as_mut()));
+        let Some(More { steps, added, split }) = self.more.as_deref_mut() else { return };
         for step in steps.iter_mut().chain(added.iter_mut().flatten()) {
             if let Step::DecodeBlocks { blocks } | Step::EncodeBlocks { blocks } = step {
                 blocks.attach(known);
@@ -351,8 +385,9 @@ impl Route {
         target: &Encoding,
     ) -> Transfer<'a> {
         let sizes = Sizes::new(&source.encoding, target);
-        let Route { steps, access, more } = self;
-        let (shape, source, order) = match more.and_then(|more| more.split) {
+        let Route { access, more } = self;
+        let More { steps, split, .. } = more.map_or_else(More::default, |more| *more);
+        let (shape, source, order) = match split {
             Some(Split { shape, source, order, .. }) => (Cow::Owned(shape), Cow::Owned(source), order),
             None => (Cow::Borrowed(&tensor.shape), Cow::Borrowed(source), target.order.to_vec()),
         };
@@ -361,7 +396,7 @@ impl Route {
             shape,
             source,
             order: Cow::Owned(order),
-            steps: Cow::Owned(steps.into()),
+            steps: Cow::Owned(steps),
             addends: Vec::new(),
             access,
             sizes,

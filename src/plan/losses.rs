@@ -30,7 +30,7 @@ pub(super) fn of_blocks(checkpoint: &Checkpoint, placed: &OutputLayout, entries:
     let each = entries.iter().filter_map(|Entry { number, route }| {
         let tensor = checkpoint.tensors.get(placed.placements.get(*number)?.tensor.0)?;
         let (mut from, mut to) = (None, None);
-        for step in &route.steps {
+        for step in route.steps() {
             match step {
                 Step::DecodeBlocks { blocks } => from = Some(blocks),
                 Step::EncodeBlocks { blocks } => to = Some(blocks),

@@ -305,7 +305,7 @@ impl Plan {
             tensor: &checkpoint.tensors[to.tensor.0].name,
             from: &placements[to.tensor.0],
             added: to.added().iter().map(|added| &placements[added.tensor.0]).collect(),
-            steps: &route.steps,
+            steps: route.steps(),
             access: route.access,
             to,
             number: *number,

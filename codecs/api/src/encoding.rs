@@ -270,6 +270,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_taken_back_leaves_an_equal_encoding() {
+        let plain = Encoding::new(DType::I8, vec![0, 1]);
+        let scaling =
+            Scaling { scale: NonZeroU32::MIN, rounding: Rounding::Nearest, limit: None, each_term: false };
+        let mut changed = plain.clone().with_scaling(scaling).with_tiles([Tile { axis: 1, lens: vec![4] }]);
+        assert_eq!((changed.scaling(), changed.tiles().len()), (Some(scaling), 1));
+        assert_ne!(changed, plain);
+        changed.set_scaling(None);
+        changed.set_tiles([]);
+        assert_eq!(changed, plain);
+    }
+
+    #[test]
+    fn json_has_only_what_is_there_and_makes_the_encoding_again() {
+        let plain = Encoding::new(DType::I8, vec![1, 0]);
+        let json = r#"{"dtype":"i8","endian":"little","order":[1,0],"packing":"bytes"}"#;
+        assert_eq!(serde_json::to_string(&plain).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Encoding>(json).unwrap(), plain);
+        let scaling =
+            Scaling { scale: NonZeroU32::MIN, rounding: Rounding::Nearest, limit: None, each_term: false };
+        let all = plain.with_scaling(scaling).with_tiles([Tile { axis: 1, lens: vec![4] }]);
+        let all = all.in_blocks(Blocks::opaque("toy.q8", 32, 34));
+        let json = serde_json::to_string(&all).unwrap();
+        assert_eq!(serde_json::from_str::<Encoding>(&json).unwrap(), all);
+        let at = |field| json.find(&format!("\"{field}\":")).unwrap();
+        assert!(["dtype", "endian", "order", "tiles", "packing", "scaling", "blocks"].map(at).is_sorted());
+    }
+
+    #[test]
     fn bits_that_do_not_fill_bytes_have_no_length() {
         let mut encoding = Encoding::new(DType::F4E2m1, vec![0]).with_packing(Packing::Bits);
         assert_eq!(encoding.stored_len(4), Some(2));

@@ -182,6 +182,7 @@ mod tests {
     fn a_clone_shares_the_text() {
         let name = Name::from(String::from("w"));
         assert!(ArcStr::ptr_eq(&name.0, &name.clone().0));
+        assert_eq!(size_of::<Name>(), size_of::<usize>());
     }
 
     #[test]

@@ -1,110 +1,9 @@
-//! Lists that are nearly always empty, or nearly always have one element: there can be a million of them.
+//! Lists that nearly always have one element: there can be a million of them.
 
 use crate::Extent;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-
-/// A list that is nearly always empty, and takes one pointer then. It is a slice.
-///
-/// ```
-/// use ckpt_api::Few;
-/// let mut few = Few::default();
-/// assert_eq!(size_of_val(&few), size_of::<usize>());
-/// few.push(7);
-/// assert_eq!(few[..], [7]);
-/// ```
-#[derive(Clone, Deserialize)]
-#[serde(from = "Vec<T>")]
-// A boxed slice would take two pointers.
-#[expect(clippy::box_collection)]
-pub struct Few<T>(Option<Box<Vec<T>>>);
-
-impl<T> Few<T> {
-    /// Adds an element at the end.
-    pub fn push(&mut self, element: T) {
-        self.0.get_or_insert_default().push(element);
-    }
-}
-
-impl<T: Serialize> Serialize for Few<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self[..].serialize(serializer)
-    }
-}
-
-impl<T> Default for Few<T> {
-    fn default() -> Self {
-        Few(None)
-    }
-}
-
-impl<T> Deref for Few<T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
-        self.0.as_deref().map_or(&[], Vec::as_slice)
-    }
-}
-
-impl<T> DerefMut for Few<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        self.0.as_deref_mut().map_or(&mut [], Vec::as_mut_slice)
-    }
-}
-
-impl<T> From<Vec<T>> for Few<T> {
-    fn from(list: Vec<T>) -> Self {
-        Few((!list.is_empty()).then(|| Box::new(list)))
-    }
-}
-
-impl<T> From<Few<T>> for Vec<T> {
-    fn from(few: Few<T>) -> Self {
-        few.0.map_or_else(Vec::new, |list| *list)
-    }
-}
-
-impl<T> FromIterator<T> for Few<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
-        elements.into_iter().collect::<Vec<T>>().into()
-    }
-}
-
-impl<T> IntoIterator for Few<T> {
-    type Item = T;
-    type IntoIter = std::vec::IntoIter<T>;
-    fn into_iter(self) -> Self::IntoIter {
-        Vec::from(self).into_iter()
-    }
-}
-
-impl<'a, T> IntoIterator for &'a Few<T> {
-    type Item = &'a T;
-    type IntoIter = std::slice::Iter<'a, T>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
-impl<T: PartialEq> PartialEq for Few<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self[..] == other[..]
-    }
-}
-
-impl<T: Eq> Eq for Few<T> {}
-
-impl<T: std::hash::Hash> std::hash::Hash for Few<T> {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self[..].hash(state);
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Few<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self[..].fmt(f)
-    }
-}
 
 /// The extents of one placement.
 pub type Extents = MostlyOne<Extent>;
@@ -311,9 +210,9 @@ mod tests {
 
     #[test]
     fn an_emptied_list_equals_an_empty_one() {
-        let mut few = Few::from(vec![1]);
-        few = few.iter().copied().filter(|_| false).collect();
-        assert_eq!(few, Few::default());
-        assert_eq!(serde_json::to_string(&few).unwrap(), "[]");
+        let mut list = MostlyOne::from(vec![1, 2]);
+        list.retain(|_| false);
+        assert_eq!(list, MostlyOne::default());
+        assert_eq!(serde_json::to_string(&list).unwrap(), "[]");
     }
 }
