@@ -141,8 +141,7 @@ class _Groups:
                     if group is not None:
                         tell(group)
         except BaseException:
-            # Most tasks finish soon, and what they wrote is kept. Ray also aborts a driver that cancels a task in the very moment
-            # in which that task finishes.
+            # Most tasks end soon, and what they wrote is kept.
             self.wait()
             raise
         finally:
@@ -182,16 +181,22 @@ class _Groups:
             return None
         self.done.add(attempt.group)
         self.seconds.append(time.monotonic() - attempt.started)
-        for other in others:
-            self.ray.cancel(other)
+        self.cancel(others, force=False)
         return attempt.group
 
     def end(self) -> None:
         """Ends what still runs, and waits until nothing is written any more."""
         for force in (False, True):
-            for task in self.running:
-                self.ray.cancel(task, force=force)
+            self.cancel(list(self.running), force)
             self.wait()
+
+    def cancel(self, tasks: list[Any], force: bool) -> None:
+        """Cancels those of the tasks that have not ended. Ray aborts a driver that cancels one in the very moment in which it
+        ends, which this makes unlikely."""
+        if tasks:
+            _, late = self.ray.wait(tasks, num_returns=len(tasks), timeout=0)
+            for task in late:
+                self.ray.cancel(task, force=force)
 
     def wait(self) -> None:
         """Waits for what runs, but not for long."""

@@ -322,6 +322,40 @@ def test_a_driver_that_is_killed_is_followed_by_one_that_goes_on(
     assert same_as_on_one_machine(model, output)
 
 
+class Interrupted:
+    """Ray, of which the first wait is interrupted; tasks end by themselves in the next one, but for those that hang."""
+
+    def __init__(self, hangs: list[str]) -> None:
+        self.hangs = hangs
+        self.events: list[Any] = []
+
+    def wait(self, tasks: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+        self.events.append(("wait", tasks, timeout))
+        if len(self.events) == 1:
+            raise KeyboardInterrupt
+        return [task for task in tasks if task not in self.hangs], [task for task in tasks if task in self.hangs]
+
+    def cancel(self, task: str, force: bool) -> None:
+        self.events.append(("cancel", task, force))
+        if force:
+            self.hangs.remove(task)
+
+
+def test_after_an_error_tasks_may_end_before_they_are_canceled() -> None:
+    def events(*hangs: str) -> list[Any]:
+        interrupted = Interrupted(list(hangs))
+        groups = ckpt.ray._Groups(interrupted, lambda group: str(group.start), [range(0, 1), range(1, 2)], 2)
+        with pytest.raises(KeyboardInterrupt):
+            groups.run(lambda _group: None)
+        assert groups.running == {}
+        return interrupted.events
+
+    waits = [("wait", ["0", "1"], 0.5), ("wait", ["0", "1"], 10.0)]
+    assert events() == waits
+    look, wait = ("wait", ["1"], 0), ("wait", ["1"], 10.0)
+    assert events("1") == [*waits, look, ("cancel", "1", False), wait, look, ("cancel", "1", True), wait]
+
+
 def test_an_error_is_ckpts_own_and_leaves_what_was_done(
     cluster: Any, model: Path, out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -95,9 +95,9 @@ impl<'a> Pair<'a> {
         let common = match self.entry.steps.iter().any(encodes) {
             true => self.entry.to.encoding.clone(),
             false => Encoding::new(dtype, from.order.clone())
-                .with_tiles(from.tiles().to_vec())
+                .with_tiles(from.tiles())
                 .with_scaling(scaling)
-                .in_blocks(blocks.as_deref().cloned()),
+                .in_blocks(blocks.cloned()),
         };
         let together = self.each(&common, &common, |first, own, back| {
             match own.iter().zip(back).position(|(own, back)| own != back) {
@@ -122,7 +122,7 @@ impl<'a> Pair<'a> {
                 if encoding.scaling().is_some() || sum { DType::F32 } else { encoding.dtype },
                 self.entry.from.encoding.order.clone(),
             )
-            .with_tiles(self.entry.from.encoding.tiles().to_vec())
+            .with_tiles(self.entry.from.encoding.tiles())
         };
         let own = numbers(&self.entry.from.encoding, !self.entry.added.is_empty());
         let back = numbers(&self.entry.to.encoding, false);

@@ -37,14 +37,14 @@ pub(super) fn origins(cut: &Cut<'_>) -> Result<Vec<Origin>> {
         let origin = |region: &Option<&Region>| match region.map(|region| (region, stored.get(region))) {
             Some((_, Some(extent))) => {
                 let number = plan_number(*extent)?;
-                Ok(Origin::Sequence { extents: (number..number + 1).into(), start: 0 })
+                Ok(Origin::Sequence { extents: (number..number + 1).try_into()?, start: 0 })
             }
             Some((region, None)) => Ok(Origin::Box { region: Region::clone(region), start: 0 }),
             None => Err(misplaced()),
         };
         return regions.iter().map(origin).collect();
     }
-    let extents = (0..plan_number(transfer.source.extents.len())?).into();
+    let extents = (0..plan_number(transfer.source.extents.len())?).try_into()?;
     let mut start = 0u64;
     let origins = target.extents.iter().map(|extent| {
         let first = start;

@@ -56,11 +56,12 @@ pub enum Part {
 ///
 /// ```
 /// use ckpt::plan::ExtentNumbers;
-/// let numbers = ExtentNumbers::from(2..5);
+/// let numbers = ExtentNumbers::try_from(2..5)?;
 /// assert_eq!(numbers.range(), 2..5);
+/// # Ok::<(), ckpt::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Range<u32>", into = "Range<u32>")]
+#[serde(try_from = "Range<u32>", into = "Range<u32>")]
 pub struct ExtentNumbers {
     start: u32,
     /// One more than there are: never 0, so that a [`Part`] takes no room for its kind. A plan can have millions.
@@ -70,7 +71,13 @@ pub struct ExtentNumbers {
 impl ExtentNumbers {
     /// The numbers.
     pub fn range(self) -> Range<u32> {
-        self.start..self.start.saturating_add(self.above.get() - 1)
+        self.start..self.start + (self.above.get() - 1)
+    }
+
+    /// The first ones; as many as there are numbers for.
+    pub(super) fn first(count: usize) -> Self {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        ExtentNumbers { start: 0, above: NonZeroU32::MIN.saturating_add(count) }
     }
 
     /// The numbers, for slices.
@@ -80,10 +87,16 @@ impl ExtentNumbers {
     }
 }
 
-impl From<Range<u32>> for ExtentNumbers {
-    fn from(range: Range<u32>) -> Self {
-        let above = range.end.saturating_sub(range.start).saturating_add(1);
-        ExtentNumbers { start: range.start, above: NonZeroU32::new(above).unwrap_or(NonZeroU32::MIN) }
+impl TryFrom<Range<u32>> for ExtentNumbers {
+    type Error = Error;
+
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a range that ends before it begins, or has 2^32 - 1 numbers.
+    fn try_from(range: Range<u32>) -> Result<Self> {
+        let count = range.end.checked_sub(range.start);
+        let above = count.and_then(|count| NonZeroU32::MIN.checked_add(count));
+        let error = || Error::usage("these are no numbers of extents").found(format!("{range:?}"));
+        Ok(ExtentNumbers { start: range.start, above: above.ok_or_else(error)? })
     }
 }
 
@@ -116,4 +129,37 @@ pub(crate) fn within<'a>(
 /// A number of a plan's lists.
 pub(crate) fn plan_number(number: usize) -> Result<u32> {
     u32::try_from(number).map_err(|_| Error::limit("a plan holds fewer than 2^32 tensors and extents"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_can_be_millions_of_is_small() {
+        assert_eq!((size_of::<Part>(), size_of::<Piece>()), (24, 48));
+    }
+
+    #[test]
+    fn extent_numbers_are_their_range() {
+        for range in [0..0, 3..3, 2..5, 1..u32::MAX] {
+            let numbers = ExtentNumbers::try_from(range.clone()).unwrap();
+            assert_eq!((numbers.range(), numbers.indices().len()), (range.clone(), range.len()));
+            let json = serde_json::to_string(&numbers).unwrap();
+            assert_eq!(json, serde_json::to_string(&range).unwrap());
+            assert_eq!(serde_json::from_str::<ExtentNumbers>(&json).unwrap(), numbers);
+        }
+        assert_eq!(
+            (ExtentNumbers::first(2).range(), ExtentNumbers::first(usize::MAX).range().start),
+            (0..2, 0)
+        );
+    }
+
+    #[test]
+    fn ranges_that_number_nothing_are_refused() {
+        for json in [r#"{"start":5,"end":2}"#, r#"{"start":0,"end":4294967295}"#] {
+            let error = serde_json::from_str::<ExtentNumbers>(json).unwrap_err();
+            assert!(error.to_string().contains("these are no numbers of extents"), "{error}");
+        }
+    }
 }

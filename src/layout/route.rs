@@ -2,7 +2,7 @@
 
 use super::block_units::BlockUnits;
 use super::boxes::whole_box;
-use super::piece::Part;
+use super::piece::{ExtentNumbers, Part};
 use super::sizes::Sizes;
 use super::split_axes::{Added, Split, SplitAddend, split_axes};
 use super::steps::{Access, Step, steps};
@@ -11,7 +11,7 @@ use ckpt_api::{
     AddedAxis, AxisOrder, Blocks, DType, Encoding, Error, Extent, Placement, Region, Result, Shape, Tensor,
     Window,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -38,43 +38,43 @@ impl<'a> TargetLayout<'a> {
 }
 
 /// The compiled form of one tensor's transfer. It refers to the placements that it was compiled from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "RouteDocument", into = "RouteDocument")]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "RouteDocument")]
 pub(crate) struct Route {
     /// How reading touches the source.
     pub(crate) access: Access,
-    /// What few routes have; `None` where all of it is empty.
+    /// `None` where all of it is empty: where bytes are copied.
     more: Option<Box<More>>,
 }
 
-/// What few routes have: boxed, for there can be a million of them.
+/// What a route has that does more than copy: boxed, for there can be a million of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct More {
     /// What happens to the elements, in order.
-    steps: Vec<Step>,
+    steps: Box<[Step]>,
     /// How the elements of each added tensor become 32-bit floats.
     added: Vec<Vec<Step>>,
     /// Both sides in whole axes, where one of them splits an axis.
-    split: Option<Split>,
+    split: Option<Box<Split>>,
 }
 
 /// A route in JSON.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename = "Route")]
 struct RouteDocument {
-    steps: Vec<Step>,
+    steps: Box<[Step]>,
     access: Access,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     more: Option<MoreDocument>,
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename = "More", deny_unknown_fields)]
 struct MoreDocument {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     added: Vec<Vec<Step>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    split: Option<Split>,
+    #[serde(default)]
+    split: Option<Box<Split>>,
 }
 
 impl From<RouteDocument> for Route {
@@ -84,11 +84,28 @@ impl From<RouteDocument> for Route {
     }
 }
 
-impl From<Route> for RouteDocument {
-    fn from(Route { access, more }: Route) -> Self {
-        let More { steps, added, split } = more.map_or_else(More::default, |more| *more);
-        let is_rare = !added.is_empty() || split.is_some();
-        RouteDocument { steps, access, more: is_rare.then_some(MoreDocument { added, split }) }
+impl Serialize for Route {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// [`RouteDocument`], without copies.
+        #[derive(Serialize)]
+        #[serde(rename = "Route")]
+        struct Document<'a> {
+            steps: &'a [Step],
+            access: Access,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            more: Option<Rest<'a>>,
+        }
+        #[derive(Serialize)]
+        #[serde(rename = "More")]
+        struct Rest<'a> {
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            added: &'a [Vec<Step>],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            split: Option<&'a Split>,
+        }
+        let rest = self.more.as_ref().map(|more| Rest { added: &more.added, split: more.split.as_deref() });
+        let more = rest.filter(|rest| !rest.added.is_empty() || rest.split.is_some());
+        Document { steps: self.steps(), access: self.access, more }.serialize(serializer)
     }
 }
 
@@ -181,14 +198,13 @@ pub(crate) fn compile(
         check_split_blocks(tensor, &split.shape, &whole.target)?;
     }
     let access = if tiled { Access::Tile } else { Access::Stream };
-    Ok(Route::new(access, More { steps: all, added, split }))
+    Ok(Route::new(access, More { steps: all.into(), added, split: split.map(Box::new) }))
 }
 
 /// Blocks along an axis that is split stay whole.
 fn check_split_blocks(tensor: &Tensor, shape: &Shape, encoding: &Encoding) -> Result<()> {
-    let (blocks, order) = (encoding.blocks(), &encoding.order);
-    let Some(blocks) = blocks else { return Ok(()) };
-    let fastest = order.last().and_then(|axis| shape.get(*axis)).copied().unwrap_or(1);
+    let Some(blocks) = encoding.blocks() else { return Ok(()) };
+    let fastest = encoding.order.last().and_then(|axis| shape.get(*axis)).copied().unwrap_or(1);
     if fastest.is_multiple_of(blocks.elements()) {
         return Ok(());
     }
@@ -336,14 +352,14 @@ impl Route {
                 blocks.attach(known);
             }
         }
-        let Some(Split { source, added, .. }) = split else { return };
+        let Some(Split { source, added, .. }) = split.as_deref_mut() else { return };
         for source in added.iter_mut().map(|added| &mut added.source).chain([source]) {
             source.attach(known);
         }
     }
 
     fn split(&self) -> Option<&Split> {
-        self.more.as_ref()?.split.as_ref()
+        self.more.as_ref()?.split.as_deref()
     }
 
     fn addend<'a>(&'a self, number: usize, (tensor, source, axes): &Added<'a>) -> Addend<'a> {
@@ -387,7 +403,7 @@ impl Route {
         let sizes = Sizes::new(&source.encoding, target);
         let Route { access, more } = self;
         let More { steps, split, .. } = more.map_or_else(More::default, |more| *more);
-        let (shape, source, order) = match split {
+        let (shape, source, order) = match split.map(|split| *split) {
             Some(Split { shape, source, order, .. }) => (Cow::Owned(shape), Cow::Owned(source), order),
             None => (Cow::Borrowed(&tensor.shape), Cow::Borrowed(source), target.order.to_vec()),
         };
@@ -396,7 +412,7 @@ impl Route {
             shape,
             source,
             order: Cow::Owned(order),
-            steps: Cow::Owned(steps),
+            steps: Cow::Owned(steps.into_vec()),
             addends: Vec::new(),
             access,
             sizes,
@@ -421,10 +437,7 @@ impl Transfer<'_> {
             Access::Tile => Part::Box(Box::new(whole_box(&self.shape))),
             Access::Stream => {
                 let bytes = self.source.extents.iter().map(|extent| extent.len).sum();
-                Part::Sequence {
-                    extents: (0..u32::try_from(self.source.extents.len()).unwrap_or(u32::MAX)).into(),
-                    bytes: 0..bytes,
-                }
+                Part::Sequence { extents: ExtentNumbers::first(self.source.extents.len()), bytes: 0..bytes }
             }
         }
     }

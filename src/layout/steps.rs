@@ -213,8 +213,8 @@ pub(crate) fn steps(
         (None, None) => {}
         (Some(own), Some(wanted)) if own == wanted && moved => return Ok(Vec::new()),
         (own, wanted) => {
-            before = own.as_deref().map(|own| decoded(own, to)).transpose()?;
-            after = wanted.as_deref().map(encoded).transpose()?;
+            before = own.map(|own| decoded(own, to)).transpose()?;
+            after = wanted.map(encoded).transpose()?;
         }
     }
     let mut steps = Vec::from_iter(before);

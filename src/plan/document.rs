@@ -80,6 +80,16 @@ struct TransferDocument<'a> {
     route: Cow<'a, Route>,
 }
 
+impl<'a> TransferDocument<'a> {
+    fn of(entry: &'a Entry, placed: &'a OutputLayout) -> Self {
+        TransferDocument {
+            number: entry.number,
+            to: Cow::Borrowed(&placed.placements[entry.number]),
+            route: Cow::Borrowed(&entry.route),
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Estimate {
@@ -201,11 +211,6 @@ impl Plan {
         let Contents { checkpoint, files, placements, repairs, .. } = &*self.contents;
         let tensors = checkpoint.tensors.iter().zip(placements);
         let placed = &*self.placed;
-        let transfer = |entry: &'_ Entry| TransferDocument {
-            number: entry.number,
-            to: Cow::Owned(placed.placements[entry.number].clone()),
-            route: Cow::Owned(entry.route.clone()),
-        };
         Document {
             version: VERSION,
             program: PROGRAM.into(),
@@ -218,7 +223,7 @@ impl Plan {
             tensors: tensors
                 .map(|(tensor, from)| TensorDocument { tensor: bare(tensor), from: Cow::Borrowed(from) })
                 .collect(),
-            transfers: self.entries.iter().map(transfer).collect(),
+            transfers: self.entries.iter().map(|entry| TransferDocument::of(entry, placed)).collect(),
             items: (&self.items).into(),
             literals: (&placed.literals).into(),
             finish: placed.finish.clone(),

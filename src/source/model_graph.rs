@@ -9,6 +9,9 @@ use std::collections::{HashMap, HashSet};
 /// The file of a SavedModel's graph.
 const SAVED_MODEL: &str = "saved_model.pb";
 
+/// Name, shape and axes of a tensor.
+type Shown = (Name, Shape, Option<Box<[Axis]>>);
+
 /// What a model computes, with the shapes and axes of its tensors.
 #[derive(Clone, Debug)]
 pub struct ModelGraph {
@@ -17,7 +20,7 @@ pub struct ModelGraph {
     pub(crate) format: &'static str,
     name: String,
     graph: Graph,
-    tensors: Vec<(Name, Shape, Option<Box<[Axis]>>)>,
+    tensors: Vec<Shown>,
     /// What the model's format states of the model, and of each tensor.
     metadata: Metadata,
     of_tensors: Vec<(Name, Metadata)>,
@@ -68,7 +71,7 @@ impl ModelGraph {
 
     /// The tensors that the graph uses, as weights of 32-bit floats.
     pub(crate) fn to_tensors(&self) -> Vec<Tensor> {
-        let tensor = |(name, shape, axes): &(Name, Shape, Option<Box<[Axis]>>)| {
+        let tensor = |(name, shape, axes): &Shown| {
             let mut tensor = Tensor::new(name, DType::F32, shape.clone());
             tensor.axes.clone_from(axes);
             tensor

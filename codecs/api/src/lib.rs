@@ -37,7 +37,6 @@ mod dtype;
 mod encoding;
 mod error;
 mod extent;
-
 mod finish;
 mod fit;
 mod fletcher;

@@ -288,7 +288,7 @@ impl<'a> Binding<'a> {
         let mut contents = Contents::default();
         for (index, (stored, axes)) in self.stored.iter().zip(&self.used).enumerate() {
             let mut tensor = Tensor::new(stored.key.to_string(), DType::F32, stored.shape.clone());
-            tensor.axes = axes.as_ref().and_then(|axes| axes.as_deref().map(Into::into));
+            tensor.axes = axes.as_ref().and_then(Option::as_deref).map(Into::into);
             let extent = Extent::new(FileId(0), stored.offset, stored.len);
             contents.placements.push(Placement::new(
                 TensorId(index),

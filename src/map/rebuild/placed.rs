@@ -156,7 +156,7 @@ pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) ->
 }
 
 /// Changes what a tensor's axes mean, where it says that.
-fn change_axes(tensor: &mut Tensor, change: impl FnOnce(&mut Vec<Axis>)) {
+pub(super) fn change_axes(tensor: &mut Tensor, change: impl FnOnce(&mut Vec<Axis>)) {
     if let Some(axes) = tensor.axes.take() {
         let mut axes = axes.into_vec();
         change(&mut axes);

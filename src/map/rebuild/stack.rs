@@ -1,6 +1,6 @@
 //! Stacks tensors along a new axis, and takes the elements of a stack.
 
-use super::placed::{PlacedTensor, check_fixed_size, cut, merge, permute, squeeze, unsqueeze};
+use super::placed::{PlacedTensor, change_axes, check_fixed_size, cut, merge, permute, squeeze, unsqueeze};
 use super::reshape::{join, joined_range};
 use crate::recipe::{AxisStep, Parts};
 use ckpt_api::{Error, Extent, Result, Shape};
@@ -139,10 +139,9 @@ fn joined_with_faster(element: PlacedTensor, axis: usize) -> Result<PlacedTensor
     let back: Vec<usize> =
         others.filter_map(|other| moved.iter().position(|moved| *moved == other)).collect();
     let mut element = permute(joined, &back)?;
-    element.tensor.axes = axes.map(|axes| {
-        let mut axes = axes.into_vec();
+    element.tensor.axes = axes;
+    change_axes(&mut element.tensor, |axes| {
         axes.remove(axis);
-        axes.into()
     });
     Ok(element)
 }

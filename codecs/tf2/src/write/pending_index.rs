@@ -130,8 +130,10 @@ impl PendingIndex {
         let bytes = |entry: &PendingEntry| {
             let location = if entry.location.spilled() { entry.location.len() } else { 0 };
             let fields = entry.key.len() + location + entry.slices().len();
-            let numbers = entry.extents.len() + entry.variants().map_or(0, |all| all.lengths.len());
-            size_of::<PendingEntry>() + fields + numbers * size_of::<u64>()
+            let more = entry.more.as_ref().map_or(0, |_| size_of::<More>());
+            let extents = if entry.extents.len() > 1 { size_of_val(&entry.extents[..]) } else { 0 };
+            let lengths = entry.variants().map_or(0, |all| size_of_val(&all.lengths[..]));
+            size_of::<PendingEntry>() + fields + more + extents + lengths
         };
         let entries = self.entries.iter().map(bytes).sum::<usize>();
         let bytes = self.original.len() + entries;
