@@ -41,15 +41,14 @@ impl<'a> TargetLayout<'a> {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "RouteDocument")]
 pub(crate) struct Route {
-    /// How reading touches the source.
-    pub(crate) access: Access,
-    /// `None` where all of it is empty: where bytes are copied.
+    /// `None` where bytes are copied.
     more: Option<Box<More>>,
 }
 
-/// What a route has that does more than copy: boxed, for there can be a million of them.
+/// A route that does more than copy. Boxed, for there can be a million of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct More {
+    access: Access,
     /// What happens to the elements, in order.
     steps: Box<[Step]>,
     /// How the elements of each added tensor become 32-bit floats.
@@ -80,7 +79,7 @@ struct MoreDocument {
 impl From<RouteDocument> for Route {
     fn from(RouteDocument { steps, access, more }: RouteDocument) -> Self {
         let MoreDocument { added, split } = more.unwrap_or_default();
-        Route::new(access, More { steps, added, split })
+        Route::new(More { access, steps, added, split })
     }
 }
 
@@ -105,7 +104,7 @@ impl Serialize for Route {
         }
         let rest = self.more.as_ref().map(|more| Rest { added: &more.added, split: more.split.as_deref() });
         let more = rest.filter(|rest| !rest.added.is_empty() || rest.split.is_some());
-        Document { steps: self.steps(), access: self.access, more }.serialize(serializer)
+        Document { steps: self.steps(), access: self.access(), more }.serialize(serializer)
     }
 }
 
@@ -198,7 +197,7 @@ pub(crate) fn compile(
         check_split_blocks(tensor, &split.shape, &whole.target)?;
     }
     let access = if tiled { Access::Tile } else { Access::Stream };
-    Ok(Route::new(access, More { steps: all.into(), added, split: split.map(Box::new) }))
+    Ok(Route::new(More { access, steps: all.into(), added, split: split.map(Box::new) }))
 }
 
 /// Blocks along an axis that is split stay whole.
@@ -309,9 +308,14 @@ fn not_movable(tensor: &Tensor, from: &Encoding, to: &Encoding) -> Error {
 }
 
 impl Route {
-    fn new(access: Access, more: More) -> Self {
+    fn new(more: More) -> Self {
         // So that equal routes are equal.
-        Route { access, more: (more != More::default()).then(|| Box::new(more)) }
+        Route { more: (more != More::default()).then(|| Box::new(more)) }
+    }
+
+    /// How reading touches the source.
+    pub(crate) fn access(&self) -> Access {
+        self.more.as_ref().map_or_else(Access::default, |more| more.access)
     }
 
     /// What happens to the elements, in order.
@@ -339,14 +343,14 @@ impl Route {
             order: Cow::Borrowed(order),
             steps: Cow::Borrowed(self.steps()),
             addends: added.iter().enumerate().map(|(k, added)| self.addend(k, added)).collect(),
-            access: self.access,
+            access: self.access(),
             sizes,
         }
     }
 
     /// Gives block encodings that were read from a document their decoders and encoders.
     pub(crate) fn attach(&mut self, known: &[Blocks]) {
-        let Some(More { steps, added, split }) = self.more.as_deref_mut() else { return };
+        let Some(More { steps, added, split, .. }) = self.more.as_deref_mut() else { return };
         for step in steps.iter_mut().chain(added.iter_mut().flatten()) {
             if let Step::DecodeBlocks { blocks } | Step::EncodeBlocks { blocks } = step {
                 blocks.attach(known);
@@ -401,8 +405,7 @@ impl Route {
         target: &Encoding,
     ) -> Transfer<'a> {
         let sizes = Sizes::new(&source.encoding, target);
-        let Route { access, more } = self;
-        let More { steps, split, .. } = more.map_or_else(More::default, |more| *more);
+        let More { access, steps, split, .. } = self.more.map_or_else(More::default, |more| *more);
         let (shape, source, order) = match split.map(|split| *split) {
             Some(Split { shape, source, order, .. }) => (Cow::Owned(shape), Cow::Owned(source), order),
             None => (Cow::Borrowed(&tensor.shape), Cow::Borrowed(source), target.order.to_vec()),

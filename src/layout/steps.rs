@@ -114,11 +114,12 @@ pub enum Step {
 }
 
 /// How a step touches memory: what the budget is planned from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Access {
     /// A chunk at a time, in order.
+    #[default]
     Stream,
     /// A tile of the result at a time, gathered from many places.
     Tile,

@@ -306,7 +306,7 @@ impl Plan {
             from: &placements[to.tensor.0],
             added: to.added().iter().map(|added| &placements[added.tensor.0]).collect(),
             steps: route.steps(),
-            access: route.access,
+            access: route.access(),
             to,
             number: *number,
         }
