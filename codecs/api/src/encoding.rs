@@ -224,7 +224,7 @@ pub struct Scaling {
     /// not fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<NonZeroU32>,
-    /// Whether each number of a sum ([`Placement::added`]) becomes whole units by itself, and these are added:
+    /// Whether each number of a sum ([`crate::Placement::added`]) becomes whole units by itself, and these are added:
     /// `round(a·s) + round(b·s)`; else the sum does, `round((a+b)·s)`. Only for integers of 8 or 16 bits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each_term: bool,
