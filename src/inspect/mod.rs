@@ -11,7 +11,7 @@ mod values;
 use crate::registry::Evidence;
 use crate::resources::default_threads;
 use crate::source::Source;
-use crate::template::Template;
+use crate::template::Signature;
 use crate::transform::exact;
 use crate::words;
 use ckpt_api::{
@@ -152,12 +152,12 @@ fn architecture_note(source: &Source) -> Option<String> {
         return None;
     }
     let limits = &source.options.limits;
-    let template = Template::recognized(&checkpoint.tensors, |template| {
-        template.configuration(source.input(), limits).ok().flatten()
+    let architecture = Signature::recognized(&checkpoint.tensors, |signature| {
+        signature.configuration(source.input(), limits).ok().flatten()
     })?;
     Some(format!(
         "the tensors have the names of architecture {}, by which the model can run and its graph be shown",
-        template.name()
+        architecture.name()
     ))
 }
 

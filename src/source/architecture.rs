@@ -2,7 +2,7 @@
 
 use super::OpenOptions;
 use crate::mapping::Mapping;
-use crate::template::{Choices, OPTION_PREFIX, Template, apply_literal};
+use crate::template::{Choices, OPTION_PREFIX, Signature, Template, apply_literal};
 use ckpt_api::{ArchitectureFile, Contents, DType, Error, Input, Limit, Result, Setting, Shape, Tensor};
 
 /// The parameter of a template that an option sets: `heads` of `arch.heads`.
@@ -57,15 +57,16 @@ pub(super) fn check_parameters(contents: &Contents, options: &OpenOptions) -> Re
     let choices = template_choices(options);
     let Some((name, _)) = choices.settings.first() else { return Ok(()) };
     let tensors = &contents.checkpoint.tensors;
-    let is_described = |tensors: &[Tensor]| Template::recognized(tensors, |_| None).is_some();
+    let is_described = |tensors: &[Tensor]| Signature::recognized(tensors, |_| None).is_some();
     let by = |mapping: &String| {
         let applied = Mapping::builtin(mapping)?.apply_to(tensors, &options.limits).ok()?;
         let named =
             applied.targets.into_iter().map(|target| Tensor::new(target.name, DType::F32, Shape::scalar()));
         Some(is_described(&named.collect::<Vec<_>>()))
     };
-    let is_named_by_mapping =
-        || Template::automatic().iter().flat_map(Template::mappings).any(|mapping| by(mapping) == Some(true));
+    let is_named_by_mapping = || {
+        Signature::automatic().any(|signature| signature.mappings().iter().any(|name| by(name) == Some(true)))
+    };
     if is_described(tensors) || is_named_by_mapping() { Ok(()) } else { Err(no_template(name)) }
 }
 

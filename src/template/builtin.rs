@@ -1,6 +1,6 @@
-//! The templates that come with the program: `schemas/architectures/*.toml`.
+//! The templates that come with the program: `schemas/architectures/*.toml`. What their [`Signature`](super::Signature) needs
+//! stands before their parameters.
 
-use super::Template;
 use super::document::Statement;
 use ckpt_api::{ArchitectureFile, Error, Result};
 use serde::Deserialize;
@@ -25,14 +25,22 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns a built-in template by its name, as an architecture file.
 pub(crate) fn file(name: &str) -> Option<ArchitectureFile> {
-    let (_, text) = FILES.iter().find(|(known, _)| *known == name)?;
     // A test reads every file, so `ok` hides no error.
-    parse(text).ok().map(|file| file.named(name))
+    parse(text(name)?).ok().map(|file| file.named(name))
+}
+
+/// Returns the head of a built-in template: what its file states before the parameters.
+pub(super) fn head(name: &str) -> Option<ArchitectureFile> {
+    let text = text(name)?;
+    let head = text.split_once("\nparameters = [").map_or(text, |(head, _)| head);
+    // A test reads every head, so `ok` hides no error.
+    parse(head).ok().map(|file| file.named(name))
 }
 
 /// Returns a built-in template by its name.
-pub(super) fn template(name: &str) -> Result<Option<Template>> {
-    file(name).map(|file| Template::parse(&file)).transpose()
+#[cfg(any(test, feature = "forward"))]
+pub(super) fn template(name: &str) -> Result<Option<super::Template>> {
+    file(name).map(|file| super::Template::parse(&file)).transpose()
 }
 
 /// Returns the blocks that every template may use, by name.
@@ -44,6 +52,10 @@ pub(super) fn blocks() -> Result<BTreeMap<String, Vec<Statement>>> {
     }
     let blocks: Blocks = parse(BLOCKS)?.named("blocks.toml").parse()?;
     Ok(blocks.blocks)
+}
+
+fn text(name: &str) -> Option<&'static str> {
+    FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 fn parse(text: &str) -> Result<ArchitectureFile> {

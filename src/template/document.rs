@@ -50,11 +50,11 @@ pub(super) struct Document {
     pub(super) nodes: Vec<Statement>,
 }
 
-fn is_automatic() -> bool {
+pub(super) fn is_automatic() -> bool {
     true
 }
 
-fn no_prefix() -> Vec<String> {
+pub(super) fn no_prefix() -> Vec<String> {
     vec![String::new()]
 }
 

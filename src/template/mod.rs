@@ -16,6 +16,7 @@ mod literal;
 mod parameters;
 mod rotary;
 mod scope;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -26,9 +27,10 @@ pub(crate) use builtin::names as builtin_names;
 pub(crate) use config::Configuration;
 pub(crate) use literal::apply as apply_literal;
 pub(crate) use parameters::PREFIX as OPTION_PREFIX;
+pub(crate) use signature::Signature;
 
 use crate::pattern::{Pattern, PatternSet, SEPARATOR};
-use ckpt_api::{ArchitectureFile, Contents, Error, Input, Limits, Result, Role, Tensor, first_few, nearest};
+use ckpt_api::{ArchitectureFile, Contents, Input, Limits, Result, Role, Tensor, first_few};
 use document::Document;
 use expand::{Expanded, expand};
 use parameters::{Given, Origins, bind};
@@ -36,12 +38,9 @@ use scope::{Scope, Tensors};
 use std::collections::HashSet;
 use value::Value;
 
-/// Most tensors of a checkpoint that is looked at unasked: those of the built-in templates' models are far fewer.
-const MAX_TENSORS: usize = 1 << 16;
-
 /// A graph with repeats on the tensor names of one convention.
 pub(crate) struct Template {
-    name: String,
+    signature: Signature,
     document: Document,
 }
 
@@ -79,39 +78,13 @@ impl Template {
         for (name, block) in builtin::blocks()? {
             document.blocks.entry(name).or_insert(block);
         }
-        Ok(Template { name: file.name().unwrap_or("template").to_owned(), document })
-    }
-
-    /// The built-in templates that describe checkpoints without being asked for.
-    pub(crate) fn automatic() -> Vec<Template> {
-        // A test reads every file, so `ok` hides no error.
-        let all = builtin_names().filter_map(|name| builtin::template(name).ok().flatten());
-        all.filter(|template| template.document.automatic).collect()
-    }
-
-    /// The built-in template whose names the tensors have. `configuration` reads what lies beside them for a template.
-    pub(crate) fn recognized(
-        tensors: &[Tensor],
-        configuration: impl Fn(&Template) -> Option<Configuration>,
-    ) -> Option<Template> {
-        if tensors.len() > MAX_TENSORS {
-            return None;
-        }
-        let by_name = Tensors::new(tensors);
-        Template::automatic().into_iter().find(|template| {
-            template.known_prefix(&by_name).is_some()
-                && template.refused_model(configuration(template).as_ref()).is_none()
-        })
+        let signature = Signature::new(file.name().unwrap_or("template").to_owned(), &document);
+        Ok(Template { signature, document })
     }
 
     /// The template's name.
     pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Names of built-in mappings that lead to the template's names.
-    pub(crate) fn mappings(&self) -> &[String] {
-        &self.document.mappings
+        self.signature.name()
     }
 
     /// Reads the configuration beside a checkpoint.
@@ -119,7 +92,7 @@ impl Template {
     /// # Errors
     /// Whatever keeps it from being read.
     pub(crate) fn configuration(&self, input: &Input, limits: &Limits) -> Result<Option<Configuration>> {
-        Configuration::beside(input, &self.document.configurations, limits)
+        self.signature.configuration(input, limits)
     }
 
     /// Describes a checkpoint, with the parameters that the user sets and the inputs that are given.
@@ -136,8 +109,7 @@ impl Template {
     ) -> Result<Described> {
         let by_name = Tensors::new(tensors);
         let model_type = configuration.and_then(|configuration| configuration.get("model_type"));
-        let is_family_assumed =
-            !choices.is_named && !self.document.model_types.is_empty() && model_type.is_none();
+        let is_family_assumed = !choices.is_named && self.signature.has_model_types() && model_type.is_none();
         let described =
             self.describe_named(&by_name, configuration, choices, limits).and_then(|(origins, expanded)| {
                 let unused = self.unused(tensors, &expanded)?;
@@ -158,51 +130,17 @@ impl Template {
         choices: &Choices,
         limits: &Limits,
     ) -> Result<(Origins, Expanded)> {
-        if let Some(found) = self.refused_model(configuration) {
-            return Err(Error::unsupported("the architecture does not describe this model")
-                .field("model_type")
-                .found(format!("'{found}'"))
-                .expected(self.document.model_types.join(", ")));
-        }
+        self.signature.check_model(configuration)?;
         let mut scope = Scope::new(tensors);
         scope.configuration = configuration;
-        scope.set("prefix", Value::Text(self.prefix(tensors)?));
+        scope.set("prefix", Value::Text(self.signature.prefix(tensors)?));
         inputs::choose(&self.document, choices, &mut scope)?;
         let settings = &choices.settings;
         let origins = bind(&self.document, &Given { settings, configuration }, &mut scope)?;
         let mut expanded = expand(&self.document, &mut scope, limits)?;
-        expanded.graph.name.clone_from(&self.name);
+        expanded.graph.name = self.name().to_owned();
         expanded.graph.check()?;
         Ok((origins, expanded))
-    }
-
-    /// The prefix with which the tensors have the template's names.
-    fn known_prefix(&self, tensors: &Tensors<'_>) -> Option<&String> {
-        self.document.prefixes.iter().find(|prefix| self.missing(prefix, tensors).is_none())
-    }
-
-    /// The first of the template's names that no tensor has with this prefix.
-    fn missing(&self, prefix: &str, tensors: &Tensors<'_>) -> Option<String> {
-        let mut names = self.document.recognize.iter().map(|name| name.replace("{prefix}", prefix));
-        names.find(|name| tensors.get(name).is_none())
-    }
-
-    /// The prefix, or an error with the nearest name: comparing all names takes a hundred times as long as finding one.
-    fn prefix(&self, tensors: &Tensors<'_>) -> Result<String> {
-        self.known_prefix(tensors).cloned().ok_or_else(|| {
-            let prefix = self.document.prefixes.first();
-            let first = prefix.and_then(|prefix| self.missing(prefix, tensors)).unwrap_or_default();
-            Error::usage("the checkpoint does not have the tensors of the architecture")
-                .found(format!("no tensor '{first}'"))
-                .help(nearest(&first, tensors.names()))
-        })
-    }
-
-    /// The configuration's type of model, where it is none of the template's.
-    fn refused_model(&self, configuration: Option<&Configuration>) -> Option<String> {
-        let found = configuration?.get("model_type")?;
-        let known = self.document.model_types.iter().any(|known| found == Value::Text(known.clone()));
-        (!known && !self.document.model_types.is_empty()).then(|| found.to_string())
     }
 
     /// The weights that neither the graph nor the template's list of unused ones names.
@@ -229,9 +167,9 @@ impl Template {
 
     /// The template's name in errors.
     fn shown(&self) -> String {
-        match builtin_names().any(|name| name == self.name) {
-            true => format!("architecture {}", self.name),
-            false => self.name.clone(),
+        match builtin_names().any(|name| name == self.name()) {
+            true => format!("architecture {}", self.name()),
+            false => self.name().to_owned(),
         }
     }
 }
@@ -257,7 +195,7 @@ impl Described {
     }
 
     fn note(&self, template: &Template) -> String {
-        let name = &template.name;
+        let name = template.name();
         let mut note = format!("architecture {name} ({}), read off the tensors", template.document.title);
         let configuration = self.configuration.as_deref().unwrap_or_default();
         for (before, list) in [

@@ -5,7 +5,7 @@ use super::report::Run;
 use crate::mapping::Mapping;
 use crate::recipe::Target;
 use crate::source::{Source, template_choices};
-use crate::template::{Configuration, Described, Template};
+use crate::template::{Configuration, Described, Signature, Template};
 use ckpt_api::{Error, Limits, Result, Setting, first_few};
 use std::collections::HashMap;
 
@@ -126,9 +126,10 @@ fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
     if let Some(given) = mapping {
         return by(&given.name, &given.mapping);
     }
-    let templates = Template::automatic();
-    let mut names = templates.iter().flat_map(Template::mappings);
-    names.find_map(|name| by(name, &Mapping::builtin(name)?))
+    let names_of = |signature: &Signature| {
+        signature.mappings().iter().find_map(|name| by(name, &Mapping::builtin(name)?))
+    };
+    Signature::automatic().find_map(|signature| names_of(&signature))
 }
 
 fn with_own_names(source: &Source) -> Option<Named> {
@@ -137,9 +138,10 @@ fn with_own_names(source: &Source) -> Option<Named> {
 }
 
 fn recognized(source: &Source) -> Option<Template> {
-    Template::recognized(&source.checkpoint().tensors, |template| {
-        template.configuration(source.input(), &source.options.limits).ok().flatten()
-    })
+    let recognized = Signature::recognized(&source.checkpoint().tensors, |signature| {
+        signature.configuration(source.input(), &source.options.limits).ok().flatten()
+    });
+    recognized?.template()
 }
 
 /// The tensors that a target is made of, and how.

@@ -1,4 +1,5 @@
 mod families;
+mod signature;
 
 use crate::template::config::Configuration;
 use crate::template::expression::Expression;
@@ -307,7 +308,7 @@ fn every_built_in_template_can_be_read() {
         let file = builtin::file(name).unwrap_or_else(|| panic!("{name}"));
         let template = Template::parse(&file).unwrap();
         assert_eq!(template.name(), name);
-        for mapping in template.mappings() {
+        for mapping in template.signature.mappings() {
             assert!(crate::mapping::Mapping::builtin(mapping).is_some(), "{name}: {mapping}");
         }
     }
