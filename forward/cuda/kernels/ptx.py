@@ -1,17 +1,21 @@
-"""Compiles kernels.cu to kernels.ptx with the NVRTC of requirements.txt; needs no GPU and no CUDA toolkit.
+"""Compiles kernels.cu to kernels.ptx.gz with the NVRTC of requirements.txt; needs no GPU and no CUDA toolkit.
 
-    python ptx.py            writes kernels.ptx
-    python ptx.py --check    fails where kernels.ptx is not what would be written; also compiles for real GPUs
+    python ptx.py            writes kernels.ptx.gz, unless its text is right
+    python ptx.py --check    fails where the text in kernels.ptx.gz is another one; also compiles for real GPUs
+
+Versions of zlib compress to different bytes, so the text is what counts. `gzip -dc kernels.ptx.gz` prints it.
 """
 
 import ctypes
 import glob
+import gzip
 import os
 import sys
 import sysconfig
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PTX = os.path.join(HERE, "kernels.ptx")
+PTX = os.path.join(HERE, "kernels.ptx.gz")
 # The oldest that the pinned NVRTC has without a warning; drivers compile it for every later one.
 VIRTUAL = "compute_60"
 REAL = ["sm_75", "sm_90"]
@@ -22,16 +26,31 @@ OPTIONS = ["--std=c++14", "--fmad=false", "--ftz=false", "--prec-div=true", "--p
 def main():
     nvrtc = load()
     ptx = compile_for(nvrtc, VIRTUAL).rstrip(b"\0")
+    is_current = stored() == ptx
     if sys.argv[1:] != ["--check"]:
-        with open(PTX, "wb") as file:
-            file.write(ptx)
+        if not is_current:
+            write(ptx)
         return
     for architecture in REAL:
         print(f"{architecture}: {len(compile_for(nvrtc, architecture))} bytes of machine code")
-    with open(PTX, "rb") as file:
-        if file.read() != ptx:
-            sys.exit(f"{PTX} is not what kernels.cu compiles to: run {sys.argv[0]}")
+    if not is_current:
+        sys.exit(f"{PTX} is not what kernels.cu compiles to: run {sys.argv[0]}")
     print(f"{PTX} is up to date")
+
+
+def stored():
+    """The text that is checked in; None where there is none that can be read."""
+    try:
+        with gzip.open(PTX) as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error):
+        return None
+
+
+def write(ptx):
+    """Without the file's name and the time, which would differ from machine to machine."""
+    with open(PTX, "wb") as file, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
+        compressed.write(ptx)
 
 
 def load():

@@ -1,6 +1,6 @@
 //! The GPU, by way of its driver.
 
-use crate::{Launch, Operand, PTX, SLOTS, WORDS};
+use crate::{Launch, Operand, SLOTS, WORDS, ptx};
 use ckpt_api::{Error, Result};
 use ckpt_forward::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode};
 use cudarc::driver::{
@@ -45,7 +45,7 @@ impl Cuda {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`] where there is no driver, no device, or one that is too old; the error names the
-    /// cause.
+    /// cause. [`ckpt_api::Kind::Defect`] if the embedded kernels are damaged.
     pub fn open(arithmetic: Arithmetic) -> Result<Self> {
         // Without this, the first call into a library that is not there panics.
         // SAFETY: the libraries that are tried are the driver's own, whose initializers may run at any time.
@@ -60,14 +60,15 @@ impl Cuda {
             return Err(unavailable("the NVIDIA driver finds no device")
                 .help("check nvidia-smi, and the variable CUDA_VISIBLE_DEVICES"));
         }
-        Self::first(arithmetic).map_err(|error| {
+        let kernels = Ptx::from_src(ptx()?);
+        Self::first(arithmetic, kernels).map_err(|error| {
             unavailable("the device rejects the kernels")
                 .found(text(error))
                 .expected("a driver of CUDA 12.0 (525) or later, and compute capability 6.0 or later")
         })
     }
 
-    fn first(arithmetic: Arithmetic) -> Result<Self, DriverError> {
+    fn first(arithmetic: Arithmetic, kernels: Ptx) -> Result<Self, DriverError> {
         let context = CudaContext::new(0)?;
         let (major, minor) = context.compute_capability()?;
         let info = DeviceInfo {
@@ -77,7 +78,7 @@ impl Cuda {
             math: MathMode::Strict,
             arithmetic,
         };
-        let module = context.load_module(Ptx::from_src(PTX))?;
+        let module = context.load_module(kernels)?;
         let stream = context.default_stream();
         let faults = stream.alloc_zeros(2)?;
         Ok(Cuda { info, stream, module, buffers: BTreeMap::new(), next: 0, faults, launched: Vec::new() })

@@ -4,12 +4,13 @@
 mod device;
 mod launch;
 mod pack;
+#[cfg(feature = "cuda")]
+mod ptx;
 mod sizes;
 
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
 pub use launch::{Launch, WORDS};
+#[cfg(feature = "cuda")]
+pub use ptx::ptx;
 pub use sizes::{Operand, SLOTS};
-
-/// The kernels as PTX, which every driver since CUDA 12.0 compiles for its GPU: what `kernels/kernels.cu` compiles to.
-pub const PTX: &str = include_str!("../kernels/kernels.ptx");

@@ -1,9 +1,12 @@
 //! The embedded PTX: what it may not contain, and what it must.
 
-use ckpt_cuda::{Launch, Operand, PTX};
+use ckpt_cuda::{Launch, Operand, ptx};
 use ckpt_forward::conformance::cases;
 use ckpt_forward::{Arithmetic, Element};
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+static PTX: LazyLock<String> = LazyLock::new(|| ptx().unwrap());
 
 /// The first word of every line: an instruction with its modifiers, a directive, or a label.
 fn instructions() -> impl Iterator<Item = &'static str> {
