@@ -22,7 +22,7 @@ pub(crate) enum Input<'py> {
     Path(PathBuf),
 }
 
-/// What `ckpt._settings` makes of keyword arguments.
+/// What `ckpt._convert` makes of keyword arguments.
 #[derive(Clone, Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {

@@ -63,7 +63,7 @@ pub(crate) fn limits(given: &[(String, String)]) -> Result<Limits, Failure> {
     Ok(limits)
 }
 
-/// A mapping: what `ckpt._mapping` makes of the argument `map`.
+/// A mapping: what `ckpt._reading` makes of the argument `map`.
 #[derive(Clone, Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Renaming {
