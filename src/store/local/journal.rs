@@ -209,6 +209,10 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         drop(self.remove());
+        // Closing the file is not enough: a process that another thread starts right now has it, too, until it runs its
+        // program, and the output would seem to be in use.
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = state.file.unlock();
     }
 }
 
@@ -380,4 +384,25 @@ fn unreadable(path: &Path, error: io::Error) -> Error {
 fn unwritable(path: &Path, error: io::Error) -> Error {
     cannot("make a file in the output's directory", parent(path), error)
         .help("the directory must exist, be writable, and have free space")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::local::disk::Os;
+
+    #[test]
+    fn an_output_is_free_when_its_holder_is_done_even_if_a_new_process_has_the_journal_open() {
+        let place = tempfile::tempdir().unwrap();
+        let (disk, path) = (Arc::new(Os) as Arc<dyn Disk>, place.path().join("journal"));
+        let mut shared = Journal::take_shared(&disk, &path).unwrap();
+        shared.note(b"note", BATCH);
+        shared.abandon();
+        // What a process that is being started has of it.
+        let inherited = shared.state.get_mut().unwrap().file.try_clone().unwrap();
+        assert!(Journal::take(&disk, &path).is_err());
+        drop(shared);
+        assert!(Journal::take(&disk, &path).is_ok());
+        drop(inherited);
+    }
 }
