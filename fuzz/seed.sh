@@ -26,7 +26,7 @@ for codec in ("bullet", "cnn2", "gguf", "keras", "nn", "npz", "onnx", "safetenso
             # It gives a header its length itself, too.
             (out / "safetensors_peer" / f"{name}-header").write_bytes(file.read_bytes()[8:])
 # keras_config takes the configurations that the tests of ckpt-keras have.
-for file in sorted(pathlib.Path("codecs/keras/tests/config/models").glob("*/*.json")):
+for file in sorted(pathlib.Path("codecs/keras/tests/it/config/models").glob("*/*.json")):
     config = json.dumps(json.loads(file.read_text())["config"])
     (out / "keras_config" / f"{file.parent.name}-{file.stem}").write_text(config)
 # torch_directories takes all files of a directory in one.

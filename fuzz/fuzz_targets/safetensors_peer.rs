@@ -2,7 +2,7 @@
 //! and a header to the last brace, and data.
 #![no_main]
 
-#[path = "../../codecs/safetensors/tests/peer/agree.rs"]
+#[path = "../../codecs/safetensors/tests/it/peer/agree.rs"]
 mod agree;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

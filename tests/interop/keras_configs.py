@@ -1,7 +1,7 @@
 """Compares the graphs of Keras's configurations with what Keras computes.
 
     python keras_configs.py --run PROGRAM [NAME…]
-    python keras_configs.py --fixtures codecs/keras/tests/config/models
+    python keras_configs.py --fixtures codecs/keras/tests/it/config/models
 
 PROGRAM is the example `run_config` of ckpt-keras. Every model is made by Keras 3, and by tf_keras where it can; its
 weights are random numbers. The program runs the graph with the variables under the paths of `.weights.h5`; the results

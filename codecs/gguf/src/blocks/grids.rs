@@ -1,4 +1,4 @@
-//! The codebooks of `IQ1`, `IQ2` and `IQ3` blocks, written by `tests/blocks/make.py`.
+//! The codebooks of `IQ1`, `IQ2` and `IQ3` blocks, written by `tests/it/blocks/make.py`.
 //!
 //! A row of `IQ1` and `IQ2` has eight values of two bits, a row of `IQ3` four values of four bits, the first value
 //! lowest.

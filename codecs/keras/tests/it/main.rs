@@ -1,0 +1,4 @@
+//! Tests of the codec and of Keras's configurations.
+
+mod codec;
+mod config;

@@ -1,0 +1,7 @@
+//! Tests of the codec, on files written by hand and beside the `safetensors` crate.
+
+mod common;
+mod conformance;
+mod peer;
+mod reject;
+mod write;

@@ -1,0 +1,4 @@
+//! Tests of the codec, and of its generated code.
+
+mod codec;
+mod generated;
