@@ -3,7 +3,7 @@
 
     python corpus/generate.py [--check]     (pure Python; replaces accept/ and reject/ of each codec)
 
-The output is the same on every run. `tests/corpus.rs` replays it.
+The output is the same on every run. `tests/it/corpus.rs` replays it.
 """
 
 import hashlib

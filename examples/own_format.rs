@@ -2,7 +2,7 @@
 //!
 //! Without arguments, it shows the formats and a file, and converts that.
 
-#[path = "../tests/toy/mod.rs"]
+#[path = "../tests/it/toy/mod.rs"]
 mod toy;
 
 use std::process::ExitCode;
