@@ -13,7 +13,7 @@ tools="$(rustc +nightly --print sysroot)/lib/rustlib/$host/bin"
 [ -x "$tools/llvm-cov" ] || { echo "no llvm-cov: rustup component add llvm-tools --toolchain nightly" >&2; exit 1; }
 targets=("$@")
 if [ $# = 0 ]; then
-    for source in fuzz/fuzz_targets/*.rs; do targets+=("$(basename "$source" .rs)"); done
+    mapfile -t targets < <(basename -s .rs -a fuzz/targets/src/target/*.rs | grep -vx mod)
 fi
 for target in "${targets[@]}"; do
     [ -d "fuzz/corpus/$target" ] || { echo "no fuzz/corpus/$target: run fuzz/seed.sh first" >&2; exit 1; }
@@ -24,14 +24,12 @@ mkdir -p "$out/raw"
 # Named, the host is a target like any other, and build scripts are not measured.
 CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_OPT_LEVEL=0 RUSTFLAGS="-C instrument-coverage" \
     cargo +nightly build --release --config 'profile.release.debug="line-tables-only"' --target "$host" \
-    "${targets[@]/#/--bin=}" --manifest-path fuzz/Cargo.toml --target-dir "$out/build"
-objects=()
+    --manifest-path fuzz/Cargo.toml --target-dir "$out/build"
+binary="$out/build/$host/release/fuzz"
 for target in "${targets[@]}"; do
-    binary="$out/build/$host/release/$target"
-    objects+=(--object "$binary")
-    LLVM_PROFILE_FILE="$out/raw/$target.profraw" "$binary" -runs=0 -max_len=131072 \
+    FUZZ_TARGET="$target" LLVM_PROFILE_FILE="$out/raw/$target.profraw" "$binary" -runs=0 -max_len=131072 \
         -artifact_prefix="$out/" "fuzz/corpus/$target" 2>"$out/$target.log" || { cat "$out/$target.log"; exit 1; }
 done
 "$tools/llvm-profdata" merge --sparse "$out"/raw/*.profraw -o "$out/merged.profdata"
-"$tools/llvm-cov" export --format=lcov --instr-profile="$out/merged.profdata" "${objects[@]:1}" >"$out/lines.lcov"
+"$tools/llvm-cov" export --format=lcov --instr-profile="$out/merged.profdata" "$binary" >"$out/lines.lcov"
 python3 fuzz/coverage.py "$out/lines.lcov" >"$out/uncovered.txt"

@@ -8,8 +8,6 @@ import pathlib
 import struct
 import sys
 
-sys.path.insert(0, "corpus")
-sys.dont_write_bytecode = True
 import make_bullet
 import make_nn
 import make_npz
@@ -17,7 +15,7 @@ import make_safetensors
 import make_torch
 from common import Tensor, f32
 
-OUT = pathlib.Path("fuzz/corpus")
+OUT = pathlib.Path(sys.argv[1])
 
 
 def write(target: str, name: str, seed: bytes) -> None:
@@ -26,14 +24,12 @@ def write(target: str, name: str, seed: bytes) -> None:
 
 
 def case(files: dict[str, bytes], entry="", options=()) -> bytes:
-    """As `ckpt_fuzz::files::Case` takes it."""
+    """As `files::Case` of the targets takes it."""
     parts = [f"{' '.join(options)}\n{entry}".encode(), *(name.encode() + b"\n" + data for name, data in files.items())]
     return b"\n=== ".join(parts)
 
 
 def bullet_files() -> None:
-    for made in [*make_bullet.accepted(), *make_bullet.rejected()]:
-        write("bullet_files", made.name, case(made.files, made.entry, made.options))
     arch, state = make_bullet.ARCH, make_bullet.state()
     records, raw, quantised = make_bullet.records(), make_bullet.headerless(), make_bullet.quantised()
     folder = "optimiser_state/"
@@ -95,6 +91,40 @@ def presets() -> None:
         "simple:2x3x1,pairwise=true",
     ]):
         write("bullet_read", f"preset-{number:02}", preset.encode())
+
+
+def architectures() -> None:
+    """One of each kind; the target takes the file as JSON, a zero, and a file that it describes."""
+    scaled = lambda id, scale, **more: {"id": id, "type": "i16", "scale": scale, "round": True, **more}
+    saved = [
+        scaled("l0w", 255), scaled("l0b", 255), scaled("l1w", 64, transpose=True), scaled("l1b", 16320)
+    ]
+    whole = {
+        "format": "bullet", "input": {"features": 3}, "output_buckets": {"count": 2}, "eval_scale": 400,
+        "layers": [{"size": 2, "activation": "screlu"}, {"size": 1}], "saved": saved,
+    }
+    digits = ["bucket", "in/2", "out", "in%2"]
+    members = [scaled("l0w", 255, clip=1.98, layout=["out", "feature"]), *saved[1:2],
+               {"id": "l1w", "type": "i8", "scale": 64, "layout": digits}, {"id": "l1b", "type": "i32", "scale": 16320}]
+    factorised = {
+        **whole, "psqt": True, "tensors": [{"id": "w", "rows": 2, "columns": 3}],
+        "input": {"features": 3, "buckets": {"count": 2}, "factoriser": True, "perspectives": 1},
+        "layers": [{"size": 4, "activation": "crelu", "pairwise": True}, {"size": 2, "activation": "crelu", "dual": True}, {"size": 1}],
+        "saved": [scaled("l0w", 255, merge="l0f", round_terms=True), {"id": "l0b"}, {"id": "w"}],
+    }
+    columns = {**factorised, "input": {**factorised["input"], "factoriser": "columns"}, "saved": [{"id": "pst"}, {"id": "l0w"}]}
+    chain = {"layers": [
+        {"type": "conv", "weight": "k", "bias": "c", "weight_axes": ["kernel_y", "kernel_x", "in", "out"], "padding": "same"},
+        {"type": "flatten"},
+        {"type": "dense", "weight": "w", "bias": "b", "weight_axes": ["in", "out"], "activation": "relu"},
+    ]}
+    engine = {"header": "4e4e", "align": 64, "members": members}
+    for name, document, data in [
+        ("weights", whole, make_bullet.records()), ("quantised", whole, make_bullet.quantised()),
+        ("engine", {**whole, "engine": engine}, bytes(256)), ("factorised", factorised, bytes(64)),
+        ("columns", columns, bytes(64)), ("layers", chain, b""),
+    ]:
+        write("arch", name, json.dumps(document).encode() + b"\0" + data)
 
 
 def net(**changes) -> dict:
@@ -444,9 +474,6 @@ def convolutions() -> None:
     for dtype in dtypes:
         tensors = [{"name": "t", "dtype": dtype, "shape": [3], "axes": None}]
         write("graph_write", f"dtype-{dtype}", json.dumps({"graph": None, "tensors": tensors}).encode())
-    # One graph of each operator; what fuzzing found has no dash in its name.
-    for seed in sorted((OUT / "forward").glob("*-*")):
-        write("graph_write", f"forward-{seed.name}", seed.read_bytes())
 
 
 def rule(source, target, **more) -> str:
@@ -544,6 +571,6 @@ def torch_read() -> None:
         write("torch_read", f"pickle-{number:02}", make_torch.pickle(pickle))
 
 
-for make in (bullet_files, presets, nets, layers, safetensors_files, carried, nn_read, npz_read, cnn2_read,
+for make in (bullet_files, presets, architectures, nets, layers, safetensors_files, carried, nn_read, npz_read, cnn2_read,
     convolutions, mappings, torch_read):
     make()

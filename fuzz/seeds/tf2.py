@@ -1,11 +1,12 @@
 """Seeds of the fuzz targets that read TensorFlow checkpoints; `fuzz/seed.sh` runs it.
 
-Each is a case that the corpus does not have, or a file of the corpus in the form that its target takes.
+Each is a case that the corpus does not have.
 """
 
+import json
 import pathlib
 import struct
-import tomllib
+import sys
 
 import functions
 import make_tf2
@@ -17,6 +18,7 @@ from bundle import (
     block_contents,
     entry_proto,
     header_proto,
+    message,
     number,
     sealed,
     slice_key,
@@ -31,9 +33,9 @@ KEYS, LENIENT, PLAIN, WITHOUT_FIRST = 1, 2, 8, 16
 
 
 def main() -> None:
-    corpus, out = pathlib.Path("corpus"), pathlib.Path("fuzz/corpus")
+    out = pathlib.Path(sys.argv[1])
     for target, seeds in {
-        "tf2_files": {**of_corpus(corpus), **files()},
+        "tf2_files": files(),
         "tf2_entries": entries(),
         "tf2_saved_model": saved_models(),
     }.items():
@@ -42,7 +44,7 @@ def main() -> None:
             (out / target / name).write_bytes(seed)
 
 
-# What `ckpt_fuzz::files` takes.
+# What `inputs::files` takes.
 
 
 def named(files: dict[str, bytes], entry="", options=0) -> bytes:
@@ -50,17 +52,6 @@ def named(files: dict[str, bytes], entry="", options=0) -> bytes:
     name = lambda text: bytes([len(text.encode())]) + text.encode()
     each = (name(path) + struct.pack("<H", len(data)) + data for path, data in files.items())
     return bytes([options]) + name(entry) + b"".join(each)
-
-
-def of_corpus(corpus: pathlib.Path) -> dict[str, bytes]:
-    seeds = {}
-    for case in tomllib.loads((corpus / "manifest.toml").read_text())["case"]:
-        if case["codec"] == "tf2":
-            folder = corpus / case["path"]
-            files = {name: (folder / name).read_bytes() for name in case["sha256"]}
-            options = KEYS if "keys=true" in case.get("options", []) else 0
-            seeds[f"{folder.parent.name}-{folder.name}"] = named(files, case["entry"], options)
-    return seeds
 
 
 def files() -> dict[str, bytes]:
@@ -292,7 +283,7 @@ def written() -> dict[str, bytes]:
     }
 
 
-# What `ckpt_fuzz::entries` takes.
+# What `inputs::entries` takes.
 
 
 def entries() -> dict[str, bytes]:
@@ -324,7 +315,7 @@ def entries() -> dict[str, bytes]:
         made.add(name, dtype, shape, bytes(size))
     unsorted = Bundle().add("a\\", "u8", [1], b"x")
     unsorted.entries |= {b"a\xff": unsorted.entries[b"a\\"], "aé".encode(): unsorted.entries[b"a\\"]}
-    return {
+    return {name: flat(made) for name, made in make_tf2.bundles().items()} | {
         "tensorflow_1": flat(made),
         "no_text": flat(unsorted),
         "long_key": flat(Bundle().add("k" * 254, "u8", [1], b"x")),
@@ -337,13 +328,20 @@ def flat(made: Bundle) -> bytes:
     return pairs + b"\xff\0" + b"".join(made.data)
 
 
-# What `ckpt_fuzz::saved_model` takes.
+# What `saved_model::Parts` takes.
 
 
 def saved_models() -> dict[str, bytes]:
     """A zero, the object graph and saved_model.pb with their lengths, and keras_metadata.pb."""
     prefixed = lambda part: struct.pack("<I", len(part)) + part
-    cases = functions.cases() | objects.cases()
+    keras = json.dumps({"class_name": "Sequential", "config": {"name": "m", "layers": [
+        {"class_name": "Dense", "config": {"name": "d", "activation": "relu", "batch_input_shape": [None, 6]}}]}})
+    metadata = message(1, message(3, b"root") + message(5, keras.encode()))
+    cases = functions.cases() | objects.cases() | {
+        "functions": (make_tf2.object_graph(), make_tf2.saved_model(), b""),
+        "layers": (make_tf2.object_graph(), b"", metadata),
+        "endless": (make_tf2.endless_models(), b"", b""),
+    }
     return {name: b"\0" + prefixed(graph) + prefixed(model) + rest for name, (graph, model, rest) in cases.items()}
 
 

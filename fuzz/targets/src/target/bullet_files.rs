@@ -1,0 +1,11 @@
+//! Checkpoints of bullet's of several files, by their directory or one of them, with any options.
+
+use crate::check;
+use crate::files::Case;
+
+pub(super) fn fuzz(data: &[u8]) {
+    let codec = &ckpt_bullet::Bullet;
+    let Some(case) = Case::parse(data) else { return };
+    let Some(options) = case.options(codec) else { return };
+    check::read(codec, &case.input(), &options);
+}

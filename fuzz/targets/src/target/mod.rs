@@ -1,0 +1,76 @@
+//! The targets, a file each, and the table of them.
+
+use crate::Target;
+
+mod arch;
+mod bullet_files;
+mod bullet_read;
+mod bullet_round_trip;
+mod cnn2_read;
+mod cnn2_round_trip;
+mod forward;
+mod gguf_read;
+mod gguf_round_trip;
+mod graph_write;
+mod hdf5_read;
+mod keras_config;
+mod keras_read;
+mod mapping;
+mod nn_read;
+mod nn_round_trip;
+mod npz_read;
+mod npz_round_trip;
+mod onnx_read;
+mod plan;
+mod probe;
+mod safetensors_files;
+mod safetensors_peer;
+mod safetensors_read;
+mod safetensors_round_trip;
+mod tf2_entries;
+mod tf2_files;
+mod tf2_read;
+mod tf2_round_trip;
+mod tf2_saved_model;
+mod tf2_table;
+mod torch_directories;
+mod torch_read;
+mod transform;
+
+/// All targets, sorted by name.
+pub static TARGETS: &[Target] = &[
+    Target { name: "arch", run: arch::fuzz },
+    Target { name: "bullet_files", run: bullet_files::fuzz },
+    Target { name: "bullet_read", run: bullet_read::fuzz },
+    Target { name: "bullet_round_trip", run: bullet_round_trip::fuzz },
+    Target { name: "cnn2_read", run: cnn2_read::fuzz },
+    Target { name: "cnn2_round_trip", run: cnn2_round_trip::fuzz },
+    Target { name: "forward", run: forward::fuzz },
+    Target { name: "gguf_read", run: gguf_read::fuzz },
+    Target { name: "gguf_round_trip", run: gguf_round_trip::fuzz },
+    Target { name: "graph_write", run: graph_write::fuzz },
+    Target { name: "hdf5_read", run: hdf5_read::fuzz },
+    Target { name: "keras_config", run: keras_config::fuzz },
+    Target { name: "keras_read", run: keras_read::fuzz },
+    Target { name: "mapping", run: mapping::fuzz },
+    Target { name: "nn_read", run: nn_read::fuzz },
+    Target { name: "nn_round_trip", run: nn_round_trip::fuzz },
+    Target { name: "npz_read", run: npz_read::fuzz },
+    Target { name: "npz_round_trip", run: npz_round_trip::fuzz },
+    Target { name: "onnx_read", run: onnx_read::fuzz },
+    Target { name: "plan", run: plan::fuzz },
+    Target { name: "probe", run: probe::fuzz },
+    Target { name: "safetensors_files", run: safetensors_files::fuzz },
+    Target { name: "safetensors_peer", run: safetensors_peer::fuzz },
+    Target { name: "safetensors_read", run: safetensors_read::fuzz },
+    Target { name: "safetensors_round_trip", run: safetensors_round_trip::fuzz },
+    Target { name: "tf2_entries", run: tf2_entries::fuzz },
+    Target { name: "tf2_files", run: tf2_files::fuzz },
+    Target { name: "tf2_read", run: tf2_read::fuzz },
+    Target { name: "tf2_round_trip", run: tf2_round_trip::fuzz },
+    Target { name: "tf2_saved_model", run: tf2_saved_model::fuzz },
+    Target { name: "tf2_table", run: tf2_table::fuzz },
+    Target { name: "torch_directories", run: torch_directories::fuzz },
+    Target { name: "torch_read", run: torch_read::fuzz },
+    Target { name: "transform", run: transform::fuzz },
+];
