@@ -314,7 +314,7 @@ impl Contents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Encoding, Extent, FileId, Region, Shape};
+    use crate::{DType, Encoding, Extent, FileId, Region, Shape, Tile, Window};
 
     fn sliced(slices: &[([u64; 2], [u64; 2])]) -> Contents {
         let tensor = Tensor::new("v", DType::U8, Shape::new(vec![2, 2]).unwrap());
@@ -365,5 +365,20 @@ mod tests {
         let mut contents = sliced(&[([0, 0], [2, 2])]);
         contents.placements[0].encoding.order = vec![0, 0].into();
         assert!(contents.check(&Limits::default()).is_err());
+    }
+
+    #[test]
+    fn a_tensor_may_be_a_box_of_a_whole_that_is_stored_in_tiles() {
+        let mut contents = sliced(&[([0, 0], [2, 2])]);
+        let placement = &mut contents.placements[0];
+        (placement.extents[0].len, placement.encoding.order) = (8, vec![0, 1, 2].into());
+        placement.extents[0].set_region(None);
+        placement.encoding.set_tiles([Tile { axis: 0, lens: vec![2] }]);
+        placement.set_window(Window::new(vec![2, 0], Shape::new([4, 2]).unwrap()));
+        contents.check(&Limits::default()).unwrap();
+        let odd = Window::new(vec![1, 0], Shape::new([3, 2]).unwrap());
+        contents.placements[0].set_window(odd);
+        contents.placements[0].extents[0].len = 6;
+        assert_eq!(contents.check(&Limits::default()).unwrap_err().kind(), crate::Kind::Corrupt);
     }
 }

@@ -67,20 +67,23 @@ fn check_strides(window: &Window, placement: &Placement) -> Result<()> {
     )))
 }
 
-/// Every tile divides its axis, and what is stored is the whole tensor, of elements that can be moved.
+/// Every tile divides its axis of what is stored: the whole tensor, or a whole that it is a box of; of elements that can be
+/// moved.
 fn check_tiles(tensor: &Tensor, placement: &Placement) -> Result<()> {
     let Placement { encoding, extents, .. } = placement;
-    let window = placement.window();
     if encoding.tiles().is_empty() {
         return Ok(());
     }
-    let whole = window.is_none() && extents.iter().all(|extent| extent.region().is_none());
-    if whole && tensor.dtype.bytes().is_some() && encoding.expanded(&tensor.shape).is_some() {
+    let window = placement.window();
+    let shape = window.map_or(&tensor.shape, |window| &window.whole);
+    let is_strided = window.is_some_and(|window| !window.strides.is_empty());
+    let is_whole = !is_strided && extents.iter().all(|extent| extent.region().is_none());
+    if is_whole && tensor.dtype.bytes().is_some() && encoding.expanded(shape).is_some() {
         return Ok(());
     }
-    Err(Error::corrupt("the tiles do not fit the tensor").found(format!("{:?}", encoding.tiles())).expected(
-        format!("parts that divide the axes of {}, stored whole, of elements of one size", tensor.shape),
-    ))
+    Err(Error::corrupt("the tiles do not fit the tensor")
+        .found(format!("{:?}", encoding.tiles()))
+        .expected(format!("parts that divide the axes of {shape}, stored whole, of elements of one size")))
 }
 
 fn is_permutation(encoding: &Encoding, rank: usize) -> bool {
