@@ -41,6 +41,21 @@ fn the_binary_convert_is_the_subcommand() {
 }
 
 #[test]
+fn the_binary_convert_ends_with_the_code_of_the_subcommand() {
+    let place = Workplace::new();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_convert")).args(["none.nn", "o.nn", "--no-such"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    // Where it is alone, it says what is missing.
+    let alone = place.path(&format!("convert{}", std::env::consts::EXE_SUFFIX));
+    fs::copy(env!("CARGO_BIN_EXE_convert"), &alone).unwrap();
+    let output = Command::new(&alone).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("error: cannot start '") && text.contains("install both"), "{text}");
+}
+
+#[test]
 fn bytes_that_are_no_checkpoint_are_refused_with_what_was_expected() {
     let place = Workplace::new();
     place.write("empty.nn", b"");
