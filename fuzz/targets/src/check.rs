@@ -24,7 +24,7 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &Options) -> Option<(Cont
         limits.set_by_name(name, value).expect("a known limit");
     }
     let contents = codec.read(input, options, &limits).ok()?;
-    // What a file holds is said where the file itself shows nothing.
+    // The options `content` and `arch` describe files whose bytes show nothing: these are not recognized.
     if ["content", "arch"].iter().all(|name| options.text(name).is_none()) {
         assert_ne!(probed, Match::No, "what can be read must be recognized");
     }
