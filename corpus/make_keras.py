@@ -173,7 +173,6 @@ def rejected():
     yield one("address_size", "addresses of 16 bytes", changed(13, b"\x10"), "unsupported")
     yield one("driver", "a file of the family driver", changed(48, struct.pack("<Q", 96)), "unsupported")
     yield one("tree_signature", "a B-tree without a signature", changed(whole.rindex(b"TREE"), b"TREF"))
-    yield one("tree_circle", "a B-tree node that is its own child", tree_circle(whole))
     yield one("symbol_signature", "a symbol table node without a signature", changed(whole.rindex(b"SNOD"), b"SNOX"))
     yield one("heap_outside", "names outside the file", changed(whole.rindex(b"HEAP") + 8, struct.pack("<Q", HUGE)))
     yield one("symbol_count", "65,535 members", changed(whole.rindex(b"SNOD") + 6, b"\xff\xff"))
@@ -221,8 +220,3 @@ def rejected():
     yield reject("shard_escape", "a file outside the directory", {"m.weights.json": index(GROUP, "../m.h5")}, "m.weights.json")
     yield reject("shard_other", "tensors that the index does not name", {**SHARDS, "m.weights.json": index("layers/x/vars", "m_00000.weights.h5")}, "m.weights.json")
     yield reject("shard_text", "an index that is no JSON", {"m.weights.json": b"{"}, "m.weights.json")
-
-
-def tree_circle(whole: bytes) -> bytes:
-    at = whole.rindex(b"TREE")
-    return whole[: at + 5] + b"\x01" + whole[at + 6 : at + 32] + struct.pack("<Q", at) + whole[at + 40 :]

@@ -19,6 +19,12 @@ KERNEL = Tensor("dense/kernel", "f32", [3, 2], ramp(6))
 BIAS = Tensor("dense/bias", "f32", [2], f32(0.25, -4))
 STEP = Tensor("global_step", "i64", [], struct.pack("<q", 1234))
 BASIC = [KERNEL, BIAS, STEP]
+# Of two floats and of none, as TensorFlow 2.21.0 stores lists of tensors.
+LISTS = Tensor("list", "variant", [2], [
+    bytes.fromhex("0a1674656e736f72666c6f773a3a54656e736f724c697374120c0001ffffffffffffffffff01"
+                  "1a0a080112002a040000803f1a0a080112002a0400000040"),
+    bytes.fromhex("0a1674656e736f72666c6f773a3a54656e736f724c697374120700010312020802"),
+])
 
 
 def bundle(tensors=BASIC, **options) -> Bundle:
@@ -117,14 +123,13 @@ def endless_models() -> bytes:
 def bundles() -> dict[str, Bundle]:
     """Checkpoints of one index block and short values: what the fuzzer of entries begins with."""
     texts = [Tensor("texts", "string", [2, 2], [b"", b"a", b"\xff\x00" * 9, "ü".encode()]), Tensor("none", "string", [0], [])]
-    variant = [Tensor("list", "variant", [2], [b"", message(1, b"tensorflow::TensorList")])]
     rows = [([(0, 1), (0, -1)], KERNEL.data[:8]), ([(1, 2), (0, -1)], KERNEL.data[8:])]
     keys = tuple(f"model/layer-0/{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("kernel", "bias"))
     return {
         "basic": bundle(),
         "every_dtype": bundle(every_dtype()),
         "texts": bundle(texts),
-        "variant": bundle(variant),
+        "variant": bundle([LISTS]),
         "slices": Bundle().add_slices("dense/kernel", "f32", [3, 2], rows),
         "object_graph": bundle(with_graph(keys)),
     }
@@ -147,8 +152,7 @@ def accepted():
     texts = [Tensor("texts", "string", [2, 2], [b"", b"a", b"\xff\x00" * 100, "ü".encode()]),
              Tensor("none", "string", [0], []), Tensor("one", "string", [], [b"x" * 300])]
     yield case("strings", "strings, empty ones, and none at all", bundle(texts).files(), texts)
-    variant = [Tensor("list", "variant", [2], [b"", message(1, b"tensorflow::TensorList")])]
-    yield case("variant", "variants are opaque bytes", bundle(variant).files(), variant)
+    yield case("variant", "variants are opaque bytes", bundle([LISTS]).files(), [LISTS])
     none = [Tensor("none", "variant", [2, 0], [])]
     yield case("variant_none", "no variants, in a data file without bytes", bundle(none).files(), none)
     shapes = [Tensor("empty", "f32", [0, 1618], b""), Tensor("deep", "u8", [1] * 7 + [2], b"ab"),
@@ -240,8 +244,8 @@ def broken_tables():
     yield of("footer_garbage", "handles that are no numbers", index[:-48] + footer(b"\xff" * 40))
     yield of("index_past_end", "an index block after the file's end",
              index[:-48] + footer(varint(0) + varint(8) + varint(2**40) + varint(100)))
-    contents = block_contents([(b"", varint(0) + varint(2**40))], 1)
-    yield of("block_of_1_tib", "a block of 2^40 bytes", sealed(contents) + footer(varint(0) + varint(0) + varint(0)
+    contents = block_contents([(b"", varint(0) + varint(1000))], 1)
+    yield of("block_past_end", "a block that ends after the file", sealed(contents) + footer(varint(0) + varint(0) + varint(0)
              + varint(len(contents))))
     contents = block_contents(bundle().sorted())
     block = sealed(contents)
@@ -268,8 +272,6 @@ def broken_tables():
              one_block(header + varint(5) + varint(1) + varint(0) + b"a" + restarts))
     yield of("value_past_block", "a value that ends after its block",
              one_block(header + varint(0) + varint(1) + varint(1000) + b"a" + restarts))
-    yield of("length_wraps", "a length of 2^32 - 1",
-             one_block(header + varint(0) + varint(2**32 - 1) + varint(2) + b"a" + restarts))
     entry = entry_proto(DTYPES["u8"], [1], 0, 0, 1, masked(crc32c(data[DATA][:1])))
     yield of("key_twice", "the same key twice", table([(b"", HEADER), (b"a", entry), (b"a", entry)]))
     yield of("keys_unsorted", "keys out of order", table([(b"", HEADER), (b"b", entry), (b"a", entry)]))
@@ -284,21 +286,18 @@ def broken_tables():
 
 
 def broken_entries():
+    """What TensorFlow does not survive is not here: codecs/tf2 tests those entries in memory."""
+
     def entry(name, why, value: bytes, kind="corrupt", data=b"12345678"):
         index = table([(b"", HEADER), (b"x", value)])
         return case(name, why, {"m.index": index, DATA: data}, kind)
 
     f32_, crc = DTYPES["f32"], masked(crc32c(b"12345678"))
-    yield entry("entry_garbage", "an entry that is no protocol buffer", b"\x0a\xff\xff\xff\xff\x0f")
     yield entry("dtype_0", "no dtype", entry_proto(0, [2], 0, 0, 8, crc))
     yield entry("dtype_99", "a dtype that does not exist", entry_proto(99, [2], 0, 0, 8, crc), "unsupported")
     yield entry("dtype_resource", "a dtype without values", entry_proto(20, [2], 0, 0, 8, crc), "unsupported")
-    yield entry("dtype_reference", "a reference", entry_proto(101, [2], 0, 0, 8, crc), "unsupported")
-    yield entry("dimension_negative", "a negative dimension", entry_proto(f32_, [-2], 0, 0, 8, crc))
-    yield entry("shape_overflow", "a product of dimensions beyond 64 bits", entry_proto(f32_, [2**40] * 3, 0, 0, 8, crc))
     yield entry("shape_overflow_empty", "an overflow hidden behind an empty dimension",
                 entry_proto(f32_, [0, 2**62, 2**62], 0, 0, 0, masked(crc32c(b""))))
-    yield entry("rank_255", "255 dimensions", entry_proto(f32_, [1] * 255, 0, 0, 4, crc))
     rank = number(1, f32_) + message(2, shape_proto([2]) + number(3, 1)) + number(5, 8) + fixed32(6, crc)
     yield entry("rank_unknown", "a shape that says it is unknown", rank)
     yield entry("shard_1_of_1", "a shard that does not exist", entry_proto(f32_, [2], 1, 0, 8, crc))
@@ -330,8 +329,6 @@ def broken_entries():
     yield sliced("slice_outside", "a slice beyond the shape", entry_proto(u8, [6], slices=boxes), halves)
     yield sliced("slice_of_another_rank", "a slice of two dimensions of a vector",
                  entry_proto(u8, [8], slices=[[(0, 4), (0, 1)], [(4, 4), (0, 1)]]), halves)
-    other = [halves[0], (halves[1][0], entry_proto(DTYPES["i8"], [4], 0, 4, 4, masked(crc32c(b"5678"))))]
-    yield sliced("slice_of_another_dtype", "a slice of another dtype", full, other)
     other = [halves[0], (halves[1][0], entry_proto(u8, [2], 0, 4, 2, masked(crc32c(b"56"))))]
     yield sliced("slice_of_another_shape", "a slice whose stored shape is not its extent", full, other)
 
@@ -360,7 +357,7 @@ def broken_values():
     yield texts("string_length_huge", "a length of 2^62", varint(2**62) + stored[1:], crc)
     yield texts("string_past_end", "lengths beyond the size", b"\2\x7f" + stored[2:], crc)
     yield texts("string_size_short", "a size below the lengths", stored[:-1], crc)
-    yield texts("string_elements", "a billion elements in 11 bytes", stored, crc, (10**9,))
+    yield texts("string_elements", "twelve elements in 11 bytes", stored, crc, (12,))
     variant = entry_proto(DTYPES["variant"], [1], 0, 0, 7, 5)
     yield case("variant_garbage", "a variant that is cut",
                {"m.index": table([(b"", HEADER), (b"v", variant)]), DATA: b"\x7fabcdef"})

@@ -70,3 +70,43 @@ pub(crate) fn walk(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::{Input, Limits};
+
+    /// The address of the second node; the first is at 0.
+    const SECOND: u64 = 64;
+
+    /// Two nodes of a group's tree: of each its level, and its child.
+    fn walked(nodes: [(u8, u64); 2]) -> Result<Vec<u64>> {
+        let mut bytes = Vec::new();
+        for (level, child) in nodes {
+            bytes.extend(*b"TREE");
+            bytes.extend([0, level, 1, 0]);
+            // No siblings, and a key.
+            bytes.extend([0xff; 16]);
+            bytes.extend([0; 8]);
+            bytes.extend(child.to_le_bytes());
+            bytes.resize(bytes.len().next_multiple_of(SECOND as usize), 0);
+        }
+        let file = Input::memory("f", [("f".to_owned(), bytes)].into()).main()?;
+        let limits = Limits::default();
+        let mut leaves = Vec::new();
+        walk(&Space::new(&file, &limits), 0, Kind::Group, |_, child| {
+            leaves.push(child);
+            Ok(())
+        })?;
+        Ok(leaves)
+    }
+
+    #[test]
+    fn a_node_leads_to_nodes_of_the_level_below_it() {
+        assert_eq!(walked([(1, SECOND), (0, 7)]).unwrap(), [7]);
+        for nodes in [[(2, SECOND), (0, 7)], [(1, SECOND), (1, 0)], [(1, 0), (0, 7)]] {
+            let error = walked(nodes).unwrap_err();
+            assert!(error.to_string().contains("contradict each other"), "{nodes:?}: {error}");
+        }
+    }
+}

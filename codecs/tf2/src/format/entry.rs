@@ -204,6 +204,37 @@ fn shape(dims: &[i64]) -> Result<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ckpt_api::Kind;
+
+    /// The stored entry of a tensor of four-byte elements.
+    fn stored(dtype: i32, dims: &[i64], size: i64) -> Vec<u8> {
+        let dim = |size: &i64| proto::tensor_shape_proto::Dim { size: *size, ..Default::default() };
+        let shape = proto::TensorShapeProto { dim: dims.iter().map(dim).collect(), ..Default::default() };
+        proto::BundleEntryProto { dtype, shape: Some(shape), size, ..Default::default() }.encode_to_vec()
+    }
+
+    /// TensorFlow ends on these, so no file of the corpus has them.
+    #[test]
+    fn entries_that_describe_no_tensor_are_refused() {
+        let corrupt = [
+            (vec![0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f], "not a BundleEntryProto"),
+            (stored(1, &[-2], 8), "negative"),
+            (stored(1, &[2, -1], 8), "negative"),
+            (stored(1, &[1 << 40; 3], 8), "too many elements"),
+            (stored(1, &[i64::MAX, 3], 8), "too many elements"),
+            (stored(1, &[1; MAX_RANK + 1], 4), "too many axes"),
+        ];
+        for (bytes, message) in corrupt {
+            let error = Entry::parse(&bytes, 1, 0).unwrap_err();
+            assert!(
+                error.kind() == Kind::Corrupt && error.to_string().contains(message),
+                "{message}: {error}"
+            );
+        }
+        // A reference to a variable.
+        assert_eq!(Entry::parse(&stored(101, &[2], 8), 1, 0).unwrap_err().kind(), Kind::Unsupported);
+        assert!(Entry::parse(&stored(1, &[1; MAX_RANK], 4), 1, 0).is_ok());
+    }
 
     #[test]
     fn an_entry_is_written_without_its_zeros_and_with_the_shape_of_a_scalar() {

@@ -46,7 +46,7 @@ fn index_of(entries: Vec<(Vec<u8>, Vec<u8>)>) -> Input {
 #[test]
 fn a_block_that_the_index_lists_twice_is_refused() {
     let empty = block(&[], 1);
-    let (once, twice) = ([0, 8], [[0, 8], [0, 8]]);
+    let (once, twice) = ((0, 8), [(0, 8), (0, 8)]);
     for (handles, message) in [(&[once][..], "no header"), (&twice[..], "before the previous block ends")] {
         let table = table_with_handles(&empty, handles);
         let input = Input::memory("m.index", BTreeMap::from([("m.index".to_owned(), table)]));
@@ -55,11 +55,25 @@ fn a_block_that_the_index_lists_twice_is_refused() {
     }
 }
 
-/// A table of one block, whose index has these handles.
-fn table_with_handles(contents: &[u8], handles: &[[u8; 2]]) -> Vec<u8> {
+/// TensorFlow does not check these numbers, so the corpus has none that is far beyond the file.
+#[test]
+fn a_block_that_reaches_past_the_table_is_refused() {
+    for (offset, size) in
+        [(0, 109), (0, 1 << 40), (1 << 40, 8), (0, u64::MAX), (u64::MAX, 8), (8, u64::MAX - 8)]
+    {
+        let table = table_with_handles(&block(&[], 1), &[(offset, size)]);
+        let input = Input::memory("m.index", BTreeMap::from([("m.index".to_owned(), table)]));
+        let error = read(&input, &[]).unwrap_err();
+        assert!(error.to_string().contains("past the end of the table"), "{offset}, {size}: {error}");
+        assert_eq!(error.kind(), Kind::Corrupt);
+    }
+}
+
+/// A table of one block, whose index has these handles: an offset and a size each.
+fn table_with_handles(contents: &[u8], handles: &[(u64, u64)]) -> Vec<u8> {
     let mut table = stored(contents);
-    let entries: Vec<_> =
-        handles.iter().zip(b'a'..).map(|(handle, key)| (vec![key], handle.to_vec())).collect();
+    let handle = |(offset, size): &(u64, u64)| [varint(*offset), varint(*size)].concat();
+    let entries: Vec<_> = handles.iter().zip(b'a'..).map(|(at, key)| (vec![key], handle(at))).collect();
     let index = block(&entries, 1);
     let mut footer = [varint(0), varint(0), varint(table.len() as u64), varint(index.len() as u64)].concat();
     footer.resize(40, 0);

@@ -1,7 +1,8 @@
 //! Rules of reading, one test each, on bundles that the tests build.
 
 use super::common::{
-    Bundle, Files, Layout, block, bundle, entry, mask, read, slice_key, table_of, varint, with_restarts,
+    Bundle, Files, Layout, Values, block, bundle, entry, mask, read, slice_key, table_of, varint,
+    with_restarts,
 };
 use ckpt_api::{Axis, Codec, Contents, Error, Input, Kind, Limits, Match, Options, Role};
 
@@ -89,13 +90,26 @@ fn keys_out_of_order_are_refused_within_and_across_blocks() {
 }
 
 #[test]
+fn lengths_beyond_their_block_are_refused() {
+    let most = [0xff, 0xff, 0xff, 0xff, 0x0f];
+    let (shared, key, value) = (&[0][..], &[1][..], &[2][..]);
+    for lengths in [[&most, key, value], [shared, &most, value], [shared, key, &most], [shared, &most, &most]]
+    {
+        let error = read_with(&[&lengths.concat(), &b"a"[..]].concat()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    }
+}
+
+/// What is read of a block that has the header's entry, and these bytes after it.
+fn read_with(entry: &[u8]) -> ckpt_api::Result<(Contents, Values)> {
+    let contents = block(&[(vec![], vec![8, 1])], 16);
+    let entries = [&contents[..contents.len() - 8], entry].concat();
+    let table = table_of(&[(b"z".to_vec(), with_restarts(entries, &[0]))], 0);
+    read(&Input::memory("m", Files::from([("m.index".to_owned(), table)])), &[])
+}
+
+#[test]
 fn varints_that_are_too_long_or_too_large_are_refused() {
-    let read_with = |entry: &[u8]| {
-        let contents = [block(&[(vec![], vec![8, 1])], 16), Vec::new()].concat();
-        let entries = [&contents[..contents.len() - 8], entry].concat();
-        let table = table_of(&[(b"z".to_vec(), with_restarts(entries, &[0]))], 0);
-        read(&Input::memory("m", Files::from([("m.index".to_owned(), table)])), &[])
-    };
     let empty = entry(1, &[0], 0, 0, 0, 0xa282_ead8);
     let len = u8::try_from(empty.len()).unwrap();
     let good = [&[0, 1, len, b'a'][..], &empty].concat();
@@ -259,7 +273,7 @@ fn slices_of_strings_are_joined_in_row_major_order() {
 }
 
 #[test]
-fn missing_repeated_overlapping_and_unlisted_slices_are_refused() {
+fn slices_that_do_not_make_up_their_tensor_are_refused() {
     let (top, low, both) = ([(0, 1)], [(1, 1)], [(0, 2)]);
     let slice = |bundle: Bundle, at: &[(u8, u8)]| {
         bundle.tensor(slice_key("v", at), 4, &[u64::from(at[0].1)], &vec![7; at[0].1.into()])
@@ -269,7 +283,10 @@ fn missing_repeated_overlapping_and_unlisted_slices_are_refused() {
     let repeated = slice(bundle(), &top).partitioned("v", 4, &[2], &[&top, &top]);
     let overlapping = all.clone().partitioned("v", 4, &[3], &[&top, &low, &both]);
     let unlisted = all.partitioned("v", 4, &[2], &[&top, &low]);
-    for bundle in [missing, repeated, overlapping, unlisted] {
+    // One half is of another integer of a byte.
+    let mixed = slice(bundle(), &top).tensor(slice_key("v", &low), 6, &[1], &[7]);
+    let mixed = mixed.partitioned("v", 4, &[2], &[&top, &low]);
+    for bundle in [missing, repeated, overlapping, unlisted, mixed] {
         assert_eq!(refused(&bundle).kind(), Kind::Corrupt);
     }
 }
