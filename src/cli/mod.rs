@@ -225,7 +225,7 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
         let report = run_command(registry, &program, cli.command, cli.format)?;
         print(&report.text, json).map(|()| report.code)
     });
-    let code = printed.unwrap_or_else(|error| fail(&error.in_words(&flags::Flags::One), json));
+    let code = printed.unwrap_or_else(|error| fail(&with_limit(error).in_words(&flags::Flags::One), json));
     verbose::ended(started);
     code
 }
@@ -264,6 +264,16 @@ fn choose_colors(arguments: &[OsString]) {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     if is_set("FORCE_COLOR") && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
         anstream::ColorChoice::Always.write_global();
+    }
+}
+
+/// The error for too many open files states how many the process may have.
+fn with_limit(error: Error) -> Error {
+    match crate::resources::open_files() {
+        Some(limit) if error.is_out_of_handles() => {
+            error.with_help(|help| format!("{help}; it is {limit} now"))
+        }
+        _ => error,
     }
 }
 

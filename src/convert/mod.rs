@@ -446,6 +446,6 @@ fn source_record(source: &Source) -> Result<SourceRecord> {
         options: source.options.options.clone(),
         architecture: source.options.architecture.clone(),
         graph: graph.transpose()?,
-        files: pins::of_source(source),
+        files: pins::of_source(source)?,
     })
 }

@@ -2,23 +2,28 @@
 
 use crate::plan::SourceFile;
 use crate::source::Source;
-use ckpt_api::{Error, Input, Result};
+use ckpt_api::{Error, Input, Kind, Result};
 use std::collections::BTreeSet;
 
 /// The identity of a file that is not there.
 const ABSENT: &str = "absent";
 
 /// Every file that was opened to read a source, or that holds its tensors, as it is now.
-pub(super) fn of_source(source: &Source) -> Vec<SourceFile> {
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where a file is there and cannot be opened.
+pub(super) fn of_source(source: &Source) -> Result<Vec<SourceFile>> {
     let opened = source.input.opened();
     let names: BTreeSet<&String> = opened.iter().chain(&source.contents.files).collect();
     names.into_iter().map(|name| pin(&source.input, name)).collect()
 }
 
-fn pin(input: &Input, name: &str) -> SourceFile {
+fn pin(input: &Input, name: &str) -> Result<SourceFile> {
     match input.file(name) {
-        Ok(file) => SourceFile { name: name.to_owned(), size: file.len(), identity: file.identity() },
-        Err(_) => SourceFile { name: name.to_owned(), size: 0, identity: Some(ABSENT.to_owned()) },
+        Ok(file) => Ok(SourceFile { name: name.to_owned(), size: file.len(), identity: file.identity() }),
+        // What keeps the process from opening it says nothing about the file.
+        Err(error) if error.kind() == Kind::Io && !error.is_missing() => Err(error),
+        Err(_) => Ok(SourceFile { name: name.to_owned(), size: 0, identity: Some(ABSENT.to_owned()) }),
     }
 }
 
@@ -29,13 +34,13 @@ fn pin(input: &Input, name: &str) -> SourceFile {
 pub(super) fn check(input: &Input, pins: &[SourceFile], message: &str) -> Result<()> {
     input.store().forget();
     input.will_open(&pins.iter().map(|pin| pin.name.as_str()).collect::<Vec<_>>());
-    match pins.iter().find(|before| pin(input, &before.name) != **before) {
-        None => Ok(()),
-        Some(before) => Err(Error::io(
-            message,
-            std::io::Error::other("its size, its modification time or the file itself differs"),
-        )
-        .file(input.display(&before.name))
-        .help("the output was not made; convert again when no other program writes to it")),
+    for before in pins {
+        if pin(input, &before.name)? != *before {
+            let differs = "its size, its modification time or the file itself differs";
+            return Err(Error::io(message, std::io::Error::other(differs))
+                .file(input.display(&before.name))
+                .help("the output was not made; convert again when no other program writes to it"));
+        }
     }
+    Ok(())
 }

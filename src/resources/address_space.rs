@@ -1,21 +1,34 @@
-//! The process's limits: of its address space (`ulimit -v`) and of its first stack (`ulimit -s`).
+//! The process's limits: of its address space (`ulimit -v`), of its first stack (`ulimit -s`) and of the files that it has open
+//! (`ulimit -n`).
 
 use std::fs;
+use std::sync::OnceLock;
 
 /// What a thread beside the first maps whether it uses it or not: its stack, and the heap that glibc reserves for it.
 pub(crate) const PER_THREAD: u64 = (2 << 20) + (64 << 20);
 
 /// Bytes that the process may still map; `None` where nobody limited them, or the system does not report it.
 pub(crate) fn address_space_left() -> Option<u64> {
-    let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).ok();
-    let most = soft_limit(&read("limits")?, "Max address space")?;
-    Some(most.saturating_sub(mapped(&read("status")?)?))
+    let most = soft_limit(limits()?, "Max address space")?;
+    Some(most.saturating_sub(mapped(&fs::read_to_string("/proc/self/status").ok()?)?))
 }
 
 /// Bytes of the first thread's stack; `None` where nobody limited them, or the system does not report it.
 #[cfg(feature = "cli")]
 pub(crate) fn first_stack() -> Option<u64> {
-    soft_limit(&fs::read_to_string("/proc/self/limits").ok()?, "Max stack size")
+    soft_limit(limits()?, "Max stack size")
+}
+
+/// Files that the process may have open at once; `None` where nobody limited them, or the system does not report it.
+#[cfg(feature = "cli")]
+pub(crate) fn open_files() -> Option<u64> {
+    soft_limit(limits()?, "Max open files")
+}
+
+/// The process's limits, as they were when somebody first asked: later, another file may not be opened.
+fn limits() -> Option<&'static str> {
+    static LIMITS: OnceLock<Option<String>> = OnceLock::new();
+    LIMITS.get_or_init(|| fs::read_to_string("/proc/self/limits").ok()).as_deref()
 }
 
 /// A soft limit, from `/proc/self/limits`.

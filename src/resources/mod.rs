@@ -4,9 +4,9 @@ mod address_space;
 mod budget;
 mod parallel;
 
-#[cfg(feature = "cli")]
-pub(crate) use address_space::first_stack;
 pub(crate) use address_space::{PER_THREAD, address_space_left};
+#[cfg(feature = "cli")]
+pub(crate) use address_space::{first_stack, open_files};
 pub(crate) use budget::{ALL_TILES, Budget, COMPUTED_ELEMENTS, COMPUTING, DECOMPRESSED};
 pub(crate) use parallel::{default_threads, in_parallel};
 

@@ -32,6 +32,46 @@ fn more_shards_than_files_may_be_open_are_written_and_read() {
     assert!(place.names().len() >= 300);
 }
 
+/// A safetensors set of 40 shards, `s.safetensors.index.json`.
+#[cfg(target_os = "linux")]
+fn write_shards(place: &Workplace) {
+    let tensors: Vec<_> = (0..40).map(|k| (format!("t{k:02}"), vec![64], vec![k as f32; 64])).collect();
+    place.checkpoint("m.safetensors", &tensors);
+    place.says(&["convert", "m.safetensors", "s.safetensors", "--shard-size", "256", "-q"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn too_many_open_files_are_called_that_and_never_a_change_or_damage_of_the_source() {
+    let place = Workplace::new();
+    write_shards(&place);
+    let (mut refused, mut done) = (0, 0);
+    for limit in [4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 128] {
+        let script =
+            format!("ulimit -n {limit} && \"$0\" convert s.safetensors.index.json o.safetensors --force -j2");
+        let output = Command::new("sh")
+            .current_dir(place.directory())
+            .args(["-c", &script, env!("CARGO_BIN_EXE_ckpt")])
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        // With fewer, the program's own libraries cannot be opened.
+        if output.status.code() == Some(127) {
+            continue;
+        }
+        if output.status.success() {
+            done += 1;
+            continue;
+        }
+        refused += 1;
+        assert_eq!(output.status.code(), Some(1), "{limit}: {error}");
+        assert!(error.contains("Too many open files"), "{limit}: {error}");
+        let help = format!("ulimit -n 4096`; it is {limit} now");
+        assert!(error.contains(&help) && !error.contains("changed"), "{limit}: {error}");
+    }
+    assert!(refused >= 3 && done >= 3, "{refused} refused, {done} done");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_small_stack_is_enough_for_every_command() {

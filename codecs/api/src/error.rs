@@ -232,7 +232,21 @@ impl Error {
 
     /// [`Kind::Io`], keeping the operating system's error as the source.
     pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
-        Self::new(Kind::Io, message).found(source.to_string()).caused_by(source)
+        let error = Self::new(Kind::Io, message).found(source.to_string());
+        let error = if lacks_handles(&source) { error.help(MORE_HANDLES) } else { error };
+        error.caused_by(source)
+    }
+
+    /// Whether the system found nothing of the name that it was asked for.
+    pub fn is_missing(&self) -> bool {
+        let source = self.0.source.as_ref().and_then(|source| source.downcast_ref::<std::io::Error>());
+        source.is_some_and(|source| source.kind() == std::io::ErrorKind::NotFound)
+    }
+
+    /// Whether the process, or the system, may not open more files at once.
+    pub fn is_out_of_handles(&self) -> bool {
+        let source = self.0.source.as_ref().and_then(|source| source.downcast_ref::<std::io::Error>());
+        source.is_some_and(lacks_handles)
     }
 
     /// [`Kind::Defect`]: asks for a report.
@@ -369,6 +383,16 @@ impl Error {
     }
 }
 
+const MORE_HANDLES: &str =
+    "the process may not have more files open at once: raise its limit, such as with `ulimit -n 4096`";
+
+/// Whether a call failed because too many files are open.
+fn lacks_handles(error: &std::io::Error) -> bool {
+    /// `ENFILE` and `EMFILE`; `ERROR_TOO_MANY_OPEN_FILES`.
+    const CODES: &[i32] = if cfg!(windows) { &[4] } else { &[23, 24] };
+    error.raw_os_error().is_some_and(|code| CODES.contains(&code))
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.message(), self.context())
@@ -448,6 +472,18 @@ mod tests {
     fn a_debug_output_shows_words() {
         let shown = format!("{:?}", naming());
         assert!(shown.contains("`Conversion::overwrite`") && !shown.contains('\u{f0000}'), "{shown}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn too_many_open_files_are_told_with_the_way_out() {
+        let error = |code| Error::io("cannot open", std::io::Error::from_raw_os_error(code));
+        assert!(
+            error(24).is_out_of_handles() && error(24).to_string().contains("ulimit -n"),
+            "{}",
+            error(24)
+        );
+        assert!(error(2).is_missing() && !error(2).is_out_of_handles() && !error(24).is_missing());
     }
 
     #[test]
