@@ -3,7 +3,7 @@
 use crate::handed::Handed;
 use crate::read_at::{ReadAt, read_exact_at};
 use crate::store::{Below, Directory, ReadStore, checked};
-use crate::{Address, Contents, Error, Limit, Limits, Result, nearby};
+use crate::{Address, Contents, Error, Limit, Limits, Result, links, nearby};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What the user named as IN: a file, a directory, or a prefix that several files share.
 ///
 /// Every name passed to its methods is relative to the input's directory (the directory itself where the input
-/// is one, else the one it lies in), uses `/`, and can't leave it: absolute names and `..` are refused. Symbolic
-/// links inside are followed as the operating system does.
+/// is one, else the one it lies in), uses `/`, and can't leave it: absolute names and `..` are refused. A symbolic link is
+/// followed wherever it leads if the user named it; others must stay in the directory, or lead from a snapshot of a hub's
+/// cache to its blobs.
 #[derive(Clone, Debug)]
 pub struct Input {
     store: Arc<dyn ReadStore>,
@@ -59,6 +60,9 @@ impl Input {
                     return Err(address.unreadable());
                 }
                 let missing = || {
+                    if let Some(target) = links::dangling(path) {
+                        return broken(error, &target).file(shown);
+                    }
                     let error = Error::io("cannot open the input", error).file(shown);
                     match nearby::help(path) {
                         Some(help) => error.help(help),
@@ -69,8 +73,8 @@ impl Input {
                 let input = on_disk(parent, name, false);
                 let dotted = format!("{}.", input.entry);
                 let siblings = match input.list("") {
-                    Err(error) if error.kind() == crate::Kind::Limit => return Err(error),
-                    listed => listed.unwrap_or_default(),
+                    Err(error) if error.is_missing() => Vec::new(),
+                    listed => listed?,
                 };
                 if siblings.iter().any(|sibling| sibling.starts_with(&dotted)) {
                     Ok(input)
@@ -246,17 +250,36 @@ impl Input {
         checked(name).is_ok() && self.store.has(name)
     }
 
+    /// Refuses a name of the input's directory from which a symbolic link leads out of it, unless the user named it, or it
+    /// leads to the blobs of a hub's cache. [`Input::file`] does; a codec that opens nothing asks here.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`], saying where the link leads.
+    pub fn check_links(&self, name: &str) -> Result<()> {
+        match self.store.path("") {
+            Some(root) if !self.is_users(name) => links::check(&root, name, &self.display(name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the user named this file, or what its name begins with.
+    fn is_users(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&self.entry).filter(|_| !self.is_directory);
+        rest.is_some_and(|rest| rest.is_empty() || (rest.starts_with('.') && !self.store.has(&self.entry)))
+    }
+
     /// Opens a file of the input's directory.
     ///
     /// # Errors
     /// [`crate::Kind::Io`]; [`crate::Kind::Corrupt`] for a name that leaves the directory;
-    /// [`crate::Kind::Usage`] for something that is no regular file.
+    /// [`crate::Kind::Usage`] for something that is no regular file, and for a symbolic link that leaves the directory.
     pub fn file(&self, name: &str) -> Result<File> {
         let shown = self.display(name);
         if name.is_empty() && self.is_directory() {
             return Err(Error::usage("this is a directory, and a file is needed").file(shown));
         }
         checked(name).map_err(|error| error.file(shown.clone()))?;
+        self.check_links(name)?;
         let file = File::of(self.store.open(name)?, shown)?;
         if let Some(opened) = &self.opened {
             opened.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
@@ -321,6 +344,17 @@ pub(crate) fn ends_before(what: &str, file: &str, file_len: u64, offset: u64, le
         .found(format!("a file of {file_len} bytes"))
         .expected(format!("{len} bytes from offset {offset}"))
         .help("the file is cut short or belongs to another checkpoint: copy it again")
+}
+
+/// The error for a symbolic link whose target does not exist.
+fn broken(error: io::Error, target: &Path) -> Error {
+    let target = target.display().to_string();
+    let help = match target.contains("annex/objects/") {
+        true => "fetch the file with `git annex get`",
+        false => "make the link again, or name the file itself",
+    };
+    let found = format!("a symbolic link to '{}', where nothing is", target.escape_debug());
+    Error::new(crate::Kind::Io, "cannot open the input").found(found).help(help).caused_by(error)
 }
 
 fn split(path: &Path) -> Result<(PathBuf, String)> {

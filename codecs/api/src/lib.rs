@@ -45,6 +45,7 @@ mod handed;
 mod input;
 mod latin1;
 mod limits;
+mod links;
 mod loss;
 mod lzf;
 mod metadata;
