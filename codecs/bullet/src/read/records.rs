@@ -35,6 +35,26 @@ pub(super) fn count(file: &File) -> Result<Option<usize>> {
     Ok(parsed.into_iter().flatten().map(|records| records.len()).find(|count| *count > 0))
 }
 
+/// Whether the file begins as a record does: with an id, and a number that can be one of values, of rows or of columns.
+///
+/// # Errors
+/// [`Kind::Io`].
+pub(super) fn begin(file: &File) -> Result<bool> {
+    /// No network has as many values.
+    const VALUES: u64 = 1 << 48;
+    let limits = Limits::default().with(Limit::NameBytes, 256);
+    let number = parse_id(file, 0, &limits).and_then(|id| {
+        let mut cursor = Cursor::new(file);
+        cursor.skip(id.len() as u64 + 1)?;
+        cursor.number::<u64>()
+    });
+    match number {
+        Ok(number) => Ok((1..VALUES).contains(&number)),
+        Err(error) if error.kind() == Kind::Io => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
 /// Reads a file of the given form, or else of the form that it parses in, and checks that it fits the architecture.
 pub(super) fn read(
     file: &File,

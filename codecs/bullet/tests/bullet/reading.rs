@@ -20,14 +20,32 @@ fn records_and_padding_are_certain_and_names_are_not() {
     assert!(
         matches!(probe("x", &one("x", quantized(b"bullet"))), Match::Certain(why) if why.contains("'bullet'"))
     );
-    for name in ["raw.bin", "quantised.bin", "params.bin", "velocity.bin"] {
+    for name in ["raw.bin", "quantised.bin", "params.bin"] {
         assert!(matches!(probe(name, &one(name, headerless(&net()))), Match::Possible(_)), "{name}");
-        assert!(
-            matches!(probe("", &one(name, headerless(&net()))), Match::Possible(_)) || name == "velocity.bin"
-        );
+        assert!(matches!(probe("", &one(name, headerless(&net()))), Match::Possible(_)), "{name}");
     }
     assert_eq!(probe("x", &one("x", headerless(&net()))), Match::No);
     assert_eq!(probe("", &one("model.index", vec![0; 64])), Match::No);
+}
+
+#[test]
+fn a_file_of_another_program_is_not_bullets_for_its_name() {
+    let cut = records(&net())[..20].to_vec();
+    assert!(matches!(probe("weights.bin", &one("weights.bin", cut)), Match::Possible(_)));
+    // Values alone are many programs', unless the other files of an optimizer are there.
+    let mut files = one("weights.bin", headerless(&net()));
+    assert_eq!(probe("weights.bin", &files), Match::No);
+    files.extend(one("momentum.bin", headerless(&net())));
+    assert!(matches!(probe("weights.bin", &files), Match::Possible(_)));
+    let pickle = [&b"\x80\x04\x95\x10\0\0\0\0\0\0\0}\x94"[..], &[0; 51]].concat();
+    let zip = [&b"PK\x03\x04"[..], &[0; 60]].concat();
+    let text = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 17\n".to_vec();
+    for (name, bytes) in ["weights.bin", "raw.bin", "params.bin", "quantised.bin", "momentum.bin"]
+        .iter()
+        .flat_map(|name| [&pickle, &zip, &text].map(|bytes| (*name, bytes.clone())))
+    {
+        assert_eq!(probe(name, &one(name, bytes.clone())), Match::No, "{name}: {bytes:?}");
+    }
 }
 
 #[test]
