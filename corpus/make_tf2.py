@@ -146,6 +146,8 @@ def accepted():
     yield case("named_by_state", "named by the state file", plain | state("m"), BASIC, "checkpoint")
     yield case("directory", "named by the directory; the state file has another machine's path",
                plain | state("/home/someone/m"), BASIC, "")
+    yield case("empty_prefix", "a prefix without a letter, as in tf.train.Checkpoint().write('directory/')",
+               {name.removeprefix("m"): data for name, data in plain.items()}, BASIC, "")
     yield case("no_tensors", "a header, no tensor, no data file", {"m.index": table([(b"", HEADER)])}, [])
     every = every_dtype()
     yield case("every_dtype", "every dtype of fixed size", bundle(every).files(), every)

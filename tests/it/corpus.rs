@@ -17,7 +17,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("npz", &ckpt_npz::Npz, 18, 59),
     ("onnx", &ckpt_onnx::Onnx, 7, 29),
     ("safetensors", &ckpt_safetensors::Safetensors, 14, 33),
-    ("tf2", &ckpt_tf2::Tf2, 33, 59),
+    ("tf2", &ckpt_tf2::Tf2, 34, 59),
     ("torch", &ckpt_torch::Torch, 20, 64),
 ];
 

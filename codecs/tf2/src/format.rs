@@ -37,12 +37,12 @@ pub(crate) fn shard_name(prefix: &str, shard: u32, shards: u32) -> String {
     format!("{prefix}.data-{shard:05}-of-{shards:05}")
 }
 
-/// Returns the prefix of a data file's name, or `None` if the name is not one of a data file.
+/// Returns the prefix of a data file's name, which may be empty, or `None` if the name is not one of a data file.
 pub(crate) fn prefix_of_shard(name: &str) -> Option<&str> {
     let (prefix, numbers) = name.rsplit_once(".data-")?;
     let (shard, shards) = numbers.split_once("-of-")?;
     let number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    (!prefix.is_empty() && number(shard) && number(shards)).then_some(prefix)
+    (number(shard) && number(shards)).then_some(prefix)
 }
 
 /// Continues an unmasked CRC-32C, which starts at 0, with `bytes`.
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(shard_name("m.ckpt", 3, 120), "m.ckpt.data-00003-of-00120");
         assert_eq!(prefix_of_shard("m.ckpt.data-00003-of-00120"), Some("m.ckpt"));
         assert_eq!(prefix_of_shard("m.ckpt.data-3-of-1"), None);
-        assert_eq!(prefix_of_shard(".data-00000-of-00001"), None);
+        assert_eq!(prefix_of_shard(".data-00000-of-00001"), Some(""));
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn by_name(input: &Input, entry: &str) -> Result<Location> {
     if entry == SAVED_MODEL && input.has_file(&format!("{VARIABLES}{INDEX}")) {
         return Ok(saved_model(input));
     }
-    if let Some(prefix) = entry.strip_suffix(INDEX).filter(|prefix| !prefix.is_empty()) {
+    if let Some(prefix) = entry.strip_suffix(INDEX) {
         return Ok(Location::new(prefix, ""));
     }
     if entry == SAVED_MODEL && input.is_file() {
@@ -139,6 +139,7 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
     }
     let prefixes = prefixes(input)?;
     match &prefixes[..] {
+        // `tf.train.Checkpoint.write` names files after a directory with an empty prefix.
         [prefix] => Ok(Some(Location::new(prefix, ", the directory's only index"))),
         [] if input.has_file(SAVED_MODEL) => Err(without_variables(input)),
         [] => Ok(None),
@@ -146,7 +147,7 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
             "the directory contains several checkpoints, and no file 'checkpoint' names the latest",
         )
         .file(input.display(""))
-        .found(first_few(several, SHOWN))
+        .found(first_few(&shown(several), SHOWN))
         .help("name one of them")),
     }
 }
@@ -196,7 +197,7 @@ fn by_state_file(input: &Input) -> Result<Location> {
 }
 
 fn dangling(input: &Input, path: &str) -> Error {
-    let known = prefixes(input).unwrap_or_default();
+    let known = shown(&prefixes(input).unwrap_or_default());
     let help = match &known[..] {
         [] => "the checkpoint was moved or removed: name the checkpoint itself".to_owned(),
         known => format!("name the checkpoint itself; the directory contains {}", first_few(known, SHOWN)),
@@ -210,6 +211,11 @@ fn dangling(input: &Input, path: &str) -> Error {
 
 fn prefixes(input: &Input) -> Result<Vec<String>> {
     let names = input.list("")?;
-    let prefixes = names.iter().filter_map(|name| name.strip_suffix(INDEX));
-    Ok(prefixes.filter(|prefix| !prefix.is_empty()).map(str::to_owned).collect())
+    Ok(names.iter().filter_map(|name| name.strip_suffix(INDEX)).map(str::to_owned).collect())
+}
+
+/// Prefixes as people can name them: an empty one by its index.
+fn shown(prefixes: &[String]) -> Vec<String> {
+    let shown = |prefix: &String| if prefix.is_empty() { INDEX.to_owned() } else { prefix.clone() };
+    prefixes.iter().map(shown).collect()
 }
