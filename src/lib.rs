@@ -51,6 +51,7 @@ pub use convert::{
 };
 pub use element::Element;
 pub use execute::{Progress, Rounding, Share, Sums};
+pub use foreign::explain_file;
 pub use matrix::{Matrix, Row};
 pub use memory::View;
 pub use plan::{Cloning, Plan, Policy};

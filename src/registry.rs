@@ -3,8 +3,8 @@
 use crate::Matrix;
 use crate::foreign;
 use crate::words::printable;
-use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearest};
-use std::path::Path;
+use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearby, nearest};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A list of codecs. Registration is an explicit call; there is no link-time magic.
@@ -226,9 +226,39 @@ impl Registry {
         shown.collect::<Vec<_>>().join(", ")
     }
 
+    /// The extensions of files that are read.
+    pub(crate) fn read_extensions(&self) -> Vec<&'static str> {
+        let infos = self.codecs().map(|codec| codec.info()).filter(|info| !info.reads.is_empty());
+        infos.flat_map(|info| info.extensions).copied().collect()
+    }
+
     fn written_ids(&self) -> String {
         let written = self.codecs().map(|codec| codec.info()).filter(|info| !info.writes.is_empty());
         written.map(|info| info.id).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The error for a path that leads nowhere, whose help names no file that cannot be read.
+    pub(crate) fn suggest(&self, error: Error) -> Error {
+        /// Files that are looked at.
+        const LOOKED_AT: usize = 16;
+        let context = error.context();
+        let suggests = context.help.is_some_and(|help| help.starts_with("did you mean"));
+        let Some(path) = context.file.filter(|_| suggests && error.is_missing()) else { return error };
+        let alike = nearby(Path::new(path));
+        let Some(first) = alike.first().cloned() else { return error };
+        let is_read = |path: &&PathBuf| {
+            path.is_dir()
+                || Input::open(path).is_ok_and(|input| {
+                    self.codecs().any(|codec| codec.probe(&input).is_ok_and(|verdict| verdict != Match::No))
+                })
+        };
+        match alike.iter().take(LOOKED_AT).find(is_read) {
+            Some(meant) if *meant == first => error,
+            Some(meant) => error.with_help(|_| format!("did you mean '{}'?", meant.display())),
+            None => {
+                error.with_help(|_| "check the name: no file of a similar name is a checkpoint".to_owned())
+            }
+        }
     }
 
     /// Asks every codec, and returns the one that is certain.
@@ -258,19 +288,18 @@ impl Registry {
         match (certain.len(), certain.pop()) {
             (1, Some(codec)) => Ok((codec, evidence)),
             (0, _) => {
+                if let Some(foreign) = foreign::known(input)? {
+                    return Err(foreign);
+                }
                 let known: Vec<&str> = evidence.iter().map(|evidence| evidence.format).collect();
                 let error = Error::unsupported("the input's format is not recognized").file(shown);
-                Err(match &reasons[..] {
-                    [] => {
-                        let error = error.expected(format!("one of: {}", known.join(", ")));
-                        match begun(input) {
-                            Some(name) => error
-                                .found("no file of this name, but some whose names begin with it")
-                                .help(format!("did you mean '{name}'?")),
-                            None => error.help(foreign::advice(input)?),
-                        }
-                    }
-                    reasons => error
+                Err(match (&reasons[..], begun(input)) {
+                    ([], None) => foreign::unrecognized(input, &self.read_extensions(), &known.join(", "))?,
+                    ([], Some(name)) => error
+                        .expected(format!("one of: {}", known.join(", ")))
+                        .found("no file of this name, but some whose names begin with it")
+                        .help(format!("did you mean '{name}'?")),
+                    (reasons, _) => error
                         .found(reasons.join("; "))
                         .help(format!("if that is right, name it with {}", Setting::SourceFormat)),
                 })
@@ -283,12 +312,18 @@ impl Registry {
     }
 }
 
-/// Of an input that is only what names begin with: the first of these.
+/// Of an input that is only what names begin with: the first of these that is not of a format that nobody reads.
 fn begun(input: &Input) -> Option<String> {
     if input.is_directory() || input.is_file() {
         return None;
     }
     let start = format!("{}.", input.entry());
-    let name = input.list("").ok()?.into_iter().find(|name| name.starts_with(&start))?;
-    Some(input.display(&name))
+    let mut names = input.list("").ok()?;
+    names.retain(|name| name.starts_with(&start));
+    let is_read = |name: &&String| {
+        let file = Input::within_store(input.store().clone(), name);
+        matches!(foreign::known(&file), Ok(None))
+    };
+    let name = names.iter().find(is_read).or(names.first())?;
+    Some(input.display(name))
 }

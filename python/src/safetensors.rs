@@ -54,7 +54,7 @@ impl SafetensorsFile {
         let is_remote = url(&path).is_some();
         let open = move || {
             let file = path.into_input(&Limits::default())?.main()?;
-            let (header, start) = Header::read(&file, &Limits::default())?;
+            let (header, start) = read_header(&file)?;
             Ok(SafetensorsFile { file, is_remote, header, start, numbers: OnceLock::new() })
         };
         match is_remote {
@@ -190,6 +190,11 @@ fn describe(name: &str, entry: &Entry, start: u64) -> Described {
     (name.to_owned(), entry.dtype.to_string(), entry.shape.to_vec(), offset(from), offset(to))
 }
 
+/// The header and where the data begins. What is no file of the format is named if it is a text in the place of one.
+fn read_header(file: &File) -> Result<(Header, u64), ckpt::Error> {
+    Header::read(file, &Limits::default()).map_err(|error| ckpt::explain_file(error, file))
+}
+
 fn in_order(header: &Header) -> Vec<&(Name, Entry)> {
     let mut tensors: Vec<&(Name, Entry)> = header.tensors.iter().collect();
     tensors.sort_by_key(|(_, entry)| entry.data_offsets);
@@ -226,7 +231,7 @@ pub(crate) fn decode_safetensors(
     short(py, move || {
         // The header alone is copied: the rest is checked by its length.
         let file = File::new(Arc::new(InMemory(view)), "bytes")?;
-        let (header, start) = Header::read(&file, &Limits::default())?;
+        let (header, start) = read_header(&file)?;
         let described = described(&header, start);
         Ok((described, header.pairs))
     })

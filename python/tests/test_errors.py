@@ -70,3 +70,15 @@ def test_errors_travel_between_processes() -> None:
         ckpt.open(ROOT / "corpus/nn/reject/bad_magic.nn", format="nn")
     again = pickle.loads(pickle.dumps(caught.value))
     assert type(again) is ckpt.CorruptError and (str(again), again.offset) == (str(caught.value), 0)
+
+
+def test_a_text_in_the_place_of_a_file_is_named_as_what_it_is(tmp_path: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345678\n"
+    page = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>\n"
+    for name in ("m.pt", "m.safetensors", "m.onnx", "m.h5"):
+        for text, what in ((pointer, "Git LFS pointer"), (page, "HTML page")):
+            (tmp_path / name).write_text(text)
+            with pytest.raises(ckpt.CorruptError, match=what) as caught:
+                ckpt.open(tmp_path / name)
+            assert caught.value.file == str(tmp_path / name)
+            assert "not the file itself" in caught.value.message

@@ -352,3 +352,9 @@ def test_packed_elements_are_refused_by_numpy_with_the_error_of_safetensors() ->
     for which in (ours, theirs):
         with pytest.raises(KeyError, match="F4"):
             which.load(len(header).to_bytes(8, "little") + header + b"abc")
+
+
+def test_a_text_in_the_place_of_a_file_is_named_as_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345678\n")
+    with pytest.raises(ours.SafetensorError, match="Git LFS pointer"):
+        ours.load_file(tmp_path / "x")

@@ -16,6 +16,7 @@ pub use tensor::{ByteChunks, Chunks, TensorRef};
 
 use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
+use crate::foreign;
 use crate::layout::{TargetLayout, Transfer, canonical, compile};
 use crate::map::made;
 #[cfg(any(feature = "cli", feature = "forward"))]
@@ -79,8 +80,8 @@ impl Source {
     /// # }
     /// ```
     pub fn open(registry: &Registry, input: impl IntoInput, options: &OpenOptions) -> Result<Self> {
-        let input = input.into_input(&options.limits)?;
-        let (codec, evidence) = choose(registry, &input, options)?;
+        let input = existing(registry, input, options)?;
+        let Chosen { codec, evidence, input } = choose(registry, input, options)?;
         Ok(Source { evidence, ..Self::read_as(codec, input, options.clone())? })
     }
 
@@ -102,7 +103,7 @@ impl Source {
         input: impl IntoInput,
         options: &OpenOptions,
     ) -> Result<Arc<dyn Codec>> {
-        Ok(choose(registry, &input.into_input(&options.limits)?, options)?.0)
+        Ok(choose(registry, existing(registry, input, options)?, options)?.codec)
     }
 
     /// Opens an [`Input`] of a format that is known; `options` need not name it.
@@ -115,9 +116,10 @@ impl Source {
         let checked = Options::parse(info.id, info.options, Side::Read, &own)?
             .with_architecture(own_architecture(info, &options)?);
         let shown = input.display(input.entry());
-        let mut contents =
-            codec.read(&input, &checked, &options.limits).map_err(|error| error.file(shown.as_str()))?;
-        contents.check(&options.limits).map_err(|error| error.file(shown.as_str()))?;
+        let read = codec.read(&input, &checked, &options.limits);
+        let read = read.and_then(|contents| contents.check(&options.limits).map(|()| contents));
+        let mut contents = read.map_err(|error| foreign::explain(error.file(shown.as_str()), &input))?;
+        refuse_placeholders(&input, &contents)?;
         match options.architecture.as_ref().filter(|file| file.format().is_none()) {
             Some(file) => architecture::apply(file, &input, &mut contents, &options)?,
             None => architecture::check_parameters(&contents, &options)?,
@@ -400,19 +402,45 @@ pub(crate) fn give_graph(model: &ModelGraph, contents: &mut Contents) -> Result<
     Ok(())
 }
 
-/// The codec that is named, or that fits, and the verdict of every codec where one was looked for.
-fn choose(
-    registry: &Registry,
-    input: &Input,
-    options: &OpenOptions,
-) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
+/// The input that the user named.
+fn existing(registry: &Registry, input: impl IntoInput, options: &OpenOptions) -> Result<Input> {
+    input.into_input(&options.limits).map_err(|error| registry.suggest(error))
+}
+
+/// What reads an input.
+struct Chosen {
+    codec: Arc<dyn Codec>,
+    /// The verdict of every codec, if one was looked for.
+    evidence: Vec<Evidence>,
+    input: Input,
+}
+
+/// The codec that is named, or that fits.
+fn choose(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Chosen> {
     if let Some(id) = &options.format {
-        return Ok((registry.reader(id)?, Vec::new()));
+        let codec = registry.reader(id)?;
+        return Ok(Chosen { codec, evidence: Vec::new(), input });
     }
-    recognize(registry, input, options.architecture.as_ref()).map_err(|error| match error.kind() {
-        Kind::Io => error,
-        _ => damage(registry, input, options).unwrap_or(error),
+    let looked_at = input.clone().remembering();
+    let error = match recognize(registry, &looked_at, options.architecture.as_ref()) {
+        Ok((codec, evidence)) => return Ok(Chosen { codec, evidence, input }),
+        Err(error) if error.kind() == Kind::Io => return Err(error),
+        Err(error) => error,
+    };
+    Err(match foreign::known(&looked_at)? {
+        Some(foreign) => foreign,
+        None => foreign::explain(damage(registry, &looked_at, options).unwrap_or(error), &looked_at),
     })
+}
+
+/// Refuses files of numbers alone that are texts in the place of those: nothing else may find out.
+fn refuse_placeholders(input: &Input, contents: &Contents) -> Result<()> {
+    // Far away, each file that is opened is a request: it is made when the numbers are read.
+    if input.directory().is_none() {
+        return Ok(());
+    }
+    let others = contents.files.iter().filter(|name| *name != input.entry() && input.has_file(name));
+    others.into_iter().try_for_each(|name| foreign::refuse(&input.file(name)?))
 }
 
 /// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is

@@ -99,6 +99,7 @@ pub use loss::{Loss, LossKind};
 pub use metadata::{Metadata, MetadataMap, MetadataValue};
 pub use mostly_one::{Extents, MostlyOne};
 pub use name::Name;
+pub use nearby::nearby;
 pub use nested::MAX_GRAPH_LEVELS;
 pub use op::Op;
 pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};

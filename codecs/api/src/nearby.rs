@@ -1,6 +1,6 @@
 //! What a path that leads nowhere may have meant.
 
-use crate::options::alike;
+use crate::options::all_alike;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,26 @@ const LOOKED_AT: usize = 10_000;
 
 /// Advice on a path that does not exist: the name that is most like it, where it stops to exist.
 pub(crate) fn help(path: &Path) -> Option<String> {
-    let (directory, wrong) = stops(path)?;
-    let name = wrong.file_name()?.to_str()?;
-    let entries = fs::read_dir(&directory).ok()?.take(LOOKED_AT);
-    let names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    let meant = alike(name, names.iter().map(String::as_str));
-    match meant {
-        Some(meant) => Some(format!("did you mean '{}'?", wrong.with_file_name(meant).display())),
-        None if wrong != path => Some(format!("the directory '{}' does not exist", wrong.display())),
-        None => None,
+    if let Some(meant) = nearby(path).first() {
+        return Some(format!("did you mean '{}'?", meant.display()));
     }
+    let (_, wrong) = stops(path)?;
+    (wrong != path).then(|| format!("the directory '{}' does not exist", wrong.display()))
+}
+
+/// The paths that may be meant by one that does not exist, the most alike first: files and directories with a name like the
+/// one that is missing.
+pub fn nearby(path: &Path) -> Vec<PathBuf> {
+    let alike = || {
+        let (directory, wrong) = stops(path)?;
+        let name = wrong.file_name()?.to_str()?;
+        let entries = fs::read_dir(&directory).ok()?.take(LOOKED_AT);
+        let names: Vec<String> =
+            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        let alike = all_alike(name, names.iter().map(String::as_str));
+        Some(alike.into_iter().map(|name| wrong.with_file_name(name)).collect())
+    };
+    alike().unwrap_or_default()
 }
 
 /// The last directory of a path that exists, and the path up to the first name that is not in it.

@@ -207,9 +207,10 @@ pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String 
     if best > ALIKE { format!("did you mean '{name}'? {known}") } else { known }
 }
 
-/// The known name that was perhaps meant.
-pub(crate) fn alike<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    scored(wrong, known).first().filter(|(best, _)| *best > ALIKE).map(|(_, name)| *name)
+/// The known names that may have been meant, the most alike first.
+pub(crate) fn all_alike<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let scored = scored(wrong, known).into_iter();
+    scored.take_while(|(score, _)| *score > ALIKE).map(|(_, name)| name).collect()
 }
 
 /// Names that are more alike than this may have been meant.

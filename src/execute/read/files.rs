@@ -2,6 +2,7 @@
 
 use super::computing::Computing;
 use crate::execute::context::interrupted;
+use crate::foreign::refuse;
 use ckpt_api::{Contents, Error, File, FileId, Input, ReadAt, Result, read_exact_at};
 use std::collections::HashSet;
 use std::fmt;
@@ -133,6 +134,10 @@ impl<'a> Files<'a> {
                     return Ok(Handle::File(file.clone()));
                 }
                 let file = input.file(names.get(id.0).ok_or_else(missing)?)?;
+                // Far away, looking at it is a request of its own.
+                if input.directory().is_some() {
+                    refuse(&file)?;
+                }
                 Ok(Handle::File(slot.map_or(&file, |slot| slot.get_or_init(|| file.clone())).clone()))
             }
         }

@@ -1,0 +1,287 @@
+//! Formats that no codec reads: how they are recognized, and what to do instead. A codec that reads one takes its entry out.
+
+use super::signs;
+
+/// A format, or a program's files.
+#[derive(Debug)]
+pub(super) struct Format {
+    /// What a file of it is, with an article.
+    pub(super) what: &'static str,
+    /// Any of these shows that an input is of this format.
+    pub(super) signs: &'static [Sign],
+    /// Endings of names, without the dot. They alone decide if nothing else speaks for a format.
+    pub(super) endings: &'static [&'static str],
+    pub(super) help: &'static str,
+}
+
+#[derive(Debug)]
+pub(super) enum Sign {
+    /// These bytes at this offset.
+    Bytes(usize, &'static [u8]),
+    /// A text of JSON that contains all of these near its beginning.
+    Json(&'static [&'static str]),
+    /// A directory that contains this file, or whose folders do.
+    Holds(&'static str),
+    /// A directory that contains this file, whose first bytes parse so.
+    HoldsParsed(&'static str, fn(&[u8]) -> bool),
+    /// A zip archive with a member whose name ends so.
+    Member(&'static str),
+    /// The first bytes parse as the format's do.
+    Parses(fn(&[u8]) -> bool),
+}
+
+use Sign::{Bytes, Holds, HoldsParsed, Json, Member, Parses};
+
+/// Where weights are that a file without any belongs to.
+pub(super) const BESIDE: &str = "name the directory, or the file that has the weights";
+
+pub(super) const FORMATS: &[Format] = &[
+    Format {
+        what: "a GGML file, of whisper.cpp or of llama.cpp before GGUF",
+        signs: &[
+            Bytes(0, b"lmgg"),
+            Bytes(0, b"fmgg"),
+            Bytes(0, b"tjgg"),
+            Bytes(0, b"algg"),
+            Bytes(0, b"ggml"),
+            Bytes(0, b"ggmf"),
+            Bytes(0, b"ggjt"),
+            Bytes(0, b"ggla"),
+        ],
+        endings: &["ggml"],
+        help: "use the model's GGUF file, or the PyTorch or safetensors files that it was made from",
+    },
+    Format {
+        what: "a TensorFlow Lite model",
+        signs: &[Bytes(4, b"TFL3")],
+        endings: &["tflite"],
+        help: "use the .keras file, the SavedModel or the checkpoint that it was made from",
+    },
+    Format {
+        what: "a TensorFlow graph with its collections (MetaGraphDef), which has no values of variables",
+        signs: &[Parses(signs::is_meta_graph)],
+        endings: &["meta"],
+        help: "name the checkpoint's index beside it, which ends in .index",
+    },
+    Format {
+        what: "a TensorFlow graph (GraphDef)",
+        signs: &[Parses(signs::is_graph)],
+        endings: &["pb", "pbtxt"],
+        help: "use the checkpoint or the SavedModel that it was made from; if its variables were not frozen to constants, they are in \
+               the checkpoint, PREFIX.index",
+    },
+    Format {
+        what: "a TensorFlow.js model",
+        signs: &[
+            Json(&["\"weightsManifest\""]),
+            Json(&["\"modelTopology\""]),
+            Json(&["\"format\"", "layers-model"]),
+            Json(&["\"format\"", "graph-model"]),
+            Json(&["\"paths\"", "\"weights\""]),
+        ],
+        endings: &[],
+        help: "use the .keras, .h5 or SavedModel that it was made from, or convert it with `tensorflowjs_converter \
+               --input_format=tfjs_layers_model --output_format=keras`",
+    },
+    Format {
+        what: "an ExportedProgram of PyTorch (.pt2)",
+        signs: &[
+            Member("/archive_format"),
+            Member("serialized_exported_program.json"),
+            Member("models/model.json"),
+        ],
+        endings: &["pt2"],
+        help: "load it in Python with torch.export.load, and save its state_dict with torch.save",
+    },
+    Format {
+        what: "an archive of PyTorch without its data.pkl, as torch.save leaves it when it is interrupted",
+        signs: &[Member("/data/0"), Member("/.data/serialization_id"), Member("/byteorder")],
+        endings: &[],
+        help: "use an earlier checkpoint, or copy the file again",
+    },
+    Format {
+        what: "an ExecuTorch program",
+        signs: &[Bytes(4, b"ET12")],
+        endings: &["pte"],
+        help: "use the PyTorch checkpoint that it was made from",
+    },
+    Format {
+        what: "an Orbax checkpoint of JAX",
+        signs: &[
+            Holds("_CHECKPOINT_METADATA"),
+            Holds("_METADATA"),
+            Holds("manifest.ocdbt"),
+            Holds(".zarray"),
+            Holds("zarr.json"),
+            Holds("commit_success.txt"),
+            HoldsParsed("checkpoint", signs::is_msgpack),
+        ],
+        endings: &["orbax", "orbax-checkpoint-tmp"],
+        help: "restore it in Python with orbax.checkpoint, and save the arrays with safetensors.flax.save_file or numpy.savez",
+    },
+    Format {
+        what: "a msgpack file of Flax",
+        signs: &[Parses(signs::is_msgpack)],
+        endings: &["msgpack"],
+        help: "restore it in Python with flax.serialization.msgpack_restore, and save the arrays with \
+               safetensors.flax.save_file or numpy.savez",
+    },
+    Format {
+        what: "a TensorRT engine",
+        signs: &[Bytes(0, b"ftrt"), Bytes(0, b"ptrt")],
+        endings: &["engine", "plan", "trt"],
+        help: "it is compiled for one kind of device: use the ONNX model or the checkpoint that it was made from",
+    },
+    Format {
+        what: "a Core ML model",
+        signs: &[Parses(signs::is_core_ml), Json(&["\"itemInfoEntries\""]), Holds("coremldata.bin")],
+        endings: &["mlmodel", "mlpackage", "mlmodelc"],
+        help: "use the PyTorch, Keras or ONNX model that it was made from",
+    },
+    Format {
+        what: "a Caffe model",
+        signs: &[Parses(signs::is_caffe)],
+        endings: &["caffemodel", "prototxt", "solverstate"],
+        help: "convert it to ONNX with another program first, such as caffe2onnx",
+    },
+    Format {
+        what: "weights of Darknet, which mean nothing without their .cfg",
+        signs: &[],
+        endings: &["weights"],
+        help: "convert them to PyTorch or ONNX with another program first",
+    },
+    Format {
+        what: "an MXNet parameter file",
+        signs: &[Bytes(0, &[0x12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
+        endings: &["params"],
+        help: "load it in Python with mxnet.nd.load, and save the arrays with numpy.savez",
+    },
+    Format {
+        what: "a PaddlePaddle checkpoint",
+        signs: &[Parses(signs::is_paddle), Holds("inference.pdiparams"), Holds("inference.pdmodel")],
+        endings: &["pdparams", "pdopt", "pdiparams", "pdmodel"],
+        help: "load it in Python with paddle.load, and save the arrays with safetensors.paddle.save_file or numpy.savez",
+    },
+    Format {
+        what: "an ONNX Runtime model (ORT)",
+        signs: &[Bytes(4, b"ORTM")],
+        endings: &["ort"],
+        help: "use the .onnx model that it was made from",
+    },
+    Format {
+        what: "an OpenVINO model",
+        signs: &[Parses(signs::is_open_vino)],
+        endings: &["xml"],
+        help: "use the ONNX model or the checkpoint that it was made from",
+    },
+    Format {
+        what: "an RKNN model",
+        signs: &[Bytes(0, b"RKNN")],
+        endings: &["rknn"],
+        help: "use the ONNX model or the checkpoint that it was made from",
+    },
+    Format {
+        what: "an ncnn model",
+        signs: &[Bytes(0, b"7767517\n")],
+        endings: &["ncnn", "param"],
+        help: "use the ONNX model or the checkpoint that it was made from",
+    },
+    Format {
+        what: "a model of gradient-boosted trees, which is no neural network",
+        signs: &[
+            Bytes(0, b"CBM1"),
+            Bytes(0, b"tree\nversion="),
+            Json(&["\"learner\"", "\"gradient_booster\""]),
+        ],
+        endings: &["cbm", "ubj", "xgb"],
+        help: "use the program that wrote it",
+    },
+    Format {
+        what: "a Torch7 file",
+        signs: &[],
+        endings: &["t7"],
+        help: "load it in Python with torchfile, and save the arrays with numpy.savez",
+    },
+    Format {
+        what: "the configuration of a model, without its weights",
+        signs: &[
+            Json(&["\"architectures\""]),
+            Json(&["\"model_type\""]),
+            Json(&["\"base_model_name_or_path\""]),
+            Json(&["\"class_name\"", "\"config\""]),
+        ],
+        endings: &[],
+        help: BESIDE,
+    },
+    Format {
+        what: "a file of a tokenizer",
+        signs: &[
+            Json(&["\"added_tokens\""]),
+            Json(&["\"tokenizer_class\""]),
+            Json(&["\"added_tokens_decoder\""]),
+        ],
+        endings: &[],
+        help: BESIDE,
+    },
+];
+
+/// Containers and texts, which say little of what is in them. An ending of [`FORMATS`] says more.
+pub(super) const CONTAINERS: &[Format] = &[
+    container("a file compressed with gzip", &[Bytes(0, b"\x1f\x8b")], "decompress it first"),
+    container("a file compressed with zstd", &[Bytes(0, b"\x28\xb5\x2f\xfd")], "decompress it first"),
+    container("a file compressed with xz", &[Bytes(0, b"\xfd7zXZ")], "decompress it first"),
+    container("a file compressed with bzip2", &[Parses(signs::is_bzip2)], "decompress it first"),
+    container("a file compressed with lz4", &[Bytes(0, b"\x04\x22\x4d\x18")], "decompress it first"),
+    container("a tar archive", &[Bytes(257, b"ustar")], "unpack it first, and name the checkpoint in it"),
+    container(
+        "a 7z archive",
+        &[Bytes(0, b"7z\xbc\xaf\x27\x1c")],
+        "unpack it first, and name the checkpoint in it",
+    ),
+    container(
+        "a RAR archive",
+        &[Bytes(0, b"Rar!\x1a\x07")],
+        "unpack it first, and name the checkpoint in it",
+    ),
+    container(
+        "a Python pickle, which is a program and is never run here",
+        &[Parses(signs::is_pickle)],
+        "load it in Python, and save its tensors with safetensors or numpy.savez",
+    ),
+    container("a Parquet file", &[Bytes(0, b"PAR1")], "it is a table, and no checkpoint"),
+    container("a SQLite database", &[Bytes(0, b"SQLite format 3\0")], "name the checkpoint itself"),
+    container("a PDF document", &[Bytes(0, b"%PDF-")], "name the checkpoint itself"),
+    container(
+        "a picture",
+        &[Bytes(0, b"\x89PNG\r\n\x1a\n"), Bytes(0, b"\xff\xd8\xff"), Bytes(0, b"GIF8")],
+        "name the checkpoint itself",
+    ),
+    container("a program", &[Bytes(0, b"\x7fELF"), Bytes(0, b"MZ\x90\0")], "name the checkpoint itself"),
+    container(
+        "what macOS stores of another file (AppleDouble)",
+        &[Bytes(0, &[0, 5, 0x16, 7])],
+        "name the file without '._' before its name",
+    ),
+];
+
+const fn container(what: &'static str, signs: &'static [Sign], help: &'static str) -> Format {
+    Format { what, signs, endings: &[], help }
+}
+
+/// What serves in place of a format that was named, by its ending or its name, and is not written.
+pub(crate) fn instead(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "ort" => {
+            "the format of ONNX Runtime is not supported: use the .onnx model that the file was made from"
+        }
+        "pkl" | "pickle" => {
+            "pickles are not supported, because they are programs: use .safetensors, or a file that torch.save wrote"
+        }
+        "pb" | "tflite" | "savedmodel" => {
+            "graphs of TensorFlow are not written: use a TensorFlow checkpoint (.index)"
+        }
+        "ggml" => "GGUF has replaced GGML: use .gguf",
+        "msgpack" | "orbax" | "flax" => "checkpoints of Flax are not supported: use .safetensors or .npz",
+        _ => return None,
+    })
+}

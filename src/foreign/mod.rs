@@ -1,0 +1,323 @@
+//! Files that no codec reads or writes, recognized by their first bytes or their names, so that the error can say what
+//! they are and what to do.
+
+mod formats;
+mod placeholder;
+mod signs;
+
+pub(crate) use formats::instead;
+pub use placeholder::explain_file;
+pub(crate) use placeholder::{explain, refuse};
+
+use ckpt_api::{Error, Input, Result, Setting, zip};
+use flate2::read::GzDecoder;
+use formats::{BESIDE, CONTAINERS, FORMATS, Format, Sign};
+use std::fs;
+use std::io::Read as _;
+
+/// Bytes of a file in which signs are looked for.
+const LOOKED_AT: u64 = 16 << 10;
+/// Folders of a directory in which files are looked for.
+const FOLDERS: usize = 256;
+/// Files of a directory that are looked at.
+const FILES: usize = 64;
+
+/// The error for an input of a format that no codec reads, if a sign in it shows which.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where it cannot be read.
+pub(crate) fn known(input: &Input) -> Result<Option<Error>> {
+    let looked = Looked::at(input)?;
+    Ok(FORMATS.iter().find(|format| looked.has_sign(format)).map(|format| unread(input, format)))
+}
+
+/// The error for an input that no codec recognizes: what it may be, and what to do. `endings` are those of files that codecs
+/// read.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where it cannot be read.
+pub(crate) fn unrecognized(input: &Input, endings: &[&str], formats: &str) -> Result<Error> {
+    let name = input.display(input.entry());
+    if let Some(format) = by_ending(&name) {
+        return Ok(unread(input, format));
+    }
+    if let Some(error) = in_directory(input)? {
+        return Ok(error);
+    }
+    let looked = Looked::at(input)?;
+    if let Some(format) = CONTAINERS.iter().find(|format| looked.has_sign(format)) {
+        return Ok(unread(input, format));
+    }
+    if let Some(members) = &looked.members {
+        return Ok(Error::unsupported("the input is a zip archive, and no checkpoint itself")
+            .file(name)
+            .help(in_archive(members, endings)));
+    }
+    let error = Error::unsupported("the input's format is not recognized");
+    Ok(error.file(name).expected(format!("one of: {formats}")).help(advice(input, &looked, endings)?))
+}
+
+/// The format that the ending of a name stands for.
+fn by_ending(name: &str) -> Option<&'static Format> {
+    let ending = name.rsplit_once('.')?.1.to_ascii_lowercase();
+    FORMATS.iter().find(|format| format.endings.contains(&&*ending))
+}
+
+/// The error for the first file of a directory that has weights in a format that no codec reads.
+fn in_directory(input: &Input) -> Result<Option<Error>> {
+    if !input.is_directory() {
+        return Ok(None);
+    }
+    for name in input.list("")?.iter().take(FILES) {
+        let file = Input::within_store(input.store().clone(), name);
+        let looked = Looked::at(&file)?;
+        let format = FORMATS.iter().find(|format| looked.has_sign(format)).or_else(|| by_ending(name));
+        if let Some(format) = format.filter(|format| format.help != BESIDE) {
+            return Ok(Some(unread(&file, format)));
+        }
+    }
+    Ok(None)
+}
+
+fn unread(input: &Input, format: &Format) -> Error {
+    Error::unsupported(format!("the input is {}", format.what))
+        .file(input.display(input.entry()))
+        .help(format.help)
+}
+
+/// What was looked at.
+struct Looked<'a> {
+    input: &'a Input,
+    /// The first bytes of a file.
+    start: Vec<u8>,
+    /// The names in a zip archive: none of one whose directory cannot be read.
+    members: Option<Vec<String>>,
+    /// The folders of a directory.
+    folders: Vec<String>,
+}
+
+impl<'a> Looked<'a> {
+    fn at(input: &'a Input) -> Result<Self> {
+        let mut looked = Looked { input, start: Vec::new(), members: None, folders: Vec::new() };
+        if input.is_file() {
+            let file = input.main()?;
+            looked.start = file.bytes(0, file.len().min(LOOKED_AT))?;
+            if looked.start.starts_with(&zip::record::LOCAL) {
+                let entries =
+                    zip::entries(&file, input.limits()).map(|(entries, _)| entries).unwrap_or_default();
+                looked.members = Some(entries.into_iter().map(|entry| entry.name).collect());
+            }
+        } else if let Some(directory) = input.directory().filter(|_| input.is_directory()) {
+            let entries = fs::read_dir(directory).into_iter().flatten().take(FOLDERS);
+            let folders = entries.filter_map(|entry| entry.ok().filter(|entry| entry.path().is_dir()));
+            looked.folders = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+            looked.folders.sort_unstable();
+        }
+        Ok(looked)
+    }
+
+    /// The files of this name in a directory and in its folders.
+    fn held(&self, name: &'static str) -> impl Iterator<Item = String> {
+        let below = self.folders.iter().map(move |folder| format!("{folder}/{name}"));
+        let all = std::iter::once(name.to_owned()).chain(below);
+        all.filter(|path| self.input.is_directory() && self.input.has_file(path))
+    }
+
+    fn has_sign(&self, format: &Format) -> bool {
+        format.signs.iter().any(|sign| self.has(sign))
+    }
+
+    fn has(&self, sign: &Sign) -> bool {
+        match sign {
+            Sign::Bytes(offset, bytes) => {
+                self.start.get(*offset..).is_some_and(|start| start.starts_with(bytes))
+            }
+            Sign::Json(words) => {
+                let text = self.start.trim_ascii_start();
+                text.first().is_some_and(|first| b"{[".contains(first))
+                    && words.iter().all(|word| signs::contains(text, word.as_bytes()))
+            }
+            Sign::Holds(name) => self.held(name).next().is_some(),
+            Sign::HoldsParsed(name, parses) => self.held(name).any(|path| {
+                let file = self.input.file(&path).ok();
+                let start = file.and_then(|file| file.bytes(0, file.len().min(LOOKED_AT)).ok());
+                start.is_some_and(|start| parses(&start))
+            }),
+            Sign::Member(end) => self.members.iter().flatten().any(|name| name.ends_with(end)),
+            Sign::Parses(parses) => parses(&self.start),
+        }
+    }
+}
+
+/// What to do with an archive of these members.
+fn in_archive(members: &[String], endings: &[&str]) -> String {
+    let is_read = |name: &&String| {
+        name.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&&*ending.to_ascii_lowercase()))
+    };
+    match (members.iter().find(is_read), members.is_empty()) {
+        (Some(name), _) => format!("unpack it, and name the file '{}' in it", name.escape_debug()),
+        (None, true) => "its list of members is missing or damaged: copy or download it again; a program that is interrupted while it \
+                         saves leaves such a file"
+            .to_owned(),
+        (None, false) => "unpack it, and name the checkpoint in it".to_owned(),
+    }
+}
+
+/// What to do with an input of which nothing is known.
+fn advice(input: &Input, looked: &Looked<'_>, endings: &[&str]) -> Result<String> {
+    let name_it = format!(
+        "name its format with {}; the new error says what is wrong with the file",
+        Setting::SourceFormat
+    );
+    if input.is_directory() {
+        let other = "name the checkpoint in the directory; if the directory is the checkpoint";
+        return Ok(match looked.folders.is_empty() && input.list("")?.is_empty() {
+            true => "the directory is empty".to_owned(),
+            false => format!("{other}, {name_it}"),
+        });
+    }
+    if looked.start.is_empty() {
+        return Ok("the file is empty: make it again, or copy it again".to_owned());
+    }
+    if let Some(index) = index_of_data(input.entry()) {
+        return Ok(format!(
+            "it has the name of a data file of a TensorFlow checkpoint: name the checkpoint's index, '{index}', without \
+             which the data cannot be read"
+        ));
+    }
+    if let Some(advice) = of_this_program(input)? {
+        return Ok(advice);
+    }
+    let is_known = input.entry().rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending));
+    if looked.start.iter().all(|byte| *byte == 0) && is_known {
+        return Ok("it begins with zeros, as a file whose download did not end: download it again".to_owned());
+    }
+    Ok(format!("if you know what it is, {name_it}; for another format, use {}", Setting::MoreFormats))
+}
+
+/// What to do with a receipt or a plan.
+fn of_this_program(input: &Input) -> Result<Option<String>> {
+    /// Most bytes read of a file: enough for the start of a compressed one.
+    const READ: u64 = 1024;
+    /// Most bytes of a text that are looked at.
+    const START: u64 = 128;
+    let file = input.main()?;
+    let mut start = file.bytes(0, file.len().min(READ))?;
+    if start.starts_with(&[0x1f, 0x8b]) {
+        let mut text = Vec::new();
+        // What follows is cut off, which is an error after the start was decompressed.
+        let _ = GzDecoder::new(&*start).take(START).read_to_end(&mut text);
+        start = text;
+    }
+    // As they are written, but for spaces.
+    start.truncate(START as usize);
+    start.retain(|byte| !byte.is_ascii_whitespace());
+    Ok(if start.starts_with(b"{\"ckpt\":\"") {
+        Some(format!("it is the receipt of a conversion: check its files with {}", Setting::CheckReceipt))
+    } else if start.starts_with(b"{\"version\":") && signs::contains(&start, b",\"program\":\"ckpt") {
+        Some(format!("it is the plan of a conversion: run it with {}", Setting::RunPlan))
+    } else if start.starts_with(b"{\"plan\":\"") && signs::contains(&start, b"\",\"staging\":\"") {
+        Some(format!("it is the receipt of an item of a plan: its directory is for {}", Setting::RunPlan))
+    } else {
+        None
+    })
+}
+
+/// The name of the index to whose checkpoint a data file of this name belongs.
+fn index_of_data(name: &str) -> Option<String> {
+    let (prefix, numbers) = name.rsplit_once(".data-")?;
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.split_once("-of-").filter(|(shard, count)| is_number(shard) && is_number(count))?;
+    Some(format!("{prefix}.index"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::{LibraryWords, Vocabulary};
+    use std::collections::BTreeMap;
+
+    fn named(name: &str, bytes: &[u8]) -> String {
+        let input = Input::memory(name, BTreeMap::from([(name.to_owned(), bytes.to_vec())]));
+        let error = match known(&input).unwrap() {
+            Some(error) => error,
+            None => unrecognized(&input, &["ckpt", "npz"], "npz").unwrap(),
+        };
+        LibraryWords.resolve(&error.quoted()).into_owned()
+    }
+
+    fn of(bytes: &[u8]) -> String {
+        named("m", bytes)
+    }
+
+    #[test]
+    fn what_a_file_is_instead_is_said_with_what_to_do() {
+        let mut tar = vec![0; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        for (bytes, says) in [
+            (&b"\x1f\x8b\x08\0\0\0\0\0\0\0"[..], "gzip"),
+            (b"\x80\x02}q\0X\0\0\0\0", "pickle"),
+            (&tar, "tar"),
+            (b"tjgg\x03\0\0\0", "GGML"),
+            (b"\x1c\0\0\0TFL3", "TensorFlow Lite"),
+            (b"\x81\xa6params\x81\xa1w\xc0", "Flax"),
+            (b"{\"modelTopology\": {}, \"weightsManifest\": []}", "TensorFlow.js"),
+            (b"{\"model_type\": \"bert\"}", "the configuration of a model"),
+            (b"PK\x03\x04\x14\0\0\0\0\0", "members is missing"),
+            (b"hello, world", "`OpenOptions::format`"),
+            (b"", "the file is empty"),
+        ] {
+            assert!(of(bytes).contains(says), "{says}: {}", of(bytes));
+        }
+    }
+
+    #[test]
+    fn a_name_decides_if_nothing_else_does() {
+        for (name, says) in [
+            ("yolo.weights", "Darknet"),
+            ("m.PDPARAMS", "PaddlePaddle"),
+            ("model.engine", "TensorRT"),
+            ("model.ckpt-1.meta", "index beside it"),
+        ] {
+            assert!(named(name, &[1; 300]).contains(says), "{}", named(name, &[1; 300]));
+        }
+        assert!(named("m.weights", b"\x1c\0\0\0TFL3").contains("TensorFlow Lite"));
+        assert!(named("m.ckpt", &[0; 300]).contains("begins with zeros"));
+    }
+
+    #[test]
+    fn of_a_zip_archive_the_checkpoint_in_it_is_named() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let help = |members: &[&str]| in_archive(&names(members), &["ckpt"]);
+        assert!(help(&["readme.md", "run/pl.ckpt"]).contains("'run/pl.ckpt'"));
+        assert!(help(&["readme.md"]).contains("the checkpoint in it"));
+    }
+
+    #[test]
+    fn a_folder_of_jax_is_recognized_by_its_files() {
+        let files = |name: &str| BTreeMap::from([(name.to_owned(), Vec::new())]);
+        for name in ["_METADATA", "manifest.ocdbt"] {
+            let error = known(&Input::memory("", files(name))).unwrap().unwrap();
+            assert!(error.to_string().contains("Orbax"), "{error}");
+        }
+        assert!(known(&Input::memory("", files("m.npz"))).unwrap().is_none());
+        let error = unrecognized(&Input::memory("", files("m.tflite")), &[], "npz").unwrap();
+        assert!(error.to_string().contains("Lite model (file m.tflite)"), "{error}");
+    }
+
+    #[test]
+    fn of_a_data_file_the_index_is_named() {
+        let told = |name: &str| named(name, &[1; 300]);
+        assert!(told("ckpt-1.data-00000-of-00001").contains("'ckpt-1.index'"));
+        assert!(!told("ckpt-1.data-0-of-1").contains(".index"));
+    }
+
+    #[test]
+    fn of_a_directory_the_checkpoint_in_it_is_asked_for() {
+        let files = BTreeMap::from([("readme".to_owned(), Vec::new())]);
+        let error = unrecognized(&Input::memory("", files), &[], "npz").unwrap();
+        assert!(error.to_string().contains("in the directory"), "{error}");
+        let error = unrecognized(&Input::memory("", BTreeMap::new()), &[], "npz").unwrap();
+        assert!(error.to_string().contains("the directory is empty"), "{error}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Formats without a magic number, recognized by the structure of their first bytes.
+
+/// Whether bytes begin as a frozen graph of TensorFlow does: with a node, which has a name and an operator.
+pub(super) fn is_graph(start: &[u8]) -> bool {
+    message(start, 1).is_some_and(is_node)
+}
+
+fn is_node(node: &[u8]) -> bool {
+    let Some((name, rest)) = message(node, 1).zip(after(node)) else { return false };
+    let op = message(rest, 2);
+    is_word(name)
+        && op
+            .is_some_and(|op| is_word(op) && op.first().is_some_and(|c| c.is_ascii_uppercase() || *c == b'_'))
+}
+
+/// Whether bytes begin as a graph of TensorFlow with its collections does: with the list of its operators.
+pub(super) fn is_meta_graph(start: &[u8]) -> bool {
+    let list = message(start, 1).and_then(|info| {
+        let own = message(info, 1).filter(|version| is_word(version)).and_then(|_| after(info));
+        message(own.unwrap_or(info), 2)
+    });
+    let name = list.and_then(|list| message(list, 1)).and_then(|op| message(op, 1));
+    name.is_some_and(is_word)
+}
+
+/// Whether bytes begin as a model of Core ML does: with a version, and a description that begins with an input.
+pub(super) fn is_core_ml(start: &[u8]) -> bool {
+    let [8, 1..=32, rest @ ..] = start else { return false };
+    let input = message(rest, 2).and_then(|description| message(description, 1));
+    input.and_then(|input| message(input, 1)).is_some_and(is_word)
+}
+
+/// Whether bytes begin as a network of Caffe does: with its name and a layer, which has a name and a type.
+pub(super) fn is_caffe(start: &[u8]) -> bool {
+    let named = message(start, 1).filter(|name| is_word(name)).and_then(|_| after(start));
+    let rest = named.unwrap_or(start);
+    if let Some(layer) = message(rest, 100) {
+        let kind = after(layer).and_then(|rest| message(rest, 2));
+        return message(layer, 1).is_some_and(is_word) && kind.is_some_and(is_word);
+    }
+    // Layers of the first version begin with their inputs and outputs; a network that has none of these has a name.
+    let Some(mut layer) = message(rest, 2).filter(|_| named.is_some()) else { return false };
+    while let Some(name) = message(layer, 2).or_else(|| message(layer, 3)) {
+        if !is_word(name) {
+            return false;
+        }
+        let Some(next) = after(layer) else { return false };
+        layer = next;
+    }
+    message(layer, 4).is_some_and(is_word)
+}
+
+/// Whether bytes begin as the parameters of PaddlePaddle do that stand without names: versions and levels of 0, and the
+/// description of a tensor.
+pub(super) fn is_paddle(start: &[u8]) -> bool {
+    let Some((zeros, [len, 0, 0, 0, 8, 0..=30, 0x10 | 0x12, ..])) = start.split_at_checked(16) else {
+        return false;
+    };
+    zeros.iter().all(|byte| *byte == 0) && (2..=0x7f).contains(len)
+}
+
+/// Whether bytes begin as msgpack does: a map from texts to a map, a list, bytes or an array, perhaps after some numbers.
+pub(super) fn is_msgpack(start: &[u8]) -> bool {
+    /// Keys that are looked at.
+    const KEYS: usize = 8;
+    let mut rest = match start {
+        [0x81..=0x8f, rest @ ..] | [0xde, _, _, rest @ ..] | [0xdf, _, _, _, _, rest @ ..] => rest,
+        _ => return false,
+    };
+    for _ in 0..KEYS {
+        let (len, text) = match rest {
+            [len @ 0xa1..=0xbf, text @ ..] => (usize::from(len - 0xa0), text),
+            [0xd9, len, text @ ..] => (usize::from(*len), text),
+            _ => return false,
+        };
+        let Some((key, [kind, value @ ..])) = text.split_at_checked(len) else { return false };
+        if !is_word(key) {
+            return false;
+        }
+        let len = match kind {
+            0x80..=0x9f | 0xc4..=0xc9 | 0xd4..=0xd8 | 0xdc..=0xdf => return true,
+            0x00..=0x7f | 0xe0..=0xff | 0xc0 | 0xc2 | 0xc3 => 0,
+            0xcc | 0xd0 => 1,
+            0xcd | 0xd1 => 2,
+            0xca | 0xce | 0xd2 => 4,
+            0xcb | 0xcf | 0xd3 => 8,
+            _ => return false,
+        };
+        let Some(next) = value.get(len..) else { return false };
+        rest = next;
+    }
+    false
+}
+
+/// Whether bytes begin as the description of a network of OpenVINO does.
+pub(super) fn is_open_vino(start: &[u8]) -> bool {
+    start.starts_with(b"<?xml") && contains(start, b"<net ")
+}
+
+pub(super) fn is_bzip2(start: &[u8]) -> bool {
+    matches!(start, [b'B', b'Z', b'h', b'1'..=b'9', ..])
+}
+
+pub(super) fn is_pickle(start: &[u8]) -> bool {
+    matches!(start, [0x80, 2..=5, ..])
+}
+
+pub(super) fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// The bytes, as far as they are there, of the protobuf message or text with which `bytes` begin, if it is field `number`.
+fn message(bytes: &[u8], number: u64) -> Option<&[u8]> {
+    let (tag, rest) = varint(bytes)?;
+    if tag != number << 3 | 2 {
+        return None;
+    }
+    let (len, rest) = varint(rest)?;
+    let len = usize::try_from(len).ok()?;
+    rest.get(..len.min(rest.len()))
+}
+
+/// What follows the protobuf message with which `bytes` begin.
+fn after(bytes: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = varint(bytes)?;
+    let (len, rest) = varint(rest)?;
+    rest.get(usize::try_from(len).ok()?..)
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (at, byte) in bytes.iter().take(9).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            return Some((value, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+/// Whether bytes are a name: printable ASCII, and not too much of it.
+fn is_word(bytes: &[u8]) -> bool {
+    (1..=256).contains(&bytes.len()) && bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field of protobuf with these bytes.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let tag =
+            if number < 16 { vec![number << 3 | 2] } else { vec![(number & 15) << 3 | 0x82, number >> 4] };
+        [&tag[..], &[bytes.len() as u8], bytes].concat()
+    }
+
+    fn fields(parts: &[(u8, &[u8])]) -> Vec<u8> {
+        parts.iter().flat_map(|(number, bytes)| field(*number, bytes)).collect()
+    }
+
+    #[test]
+    fn each_structure_is_recognized_and_no_other() {
+        let node = fields(&[(1, b"w"), (2, b"Const")]);
+        let op = field(1, &fields(&[(1, b"Add"), (2, b"x")]));
+        let layer = fields(&[(1, b"conv"), (2, b"Convolution")]);
+        let old = fields(&[(2, b"data"), (3, b"conv"), (4, b"conv")]);
+        let input = field(1, &field(1, b"image"));
+        let parameters = [&[0; 16][..], &[4, 0, 0, 0, 8, 5, 0x10, 3]].concat();
+        type Is = fn(&[u8]) -> bool;
+        let all: [(Is, Vec<u8>); 9] = [
+            (is_graph, field(1, &node)),
+            (is_meta_graph, field(1, &field(2, &op))),
+            (is_meta_graph, field(1, &[field(1, b"v1"), field(2, &op)].concat())),
+            (is_core_ml, [vec![8, 4], field(2, &input)].concat()),
+            (is_caffe, [field(1, b"net"), field(100, &layer)].concat()),
+            (is_caffe, [field(1, b"net"), field(2, &old)].concat()),
+            (is_paddle, parameters),
+            (is_msgpack, b"\x81\xa6params\x81\xa1w\xc0".to_vec()),
+            (is_msgpack, b"\x83\xa4step\x00\xa4rate\xca\0\0\0\0\xa6params\x81\xa1w\xc0".to_vec()),
+        ];
+        for (k, (own, bytes)) in all.iter().enumerate() {
+            assert!(own(bytes), "{k}");
+            let others = all.iter().filter(|(is, _)| *is as usize != *own as usize);
+            assert!(others.into_iter().all(|(is, _)| !is(bytes)), "{k}");
+            for len in 0..bytes.len() {
+                let _ = own(&bytes[..len]);
+            }
+        }
+        // A model of ONNX begins with a version and its producer's name.
+        let onnx = [vec![8, 8], fields(&[(2, b"pytorch"), (3, b"2.9")])].concat();
+        assert!(all.iter().all(|(is, _)| !is(&onnx) && !is(b"") && !is(&[0; 64]) && !is(b"{\"a\": 1}")));
+    }
+}
