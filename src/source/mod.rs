@@ -1,6 +1,7 @@
 //! An opened checkpoint: what it holds, and its values.
 
 mod architecture;
+mod directory;
 mod index;
 mod model_graph;
 mod options;
@@ -412,6 +413,7 @@ struct Chosen {
     codec: Arc<dyn Codec>,
     /// The verdict of every codec, if one was looked for.
     evidence: Vec<Evidence>,
+    /// The input, or the file that a directory stands for.
     input: Input,
 }
 
@@ -419,7 +421,9 @@ struct Chosen {
 fn choose(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Chosen> {
     if let Some(id) = &options.format {
         let codec = registry.reader(id)?;
-        return Ok(Chosen { codec, evidence: Vec::new(), input });
+        let is_other = input.is_directory() && matches!(codec.probe(&input), Ok(Match::No));
+        let file = if is_other { directory::only_file(registry, &input, Some(id))? } else { None };
+        return Ok(Chosen { codec, evidence: Vec::new(), input: file.unwrap_or(input) });
     }
     let looked_at = input.clone().remembering();
     let error = match recognize(registry, &looked_at, options.architecture.as_ref()) {
@@ -427,6 +431,11 @@ fn choose(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Ch
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(error) => error,
     };
+    if input.is_directory()
+        && let Some(file) = directory::only_file(registry, &input, None)?
+    {
+        return choose(registry, file, options);
+    }
     Err(match foreign::known(&looked_at)? {
         Some(foreign) => foreign,
         None => foreign::explain(damage(registry, &looked_at, options).unwrap_or(error), &looked_at),

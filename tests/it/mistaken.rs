@@ -1,7 +1,7 @@
 //! Files that are not what their names promise, directories of one file, and what is said of them.
 
 use crate::common::cases;
-use crate::common::workplace::Workplace;
+use crate::common::workplace::{DIGITS, Workplace};
 use std::fs;
 use std::path::Path;
 
@@ -107,6 +107,53 @@ fn an_empty_file_is_called_empty_whatever_its_ending() {
         place.write(&name, "");
         assert!(place.refused(&["inspect", &name]).contains("the file is empty"), "{ending}");
     }
+}
+
+#[test]
+fn a_directory_of_one_file_is_that_file_and_of_several_a_question() {
+    let place = Workplace::new();
+    place.checkpoint("m.safetensors", &[("w".to_owned(), vec![2], vec![1.0, 2.0])]);
+    for ending in ["pt", "pth", "bin", "h5", "npz", "npy", "onnx", "nn"] {
+        let (directory, target) = (format!("of-{ending}"), format!("of-{ending}/model.{ending}"));
+        fs::create_dir(place.path(&directory)).unwrap();
+        let file = match ending {
+            "pth" | "bin" => "of-pt/model.pt",
+            "onnx" | "nn" => {
+                if ending == "nn" {
+                    let activations = ["--set", "activations=relu,softmax", "--allow", "all", "-q"];
+                    place.says(&[&["convert", DIGITS, &target][..], &activations].concat());
+                } else {
+                    place.write(&target, onnx());
+                    place.write("of-onnx/w.bin", 1f32.to_le_bytes());
+                }
+                &target
+            }
+            _ => {
+                place.says(&["convert", "m.safetensors", &target, "-q"]);
+                &target
+            }
+        };
+        if file != target {
+            fs::copy(place.path(file), place.path(&target)).unwrap();
+        }
+        for other in ["config.json", "README.md", "._model.pt", "tokenizer.json"] {
+            place.write(&format!("{directory}/{other}"), "{\"model_type\": \"x\"}");
+        }
+        assert_eq!(hash(&place, &directory), hash(&place, &target), "{ending}");
+        place.says(&["convert", &directory, "o.safetensors", "--force", "--allow", "all", "-q"]);
+    }
+    place.says(&["inspect", "of-pt", "--from", "torch"]);
+    fs::copy(place.path("of-pt/model.pt"), place.path("of-pt/training_args.bin")).unwrap();
+    place.refuses(
+        &["inspect", "of-pt"],
+        2,
+        &["several files", "model.pt, training_args.bin", "name the one"],
+    );
+    fs::create_dir(place.path("pointer")).unwrap();
+    place.write("pointer/model.pt", LFS);
+    place.refuses(&["inspect", "pointer"], 5, &["a Git LFS pointer", "pointer/model.pt"]);
+    place.write("pointer/notes.npy", fs::read(place.path("of-npy/model.npy")).unwrap());
+    place.refuses(&["inspect", "pointer"], 5, &["a Git LFS pointer", "pointer/model.pt"]);
 }
 
 #[test]
