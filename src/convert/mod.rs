@@ -300,6 +300,7 @@ impl Conversion {
                 None => blame_missing_graph(error, &mapped.contents),
             }
         })?;
+        placed.check_names(info, name)?;
         check_anything(info, &mapped.contents.checkpoint, &placed)?;
         self.check_dtype(info, &mapped.contents.checkpoint, &placed)?;
         Ok(placed)

@@ -88,6 +88,29 @@ fn whatever_tensors_are_called_only_files_of_the_outputs_own_names_are_made() {
 }
 
 #[test]
+fn a_model_names_no_file_that_is_written_and_force_replaces_only_the_outputs_own() {
+    let place = Workplace::new();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/onnx/accept/external");
+    fs::create_dir(place.path("work")).unwrap();
+    fs::create_dir(place.path("in")).unwrap();
+    for name in ["external.onnx", "w.bin"] {
+        fs::copy(corpus.join(name), place.path("in").join(name)).unwrap();
+    }
+    // The name comes along in the metadata of other formats.
+    assert!(convert(&place, &["in/external.onnx", "carried.safetensors"]));
+    place.write("work/w.bin", "precious");
+    for source in ["in/external.onnx", "carried.safetensors"] {
+        assert!(convert(&place, &[source, "work/out.onnx", "--force", "--verify"]), "{source}");
+        let made = files(&place.path("work"));
+        let names: Vec<&str> = made.keys().map(String::as_str).collect();
+        assert_eq!(names, ["out.onnx", "out.onnx.data", "w.bin"], "{source}");
+        assert_eq!(made["w.bin"], b"precious", "{source}");
+        let said = place.json(&["diff", "in/external.onnx", "work/out.onnx"]).to_string();
+        assert!(said.contains("\"equal\":1") || !said.contains("differ"), "{said}");
+    }
+}
+
+#[test]
 fn names_of_tensors_that_differ_only_in_case_stay_two_tensors_in_every_target() {
     for (target, _) in TARGETS {
         let place = workplace("Other");

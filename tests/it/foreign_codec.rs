@@ -53,6 +53,60 @@ fn a_codec_cannot_take_the_id_of_another() {
     assert_eq!(registry().codec("toy").unwrap().info().title, "Toy format");
 }
 
+/// A codec that writes a file under a name from its source.
+struct Stray;
+
+impl ckpt::Codec for Stray {
+    fn info(&self) -> &ckpt_api::FormatInfo {
+        static INFO: std::sync::LazyLock<ckpt_api::FormatInfo> =
+            std::sync::LazyLock::new(|| Toy.info().clone().with_id("stray"));
+        &INFO
+    }
+
+    fn probe(&self, _: &Input) -> ckpt::Result<ckpt_api::Match> {
+        Ok(ckpt_api::Match::No)
+    }
+
+    fn read(
+        &self,
+        input: &Input,
+        options: &ckpt_api::Options,
+        limits: &ckpt_api::Limits,
+    ) -> ckpt::Result<ckpt_api::Contents> {
+        Toy.read(input, options, limits)
+    }
+
+    fn place(
+        &self,
+        checkpoint: &ckpt_api::Checkpoint,
+        name: &str,
+        options: &ckpt_api::Options,
+    ) -> ckpt::Result<ckpt_api::OutputLayout> {
+        let mut placed = Toy.place(checkpoint, name, options)?;
+        placed.files.push(ckpt_api::OutputFile::new(&*checkpoint.tensors[0].name, 0));
+        Ok(placed)
+    }
+}
+
+#[test]
+fn a_name_of_an_output_file_that_does_not_follow_from_the_outputs_is_refused() {
+    let mut registry = registry();
+    registry.add(Stray).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let convert = |tensor: &str, output: &str| {
+        let conversion = Conversion::new().to("stray");
+        conversion.plan(&registry, &open(&toy::file(&[(tensor, &[2])])), folder.path().join(output)).map(drop)
+    };
+    for tensor in [".bashrc", "sub/x", "outer.toy"] {
+        let error = convert(tensor, "out.toy").unwrap_err();
+        let told = error.to_string();
+        assert!(error.kind() == ckpt::Kind::Defect && told.contains("does not follow"), "{told}");
+    }
+    for (tensor, output) in [("out.toy.index", "out.toy"), ("out/x", "out")] {
+        convert(tensor, output).unwrap();
+    }
+}
+
 /// Another format, with the same operator.
 struct Copy;
 

@@ -28,7 +28,7 @@ pub trait Codec: Send + Sync {
     fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents>;
 
     /// Decides where every tensor of `checkpoint` goes and which bytes lie between. `name` is the last component
-    /// of the output's path; files are named after it.
+    /// of the output's path; files are named after it ([`OutputLayout::check_names`]), whatever the checkpoint says.
     ///
     /// Called for formats that write by their [`FormatInfo::writes`].
     ///
@@ -106,6 +106,10 @@ pub struct FormatInfo {
     /// gets that metadata, too, when it is written in the format.
     #[serde(skip)]
     pub describes_models: bool,
+    /// Names of files that an output can have beside the one that the user names, whatever that is called, such as the
+    /// file `checkpoint` of TensorFlow. All other names follow from the user's.
+    #[serde(skip)]
+    pub fixed_names: &'static [&'static str],
 }
 
 impl FormatInfo {
@@ -135,6 +139,7 @@ impl FormatInfo {
             ops: &[],
             free_names: false,
             describes_models: false,
+            fixed_names: &[],
             keeps: &[],
             options: &[],
         }
@@ -193,6 +198,13 @@ impl FormatInfo {
     #[must_use]
     pub const fn with_models_described(mut self) -> Self {
         self.describes_models = true;
+        self
+    }
+
+    /// Names of files beside an output that do not follow from its name. Default: none.
+    #[must_use]
+    pub const fn with_fixed_names(mut self, names: &'static [&'static str]) -> Self {
+        self.fixed_names = names;
         self
     }
 

@@ -57,6 +57,7 @@ mod op;
 mod op_spec;
 mod options;
 mod output_layout;
+mod output_name;
 mod phases;
 mod placement;
 mod protobuf_numbers;

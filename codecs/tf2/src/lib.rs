@@ -129,6 +129,7 @@ static INFO: FormatInfo = FormatInfo::new("tf2", "TensorFlow v2 checkpoint")
     .with_dtypes(format::STORED_DTYPES)
     .with_ops(OPS)
     .with_free_names()
+    .with_fixed_names(&[format::STATE_FILE])
     .with_options(OPTIONS);
 
 impl Codec for Tf2 {

@@ -177,6 +177,7 @@ pub(super) fn place(
     let options = Options::parse(info.id, info.options, Side::Write, options)?;
     let placed = codec.place(checkpoint, name, &options)?;
     placed.check(checkpoint)?;
+    placed.check_names(info, name)?;
     Ok(placed)
 }
 

@@ -7,7 +7,7 @@ use super::sparse::{Runs, Sparse};
 use super::{Layout, Weights};
 use crate::format::{
     CONFIG, Container, FILES, ID, INDEX_END, KEY_CONTAINER, KEY_PARTS, KEY_PATH, LAYER_NAMES, METADATA,
-    MODEL_WEIGHTS, WEIGHTS_END,
+    MODEL_WEIGHTS, WEIGHTS, WEIGHTS_END,
 };
 use crate::read::{Files, read_files};
 use ckpt_api::{
@@ -129,6 +129,7 @@ impl Kept {
             Some((map.get(KEY_NAME)?.as_text()?.to_owned(), runs))
         };
         let parts = list.iter().map(part).collect::<Option<Vec<(String, Runs)>>>()?;
+        are_named(&parts, container).then_some(())?;
         let held = parts.iter().map(|(name, runs)| {
             let file: Arc<dyn ReadAt> = Arc::new(Sparse::new(runs.clone()));
             (name.clone(), file)
@@ -196,7 +197,7 @@ impl Kept {
                     self.parts.iter().map(|(name, _)| name.as_str()).find(|name| name.ends_with(INDEX_END));
                 let stem = entry.and_then(|entry| entry.strip_suffix(INDEX_END)).unwrap_or_default();
                 let new = name.strip_suffix(INDEX_END).unwrap_or(name);
-                part.strip_prefix(stem).map_or_else(|| part.to_owned(), |rest| format!("{new}{rest}"))
+                format!("{new}{}", part.strip_prefix(stem).unwrap_or_default())
             }
         }
     }
@@ -209,6 +210,24 @@ impl Kept {
             text = text.replace(&format!("\"{shard}\""), &format!("\"{}\"", self.renamed(shard, name)));
         }
         Some(text.into_bytes())
+    }
+}
+
+/// Whether the names of parts are those that Keras gives them, so that others follow from the output's name.
+fn are_named(parts: &[(String, Runs)], container: Container) -> bool {
+    let mut names = parts.iter().map(|(name, _)| name.as_str());
+    match container {
+        Container::Archive | Container::File => true,
+        Container::Directory => names.all(|name| [WEIGHTS, METADATA, CONFIG].contains(&name)),
+        Container::Sharded => {
+            let stem = names.clone().find_map(|name| name.strip_suffix(INDEX_END)).unwrap_or_default();
+            let is_number = |rest: &str| {
+                let number = rest.strip_prefix('_').and_then(|rest| rest.strip_suffix(WEIGHTS_END));
+                number.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+            };
+            let is_part = |rest: &str| rest == INDEX_END || is_number(rest);
+            !stem.is_empty() && names.all(|name| name.strip_prefix(stem).is_some_and(is_part))
+        }
     }
 }
 

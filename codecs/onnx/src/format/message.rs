@@ -16,6 +16,8 @@ pub(crate) struct Model {
     /// Functions that the model defines.
     pub(crate) functions: usize,
     pub(crate) graph: Option<Graph>,
+    /// The fields that name the files of external data: where in the model each is, and the name.
+    pub(crate) locations: Vec<(Range<u64>, String)>,
 }
 
 impl Model {
@@ -112,8 +114,16 @@ pub(crate) struct Tensor {
     pub(crate) typed: Vec<Chunk>,
     /// Number of strings.
     pub(crate) strings: usize,
-    pub(crate) external: Vec<(String, String)>,
+    /// Where the external data is, each pair with the place of its field.
+    pub(crate) external: Vec<(String, String, Range<u64>)>,
     pub(crate) location: i64,
+}
+
+impl Tensor {
+    /// Whether the bytes are in another file.
+    pub(crate) fn is_external(&self) -> bool {
+        self.location == 1
+    }
 }
 
 /// Numbers of a typed field that lie one after the other.

@@ -104,6 +104,39 @@ impl Structure {
         Ok(structure)
     }
 
+    /// The same with ranges of the model replaced, which are sorted and hold no bytes of tensors; `None` if one does.
+    pub(crate) fn edited(&self, edits: &[(Range<u64>, Vec<u8>)]) -> Option<Self> {
+        let mut edited = Structure::default();
+        let mut left = edits;
+        for (start, bytes) in self.literals() {
+            let (end, mut at) = (start.checked_add(bytes.len() as u64)?, start);
+            let part = |from: u64, to: u64| {
+                let range = usize::try_from(from.checked_sub(start)?).ok()?
+                    ..usize::try_from(to.checked_sub(start)?).ok()?;
+                bytes.get(range)
+            };
+            while let Some(((cut, new), rest)) = left.split_first().filter(|((cut, _), _)| cut.start < end) {
+                edited.bytes.extend_from_slice(part(at, cut.start)?);
+                edited.bytes.extend_from_slice(new);
+                (at, left) = (cut.end, rest);
+            }
+            edited.bytes.extend_from_slice(part(at, end)?);
+        }
+        let (mut added, mut removed, mut before) = (0u64, 0u64, edits.iter().peekable());
+        for range in &self.data {
+            while let Some((cut, new)) = before.next_if(|(cut, _)| cut.end <= range.start) {
+                added = added.checked_add(new.len() as u64)?;
+                removed = removed.checked_add(cut.end.checked_sub(cut.start)?)?;
+            }
+            let moved = |at: u64| at.checked_add(added)?.checked_sub(removed);
+            edited.data.push(moved(range.start)?..moved(range.end)?);
+            if let Some(small) = self.small.get(&range.start) {
+                edited.small.insert(moved(range.start)?, small.clone());
+            }
+        }
+        left.is_empty().then_some(edited)
+    }
+
     /// Bytes of the model.
     pub(crate) fn len(&self) -> Option<u64> {
         let data = self

@@ -3,15 +3,15 @@
 mod gates;
 mod graph;
 pub(crate) mod kept;
-mod model;
+pub(crate) mod model;
 mod tensor;
 
 use crate::NAMESPACE;
 use crate::format::message::{Attribute, Chunk, Graph, Model, Tensor as Stored};
 use crate::format::names::Names;
 use ckpt_api::{
-    Contents, Error, File, Input, Kind, Limits, Match, MetadataMap, MetadataValue, MissingGraph, Options,
-    Result, Rules, TensorId,
+    Contents, Error, File, FileId, Input, Kind, Limits, Match, MetadataMap, MetadataValue, MissingGraph,
+    Options, Result, Rules, TensorId,
 };
 use std::collections::{HashMap, HashSet};
 use tensor::Locator;
@@ -75,6 +75,8 @@ pub(crate) struct Parsed {
     pub(crate) model: Model,
     pub(crate) contents: Contents,
     pub(crate) files: Vec<String>,
+    /// The file of each location of external data.
+    pub(crate) locations: HashMap<String, FileId>,
 }
 
 impl Parsed {
@@ -117,8 +119,8 @@ impl Parsed {
                 contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });
             }
         }
-        let files = locator.files;
-        Ok(Parsed { model, contents, files })
+        let Locator { files, ids: locations, .. } = locator;
+        Ok(Parsed { model, contents, files, locations })
     }
 }
 
@@ -154,7 +156,7 @@ fn weight_operands(graph: &Graph) -> HashSet<&str> {
 /// Whether the reader of graphs takes the numbers of a tensor as a constant.
 fn is_constant(stored: &Stored) -> bool {
     let is_known = crate::format::dtype(stored.data_type).is_some_and(graph::pieces::has_numbers);
-    is_known && elements(stored) < WEIGHT_ELEMENTS && stored.location != 1
+    is_known && elements(stored) < WEIGHT_ELEMENTS && !stored.is_external()
 }
 
 /// The tensors of one graph, and their names there.
@@ -170,12 +172,13 @@ fn initializers(graph: &Graph) -> impl Iterator<Item = (&Stored, &str)> {
     initializers.chain(constants)
 }
 
-/// Whether the tensor of a `Constant` node is a weight, and not a number that an operator takes. Its bytes lie as they
-/// are then.
+/// Whether the tensor of a `Constant` node is a weight, and not a number that an operator takes: it has many elements, or
+/// is stored beside the model. Its bytes lie as they are then.
 pub(crate) fn is_weight(stored: &Stored) -> bool {
     let Some(dtype) = crate::format::dtype(stored.data_type) else { return false };
     let is_plain = stored.typed.iter().all(Chunk::is_plain);
-    is_plain && (elements(stored) >= WEIGHT_ELEMENTS || (dtype.is_float() && !stored.dims.is_empty()))
+    let is_large = elements(stored) >= WEIGHT_ELEMENTS || (dtype.is_float() && !stored.dims.is_empty());
+    is_plain && (is_large || stored.is_external())
 }
 
 fn elements(stored: &Stored) -> u64 {

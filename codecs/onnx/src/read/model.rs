@@ -5,14 +5,26 @@ use crate::format::wire::{Field, Value as Wired, Wire};
 use ckpt_api::{Error, File, Limit, Limits, MAX_GRAPH_LEVELS, Result};
 use std::ops::Range;
 
+/// Key of the name of a file of external data.
+pub(crate) const LOCATION: &str = "location";
 /// Levels of graphs within nodes that a model may have.
 const MOST_LEVELS: usize = 64;
 
 /// Parses all but the bytes of tensors.
 pub(crate) fn parse(file: &File, limits: &Limits) -> Result<Model> {
     let wire = Wire::new(file, limits);
-    let mut parser = Parser { wire, limits, data: 0, nodes: 0, tensors: 0, level: 0, subgraphs: Vec::new() };
-    let model = parser.model(file.len())?;
+    let mut parser = Parser {
+        wire,
+        limits,
+        data: 0,
+        nodes: 0,
+        tensors: 0,
+        level: 0,
+        subgraphs: Vec::new(),
+        locations: Vec::new(),
+    };
+    let mut model = parser.model(file.len())?;
+    model.locations = std::mem::take(&mut parser.locations);
     let subgraphs = std::mem::take(&mut parser.subgraphs);
     check_levels(file, limits, subgraphs)?;
     Ok(model)
@@ -30,6 +42,8 @@ struct Parser<'a> {
     level: usize,
     /// Graphs of attributes that nest deeper than graphs are parsed, which are only checked.
     subgraphs: Vec<Range<u64>>,
+    /// Where files of external data are named.
+    locations: Vec<(Range<u64>, String)>,
 }
 
 impl Parser<'_> {
@@ -232,6 +246,10 @@ impl Parser<'_> {
                 false => error.tensor(&tensor.name),
             })?;
         }
+        if tensor.is_external() {
+            let named = tensor.external.iter().filter(|(key, ..)| key == LOCATION);
+            self.locations.extend(named.map(|(_, name, span)| (span.clone(), name.clone())));
+        }
         Ok(tensor)
     }
 
@@ -250,7 +268,10 @@ impl Parser<'_> {
                 self.data = self.data.saturating_add(range.end.saturating_sub(range.start));
                 tensor.raw = Some(range);
             }
-            13 => tensor.external.push(self.pair(field)?),
+            13 => {
+                let (key, value) = self.pair(field)?;
+                tensor.external.push((key, value, field.span.clone()));
+            }
             14 => tensor.location = self.wire.int(field)?,
             3 => {
                 return Err(

@@ -1,5 +1,6 @@
 //! Locates the bytes of a tensor: in the model, in a typed field, or in a file of external data.
 
+use super::model::LOCATION;
 use crate::format::message::{Chunk, Tensor as Stored};
 use crate::format::{STRING, dtype, is_packed};
 use ckpt_api::{
@@ -8,6 +9,7 @@ use ckpt_api::{
 };
 use std::collections::HashMap;
 use std::num::NonZeroU8;
+use std::ops::Range;
 
 /// Turns the tensors of a model into those of a checkpoint.
 pub(crate) struct Locator<'a> {
@@ -16,7 +18,8 @@ pub(crate) struct Locator<'a> {
     limits: &'a Limits,
     /// Names of the model and of the files of external data.
     pub(crate) files: Vec<String>,
-    ids: HashMap<String, FileId>,
+    /// The file of each location.
+    pub(crate) ids: HashMap<String, FileId>,
 }
 
 impl<'a> Locator<'a> {
@@ -55,7 +58,7 @@ impl<'a> Locator<'a> {
     }
 
     fn extents(&mut self, stored: &Stored, tensor: &Tensor, len: u64) -> Result<Vec<Extent>> {
-        if stored.location == 1 {
+        if stored.is_external() {
             if stored.raw.is_some() || !stored.typed.is_empty() {
                 return Err(Error::corrupt("the tensor is stored both in the model and as external data"));
             }
@@ -144,9 +147,9 @@ impl<'a> Locator<'a> {
         Ok(count)
     }
 
-    fn external(&mut self, pairs: &[(String, String)], len: u64) -> Result<Extent> {
+    fn external(&mut self, pairs: &[(String, String, Range<u64>)], len: u64) -> Result<Extent> {
         let value =
-            |key: &str| pairs.iter().rfind(|(known, _)| known == key).map(|(_, value)| value.as_str());
+            |key: &str| pairs.iter().rfind(|(known, ..)| known == key).map(|(_, value, _)| value.as_str());
         let number = |key: &'static str| -> Result<Option<u64>> {
             let Some(text) = value(key) else { return Ok(None) };
             text.trim().parse().map(Some).map_err(|_| {
@@ -155,7 +158,7 @@ impl<'a> Locator<'a> {
                     .found(format!("'{}'", text.escape_debug()))
             })
         };
-        let location = value("location").filter(|location| !location.is_empty());
+        let location = value(LOCATION).filter(|location| !location.is_empty());
         let location = location.ok_or_else(|| Error::corrupt("the external data has no location"))?;
         let (offset, stated) = (number("offset")?.unwrap_or(0), number("length")?.unwrap_or(len));
         if stated != len {
@@ -174,23 +177,24 @@ impl<'a> Locator<'a> {
         if let Some(id) = self.ids.get(location) {
             return Ok(*id);
         }
-        let name = location.trim_start_matches("./");
         let leaves = |what: &str| {
             Error::corrupt(what)
                 .field("location")
                 .found(format!("'{}'", location.escape_debug()))
                 .expected("a path relative to the model, inside its directory")
         };
-        if name.starts_with('/')
-            || name.contains(['\\', '\0', ':'])
-            || name.split('/').any(|part| part == ".." || part.is_empty())
+        let parts: Vec<&str> = location.split('/').filter(|part| *part != ".").collect();
+        let name = parts.join("/");
+        if location.contains(['\\', '\0', ':'])
+            || parts.is_empty()
+            || parts.iter().any(|part| *part == ".." || part.is_empty())
         {
             return Err(leaves("the external data lies outside the model's directory"));
         }
-        self.input.check_links(name).map_err(|error| error.field("location"))?;
+        self.input.check_links(&name).map_err(|error| error.field("location"))?;
         self.limits.check(ckpt_api::Limit::Files, self.files.len() as u64 + 1)?;
         let id = FileId(self.files.len());
-        self.files.push(name.to_owned());
+        self.files.push(name);
         self.ids.insert(location.to_owned(), id);
         Ok(id)
     }

@@ -1,12 +1,14 @@
 //! Puts the bytes of a new model together.
 
 use super::builder::{Built, Initializer, Inner, Interface, NewNode, Setting as NodeSetting};
+use super::locations::{external_name, pair};
 use super::unchanged::literals;
 use crate::NAMESPACE;
 use crate::format::gates::Gates;
 use crate::format::wire::{put_bytes, put_int, put_len, put_varint};
 use crate::format::{is_packed, number};
 use crate::read::kept::Structure;
+use crate::read::model::LOCATION;
 use ckpt_api::{
     Checkpoint, Encoding, Error, Extent, FileId, OutputFile, OutputLayout, Packing, Placement, Result,
     Setting, Shape, Tensor, TensorId,
@@ -67,7 +69,7 @@ impl Assembled {
             .len()
             .ok_or_else(|| Error::unsupported("the model has more bytes than a file can hold"))?;
         let mut files = vec![OutputFile::new(name, len)];
-        files.extend(self.external.map(|len| OutputFile::new(external_name(name), len)));
+        files.extend(self.external.map(|len| OutputFile::new(external_name(name, 1), len)));
         let placements = self.tensors.into_iter().map(|placed| {
             let name =
                 checkpoint.tensors.get(placed.id.0).map(|tensor| tensor.name.clone()).unwrap_or_default();
@@ -78,10 +80,6 @@ impl Assembled {
             .with_placements(placements.collect())
             .with_literals(literals(&self.structure)))
     }
-}
-
-fn external_name(name: &str) -> String {
-    format!("{name}.data")
 }
 
 struct Assembler<'a> {
@@ -188,7 +186,7 @@ impl<'a> Assembler<'a> {
             let offset = self.external.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_large)?;
             self.external = offset.checked_add(len).ok_or_else(too_large)?;
             for (key, value) in [
-                ("location", external_name(self.name)),
+                (LOCATION, external_name(self.name, 1)),
                 ("offset", offset.to_string()),
                 ("length", len.to_string()),
             ] {
@@ -241,12 +239,6 @@ fn varint(value: u64) -> Vec<u8> {
 }
 
 /// `StringStringEntryProto`.
-fn pair(key: &str, value: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    put_bytes(&mut bytes, 1, key.as_bytes());
-    put_bytes(&mut bytes, 2, value.as_bytes());
-    bytes
-}
 
 /// Lengths, data type and name of a tensor.
 fn head(dims: &[u64], data_type: i64, name: &str) -> Vec<u8> {

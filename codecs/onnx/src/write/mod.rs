@@ -4,6 +4,7 @@ mod assemble;
 mod builder;
 mod control;
 mod layers;
+mod locations;
 mod moves;
 mod ops;
 mod recurrent;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let threshold = options.size("external_data");
     if threshold.is_none()
-        && let Some(layout) = unchanged::place(checkpoint, name)
+        && let Some(layout) = unchanged::place(checkpoint, name)?
     {
         return Ok(layout);
     }

@@ -1,16 +1,45 @@
 //! Writes a model whose tensors and graph are those that were read.
 
+use super::locations::{external_name, renamed};
 use super::read_back;
+use crate::read::Parsed;
 use crate::read::kept::Structure;
 use ckpt_api::{
-    Checkpoint, Extent, FileId, Literal, OutputFile, OutputLayout, Placement, Role, Tensor, TensorId,
+    Checkpoint, Error, Extent, FileId, Literal, Loss, LossKind, OutputFile, OutputLayout, Placement, Result,
+    Role, Tensor, TensorId, first_few,
 };
 use std::collections::HashMap;
 
+/// Files that a loss names.
+const SHOWN: usize = 3;
+/// Bytes between tensors of external data at most: writers align the larger ones to so many.
+const MOST_PADDING: u64 = 1 << 16;
+
 /// The layout of the model that the checkpoint was read from; `None` if there is none, or it is not the same any more.
-pub(super) fn place(checkpoint: &Checkpoint, name: &str) -> Option<OutputLayout> {
-    let structure = Structure::kept(&checkpoint.metadata)?;
-    let read = read_back(&structure, name).ok()?;
+/// Files of external data get the names that follow from the output's.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for external data that is no tensor's.
+pub(super) fn place(checkpoint: &Checkpoint, name: &str) -> Result<Option<OutputLayout>> {
+    let Some(structure) = Structure::kept(&checkpoint.metadata) else { return Ok(None) };
+    let Ok(read) = read_back(&structure, name) else { return Ok(None) };
+    let Some(layout) = laid_out(checkpoint, &structure, &read, name) else { return Ok(None) };
+    let Some(structure) = renamed(&structure, &read, name)? else { return Ok(Some(layout)) };
+    let read = read_back(&structure, name)?;
+    let layout = laid_out(checkpoint, &structure, &read, name).ok_or_else(|| {
+        Error::defect("the model is another one when its files of external data have other names")
+    })?;
+    let files: Vec<&str> = layout.files.iter().skip(1).map(|file| file.name.as_str()).collect();
+    let detail = format!("files of external data are named after the output: {}", first_few(&files, SHOWN));
+    Ok(Some(layout.with_losses(vec![Loss::new(LossKind::NamesDropped, "external data", detail)])))
+}
+
+fn laid_out(
+    checkpoint: &Checkpoint,
+    structure: &Structure,
+    read: &Parsed,
+    name: &str,
+) -> Option<OutputLayout> {
     let before = &read.contents.checkpoint;
     if before.graph != checkpoint.graph {
         return None;
@@ -29,12 +58,12 @@ pub(super) fn place(checkpoint: &Checkpoint, name: &str) -> Option<OutputLayout>
         checkpoint.tensors.get(placement.tensor.0).is_some_and(|tensor| tensor.role == Role::Weight)
     });
     (weights == own.count()).then_some(())?;
-    let files = files(&structure, &read.files, &placements, name)?;
+    let files = files(structure, read.files.len(), &placements, name)?;
     Some(
         OutputLayout::default()
             .with_files(files)
             .with_placements(placements)
-            .with_literals(literals(&structure)),
+            .with_literals(literals(structure)),
     )
 }
 
@@ -55,10 +84,10 @@ fn is_same(own: &Tensor, before: &Tensor) -> bool {
         && own.slot.is_none()
 }
 
-/// The model and the files of its external data; `None` where tensors share bytes, or files have one name.
+/// The model and the files of its external data; `None` where tensors share bytes, or are far apart.
 fn files(
     structure: &Structure,
-    names: &[String],
+    count: usize,
     placements: &[Placement],
     name: &str,
 ) -> Option<Vec<OutputFile>> {
@@ -70,11 +99,15 @@ fn files(
     };
     extents.windows(2).all(is_apart).then_some(())?;
     let mut files = vec![OutputFile::new(name, structure.len()?)];
-    for (number, file) in names.iter().enumerate().skip(1) {
-        (file != name).then_some(())?;
-        let own = extents.iter().filter(|extent| extent.file == FileId(number));
-        let end = own.map(|extent| extent.offset.saturating_add(extent.len)).max().unwrap_or(0);
-        files.push(OutputFile::new(file.as_str(), end));
+    let mut ends = vec![(0u64, MOST_PADDING); count];
+    for extent in extents {
+        let (end, most) = ends.get_mut(extent.file.0)?;
+        *end = extent.offset.checked_add(extent.len)?;
+        *most = most.checked_add(extent.len)?.checked_add(MOST_PADDING)?;
+    }
+    for (number, (end, most)) in ends.into_iter().enumerate().skip(1) {
+        (end <= most).then_some(())?;
+        files.push(OutputFile::new(external_name(name, number), end));
     }
     Some(files)
 }

@@ -25,14 +25,14 @@ fn samples() -> Vec<Sample> {
         .rewritten("varints become bytes");
     let beside = Model::new()
         .node("MatMul", &["x", "w"], &["y"], &[])
-        .tensor(external("w", &[2, 3], "w.bin", 0, 24))
+        .tensor(external("w", &[2, 3], "m.onnx.data", 0, 24))
         .input("x", &[-1, 2])
         .output("y", &[-1, 3]);
     let mut files = beside.files();
-    files.insert("w.bin".to_owned(), floats(&MATRIX));
+    files.insert("m.onnx.data".to_owned(), floats(&MATRIX));
     let beside = Sample::new("external data", "m.onnx", files)
         .floats("w", &[2, 3], &MATRIX)
-        .open_ended("w.bin", "other tensors may follow");
+        .open_ended("m.onnx.data", "other tensors may follow");
     vec![dense_sample, typed, beside]
 }
 

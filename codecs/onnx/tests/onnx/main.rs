@@ -4,6 +4,7 @@ mod build;
 mod cases;
 mod conformance;
 mod control;
+mod external;
 mod free_axes;
 mod graphs;
 mod recurrent;

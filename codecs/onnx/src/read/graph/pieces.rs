@@ -19,7 +19,7 @@ pub(crate) enum Numbers {
 pub(crate) fn numbers(file: &File, stored: &Tensor) -> Option<(Numbers, Vec<u64>)> {
     let (dtype, shape) = (dtype(stored.data_type)?, shape_of(stored).ok()?);
     let most = if dtype.is_float() { MOST_FLOATS } else { MOST_ELEMENTS };
-    if shape.elements() > most || stored.location == 1 || !has_numbers(dtype) {
+    if shape.elements() > most || stored.is_external() || !has_numbers(dtype) {
         return None;
     }
     let numbers = match dtype {
