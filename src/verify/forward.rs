@@ -6,8 +6,8 @@ use super::recognized::with_graph;
 use super::report::InputSummary;
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Graph, Result, Value as GraphValue};
-use ckpt_forward::{Backend, DeviceInfo, Parameters, Program, Value, integer_graph};
+use ckpt_api::{Error, Graph, Limit, Result, Value as GraphValue};
+use ckpt_forward::{Backend, Bounds, DeviceInfo, Parameters, Program, Value, integer_graph};
 use serde::Serialize;
 
 /// The result of a forward pass.
@@ -24,7 +24,8 @@ pub struct ForwardPass {
     pub outputs: Vec<(String, Value)>,
 }
 
-/// Runs `source`'s graph on `device`, in at most `memory` bytes. A checkpoint without a graph gets that of the built-in
+/// Runs `source`'s graph on `device`, in at most `memory` bytes, and with at most as many
+/// multiply-adds as the source's limits allow. A checkpoint without a graph gets that of the built-in
 /// architecture whose tensor names it has; a note names it.
 ///
 /// With `integers`, a quantized network is computed in its stored integers, as engines do, and the result is
@@ -70,8 +71,8 @@ pub fn run(
     };
     let given = inputs.read(registry, checkpoint, graph, memory)?;
     let shapes = given.shapes(graph, source, parameters, inputs);
-    let program =
-        Program::with_memory(graph, parameters, &shapes, memory).map_err(|error| error.file(shown))?;
+    let bounds = Bounds { memory, operations: source.input().limits().get(Limit::Operations) };
+    let program = Program::within(graph, parameters, &shapes, bounds).map_err(|error| error.file(shown))?;
     let (values, summaries) = given.bind(&program, inputs)?;
     let mut computed = program.run(device, &values, &mut ())?;
     let names = graph.outputs.iter().map(|output| output.name.clone());

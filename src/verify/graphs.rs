@@ -11,8 +11,8 @@ use super::report::{InputSummary, Run};
 use super::shapes::{fit_shape, is_example, show_stated};
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Graph, Result, Value as Input};
-use ckpt_forward::{Arithmetic, Array, Program, Value};
+use ckpt_api::{Error, Graph, Limit, Result, Value as Input};
+use ckpt_forward::{Arithmetic, Array, Bounds, Program, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A checkpoint and its graph.
@@ -34,11 +34,12 @@ pub(super) fn compare_graphs(
     let [own, theirs] = &parameters;
     let given = options.inputs.read(registry, a.0.checkpoint(), a.1, options.memory)?;
     let shapes = given.shapes(a.1, a.0, own, &options.inputs);
-    let program_a = Program::with_memory(a.1, own, &shapes, options.memory).map_err(in_file(a.0))?;
+    let bounds = Bounds { memory: options.memory, operations: options.limits.get(Limit::Operations) };
+    let program_a = Program::within(a.1, own, &shapes, bounds).map_err(in_file(a.0))?;
     let (inputs_a, summaries) = given.bind(&program_a, &options.inputs)?;
     let (mut inputs_b, names) = corresponding_inputs(a.1, b.1, &inputs_a).map_err(in_file(b.0))?;
     let shapes = inputs_b.iter().map(|(name, value)| (name.clone(), value.shape.clone())).collect();
-    let program_b = Program::with_memory(b.1, theirs, &shapes, options.memory).map_err(in_file(b.0))?;
+    let program_b = Program::within(b.1, theirs, &shapes, bounds).map_err(in_file(b.0))?;
     zero_unused(b.1, &program_b, &mut inputs_b);
 
     let mapped = MappedNames::new(options.mapping.as_ref(), &a.0.checkpoint().tensors, &options.limits)?;

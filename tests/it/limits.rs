@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every limit has a test below that is called after it.
-const TESTED: [&str; 19] = [
+const TESTED: [&str; 20] = [
     "header_bytes",
     "block_bytes",
     "chunk_bytes",
@@ -30,6 +30,7 @@ const TESTED: [&str; 19] = [
     "pattern_bytes",
     "metadata_entries",
     "metadata_bytes",
+    "operations",
 ];
 
 #[test]
@@ -99,6 +100,29 @@ fn chunk_bytes_bounds_a_shuffled_chunk() {
     check(400).unwrap();
     let error = check(399).unwrap_err();
     assert!(error.kind() == Kind::Limit && error.to_string().contains("chunk_bytes"), "{error}");
+}
+
+#[test]
+fn operations_bounds_the_arithmetic_of_a_run() {
+    use ckpt::verify::{DEFAULT_MEMORY, Inputs, Options, devices, run, verify};
+    let registry = Registry::builtin();
+    let run_within = |operations: u64| {
+        let limits = Limits::default().with(Limit::Operations, operations);
+        let source = open(&example("digits_saved_model"), &[], &limits)?;
+        let mut cpu = devices::open("cpu", ckpt_forward::Arithmetic::F32).unwrap();
+        run(&registry, &source, &Inputs::default(), None, &mut *cpu, DEFAULT_MEMORY).map(drop)
+    };
+    // Eight examples: the products of 64 × 32 and 32 × 10, and some elements beside them.
+    let products = 8 * (64 * 32 + 32 * 10);
+    run_within(2 * products).unwrap();
+    let error = run_within(products).unwrap_err();
+    let told = error.to_string();
+    assert!(error.kind() == Kind::Limit && told.contains("operations"), "{told}");
+    assert!(told.contains("found 2") && told.contains("expected at most 18944"), "{told}");
+    let source = open(&example("digits_saved_model"), &[], &Limits::default()).unwrap();
+    let limits = Limits::default().with(Limit::Operations, products);
+    let error = verify(&registry, &source, &source, &Options { limits, ..Options::default() }).unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.to_string().contains("operations"), "{error}");
 }
 
 #[test]

@@ -66,6 +66,8 @@ limits! {
     MetadataEntries = "metadata_entries", 16 << 20;
     /// Bytes of all keys, texts and byte strings in that metadata.
     MetadataBytes = "metadata_bytes", 1 << 30;
+    /// Multiply-adds of one run of a graph; an element that is moved or computed by itself counts as one.
+    Operations = "operations", 10_000_000_000_000;
 }
 
 /// The value of every [`Limit`]. They are checked before memory is allocated or time is spent; exceeding one is a

@@ -18,7 +18,9 @@ pub use backend::{Arithmetic, Backend, BufferId, DeviceInfo, MathMode, not_on_de
 pub use cpu::Cpu;
 pub use integer::integer_graph;
 pub use kernel::Kernel;
-pub use program::{DEFAULT_MEMORY, Magnitude, NodeInfo, Observer, Program, ValueInfo, default_shapes};
+pub use program::{
+    Bounds, DEFAULT_MEMORY, Magnitude, NodeInfo, Observer, Program, ValueInfo, default_shapes,
+};
 pub use random::Random;
 pub use reference::ReferenceCall;
 pub use value::{Numbers, Parameters, Value};

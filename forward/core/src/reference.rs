@@ -48,6 +48,14 @@ impl ReferenceCall {
         Ok(Array::F64(values))
     }
 
+    /// Returns the number of multiply-adds if each element of the result takes as many as the first input has elements in a
+    /// row, as a product of matrices or a sum of selected columns does.
+    pub(crate) fn operations(&self) -> u64 {
+        let row = self.inputs.first().and_then(|shape| shape.as_ref()?.last().copied()).unwrap_or(1);
+        let output = self.output.iter().fold(1, |product: u64, len| product.saturating_mul(*len as u64));
+        output.saturating_mul(row as u64).saturating_add(self.scratch() as u64)
+    }
+
     /// Returns the number of elements that [`ReferenceCall::compute`] holds besides its operands.
     pub(crate) fn scratch(&self) -> usize {
         let inputs = self.inputs.iter().flatten();

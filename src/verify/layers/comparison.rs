@@ -67,7 +67,7 @@ impl LayerComparison<'_, '_> {
         let shapes = self.a.1.inputs().map(|input| (input.name.to_owned(), input.shape.to_vec())).collect();
         let of_errors = match errors.is_empty() || self.rule != RuleName::Bound {
             true => None,
-            false => Some(Program::new(self.a.0, &parameters, &shapes)?),
+            false => Some(Program::within(self.a.0, &parameters, &shapes, self.a.1.bounds())?),
         };
         let (program, of_errors) = (self.a.1, of_errors.as_ref());
         let bounds = LayerBounds { program, parameters: self.checkpoints.a, errors, of_errors };

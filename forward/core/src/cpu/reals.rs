@@ -12,7 +12,8 @@ pub(super) fn pool<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], y: &mut [T]) -> 
     let window = &pool.window;
     let len = window.input.iter().product::<usize>();
     let counts = [0, 1, 2].map(|axis| counts(pool, axis));
-    let work = y.len().saturating_mul(window.kernel.iter().product());
+    let taps = [0, 1, 2].map(|axis| taps(window, axis));
+    let work = taps.iter().fold(y.len(), |work, taps| work.saturating_mul(taps.len()));
     let start = if pool.kind == PoolKind::Maximum { A::constant(f64::NEG_INFINITY) } else { A::ZERO };
     if pool.kind == PoolKind::Maximum && counts.iter().any(|counts| counts.contains(&0)) {
         return None;
@@ -23,9 +24,9 @@ pub(super) fn pool<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], y: &mut [T]) -> 
             results.fill(start);
             let x = &x[image * len..][..len];
             match pool.kind {
-                PoolKind::Maximum => each_tap(window, x, &mut results, A::greater),
+                PoolKind::Maximum => each_tap(window, &taps, x, &mut results, A::greater),
                 PoolKind::Average | PoolKind::AveragePadded { .. } => {
-                    each_tap(window, x, &mut results, A::add);
+                    each_tap(window, &taps, x, &mut results, A::add);
                     divide(&counts, &mut results);
                 }
             }
@@ -40,13 +41,27 @@ pub(super) fn pool<T: Stored<A>, A: Real>(pool: &Pool, x: &[T], y: &mut [T]) -> 
 /// The number of kernel elements that count, for each output place on an axis.
 fn counts(pool: &Pool, axis: usize) -> Vec<usize> {
     let window = &pool.window;
-    let counts = |p: usize, k: usize| match &pool.kind {
+    let count = |p: usize| match &pool.kind {
         PoolKind::AveragePadded { padded } => {
-            p * window.stride[axis] + k * window.dilation[axis] < padded[axis]
+            let left = padded[axis].saturating_sub(p.saturating_mul(window.stride[axis]));
+            left.div_ceil(window.dilation[axis].max(1)).min(window.kernel[axis])
         }
-        PoolKind::Maximum | PoolKind::Average => window.place(axis, p, k).is_some(),
+        PoolKind::Maximum | PoolKind::Average => window.taps(axis, p).len(),
     };
-    (0..window.output[axis]).map(|p| (0..window.kernel[axis]).filter(|k| counts(p, *k)).count()).collect()
+    (0..window.output[axis]).map(count).collect()
+}
+
+/// The kernel elements on an axis that lie within the image for some output place, in order. There are no more of them than
+/// output places times places of the image, however long the kernel is.
+fn taps(window: &Window, axis: usize) -> Vec<usize> {
+    let mut taps: Vec<usize> = Vec::new();
+    // The later the output place, the earlier the elements.
+    for p in (0..window.output[axis]).rev() {
+        let range = window.taps(axis, p);
+        let next = taps.last().map_or(0, |last| last + 1);
+        taps.extend(range.start.max(next)..range.end);
+    }
+    taps
 }
 
 /// Divides each result by the number of elements that count.
@@ -59,10 +74,15 @@ fn divide<A: Real>([planes, rows, columns]: &[Vec<usize>; 3], results: &mut [A])
 }
 
 /// Folds the taps of the kernel in order, each into all places at once.
-fn each_tap<T: Stored<A>, A: Real>(window: &Window, x: &[T], results: &mut [A], fold: impl Fn(A, A) -> A) {
-    let [planes, rows, columns] = window.kernel;
-    for (kz, ky) in (0..planes).flat_map(|kz| (0..rows).map(move |ky| (kz, ky))) {
-        for kx in 0..columns {
+fn each_tap<T: Stored<A>, A: Real>(
+    window: &Window,
+    [planes, rows, columns]: &[Vec<usize>; 3],
+    x: &[T],
+    results: &mut [A],
+    fold: impl Fn(A, A) -> A,
+) {
+    for (kz, ky) in planes.iter().flat_map(|kz| rows.iter().map(move |ky| (*kz, *ky))) {
+        for kx in columns.iter().copied() {
             let columns = window.covered(2, kx);
             let Some(first) = window.place(2, columns.start, kx).filter(|_| !columns.is_empty()) else {
                 continue;

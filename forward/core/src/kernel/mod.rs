@@ -9,6 +9,7 @@
 //! runner checks them first.
 
 mod elementwise;
+mod operations;
 mod recurrence;
 
 pub use elementwise::{Binary, Compare, Function, Pairwise, Relation, Select, Unary};
@@ -533,6 +534,13 @@ impl Window {
         let behind = (self.input[axis] + self.before[axis]).saturating_sub(shift).div_ceil(stride);
         let behind = behind.min(self.output[axis]);
         first.min(behind)..behind
+    }
+
+    /// Returns the kernel elements that lie within the image for output place `p` on `axis`.
+    pub fn taps(&self, axis: usize, p: usize) -> Range<usize> {
+        let (dilation, start) = (self.dilation[axis].max(1), p.saturating_mul(self.stride[axis]));
+        let until = |end: usize| end.saturating_sub(start).div_ceil(dilation).min(self.kernel[axis]);
+        until(self.before[axis])..until(self.before[axis].saturating_add(self.input[axis]))
     }
 
     /// Returns the input place that kernel element `k` covers for output place `p` on `axis`; `None` in the padding.

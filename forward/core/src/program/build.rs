@@ -1,7 +1,8 @@
 //! Builds a program: infers shapes, lowers nodes, checks the memory.
 
+use super::bounds::Bounds;
 use super::control::{self, Scope};
-use super::memory::{DEFAULT_MEMORY, Lifetimes, check_inputs, peak};
+use super::memory::{Lifetimes, check_inputs, peak};
 use super::shapes::{bind_inputs, fits, show_stated};
 use super::step::{Step, no_such};
 use crate::lower::{Info, Task, lower, show};
@@ -23,6 +24,7 @@ pub struct Program<'a> {
     pub(super) outputs: Vec<usize>,
     pub(super) lifetimes: Lifetimes,
     peak: u64,
+    pub(super) bounds: Bounds,
 }
 
 /// A value of a program.
@@ -56,33 +58,34 @@ impl<'a> Program<'a> {
     /// Naming the node as the field: [`ckpt_api::Kind::Corrupt`] for shapes or tensors that do not fit together,
     /// [`ckpt_api::Kind::Unsupported`] for operators and attributes that are not supported, [`ckpt_api::Kind::Usage`]
     /// for inputs that do not fit the graph and for information that the source lacks (activations, borders, axes),
-    /// [`ckpt_api::Kind::Limit`] for more than [`DEFAULT_MEMORY`].
+    /// [`ckpt_api::Kind::Limit`] for more than the default of [`Bounds`].
     pub fn new(
         graph: &'a Graph,
         parameters: &'a dyn Parameters,
         inputs: &BTreeMap<String, Vec<usize>>,
     ) -> Result<Self> {
-        Self::with_memory(graph, parameters, inputs, DEFAULT_MEMORY)
+        Self::within(graph, parameters, inputs, Bounds::default())
     }
 
-    /// As [`Program::new`], with at most `memory` bytes for values and tensors at a time, counted as binary64.
+    /// As [`Program::new`], with other bounds.
     ///
     /// # Errors
     /// As [`Program::new`].
-    pub fn with_memory(
+    pub fn within(
         graph: &'a Graph,
         parameters: &'a dyn Parameters,
         inputs: &BTreeMap<String, Vec<usize>>,
-        memory: u64,
+        bounds: Bounds,
     ) -> Result<Self> {
         graph.check()?;
         graph.require_activations()?;
         let given = bind_inputs(graph, parameters, inputs)?;
-        check_inputs(&given, memory)?;
+        check_inputs(&given, bounds.memory)?;
         let names = graph.inputs.iter().map(|input| input.name.as_str());
         let given = names.zip(given.into_iter().map(|(_, info)| info)).collect();
-        let program = Self::assemble(graph, parameters, given, memory)?;
+        let program = Self::assemble(graph, parameters, given, bounds)?;
         check_outputs(graph, &program.outputs, &program.values)?;
+        bounds.check_operations(program.operations())?;
         Ok(program)
     }
 
@@ -92,7 +95,7 @@ impl<'a> Program<'a> {
         graph: &'a Graph,
         parameters: &'a dyn Parameters,
         given: Vec<(&'a str, Info)>,
-        memory: u64,
+        bounds: Bounds,
     ) -> Result<Self> {
         let mut by_name: HashMap<&'a str, usize> =
             given.iter().enumerate().map(|(id, (name, _))| (*name, id)).collect();
@@ -100,7 +103,7 @@ impl<'a> Program<'a> {
             given.into_iter().map(|(name, info)| (name.to_owned(), info)).collect();
         let mut steps = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
-            let scope = Scope { by_name: &by_name, values: &values, parameters, memory };
+            let scope = Scope { by_name: &by_name, values: &values, parameters, bounds };
             let step = match control::lower(node, &scope, values.len())? {
                 Some(step) => step,
                 None => Step::new(node, &by_name, values.len(), |ids| {
@@ -116,8 +119,8 @@ impl<'a> Program<'a> {
         }
         let outputs = find_outputs(graph, &by_name, values.len())?;
         let lifetimes = Lifetimes::new(&steps, &outputs, values.len());
-        let peak = peak(graph, &steps, &values, &lifetimes, memory)?;
-        Ok(Program { graph, parameters, values, steps, outputs, lifetimes, peak })
+        let peak = peak(graph, &steps, &values, &lifetimes, bounds.memory)?;
+        Ok(Program { graph, parameters, values, steps, outputs, lifetimes, peak, bounds })
     }
 
     /// Returns shape and kind of what the graph makes.
@@ -154,6 +157,17 @@ impl<'a> Program<'a> {
     /// Returns the most bytes that values and tensors take at a time, counted as binary64.
     pub fn peak_bytes(&self) -> u64 {
         self.peak
+    }
+
+    /// Returns the number of multiply-adds of a run, for the longest branches; a loop that states no number of iterations
+    /// counts as one iteration.
+    pub fn operations(&self) -> u64 {
+        self.steps.iter().map(Step::operations).fold(0, u64::saturating_add)
+    }
+
+    /// Returns what a run may take.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
     }
 
     /// The graph's inputs.

@@ -1,5 +1,6 @@
 //! Branches and loops: their graphs are lowered once, for the shapes that the node takes, and run by the host.
 
+use super::bounds::Bounds;
 use super::build::Program;
 use super::run::{Device, Held};
 use super::step::{Step, no_such};
@@ -40,7 +41,7 @@ pub(super) struct Scope<'s, 'a> {
     pub(super) by_name: &'s HashMap<&'a str, usize>,
     pub(super) values: &'s [(String, Info)],
     pub(super) parameters: &'a dyn Parameters,
-    pub(super) memory: u64,
+    pub(super) bounds: Bounds,
 }
 
 /// Lowers a node that runs graphs of its own; `None` for another one.
@@ -242,7 +243,7 @@ impl<'a> Body<'a> {
                 captured.push(taken.place(id));
             }
         }
-        let program = Program::assemble(graph, scope.parameters, given, scope.memory)?;
+        let program = Program::assemble(graph, scope.parameters, given, scope.bounds)?;
         Ok(Body { program, captured })
     }
 

@@ -242,7 +242,10 @@ pub(super) fn summands(task: &Task) -> usize {
             sum.slots * (1 + usize::from(sum.factoriser.is_some())) + usize::from(sum.bias.is_some())
         }
         Kernel::Pool(pool) if pool.kind == PoolKind::Maximum => 0,
-        Kernel::Pool(pool) => pool.window.kernel.iter().product(),
+        Kernel::Pool(pool) => {
+            let sides = pool.window.kernel.iter().zip(pool.window.input);
+            sides.map(|(kernel, input)| *kernel.min(&input)).product()
+        }
         Kernel::Reduce(reduce) => match reduce.function {
             Reduction::Maximum | Reduction::Minimum => 0,
             Reduction::Sum | Reduction::Mean | Reduction::Product => reduce.len,

@@ -1,5 +1,6 @@
 //! Graphs whose shapes are known, lowered to kernels and ready to run.
 
+mod bounds;
 mod build;
 mod control;
 mod enclosed;
@@ -12,6 +13,7 @@ mod run;
 mod shapes;
 mod step;
 
+pub use bounds::Bounds;
 pub use build::{NodeInfo, Program, ValueInfo};
 pub use magnitude::Magnitude;
 pub use memory::DEFAULT_MEMORY;

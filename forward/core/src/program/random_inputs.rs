@@ -20,7 +20,7 @@ impl Program<'_> {
     /// indices in their range, of which one in eight is −1 where padding is allowed. Other integers are 0 and 1.
     pub fn random_inputs(&self, seed: u64) -> BTreeMap<String, Value> {
         let mut random = Random::new(seed);
-        let bounds = self.bounds();
+        let bounds = self.input_bounds();
         let mut inputs = BTreeMap::new();
         for (id, (name, info)) in self.input_values().iter().enumerate() {
             let array = match info.numbers {
@@ -36,7 +36,7 @@ impl Program<'_> {
     }
 
     /// Returns the tightest bound on the indices of each value.
-    fn bounds(&self) -> HashMap<usize, Bound> {
+    fn input_bounds(&self) -> HashMap<usize, Bound> {
         let mut bounds: HashMap<usize, Bound> = HashMap::new();
         let tighten = |bounds: &mut HashMap<usize, Bound>, id: usize, new: Bound| {
             let old = bounds.entry(id).or_insert(new);

@@ -174,6 +174,8 @@ impl Program<'_> {
         given: &[&Value],
         fetch: Fetch,
     ) -> Result<()> {
+        device.operations = device.operations.saturating_add(step.kernel_operations());
+        self.bounds.check_operations(device.operations)?;
         if let Some(control) = &step.control {
             return self.run_control(control, step, device, held);
         }
@@ -327,11 +329,13 @@ pub(super) struct Device<'b> {
     used: BTreeSet<BufferId>,
     /// Nodes that loops computed so far.
     pub(super) looped: u64,
+    /// Operations so far.
+    operations: u64,
 }
 
 impl<'b> Device<'b> {
     pub(super) fn new(backend: &'b mut dyn Backend) -> Self {
-        Device { backend, used: BTreeSet::new(), looped: 0 }
+        Device { backend, used: BTreeSet::new(), looped: 0, operations: 0 }
     }
 
     pub(super) fn upload(&mut self, array: Array) -> Result<BufferId> {

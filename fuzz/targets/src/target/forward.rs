@@ -1,7 +1,7 @@
 //! Graphs as JSON, with the shapes of their tensors: whatever they say, they are refused or run in bounded memory.
 
 use ckpt_api::{DType, Error, Graph, Result, Tensor};
-use ckpt_forward::{Arithmetic, Array, Cpu, Parameters, Program, default_shapes, integer_graph};
+use ckpt_forward::{Arithmetic, Array, Bounds, Cpu, Parameters, Program, default_shapes, integer_graph};
 use std::collections::BTreeMap;
 
 /// What a graph may ask for.
@@ -46,7 +46,11 @@ pub(super) fn fuzz(data: &[u8]) {
 
 fn run(graph: &Graph, tensors: &Tensors) {
     let shapes = default_shapes(graph, tensors, 2);
-    let Ok(program) = Program::with_memory(graph, tensors, &shapes, MEMORY) else { return };
+    let Ok(program) =
+        Program::within(graph, tensors, &shapes, Bounds { memory: MEMORY, ..Bounds::default() })
+    else {
+        return;
+    };
     assert!(program.peak_bytes() <= MEMORY, "the limit is kept");
     if program.peak_bytes() > RUN {
         return;

@@ -2,7 +2,7 @@
 
 use super::support::*;
 use ckpt_api::{Attribute, Axis, Node, Op};
-use ckpt_forward::{Arithmetic, Cpu, Program, Random, Value, op};
+use ckpt_forward::{Arithmetic, Bounds, Cpu, Program, Random, Value, op};
 use std::collections::BTreeMap;
 
 /// An operator, its attributes, its roles with the axes of their tensors, and the rank of each input.
@@ -206,7 +206,12 @@ fn any_node_is_refused_or_runs() {
         let graph = graph(node, &shapes, if matches!(op, Op::Split | Op::TopK) { 2 } else { 1 });
         let shapes =
             graph.inputs.iter().zip(&inputs).map(|(input, value)| (input.name.clone(), value.shape.clone()));
-        match Program::with_memory(&graph, &tensors, &shapes.collect(), 1 << 20) {
+        match Program::within(
+            &graph,
+            &tensors,
+            &shapes.collect(),
+            Bounds { memory: 1 << 20, ..Bounds::default() },
+        ) {
             Ok(program) => {
                 // An index into an empty table is found only at run time.
                 let _ = program.run(&mut Cpu::new(Arithmetic::F32), &program.random_inputs(1), &mut ());

@@ -2,7 +2,7 @@
 
 use super::support::*;
 use ckpt_api::{Attribute, Axis, DType, Graph, Kind, Node, Op, Value as Open};
-use ckpt_forward::{Arithmetic, Cpu, Program, Value, default_shapes, op};
+use ckpt_forward::{Arithmetic, Bounds, Cpu, Program, Value, default_shapes, op};
 use std::collections::BTreeMap;
 
 fn ints(values: &[i64]) -> Attribute {
@@ -269,7 +269,15 @@ fn a_graph_that_does_not_fit_into_memory_is_refused_before_allocation() {
     }
     // Two indices, the result [2, 2] and the table [5, 2], as binary64.
     let least = 8 * (2 + 4 + 10);
-    assert_eq!(Program::with_memory(&graph, &tensors, &shapes(2), least).unwrap().peak_bytes(), least);
-    assert!(Program::with_memory(&graph, &tensors, &shapes(2), least - 1).is_err());
+    assert_eq!(
+        Program::within(&graph, &tensors, &shapes(2), Bounds { memory: least, ..Bounds::default() })
+            .unwrap()
+            .peak_bytes(),
+        least
+    );
+    assert!(
+        Program::within(&graph, &tensors, &shapes(2), Bounds { memory: least - 1, ..Bounds::default() })
+            .is_err()
+    );
     assert!(Program::new(&graph, &tensors, &shapes(usize::MAX)).is_err());
 }

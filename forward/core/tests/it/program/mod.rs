@@ -10,6 +10,7 @@ mod linear;
 mod magnitude;
 mod moves;
 mod normalization;
+mod operations;
 mod order;
 mod places;
 mod products;

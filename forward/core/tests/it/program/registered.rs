@@ -6,7 +6,7 @@ use ckpt_api::{
     Result,
 };
 use ckpt_forward::{
-    Arithmetic, Array, Backend, BufferId, Cpu, DeviceInfo, Element, Kernel, Program, default_shapes,
+    Arithmetic, Array, Backend, Bounds, BufferId, Cpu, DeviceInfo, Element, Kernel, Program, default_shapes,
     integer_graph,
 };
 use std::collections::BTreeMap;
@@ -143,7 +143,10 @@ fn a_reference_implementation_counts_as_memory() {
     let least = Program::new(&graph, &tensors, &shapes).unwrap().peak_bytes();
     // Input, weight and result on the device; the weight again, with its axes in order; and all three in binary64.
     assert_eq!(least, 8 * ((2 + 6 + 3) + 6 + (2 + 6 + 3)));
-    assert!(Program::with_memory(&graph, &tensors, &shapes, least - 1).is_err());
+    assert!(
+        Program::within(&graph, &tensors, &shapes, Bounds { memory: least - 1, ..Bounds::default() })
+            .is_err()
+    );
 }
 
 /// A device that has kernels only.
