@@ -8,7 +8,7 @@ use super::plan::{size, threads};
 use super::progress::with_bar;
 use super::verbose;
 use crate::convert::{Commit, ItemReceipt, Planned};
-use crate::plan::Plan;
+use crate::plan::{Plan, blame_document};
 use crate::registry::Registry;
 use crate::resources::Resources;
 use crate::store::directory;
@@ -87,7 +87,7 @@ impl Shared {
         let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
         let planned =
             Planned::resume(registry, plan).and_then(|planned| planned.with_resources(resources, reread));
-        let planned = planned.map_err(|error| error.in_words(&Flags::Planned))?;
+        let planned = planned.map_err(|error| blame_document(error).in_words(&Flags::Planned))?;
         verbose::planned(planned.plan(), started);
         Ok((planned, resources, limits))
     }
@@ -107,7 +107,7 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
     let wanted = items.len();
     let ran = with_bar(bytes, shared.quiet, |progress| {
         executing(!shared.no_sync, |execution| {
-            planned.run_items(items.clone(), &known, execution, progress, &save)
+            planned.run_items(items.clone(), &known, execution, progress, &save).map_err(blame_document)
         })
     })?;
     if json {
@@ -138,7 +138,7 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
     let vocabulary = Arc::new(Flags::Planned);
     let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
     let summary = executing(!shared.no_sync, |execution| planned.commit(&known, &options, execution));
-    let summary = summary.map_err(|error| error.in_words(&Flags::Planned))?;
+    let summary = summary.map_err(|error| blame_document(error).in_words(&Flags::Planned))?;
     finished(planned.plan(), &summary, started, shared.quiet, json)
 }
 

@@ -40,6 +40,7 @@ pub(crate) struct Parts<'a> {
 pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     let Parts { source, target, settings, info, contents, placed, excluded, mut losses, .. } = parts;
     placed.check(&contents.checkpoint)?;
+    placed.check_cover()?;
     losses.extend(losses_of(&contents, &placed, info));
     losses.iter_mut().for_each(|loss| parts.words.settle(&mut loss.detail));
     let entries = entries(&contents, &placed)?;

@@ -1,6 +1,6 @@
 //! Whether a plan's items write every byte of the output once.
 
-use super::document::unreadable;
+use super::document::contradiction;
 use super::{FileRange, Item, Piece, Plan};
 use crate::layout::{Cut, Origins};
 use ckpt_api::{Error, Result};
@@ -11,7 +11,7 @@ impl Plan {
     /// bytes for each.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`].
+    /// [`ckpt_api::Kind::Unsupported`].
     pub(super) fn check_pieces(&self) -> Result<()> {
         let mut all: Vec<(&FileRange, &Piece)> = Vec::new();
         for item in &self.items {
@@ -74,10 +74,6 @@ fn unwritten() -> Error {
     contradiction("bytes that no item writes")
 }
 
-fn contradiction(found: &str) -> Error {
-    unreadable("the plan contradicts itself").found(found)
-}
-
 #[cfg(all(test, feature = "safetensors", feature = "tf2"))]
 mod tests {
     use super::*;
@@ -86,6 +82,7 @@ mod tests {
     use crate::store::MemoryStore;
     use crate::{Conversion, Registry, Resources, Source};
     use ckpt_api::{Kind, Limits};
+    use std::sync::Arc;
 
     /// A plan of many items, with pieces in sequence and boxes.
     fn plan() -> Plan {
@@ -115,7 +112,7 @@ mod tests {
     fn is_refused(plan: &Plan, found: &[&str]) {
         let error = read_back(plan).unwrap_err();
         let said = error.to_string();
-        assert!(error.kind() == Kind::Usage && found.iter().any(|found| said.contains(found)), "{said}");
+        assert!(error.kind() == Kind::Unsupported && found.iter().any(|found| said.contains(found)), "{said}");
     }
 
     #[test]
@@ -167,6 +164,30 @@ mod tests {
             }
         }
         assert!(seen[0] >= 3 && seen[1] >= 3, "{seen:?}");
+    }
+
+    #[test]
+    fn a_plan_of_a_file_that_is_much_longer_than_what_is_written_is_refused() {
+        let mut plan = plan();
+        for (len, is_refused_then) in [(1u64 << 20, false), (1 << 40, true), (u64::MAX, true)] {
+            Arc::make_mut(&mut plan.placed).files[0].len = Some(len);
+            match is_refused_then {
+                true => is_refused(&plan, &["bytes that nothing is written to"]),
+                // Zeros between tensors: the alignment of a format, or a weight that the source lacks.
+                false => drop(read_back(&plan).unwrap()),
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_plan_makes_a_codec_do_wrong_is_the_plans_fault() {
+        let of_codec = Error::defect("bytes are written beyond the end of the output");
+        let error = crate::plan::blame_document(of_codec);
+        let told = error.to_string();
+        assert!(error.kind() == Kind::Unsupported && told.contains("the plan contradicts itself"), "{told}");
+        assert!(told.contains("beyond the end"), "{told}");
+        let other = crate::plan::blame_document(Error::usage("the output exists"));
+        assert_eq!(other.kind(), Kind::Usage);
     }
 
     #[test]

@@ -243,19 +243,18 @@ impl Plan {
     fn check(&self, limits: &Limits) -> Result<()> {
         let wrong = |error: Error| match error.kind() {
             Kind::Limit => error,
-            _ => unreadable("the plan contradicts itself").found(error.quoted()),
+            _ => contradiction(&error.quoted()),
         };
         self.contents.check(limits).map_err(wrong)?;
         self.placed.check(&self.contents.checkpoint).map_err(wrong)?;
+        self.placed.check_cover().map_err(|error| contradiction(&error.quoted()))?;
         let lost: HashSet<&str> = self.losses.iter().map(|loss| loss.subject.as_str()).collect();
         let mut unplaced = self.placed.unplaced(&self.contents.checkpoint);
         if let Some((_, tensor)) = unplaced.find(|(_, tensor)| !lost.contains(tensor.name.as_str())) {
-            return Err(unreadable("the plan contradicts itself")
-                .found("a tensor without a placement")
-                .tensor(&tensor.name));
+            return Err(contradiction("a tensor without a placement").tensor(&tensor.name));
         }
         if entries(&self.contents, &self.placed).map_err(wrong)? != self.entries {
-            return Err(unreadable("the plan contradicts itself").found("a route to a different placement"));
+            return Err(contradiction("a route to a different placement"));
         }
         for item in &self.items {
             if let Item::Compare(comparison) = item {
@@ -279,7 +278,7 @@ impl Plan {
             Twins { name, first: (first.tensor, first.placement), other: (other.tensor, other.placement) };
         match compiled(twins)? == *comparison {
             true => Ok(()),
-            false => Err(unreadable("the plan contradicts itself").found("a route to a different placement")),
+            false => Err(contradiction("a route to a different placement")),
         }
     }
 }
@@ -365,7 +364,19 @@ fn of_another(version: u32, program: &str) -> Error {
         .help("plan again with this version")
 }
 
-pub(super) fn unreadable(message: &str) -> Error {
+/// The error for a plan whose parts do not fit each other.
+pub(super) fn contradiction(found: &str) -> Error {
+    Error::unsupported("the plan contradicts itself").found(found).help(
+        "plan again, and run the new plan; if that fails, too, the program has a defect: please report it",
+    )
+}
+
+/// Blames the plan for what would be a defect in a plan of this process: a document can state what no codec lays out.
+pub(crate) fn blame_document(error: Error) -> Error {
+    if error.kind() == Kind::Defect { contradiction(&error.quoted()) } else { error }
+}
+
+fn unreadable(message: &str) -> Error {
     Error::usage(message)
 }
 

@@ -14,6 +14,7 @@ mod memory;
 mod policy;
 
 pub use clone::Cloning;
+pub(crate) use document::blame_document;
 pub(crate) use clone::{CloneSettings, CopiedRun};
 pub(crate) use compile::{Parts, compile, unequal};
 pub(crate) use memory::Stores;

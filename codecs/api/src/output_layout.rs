@@ -8,6 +8,13 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+/// Zeros for each byte that is written: optimizers keep a few values for each weight, of which all may be missing.
+const MOST_ZEROS: u64 = 16;
+/// Bytes between two pieces: formats align large tensors to so many.
+const MOST_PADDING: u64 = 1 << 16;
+/// Zeros of any output.
+const ANY_ZEROS: u64 = 64 << 20;
+
 /// Where everything goes: the result of [`crate::Codec::place`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -169,6 +176,33 @@ impl OutputLayout {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the files are about as long as what is written to them. Bytes that nothing is written to are zeros: those
+    /// between aligned tensors, or a weight that the source lacks; a header that states a far longer file would make it of
+    /// little else.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Limit`] for files of known length with more than 16 such bytes for each one that is written, 64 KiB for
+    /// each piece, and 64 MiB.
+    pub fn check_cover(&self) -> Result<()> {
+        let len = self.files.iter().filter_map(|file| file.len).fold(0, u64::saturating_add);
+        let literals = self.literals.iter().map(|literal| literal.bytes.len() as u64);
+        let extents = self.placements.iter().flat_map(|placement| &placement.extents);
+        let (mut written, mut pieces) = (0u64, 0u64);
+        for piece in literals.chain(extents.map(|extent| extent.len)) {
+            (written, pieces) = (written.saturating_add(piece), pieces.saturating_add(1));
+        }
+        let padding = pieces.saturating_mul(MOST_PADDING).saturating_add(ANY_ZEROS);
+        let most = written.saturating_mul(MOST_ZEROS + 1).saturating_add(padding);
+        if len <= most {
+            return Ok(());
+        }
+        let found = crate::count(len.saturating_sub(written), "byte");
+        let longest = self.files.iter().max_by_key(|file| file.len);
+        let error = Error::limit("the output would consist of bytes that nothing is written to");
+        let error = error.file(longest.map_or("", |file| &file.name));
+        Err(error.found(found).expected(format!("at most {}", most.saturating_sub(written))))
     }
 
     /// The same with these files.
