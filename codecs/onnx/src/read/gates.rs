@@ -5,6 +5,9 @@ use crate::format::message::{Graph, Node};
 use ckpt_api::{Contents, DType, Name, Placement, Shape, Tensor};
 use std::collections::{HashMap, HashSet};
 
+/// How many nodes are between a tensor and the layer at most: a cast, and one that gives a bias its shape.
+const MOST_STEPS: usize = 2;
+
 /// The order of the gates of a node's tensors, where it is not ONNX's.
 pub(crate) fn stated(node: &Node) -> Option<&str> {
     let standard = standard(&node.op)?;
@@ -24,7 +27,8 @@ pub(crate) fn reorder<'a>(graph: &'a Graph, contents: &mut Contents) -> HashSet<
     for name in graph.nodes.iter().flat_map(|node| &node.inputs).chain(outputs) {
         *uses.entry(name).or_default() += 1;
     }
-    let padded: HashMap<&str, &str> = graph.nodes.iter().filter_map(padding).collect();
+    let passed: HashMap<&str, &str> =
+        graph.nodes.iter().filter_map(|node| padding(node).or_else(|| widening(node))).collect();
     let ids: HashMap<Name, usize> = contents
         .checkpoint
         .tensors
@@ -39,7 +43,11 @@ pub(crate) fn reorder<'a>(graph: &'a Graph, contents: &mut Contents) -> HashSet<
         let names = names.iter().map(String::as_str).filter(|name| !name.is_empty());
         let tensors: Option<Vec<usize>> = names
             .map(|name| {
-                let stored = padded.get(name).copied().filter(|_| is_own(&name)).unwrap_or(name);
+                let mut stored = name;
+                for _ in 0..MOST_STEPS {
+                    let Some(from) = passed.get(stored).copied().filter(|_| is_own(&stored)) else { break };
+                    stored = from;
+                }
                 Some(stored).filter(is_own).and_then(|stored| ids.get(stored).copied())
             })
             .collect();
@@ -61,6 +69,14 @@ pub(crate) fn padding(node: &Node) -> Option<(&str, &str)> {
     let is_own = matches!(node.op.as_str(), "Pad" | "Reshape") && node.domain.is_empty();
     match (&node.inputs[..], &node.outputs[..]) {
         ([tensor, _], [output]) if is_own && node.attributes.is_empty() => Some((output, tensor)),
+        _ => None,
+    }
+}
+
+/// A node that gives a tensor another type: its output, and the tensor.
+fn widening(node: &Node) -> Option<(&str, &str)> {
+    match (&node.inputs[..], &node.outputs[..]) {
+        ([tensor], [output]) if node.op == "Cast" && node.domain.is_empty() => Some((output, tensor)),
         _ => None,
     }
 }

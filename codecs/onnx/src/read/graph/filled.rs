@@ -3,8 +3,9 @@
 use super::length::{Length, broadcast};
 use super::shapes::{resolve, sliced};
 use super::values::{Attributes, Known, Read, Reader};
+use crate::format::dtype;
 use crate::format::message::Node;
-use ckpt_api::{Attribute, Node as Layer, Op};
+use ckpt_api::{Attribute, DType, Node as Layer, Op};
 
 impl<'a> Reader<'a> {
     /// Whether a node takes such a value.
@@ -26,6 +27,21 @@ impl<'a> Reader<'a> {
         let (input, output) = (node.input(0)?, node.outputs.first()?);
         let is_tensor = self.tensor(input).is_some() && !self.is_output(output);
         (is_tensor || self.is_filled(node)).then(|| self.known(input).clone())
+    }
+
+    /// Whether a node gives a tensor a type that has all its numbers: graphs compute with real numbers, so the result is
+    /// the tensor itself. Notes that type.
+    pub(super) fn is_widened_tensor(&mut self, node: &'a Node) -> bool {
+        let number = match node.op.as_str() {
+            "Cast" => node.int("to").unwrap_or(0),
+            _ => node.input(1).and_then(|like| self.dtypes.get(like).copied()).unwrap_or(0),
+        };
+        let own = node.input(0).and_then(|name| Some(self.tensor(name)?.1.dtype));
+        let is_wider = own.zip(dtype(number)).is_some_and(|(own, wanted)| widens(own, wanted));
+        if let (true, Some(output)) = (is_wider, node.outputs.first()) {
+            self.dtypes.insert(output, number);
+        }
+        is_wider
     }
 
     /// A number that is repeated along free axes.
@@ -79,5 +95,14 @@ impl<'a> Reader<'a> {
         let output = self.stretched(name, repeated, &stretches)?;
         self.set_shape(&output, Some(shape.to_vec()));
         Ok(output)
+    }
+}
+
+/// Whether a floating-point type has all numbers of another one.
+fn widens(from: DType, to: DType) -> bool {
+    match to {
+        DType::F64 => from.is_float(),
+        DType::F32 => from.is_float() && from != DType::F64,
+        _ => from == to && from.is_float(),
     }
 }

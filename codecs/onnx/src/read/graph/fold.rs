@@ -32,6 +32,7 @@ impl<'a> Reader<'a> {
             "Expand" => self.expanded(node),
             "Slice" if self.is_filled(node) => self.sliced_filling(node)?,
             "Identity" => self.alias(node),
+            "Cast" | "CastLike" if self.is_widened_tensor(node) => self.alias(node),
             // Whether the inputs are numbers decides.
             _ if node.inputs.iter().all(|name| self.is_number(name)) => self.folded(node),
             _ => None,

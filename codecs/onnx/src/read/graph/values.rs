@@ -324,7 +324,11 @@ impl<'a> Reader<'a> {
     /// The stated type of a value.
     pub(super) fn dtype(&self, name: &str) -> Option<DType> {
         match self.known.get(name) {
-            Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| tensor.dtype),
+            // A tensor under another name may have a wider type there.
+            Some(Known::Tensor(id)) => match self.dtypes.get(name) {
+                Some(number) => dtype(*number),
+                None => self.tensors.get(*id).map(|tensor| tensor.dtype),
+            },
             Some(Known::Ints(..)) => self.narrow.get(name).copied().or(Some(DType::I64)),
             Some(Known::Floats(..)) => Some(DType::F32),
             Some(Known::Filled { is_int, .. }) => Some(if *is_int { DType::I64 } else { DType::F32 }),
