@@ -1,13 +1,13 @@
 //! One tensor that was written, against its source.
 
-use super::Planned;
+use super::{Planned, stored_axes};
 use crate::execute::{TensorStream, in_lockstep, interrupted};
 use crate::layout::{Step, TargetLayout, compile, index_at, place_of};
 use crate::plan::{TensorEntry, added};
 use crate::resources::Budget;
 use crate::source::Source;
 use crate::transform::for_each_number;
-use ckpt_api::{Axis, DType, Encoding, Error, Extent, Input, Placement, Result, Shape, Tensor, TensorId};
+use ckpt_api::{DType, Encoding, Error, Extent, Input, Placement, Result, Tensor, TensorId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A tensor of a plan, and what it became, seen with the source's axes.
@@ -242,9 +242,8 @@ fn with_axes_of(
     if found.lengths != tensor.lengths {
         return Err(Error::defect("strings are read back with different lengths"));
     }
-    check_shape(tensor, entry, found, placement)?;
+    stored_axes::check((tensor, to), (found, encoding))?;
     let axes = axes(tensor, to, found, encoding);
-    check_axes(tensor, found, axes.as_deref())?;
     let mut back = placement.clone();
     for region in back.extents.iter_mut().filter_map(|extent| extent.region_mut()) {
         let axes = axes.as_ref().filter(|axes| found.shape.permuted(axes) == tensor.shape);
@@ -254,28 +253,6 @@ fn with_axes_of(
     }
     back.encoding = to.clone().with_endian(encoding.endian).with_packing(encoding.packing);
     Ok(back)
-}
-
-/// The stored shape must be the one that was written, but for axes of length 1. A format that knows no shapes gives a
-/// list.
-fn check_shape(
-    tensor: &Tensor,
-    entry: &TensorEntry<'_>,
-    found: &Tensor,
-    placement: &Placement,
-) -> Result<()> {
-    let stored = |encoding: &Encoding, shape: &Shape| {
-        let lens = encoding.expanded(shape).unwrap_or_default().permuted(&encoding.order);
-        lens.iter().copied().filter(|len| *len != 1).collect::<Vec<u64>>()
-    };
-    let (is, was) = (stored(&placement.encoding, &found.shape), stored(&entry.to.encoding, &tensor.shape));
-    let list = found.shape.rank() <= 1 && found.shape.elements() == tensor.shape.elements();
-    if is == was || list {
-        return Ok(());
-    }
-    Err(Error::defect("the tensor is read back with a different shape")
-        .found(format!("{is:?} as stored"))
-        .expected(format!("{was:?}, as it was written")))
 }
 
 /// For each axis of the source's tensor the axis of the one that was read back, by where they are stored; `None` where
@@ -296,24 +273,4 @@ fn axes(tensor: &Tensor, to: &Encoding, found: &Tensor, encoding: &Encoding) -> 
     let mut sorted = axes.clone();
     sorted.sort_unstable();
     sorted.into_iter().eq(0..tensor.shape.rank()).then_some(axes)
-}
-
-/// Axes that both sides give one meaning must be the same ones; where a side does not name its axes, they must
-/// be in the same order on both.
-fn check_axes(tensor: &Tensor, found: &Tensor, axes: Option<&[usize]>) -> Result<()> {
-    let Some(axes) = axes else { return Ok(()) };
-    let differ = |found: String, expected: String| {
-        Err(Error::defect("the axes are read back in a different order").found(found).expected(expected))
-    };
-    let (Some(own), Some(other)) = (&tensor.axes, &found.axes) else {
-        let same = axes.iter().copied().eq(0..axes.len());
-        return if same { Ok(()) } else { differ(format!("{axes:?}"), "the source's".to_owned()) };
-    };
-    let led: Vec<Axis> = axes.iter().filter_map(|axis| other.get(*axis).copied()).collect();
-    let mut shared = own.iter().zip(&led).filter(|(axis, _)| led.contains(axis));
-    if shared.all(|(own, led)| own == led) {
-        return Ok(());
-    }
-    let words = |axes: &[Axis]| axes.iter().map(|axis| axis.name()).collect::<Vec<_>>().join(" ");
-    differ(words(&led), words(own))
 }

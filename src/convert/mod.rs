@@ -17,6 +17,7 @@ mod record;
 mod reread;
 mod settings;
 mod sides;
+mod stored_axes;
 mod summary;
 mod sums;
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
