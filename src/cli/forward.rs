@@ -27,6 +27,9 @@ pub(super) struct Forward {
     /// Number of random examples
     #[arg(long, value_name = "N", default_value_t = 8, conflicts_with_all = ["input", "fen"])]
     batch: usize,
+    /// Length of the free axes of random inputs, but for the first; if left out, one that the graph runs with
+    #[arg(long, value_name = "N", conflicts_with_all = ["input", "fen"])]
+    length: Option<usize>,
     /// Memory for values and tensors
     #[arg(long, value_name = "SIZE", default_value = "4g")]
     max_memory: String,
@@ -50,6 +53,7 @@ impl Forward {
             positions,
             seed: self.seed,
             batch: self.batch,
+            length: self.length,
         })
     }
 

@@ -112,7 +112,10 @@ mod tests {
     fn is_refused(plan: &Plan, found: &[&str]) {
         let error = read_back(plan).unwrap_err();
         let said = error.to_string();
-        assert!(error.kind() == Kind::Unsupported && found.iter().any(|found| said.contains(found)), "{said}");
+        assert!(
+            error.kind() == Kind::Unsupported && found.iter().any(|found| said.contains(found)),
+            "{said}"
+        );
     }
 
     #[test]

@@ -14,9 +14,9 @@ mod memory;
 mod policy;
 
 pub use clone::Cloning;
-pub(crate) use document::blame_document;
 pub(crate) use clone::{CloneSettings, CopiedRun};
 pub(crate) use compile::{Parts, compile, unequal};
+pub(crate) use document::blame_document;
 pub(crate) use memory::Stores;
 pub use policy::Policy;
 

@@ -69,10 +69,11 @@ pub fn run(
         Some((rewritten, note)) => (rewritten, Vec::from_iter(note.clone())),
         None => (graph, Vec::new()),
     };
-    let given = inputs.read(registry, checkpoint, graph, memory)?;
-    let shapes = given.shapes(graph, source, parameters, inputs);
+    let mut given = inputs.read(registry, checkpoint, graph, memory)?;
+    let candidates = given.shapes(graph, source, parameters, inputs);
     let bounds = Bounds { memory, operations: source.input().limits().get(Limit::Operations) };
-    let program = Program::within(graph, parameters, &shapes, bounds).map_err(|error| error.file(shown))?;
+    let program = candidates.first(|shapes| Program::within(graph, parameters, shapes, bounds));
+    let program = program.map_err(|error| error.file(shown))?;
     let (values, summaries) = given.bind(&program, inputs)?;
     let mut computed = program.run(device, &values, &mut ())?;
     let names = graph.outputs.iter().map(|output| output.name.clone());

@@ -32,14 +32,18 @@ pub(super) fn compare_graphs(
     let parameters =
         [a.0, b.0].map(|source| SourceParameters::new(source, options.memory).with_ops(registry));
     let [own, theirs] = &parameters;
-    let given = options.inputs.read(registry, a.0.checkpoint(), a.1, options.memory)?;
-    let shapes = given.shapes(a.1, a.0, own, &options.inputs);
+    let mut given = options.inputs.read(registry, a.0.checkpoint(), a.1, options.memory)?;
+    let candidates = given.shapes(a.1, a.0, own, &options.inputs);
     let bounds = Bounds { memory: options.memory, operations: options.limits.get(Limit::Operations) };
-    let program_a = Program::within(a.1, own, &shapes, bounds).map_err(in_file(a.0))?;
-    let (inputs_a, summaries) = given.bind(&program_a, &options.inputs)?;
-    let (mut inputs_b, names) = corresponding_inputs(a.1, b.1, &inputs_a).map_err(in_file(b.0))?;
-    let shapes = inputs_b.iter().map(|(name, value)| (name.clone(), value.shape.clone())).collect();
-    let program_b = Program::within(b.1, theirs, &shapes, bounds).map_err(in_file(b.0))?;
+    let prepared = candidates.first(|shapes| {
+        let program_a = Program::within(a.1, own, shapes, bounds).map_err(in_file(a.0))?;
+        let (inputs_a, summaries) = given.bind(&program_a, &options.inputs)?;
+        let (inputs_b, names) = corresponding_inputs(a.1, b.1, &inputs_a).map_err(in_file(b.0))?;
+        let shapes = inputs_b.iter().map(|(name, value)| (name.clone(), value.shape.clone())).collect();
+        let program_b = Program::within(b.1, theirs, &shapes, bounds).map_err(in_file(b.0))?;
+        Ok((program_a, inputs_a, summaries, program_b, inputs_b, names))
+    });
+    let (program_a, inputs_a, summaries, program_b, mut inputs_b, names) = prepared?;
     zero_unused(b.1, &program_b, &mut inputs_b);
 
     let mapped = MappedNames::new(options.mapping.as_ref(), &a.0.checkpoint().tensors, &options.limits)?;

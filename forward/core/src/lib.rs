@@ -20,6 +20,7 @@ pub use integer::integer_graph;
 pub use kernel::Kernel;
 pub use program::{
     Bounds, DEFAULT_MEMORY, Magnitude, NodeInfo, Observer, Program, ValueInfo, default_shapes,
+    shapes_of_length,
 };
 pub use random::Random;
 pub use reference::ReferenceCall;

@@ -1,5 +1,6 @@
 //! The inputs that both graphs run on.
 
+mod candidates;
 mod channels;
 pub mod chess;
 mod files;

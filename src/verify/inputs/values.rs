@@ -1,5 +1,6 @@
 //! Assigns values to a graph's inputs: arrays, chess positions, or random numbers.
 
+use super::candidates::Candidates;
 use super::chess::{self, Position};
 use super::files::{InputFile, NamedArray};
 use crate::registry::Registry;
@@ -8,7 +9,7 @@ use crate::verify::report::InputSummary;
 use crate::verify::shapes::fit_shape;
 use crate::words::count;
 use ckpt_api::{Checkpoint, Error, Graph, Result, Setting};
-use ckpt_forward::{Array, Numbers, Parameters, Program, Value, default_shapes};
+use ckpt_forward::{Array, Numbers, Parameters, Program, Value};
 use std::collections::BTreeMap;
 
 /// The inputs to run graphs on: random numbers, unless files or positions are given.
@@ -24,8 +25,10 @@ pub struct Inputs {
     pub positions: Vec<Position>,
     /// Seed of random numbers.
     pub seed: u64,
-    /// Number of random examples.
+    /// Number of random examples: the length of a free first axis.
     pub batch: usize,
+    /// Length of the other free axes of random inputs; `None` for lengths with which the graph runs.
+    pub length: Option<usize>,
 }
 
 impl Default for Inputs {
@@ -37,6 +40,7 @@ impl Default for Inputs {
             positions: Vec::new(),
             seed: 0,
             batch: 8,
+            length: None,
         }
     }
 }
@@ -197,24 +201,20 @@ fn divided(array: Array, by: f32) -> Array {
 }
 
 impl GivenValues {
-    /// Returns the shapes to run the graph with: those of the given values, or else of random examples.
+    /// Returns the shapes to run the graph with, the first that it runs with: those of the given values, or else of random
+    /// examples.
     pub(crate) fn shapes(
         &self,
         graph: &Graph,
         source: &Source,
         parameters: &dyn Parameters,
         inputs: &Inputs,
-    ) -> BTreeMap<String, Vec<usize>> {
+    ) -> Candidates {
         if self.0.is_empty() {
-            let mut shapes = default_shapes(graph, parameters, inputs.batch);
-            for (name, example) in &source.contents().example_shapes {
-                let lens = shapes.get_mut(name).into_iter().flatten().zip(example);
-                let known = lens.filter_map(|(len, known)| Some((len, usize::try_from((*known)?).ok()?)));
-                known.for_each(|(len, known)| *len = known);
-            }
-            return shapes;
+            return Candidates::random(graph, source, parameters, inputs);
         }
-        self.0.iter().map(|(name, input)| (name.clone(), input.value.shape.clone())).collect()
+        let given = self.0.iter().map(|(name, input)| (name.clone(), input.value.shape.clone()));
+        Candidates::of(given.collect())
     }
 
     /// Returns the values for all inputs of `program`, with a summary for reports.
@@ -222,11 +222,11 @@ impl GivenValues {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for real numbers where indices are needed.
     pub(crate) fn bind(
-        self,
+        &mut self,
         program: &Program,
         inputs: &Inputs,
     ) -> Result<(BTreeMap<String, Value>, Vec<InputSummary>)> {
-        let mut given = self.0;
+        let mut given = std::mem::take(&mut self.0);
         if given.is_empty() {
             let origin = format!("random, seed {}", inputs.seed);
             let random = program.random_inputs(inputs.seed).into_iter();

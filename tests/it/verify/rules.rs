@@ -1,7 +1,7 @@
 //! The choice of the rule, and what each rule accepts.
 
 use super::support::{Net, check, dense_net, diverging, sparse_net};
-use ckpt::api::{Attribute, Axis, DType, Graph, Node, Op, Shape};
+use ckpt::api::{Attribute, Axis, DType, Graph, Node, Op, Shape, Value};
 use ckpt::diff::Tolerance;
 use ckpt::mapping::Mapping;
 use ckpt::verify::{InputFile, Inputs, NamedMapping, Options, RuleName, Verdict};
@@ -196,6 +196,74 @@ fn a_layer_that_only_one_graph_has_is_a_difference_where_storage_widens_the_boun
     let tolerance = Some(Tolerance { absolute: 0.1, relative: 0.0 });
     let report = check(&net.source(), &half, &Options { tolerance, ..Options::default() });
     assert_eq!(report.verdict, Verdict::Pass, "the user's tolerance decides");
+}
+
+/// An LSTM from 4 numbers to 5, all of whose outputs are compared.
+fn recurrent_net() -> Net {
+    let roles = [("weight", "w"), ("recurrent_weight", "r"), ("bias", "b")];
+    let mut lstm = Node::new("lstm", Op::LSTM);
+    for (role, name) in roles {
+        lstm = lstm.parameter(role, name);
+    }
+    lstm.inputs = vec!["x".to_owned()];
+    lstm.outputs = ["y", "h", "c"].map(str::to_owned).to_vec();
+    let value = |name: &str, shape: &[Option<u64>]| Value::new(name, shape.to_vec());
+    let state = [Some(1), None, Some(5)];
+    let graph = Graph {
+        name: "rnn".to_owned(),
+        inputs: vec![value("x", &[None, None, Some(4)])],
+        outputs: vec![value("y", &[None, Some(1), None, Some(5)]), value("h", &state), value("c", &state)],
+        nodes: vec![lstm],
+    };
+    let (direction, out) = ((Axis::Direction, 1), (Axis::Out, 20));
+    let tensors: [(&str, &[(Axis, u64)]); 3] = [
+        ("w", &[direction, out, (Axis::In, 4)]),
+        ("r", &[direction, out, (Axis::In, 5)]),
+        ("b", &[direction, (Axis::Out, 40)]),
+    ];
+    Net::new(graph, &tensors)
+}
+
+/// A model may have been exported with a state of one example, while the batch of its input is free.
+#[test]
+fn random_inputs_have_a_shape_that_the_graph_runs_with() {
+    let with_state = |batch: u64| {
+        let mut net = recurrent_net();
+        net.graph().inputs[0].shape = vec![Some(5), None, Some(4)];
+        for state in ["h0", "c0"] {
+            net.graph().inputs.push(Value::new(state, vec![Some(1), Some(batch), Some(5)]));
+        }
+        net.node("lstm").inputs = ["x", "h0", "c0"].map(str::to_owned).to_vec();
+        net
+    };
+    let net = with_state(1);
+    let report = check(&net.source(), &net.source(), &Options::default());
+    assert_eq!((report.verdict, &report.inputs[0].shape[..]), (Verdict::Pass, &[5, 1, 4][..]));
+    // No length that is tried is 3. The graph is healthy all the same.
+    let net = with_state(3);
+    let verified = |options: &Options| {
+        ckpt::verify::verify(&ckpt::Registry::builtin(), &net.source(), &net.source(), options)
+    };
+    let error = verified(&Options::default()).unwrap_err();
+    assert_eq!(error.kind(), ckpt::Kind::Unsupported, "{error}");
+    assert!(error.to_string().contains("none of the random inputs that were tried"), "{error}");
+    let options = Options { inputs: Inputs { length: Some(3), ..Inputs::default() }, ..Options::default() };
+    assert!(verified(&options).unwrap().verdict.passes());
+}
+
+/// An image that is halved six times needs more than 32 pixels.
+#[test]
+fn random_images_are_as_large_as_the_graph_needs() {
+    let halved = |at: usize| {
+        Node::new(format!("pool{at}"), Op::MaxPool)
+            .attribute("kernel_shape", Attribute::Ints(vec![2, 2]))
+            .attribute("strides", Attribute::Ints(vec![2, 2]))
+    };
+    let image = [None, Some(1), None, None];
+    let graph = Graph::sequential("p", image.to_vec(), image.to_vec(), (0..6).map(halved).collect());
+    let net = Net::new(graph, &[]);
+    let report = check(&net.source(), &net.source(), &Options::default());
+    assert_eq!((report.verdict, &report.inputs[0].shape[..]), (Verdict::Pass, &[1, 1, 64, 64][..]));
 }
 
 /// 1/√v magnifies the error of a small variance.

@@ -18,4 +18,4 @@ pub use build::{NodeInfo, Program, ValueInfo};
 pub use magnitude::Magnitude;
 pub use memory::DEFAULT_MEMORY;
 pub use run::Observer;
-pub use shapes::default_shapes;
+pub use shapes::{default_shapes, shapes_of_length};

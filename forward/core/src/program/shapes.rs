@@ -21,12 +21,36 @@ pub fn default_shapes(
     parameters: &dyn Parameters,
     batch: usize,
 ) -> BTreeMap<String, Vec<usize>> {
+    shapes(graph, parameters, batch, None)
+}
+
+/// Returns a shape for each input of a graph, as [`default_shapes`] does, but with `length` for free axes other than the
+/// first. Only the last axis of a value that is multiplied with a matrix has the matrix's length.
+pub fn shapes_of_length(
+    graph: &Graph,
+    parameters: &dyn Parameters,
+    batch: usize,
+    length: usize,
+) -> BTreeMap<String, Vec<usize>> {
+    shapes(graph, parameters, batch, Some(length))
+}
+
+fn shapes(
+    graph: &Graph,
+    parameters: &dyn Parameters,
+    batch: usize,
+    length: Option<usize>,
+) -> BTreeMap<String, Vec<usize>> {
     let (indices, features) = (integers(graph, parameters), features(graph, parameters));
     let shape = |input: &ckpt_api::Value| -> Vec<usize> {
         let stated = |len: u64| usize::try_from(len).unwrap_or(usize::MAX);
-        let free = |axis: usize| match (axis, input.shape.len()) {
-            (0, _) => batch,
-            (_, 4) => SIDE,
+        let free = |axis: usize| match (axis, input.shape.len(), length) {
+            (0, ..) => batch,
+            (_, rank, Some(length)) => match features.get(input.name.as_str()) {
+                Some(features) if axis + 1 == rank => *features,
+                _ => length,
+            },
+            (_, 4, None) => SIDE,
             _ if indices.contains(input.name.as_str()) => SLOTS,
             _ => features.get(input.name.as_str()).copied().unwrap_or(SIDE),
         };
