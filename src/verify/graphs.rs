@@ -50,7 +50,7 @@ pub(super) fn compare_graphs(
     let pairs = pair_nodes(a.1, b.1, &|name| mapped.names(name));
     let both =
         pairs.iter().filter_map(|pair| if let Pair::Both(ia, ib) = pair { Some((*ia, *ib)) } else { None });
-    let changes = StorageChanges::new((a.1, own), (b.1, theirs), both);
+    let changes = StorageChanges::new((a.1, own), (b.1, theirs), both, &mapped);
     let checkpoints = Checkpoints {
         a: own,
         b: theirs,

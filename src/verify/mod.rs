@@ -29,6 +29,13 @@
 //!   exceeds 1.) `max|e|/max|y|` stays within four times that bound, and the largest element of each row is the same
 //!   wherever its margin exceeds the errors of both. Because storage widens this bound, a layer that only one graph
 //!   has, or whose inputs are connected differently, is a difference even where the outputs agree.
+//!
+//!   In a recurrent layer, a loop, or a layer of several kernels, errors are followed from step to step, and each output
+//!   has a bound of its own.
+//!
+//!   Where one of these does not hold, and storage only rounds to floating-point types, and the second graph runs on the
+//!   CPU: the first graph is run in binary32 with its weights rounded to these types. If all outputs of the second graph have
+//!   the same bits, and each tensor is within its `Δw`, rounding is all that happened.
 //! - **given**: every element of results and layers is within the user's [`Tolerance`](crate::diff::Tolerance),
 //!   `|b − a| ≤ atol + rtol·|a|`, where the reference is the first checkpoint's value.
 //!

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_node_is_bounded_by_its_summands_and_by_the_storage_of_its_weights() {
-        let rounding = Some(Magnitude { sums: vec![100.0], summands: 4 });
+        let rounding = Some(Magnitude { sums: vec![100.0], summands: 4, is_followed: false });
         let bound = ErrorBound { rounding: rounding.clone(), storage: vec![] };
         let most = 2.0 * 2.0 * UNIT * 100.0 + 2.0 * UNIT;
         assert!(passes(&[1.0], &[1.0 + most * 0.999], &Criterion::Node(bound.clone())));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_errors_of_all_elements_together_are_bounded_by_the_norm_of_the_result() {
-        let sums = Magnitude { sums: vec![1e6; 100], summands: 1 };
+        let sums = Magnitude { sums: vec![1e6; 100], summands: 1, is_followed: false };
         let bound = ErrorBound { rounding: Some(sums), storage: vec![] };
         // Within the bound of each element, and 1e-5 of what summands of random sign would give.
         assert!(passes(&[1.0; 100], &[1.1; 100], &Criterion::Node(bound)));

@@ -60,18 +60,23 @@ impl ErrorBound {
 
     /// Returns the norms of a result that this bounds.
     pub(crate) fn norms(&self, reference: &[f64]) -> Norms {
+        // What was followed is a bound on errors, not a size of summands.
         let sums = self
             .rounding
             .iter()
+            .filter(|rounding| !rounding.is_followed)
             .flat_map(|rounding| rounding.sums.iter().map(|sum| sum / root(rounding.summands)));
         let sums: Vec<f64> = sums.collect();
         Norms { l2: norm(reference).max(norm(&sums)), max: max(reference).max(max(&sums)) }
     }
 
-    /// Returns the part of storage in `‖e‖₂/‖y‖₂`.
+    /// Returns the part of storage in `‖e‖₂/‖y‖₂`, and that of rounding if its errors were followed through several kernels:
+    /// their growth is more than a sum has.
     pub(crate) fn relative_storage(&self, norms: Norms) -> f64 {
-        let storage = norm(&self.storage);
-        if storage > 0.0 && norms.l2 > 0.0 { storage / norms.l2 } else { 0.0 }
+        let followed = self.rounding.iter().filter(|rounding| rounding.is_followed);
+        let rounding: f64 = followed.map(|rounding| 2.0 * UNIT * norm(&rounding.sums)).sum();
+        let error = norm(&self.storage) + rounding;
+        if error > 0.0 && norms.l2 > 0.0 { error / norms.l2 } else { 0.0 }
     }
 
     /// Returns the factor by which a softmax may increase a relative error.

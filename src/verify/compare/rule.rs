@@ -2,18 +2,21 @@
 
 use super::criterion::{PEAK, RELATIVE_L2};
 use crate::diff::Tolerance;
+use crate::verify::diagnose::MappedNames;
 use crate::verify::parameters::{SourceParameters, Storage, StorageError};
 use crate::verify::report::{Rule, RuleName};
 use crate::words::{count, dtype, number};
-use ckpt_api::{Graph, Rounding, Setting};
+use ckpt_api::{DType, Graph, Node, Rounding, Setting};
 use ckpt_forward::{Arithmetic, DeviceInfo};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What the second checkpoint's storage does to the tensors of the first graph.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StorageChanges {
     /// By the first checkpoint's names; a tensor that keeps its precision is absent.
     pub(crate) errors: HashMap<String, StorageError>,
+    /// The floating-point types that tensors are rounded to, by the first checkpoint's names.
+    pub(crate) rounded: HashMap<String, DType>,
     /// By description (`f32 stored as f16`).
     kinds: BTreeMap<String, ChangeKind>,
 }
@@ -27,13 +30,16 @@ struct ChangeKind {
 }
 
 impl StorageChanges {
-    /// Compares the tensors of corresponding nodes, given as pairs of indices.
+    /// Compares the tensors of corresponding nodes, given as pairs of indices, and those of other nodes by their names in
+    /// the second checkpoint.
     pub(crate) fn new(
         (a, own): (&Graph, &SourceParameters),
         (b, theirs): (&Graph, &SourceParameters),
         pairs: impl Iterator<Item = (usize, usize)>,
+        names: &MappedNames,
     ) -> Self {
         let mut changes = StorageChanges::default();
+        let mut paired = HashSet::new();
         for (ia, ib) in pairs {
             let (Some(na), Some(nb)) = (a.nodes.get(ia), b.nodes.get(ib)) else { continue };
             let has_same_roles = na.tensors().map(|(role, _)| role).eq(nb.tensors().map(|(role, _)| role));
@@ -46,16 +52,31 @@ impl StorageChanges {
                 let found = other.and_then(|name| theirs.stored(name));
                 if let (Some((_, from)), Some((_, to))) = (own.stored(name), found) {
                     changes.add(name, from, to);
+                    paired.insert(name);
                 }
             }
         }
+        for (_, name) in a.nodes.iter().flat_map(Node::tensors).filter(|(_, name)| !paired.contains(name)) {
+            let found = names.names(name).iter().find_map(|name| theirs.stored(name));
+            if let (Some((_, from)), Some((_, to))) = (own.stored(name), found) {
+                changes.add(name, from, to);
+            }
+        }
         changes
+    }
+
+    /// Whether all that storage does is to round numbers to floating-point types.
+    pub(crate) fn only_rounds(&self) -> bool {
+        self.rounded.len() == self.errors.len()
     }
 
     fn add(&mut self, name: &str, from: Storage, to: Storage) {
         let Some(error) = to.error_from(from) else { return };
         // A tensor that several nodes share counts once.
         let is_new = self.errors.insert(name.to_owned(), error).is_none();
+        if to.scaling.is_none() {
+            self.rounded.insert(name.to_owned(), to.dtype);
+        }
         let kind = self.kinds.entry(format!("{} stored as {}", describe(from), describe(to)));
         let bound = || format!("{}: {}", describe(to), describe_bound(to, error));
         kind.or_insert_with(|| ChangeKind { bound: bound(), tensors: 0 }).tensors += usize::from(is_new);
@@ -99,6 +120,12 @@ impl StorageChanges {
                 format!("; W = Σ|x|·Δw + Δb bounds the effect of how the weights are stored: {}", bounds.join("; ")),
             ],
         };
+        let or_rounded = match !bounds.is_empty() && self.only_rounds() && device.api == "cpu" {
+            true => {
+                "; or all outputs have the bits that a in f32 gives with its weights rounded as b stores them"
+            }
+            false => "",
+        };
         let norm = "‖y‖₂ is at least ‖S‖₂/√k, the norm of a sum whose summands have random signs";
         Rule {
             name: RuleName::Bound,
@@ -111,7 +138,7 @@ impl StorageChanges {
             outputs: format!(
                 "‖e‖₂/‖y‖₂ ≤ {RELATIVE_L2:e}{of_output}, and max|e|/max|y| ≤ {PEAK} times that (standard deviations), \
                  where {norm}; and the largest element of each row is the same if its margin (its distance to the \
-                 next largest) exceeds the allowed error"
+                 next largest) exceeds the allowed error{or_rounded}"
             ),
         }
     }

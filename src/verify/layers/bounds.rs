@@ -20,32 +20,37 @@ pub(super) struct LayerBounds<'a> {
 }
 
 impl LayerBounds<'_> {
-    /// Returns the bound on the result of the node at `index` on `inputs`.
+    /// Returns the bound on each output of the node at `index` on `inputs`.
     ///
     /// # Errors
     /// Whatever keeps a tensor from being read or a node from running.
-    pub(super) fn of(&self, index: usize, node: &Node, inputs: &[Value]) -> Result<ErrorBound> {
-        let rounding = self.program.magnitude(index, inputs)?;
+    pub(super) fn of(&self, index: usize, node: &Node, inputs: &[Value]) -> Result<Vec<ErrorBound>> {
+        let rounding = self.program.magnitudes(index, inputs)?;
         let errors: Vec<StorageError> =
             node.tensors().filter_map(|(_, name)| self.errors.get(name)).copied().collect();
         let storage = match (errors.is_empty(), self.of_errors, &node.op) {
             (true, ..) | (_, None, _) => Vec::new(),
             (_, _, Op::BatchNormalization) => match inputs.first() {
-                Some(x) => batch_norm::storage_bound(node, self.parameters, self.errors, x)?,
+                Some(x) => vec![batch_norm::storage_bound(node, self.parameters, self.errors, x)?],
                 None => Vec::new(),
             },
-            (_, _, Op::LayerNormalization) => self.of_layer_norm(node, &errors, rounding.as_ref()),
+            (_, _, Op::LayerNormalization) => {
+                let first = rounding.first().and_then(Option::as_ref);
+                vec![self.of_layer_norm(node, &errors, first)]
+            }
             _ if self.program.is_reference(index) => return Err(no_bound(node)),
-            (_, Some(of_errors), _) => match self.program.tensor_error(index, inputs, of_errors)? {
+            (_, Some(of_errors), _) => match self.program.tensor_errors(index, inputs, of_errors)? {
                 Some(bounds) => bounds,
                 None => {
                     let inputs: Vec<Value> = inputs.iter().map(absolute).collect();
                     let sums = of_errors.run_node(index, &mut Cpu::new(Arithmetic::F64), &inputs)?;
-                    sums.first().map(|value| value.array.to_f64()).unwrap_or_default()
+                    sums.iter().map(|value| value.array.to_f64()).collect()
                 }
             },
         };
-        Ok(ErrorBound { rounding, storage })
+        let mut storage = storage.into_iter();
+        let bound = |rounding| ErrorBound { rounding, storage: storage.next().unwrap_or_default() };
+        Ok(rounding.into_iter().map(bound).collect())
     }
 
     /// Scale and bias each enter a layer normalization once, relative to the whole; the normalized values of a row of

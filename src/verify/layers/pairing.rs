@@ -105,6 +105,10 @@ fn anchors(a: &Graph, b: &Graph, rename: &dyn Fn(&str) -> Vec<String>) -> Vec<(u
     let left = own.len().min(theirs.len()) - front.len();
     let back = own.iter().rev().copied().zip(theirs.iter().rev().copied()).take(left).take_while(same);
     let mut back: Vec<(usize, usize)> = back.collect();
+    // Names say more than an order with gaps.
+    if !found.is_empty() && found.len() >= front.len() + back.len() {
+        return found.into_iter().collect();
+    }
     back.reverse();
     front.into_iter().chain(back).collect()
 }

@@ -3,10 +3,12 @@
 mod error_bounds;
 mod integers;
 mod numbers;
+mod rounded;
 mod source;
 mod storage;
 
 pub(crate) use error_bounds::ErrorBounds;
 pub(crate) use integers::StoredIntegers;
+pub(crate) use rounded::RoundedParameters;
 pub use source::SourceParameters;
 pub(crate) use storage::{Storage, StorageError, UNIT};

@@ -1,6 +1,6 @@
 //! The choice of the rule, and what each rule accepts.
 
-use super::support::{Net, check, dense_net, diverging, sparse_net};
+use super::support::{Net, check, dense_net, diverging, sparse_net, transposed};
 use ckpt::api::{Attribute, Axis, DType, Graph, Node, Op, Shape, Value};
 use ckpt::diff::Tolerance;
 use ckpt::mapping::Mapping;
@@ -198,6 +198,23 @@ fn a_layer_that_only_one_graph_has_is_a_difference_where_storage_widens_the_boun
     assert_eq!(report.verdict, Verdict::Pass, "the user's tolerance decides");
 }
 
+/// Rounding is all that happened: the first graph, with its weights rounded, gives the same bits.
+#[test]
+fn graphs_that_are_written_differently_agree_if_rounding_the_weights_gives_the_same_bits() {
+    let (net, mut other) = (dense_net(), dense_net());
+    let mut nodes = std::mem::take(&mut other.graph().nodes);
+    nodes.insert(2, Node::new("again", Op::Relu));
+    *other.graph() = Graph::sequential("m", vec![None, Some(6)], vec![None, Some(3)], nodes);
+    for dtype in [DType::F16, DType::Bf16] {
+        let report = check(&net.source(), &other.stored_as(dtype), &Options::default());
+        assert_eq!((report.verdict, report.runs[0].rule.name), (Verdict::Pass, RuleName::Bound), "{dtype}");
+        let mut broken = other.clone();
+        broken.tensor("two/kernel").swap(0, 1);
+        let report = check(&net.source(), &broken.stored_as(dtype), &Options::default());
+        assert_eq!(report.verdict, Verdict::Fail, "{dtype}");
+    }
+}
+
 /// An LSTM from 4 numbers to 5, all of whose outputs are compared.
 fn recurrent_net() -> Net {
     let roles = [("weight", "w"), ("recurrent_weight", "r"), ("bias", "b")];
@@ -222,6 +239,44 @@ fn recurrent_net() -> Net {
         ("b", &[direction, (Axis::Out, 40)]),
     ];
     Net::new(graph, &tensors)
+}
+
+/// Errors of weights go through as many products as there are steps, and each state has a bound of its own.
+#[test]
+fn a_recurrent_layer_of_rounded_weights_agrees_and_a_fault_in_it_is_caught() {
+    type Damage = fn(&mut Net);
+    let faults: [(&str, Damage); 4] = [
+        ("two gates are swapped", |net| {
+            let weights = net.tensor("w");
+            let (first, second) = weights[..40].split_at_mut(20);
+            first.swap_with_slice(second);
+        }),
+        ("the square matrix of a gate is transposed", |net| {
+            let weights = net.tensor("r");
+            let turned = transposed(&weights[..25], 5, 5);
+            weights[..25].copy_from_slice(&turned);
+        }),
+        ("the bias is dropped", |net| net.tensor("b").fill(0.0)),
+        ("the layer has no bias", |net| {
+            net.node("lstm").parameters.remove("bias");
+        }),
+    ];
+    let net = recurrent_net();
+    for dtype in [DType::F16, DType::Bf16] {
+        let options = Options { per_layer: true, ..Options::default() };
+        let report = check(&net.source(), &net.stored_as(dtype), &options);
+        let run = &report.runs[0];
+        assert_eq!((report.verdict, run.rule.name, run.layers.len()), (Verdict::Pass, RuleName::Bound, 3));
+        let is_bounded = |layer: &ckpt::verify::Layer| layer.verdict == Verdict::Pass;
+        assert!(run.layers.iter().all(is_bounded), "{dtype}: the bound of each state holds");
+        for (fault, damage) in faults {
+            let mut broken = net.clone();
+            damage(&mut broken);
+            let report = check(&net.source(), &broken.stored_as(dtype), &Options::default());
+            assert_eq!(report.verdict, Verdict::Fail, "{dtype}: {fault}");
+            assert_eq!(diverging(&report).a.as_deref(), Some("lstm"), "{dtype}: {fault}");
+        }
+    }
 }
 
 /// A model may have been exported with a state of one example, while the batch of its input is free.

@@ -7,7 +7,7 @@ use super::propagate::{self, Bounded, Fetch};
 use super::run::{Device, check, indices};
 use super::step::Step;
 use crate::kernel::{Function, Gemm, Kernel, LayerNorm, Pairwise, PoolKind, Reduction, Softmax, Update};
-use crate::lower::{Call, Info, Load, Task};
+use crate::lower::{Call, Load, Task};
 use crate::value::Value;
 use crate::{Arithmetic, Array, Cpu, Element};
 use ckpt_api::{Error, Result};
@@ -31,37 +31,51 @@ pub struct Magnitude {
     pub sums: Vec<f64>,
     /// `k`: the number of summands, or an equivalent for other functions.
     pub summands: usize,
+    /// Whether the errors of several kernels were followed: then `S` is half of their bound, and no size of summands.
+    pub is_followed: bool,
+}
+
+impl Magnitude {
+    /// One summand of half the error gives the same bound. `None` if all errors are 0.
+    fn of_errors(errors: Vec<f64>) -> Option<Self> {
+        let is_exact = errors.iter().all(|error| *error == 0.0);
+        let sums = || errors.iter().map(|error| error / 2.0).collect();
+        (!is_exact).then(|| Magnitude { sums: sums(), summands: 1, is_followed: true })
+    }
 }
 
 impl Program<'_> {
-    /// Returns the magnitude of the node at index `node` on `inputs`; `None` if its result is exact: integers, and
-    /// elements that are moved, looked up or chosen (concatenation, embedding, ReLU, maximum).
+    /// Returns the magnitude of each output of the node at index `node` on `inputs`; `None` if a result is exact: integers,
+    /// and elements that are moved, looked up or chosen (concatenation, embedding, ReLU, maximum).
     ///
     /// # Errors
     /// As [`Program::run_node`].
-    pub fn magnitude(&self, node: usize, inputs: &[Value]) -> Result<Option<Magnitude>> {
+    pub fn magnitudes(&self, node: usize, inputs: &[Value]) -> Result<Vec<Option<Magnitude>>> {
         let (found, step) = self.step(node)?;
         self.measure(step, inputs).map_err(|error| error.field(&found.name))
     }
 
-    fn measure(&self, step: &Step, inputs: &[Value]) -> Result<Option<Magnitude>> {
+    fn measure(&self, step: &Step, inputs: &[Value]) -> Result<Vec<Option<Magnitude>>> {
         for (id, value) in step.inputs.iter().flatten().zip(inputs) {
             check(value, self.info(*id)?)?;
         }
+        let load = |load: &Load| Ok((self.fetch_load(load)?, None));
         if let Some(control) = &step.control {
-            let load = |load: &Load| Ok((self.fetch_load(load)?, None));
-            return Ok(self
-                .largest_error(control, step, inputs, &load)?
-                .map(|error| Magnitude { sums: vec![error / 2.0; largest_output(step)], summands: 1 }));
+            let errors = Self::enclosed_errors(control, step, inputs, &load)?;
+            return Ok(errors.into_iter().map(Magnitude::of_errors).collect());
         }
         if step.lowered.outputs.iter().any(|info| info.numbers == crate::Numbers::Integer) {
-            return Ok(None);
+            return Ok(vec![None; step.lowered.outputs.len()]);
         }
         if propagate::is_needed(&step.lowered) {
-            let magnitude = self.follow(step, inputs)?;
-            let is_exact = magnitude.sums.iter().all(|sum| *sum == 0.0);
-            return Ok((!is_exact).then_some(magnitude));
+            let errors = propagate::errors(&step.lowered, &present(step, inputs)?, &load)?;
+            return Ok(errors.into_iter().map(Magnitude::of_errors).collect());
         }
+        Ok(vec![self.of_kernels(step, inputs)?; step.lowered.outputs.len()])
+    }
+
+    /// Returns the magnitude of a node that only sums, or has one kernel.
+    fn of_kernels(&self, step: &Step, inputs: &[Value]) -> Result<Option<Magnitude>> {
         let calls = &step.lowered.calls[..];
         let summands = calls.iter().map(|call| summands(&call.task)).fold(0, usize::saturating_add);
         let x = || inputs.first().map(|value| value.array.to_f64()).unwrap_or_default();
@@ -84,10 +98,10 @@ impl Program<'_> {
             },
             _ => self.of_absolutes(step, inputs)?,
         };
-        Ok(Some(Magnitude { sums, summands }))
+        Ok(Some(Magnitude { sums, summands, is_followed: false }))
     }
 
-    /// Returns a bound on the error of the first output of the node at index `node`, where the node's tensors have
+    /// Returns a bound on the error of each output of the node at index `node`, where the node's tensors have
     /// errors; with the errors of rounding in binary32. `errors` is a program of the same graph, whose tensors are
     /// bounds on the errors of this program's tensors.
     ///
@@ -96,7 +110,12 @@ impl Program<'_> {
     ///
     /// # Errors
     /// As [`Program::run_node`].
-    pub fn tensor_error(&self, node: usize, inputs: &[Value], errors: &Program) -> Result<Option<Vec<f64>>> {
+    pub fn tensor_errors(
+        &self,
+        node: usize,
+        inputs: &[Value],
+        errors: &Program,
+    ) -> Result<Option<Vec<Vec<f64>>>> {
         let (found, step) = self.step(node)?;
         if step.control.is_none() && !propagate::is_needed(&step.lowered) {
             return Ok(None);
@@ -109,39 +128,26 @@ impl Program<'_> {
             let units = |error: Vec<f64>| error.into_iter().map(|error| error.abs() / UNIT).collect();
             Ok((self.fetch_load(load)?, error.map(units)))
         };
-        if let Some(control) = &step.control {
-            let error = self.largest_error(control, step, inputs, &load);
-            let error = error.map_err(|error| error.field(&found.name))?.unwrap_or(0.0);
-            return Ok(Some(vec![error * UNIT; largest_output(step)]));
-        }
-        let made = propagate::errors(&step.lowered, &present(step, inputs)?, &load);
+        let made = match &step.control {
+            Some(control) => Self::enclosed_errors(control, step, inputs, &load),
+            None => propagate::errors(&step.lowered, &present(step, inputs)?, &load),
+        };
         let made = made.map_err(|error| error.field(&found.name))?;
-        Ok(Some(made.into_iter().map(|error| error * UNIT).collect()))
+        let absolute = |errors: Vec<f64>| errors.into_iter().map(|error| error * UNIT).collect();
+        Ok(Some(made.into_iter().map(absolute).collect()))
     }
 
-    /// Returns the largest bound on the errors of a node with graphs of its own; `None` if its results are exact. One
-    /// bound is that of all outputs.
-    fn largest_error(
-        &self,
+    /// Returns the bounds on the errors of each output of a node with graphs of its own.
+    fn enclosed_errors(
         control: &Control,
         step: &Step,
         inputs: &[Value],
         load: Fetch,
-    ) -> Result<Option<f64>> {
+    ) -> Result<Vec<Vec<f64>>> {
         let given =
             present(step, inputs)?.into_iter().map(|input| input.map(Bounded::exact)).collect::<Vec<_>>();
         let made = enclosed::errors(control, step, &given, load, &mut 0)?;
-        let largest = made.iter().flat_map(|made| &made.error).fold(0.0, |most: f64, error| {
-            if error.is_nan() || most.is_nan() { f64::NAN } else { most.max(*error) }
-        });
-        Ok((largest != 0.0).then_some(largest))
-    }
-
-    /// Follows the errors through a node's kernels: one summand of half the error gives the same bound.
-    fn follow(&self, step: &Step, inputs: &[Value]) -> Result<Magnitude> {
-        let load = |load: &Load| Ok((self.fetch_load(load)?, None));
-        let errors = propagate::errors(&step.lowered, &present(step, inputs)?, &load)?;
-        Ok(Magnitude { sums: errors.into_iter().map(|error| error / 2.0).collect(), summands: 1 })
+        Ok(made.into_iter().map(|made| made.error).collect())
     }
 
     /// Returns `|y|` of a node whose arithmetic is unknown.
@@ -201,11 +207,6 @@ impl Program<'_> {
         let sums = made.first().map(|value| value.array.to_f64());
         sums.ok_or_else(|| Error::unsupported("a node without outputs has no magnitude"))
     }
-}
-
-/// The number of elements of a node's largest output.
-fn largest_output(step: &Step) -> usize {
-    step.lowered.outputs.iter().map(Info::len).max().unwrap_or(0)
 }
 
 /// The values of a node's inputs in binary64, as its kernels take them; `None` for one that is left out.

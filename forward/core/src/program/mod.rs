@@ -6,6 +6,7 @@ mod control;
 mod enclosed;
 mod magnitude;
 mod memory;
+mod normalization;
 mod propagate;
 mod random_inputs;
 mod recurrence;

@@ -1,6 +1,7 @@
 //! Follows rounding errors through the kernels of a node.
 
 use super::magnitude::{UNIT, of_intermediates, of_layer_norm, of_one, of_softmax, summands};
+use super::normalization;
 use super::recurrence::{self, Numbers};
 use crate::kernel::{
     Binary, Border, Copy, Function, Kernel, Pairwise, Recurrence, Reduction, Scatter, Unary, Update, View,
@@ -68,14 +69,13 @@ pub(super) fn is_needed(lowered: &Lowered) -> bool {
 /// Reads what a node loads, with bounds on the errors if it has any.
 pub(super) type Fetch<'f> = &'f dyn Fn(&Load) -> Result<(Array, Option<Vec<f64>>)>;
 
-/// Returns the bounds on the errors of a node's first output. `inputs` are those that are present, in order.
+/// Returns the bounds on the errors of each of a node's outputs. `inputs` are those that are present, in order.
 ///
 /// # Errors
 /// Those of the kernels, and of `load`.
-pub(super) fn errors(lowered: &Lowered, inputs: &[Option<Array>], load: Fetch) -> Result<Vec<f64>> {
+pub(super) fn errors(lowered: &Lowered, inputs: &[Option<Array>], load: Fetch) -> Result<Vec<Vec<f64>>> {
     let inputs = inputs.iter().map(|input| input.clone().map(Bounded::exact)).collect();
-    let made = follow(lowered, inputs, load)?;
-    made.into_iter().next().map(|output| output.error).ok_or_else(no_operand)
+    Ok(follow(lowered, inputs, load)?.into_iter().map(|output| output.error).collect())
 }
 
 /// Returns a node's outputs with bounds on their errors, where its inputs have errors.
@@ -185,11 +185,13 @@ fn propagated(kernel: &Kernel, operands: &[&Bounded], before: &Bounded, y: &[f64
         Kernel::LayerNorm(norm) => {
             let by = |index: usize| operands.get(index).map(|by| by.value.to_f64()).unwrap_or_default();
             let own = of_layer_norm(norm, &first.value.as_f64(), &by(1), &by(2));
-            Ok(with_own(own, summands(&Task::Kernel(kernel.clone())), y))
+            let own = with_own(own, summands(&Task::Kernel(kernel.clone())), y);
+            Ok(plus(own, normalization::layer_norm(norm, operands)))
         }
         Kernel::Softmax(softmax) => {
             let own = of_softmax(softmax, &first.value.as_f64());
-            Ok(with_own(own, summands(&Task::Kernel(kernel.clone())), y))
+            let own = with_own(own, summands(&Task::Kernel(kernel.clone())), y);
+            Ok(plus(own, normalization::softmax(softmax, first, y)))
         }
         Kernel::Recurrence(kernel) => of_recurrence(kernel, operands),
         Kernel::Scatter(scatter) => of_updates(scatter, operands, before, y),
@@ -200,6 +202,10 @@ fn propagated(kernel: &Kernel, operands: &[&Bounded], before: &Bounded, y: &[f64
         }
         _ => of_sums(kernel, operands, before, y),
     }
+}
+
+fn plus(own: Vec<f64>, propagated: Vec<f64>) -> Vec<f64> {
+    own.into_iter().zip(propagated).map(|(own, more)| own + more).collect()
 }
 
 /// `2·√k·S + 2|y|`.

@@ -67,9 +67,10 @@ fn run_graph(nodes: Vec<Node>, tensors: &Tensors, x: &Value, n: i32) -> Result<V
     let made: Vec<Value> = names.iter().map(|name| seen.0[name].clone()).collect();
     assert_eq!(alone, made);
     // In binary32, the results are within the bound.
-    if let Some(magnitude) = program.magnitude(last, &taken)? {
-        let rounded = program.run_node(last, &mut Cpu::new(Arithmetic::F32), &taken)?;
-        for (found, exact) in rounded.iter().zip(&made) {
+    let rounded = program.run_node(last, &mut Cpu::new(Arithmetic::F32), &taken)?;
+    let magnitudes = program.magnitudes(last, &taken)?;
+    for ((found, exact), magnitude) in rounded.iter().zip(&made).zip(&magnitudes) {
+        if let Some(magnitude) = magnitude {
             for ((found, exact), sum) in
                 found.array.to_f64().iter().zip(exact.array.to_f64()).zip(&magnitude.sums)
             {

@@ -53,7 +53,7 @@ fn magnitude(node: Node, inputs: &[Value]) -> Option<Vec<f64>> {
         graph.inputs.iter().zip(inputs).map(|(input, value)| (input.name.clone(), value.shape.clone()));
     let tensors = Tensors::default();
     let program = Program::new(&graph, &tensors, &shapes.collect()).unwrap();
-    program.magnitude(0, inputs).unwrap().map(|magnitude| magnitude.sums)
+    program.magnitudes(0, inputs).unwrap().remove(0).map(|magnitude| magnitude.sums)
 }
 
 proptest! {

@@ -124,7 +124,7 @@ fn a_result_is_rounded_once_and_within_its_bound() {
     assert!(program.is_reference(0));
     let found = program.run_node(0, &mut Cpu::new(Arithmetic::F32), &x).unwrap();
     assert_eq!(found[0].array, Array::F32(vec![exact as f32]));
-    let magnitude = program.magnitude(0, &x).unwrap().unwrap();
+    let magnitude = program.magnitudes(0, &x).unwrap().remove(0).unwrap();
     assert_eq!(magnitude.sums, [exact.abs()]);
 }
 
