@@ -19,6 +19,18 @@ def integer(size: int, signed: bool) -> bytes:
 
 BOOL = struct.pack("<BBHI", 0x18, 2, 0, 1) + integer(1, True) + b"FALSE\0\0\0TRUE\0\0\0\0\0\1"
 OPAQUE = struct.pack("<BBHI", 0x15, 0, 0, 2)
+def complex_of(part: bytes) -> bytes:
+    size = struct.unpack_from("<I", part, 4)[0]
+    member = lambda name, offset: struct.pack("<8sI28x", name, offset) + part
+    return struct.pack("<BBHI", 0x16, 2, 0, 2 * size) + member(b"r", 0) + member(b"i", size)
+
+
+def enumeration(base: bytes, values: dict[str, bytes]) -> bytes:
+    names = b"".join(pad(name.encode() + b"\0") for name in values)
+    size = struct.unpack_from("<I", base, 4)[0]
+    return struct.pack("<BBHI", 0x18, len(values), 0, size) + base + names + b"".join(values.values())
+
+
 TEXT = struct.pack("<BBHI", 0x19, 1, 1, 16) + struct.pack("<BBHIHH", 0x10, 0, 0, 1, 0, 8)
 
 

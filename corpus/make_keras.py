@@ -17,6 +17,7 @@ CONFIG = (
     '{"module": "keras.layers", "class_name": "InputLayer", "config": {"batch_shape": [null, 2], "name": "i"}}, '
     '{"module": "keras.layers", "class_name": "Dense", "config": {"name": "d", "units": 3, "activation": "relu"}}]}}'
 ).encode()
+CONFIG_BF16 = CONFIG.replace(b'"units": 3', b'"units": 3, "dtype": "bfloat16"')
 METADATA = b'{"keras_version": "3.15.1", "date_saved": "2026-01-01@00:00:00"}'
 
 
@@ -126,8 +127,9 @@ def accepted():
     yield one("never_written", "elements with a fill value", weights(kernel(data=None, fill=fill)),
               [Tensor("layers/dense/vars/0", "f32", [2, 3], f32(*[7] * 6)), B])
     yield one("user_block", "bytes before the superblock", weights(kernel(), user=512))
-    yield one("bfloat16", "opaque elements, with and without a name", weights(
-        Dataset(hdf5.OPAQUE, [2], b"\x80\x3f\0\x40", {"dtype": "bfloat16"}), Dataset(hdf5.OPAQUE, [1], b"\0\x40")),
+    yield one("bfloat16", "opaque elements with a name, and without one in a model of bfloat16", weights(
+        Dataset(hdf5.OPAQUE, [2], b"\x80\x3f\0\x40", {"dtype": "bfloat16"}), Dataset(hdf5.OPAQUE, [1], b"\0\x40"),
+        attributes=[("model_config", CONFIG_BF16.decode())]),
         [Tensor("layers/dense/vars/0", "bf16", [2], b"\x80\x3f\0\x40"), Tensor("layers/dense/vars/1", "bf16", [1], b"\0\x40")])
     h5 = hdf5.file({"model_weights": {"d": {"d": {"kernel:0": kernel(), "bias:0": bias()}}}},
                    [("keras_version", "2.21.0"), ("model_config", CONFIG.decode())])
@@ -140,8 +142,19 @@ def accepted():
     yield one("soft_link", "links that lead nowhere or to what is there", hdf5.file({"w": bias(), "x": Soft("/w"), "y": Soft("/z")}),
               [Tensor("w", "f32", [3], BIAS)])
     yield one("cycle", "a group in itself: each object once", cycle(), [Tensor("a/w", "f32", [3], BIAS)])
-    yield one("texts", "a dataset of texts, lenient", hdf5.file({"t": Dataset(hdf5.TEXT, [1], bytes(16)), "w": bias()}),
-              [Tensor("w", "f32", [3], BIAS)], LENIENT)
+    yield one("texts", "a dataset of texts is left out", hdf5.file({"t": Dataset(hdf5.TEXT, [1], bytes(16)), "w": bias()}),
+              [Tensor("w", "f32", [3], BIAS)])
+    numbers = f32(1, 2, 3, -1)
+    yield one("complex", "complex numbers: two floats, r and i", hdf5.file({
+        "z": Dataset(hdf5.complex_of(hdf5.F32), [2], numbers),
+        "big": Dataset(hdf5.complex_of(hdf5.F32_BIG), [2], struct.pack(">4f", 1, 2, 3, -1)),
+        "double": Dataset(hdf5.complex_of(hdf5.F64), [1], struct.pack("<2d", 1, 2))}), [
+        Tensor("z", "c64", [2], numbers), Tensor("big", "c64", [2], numbers), Tensor("double", "c128", [1], struct.pack("<2d", 1, 2))])
+    names = lambda size: {"A": bytes(size), "B": (1).to_bytes(size, "little")}
+    yield one("enumeration", "enumerations are their integers", hdf5.file({
+        "e": Dataset(hdf5.enumeration(integer(1, True), names(1)), [2], b"\0\1"),
+        "wide": Dataset(hdf5.enumeration(integer(4, False), names(4)), [1], struct.pack("<I", 1))}), [
+        Tensor("e", "i8", [2], b"\0\1"), Tensor("wide", "u32", [1], struct.pack("<I", 1))])
     yield one("trailing", "bytes after the end, lenient", weights(kernel()) + b"x", options=LENIENT)
     yield accept("archive", "an archive with a configuration", {"m.keras": archive(members(weights(kernel())))}, "m.keras", [W, B])
     yield accept("bare_archive", "an archive of weights alone", {"m.keras": archive(members(weights(kernel()))[2:])}, "m.keras", [W, B])
@@ -202,7 +215,10 @@ def rejected():
     yield one("external_link", "a link to another file", hdf5.new_file("w", kernel(), linked), "unsupported")
     yield one("no_fill", "elements without any value", weights(kernel(data=None, fill=bytes([2, 2, 2, 0]))), "unsupported")
     yield one("too_much_fill", "128 MiB of zeros from nothing", weights(kernel(shape=[1 << 25], data=None)), "limit")
-    yield one("texts_strict", "a dataset of texts", hdf5.file({"t": Dataset(hdf5.TEXT, [1], bytes(16)), "w": bias()}), "unsupported")
+    pair = struct.pack("<BBHI", 0x16, 2, 0, 8) + struct.pack("<8sI28x", b"x", 0) + hdf5.F32 + struct.pack("<8sI28x", b"y", 4) + hdf5.F32
+    yield one("compound", "compound elements that are no complex numbers", hdf5.file({"t": Dataset(pair, [1], bytes(8)), "w": bias()}), "unsupported")
+    yield one("opaque_unnamed", "opaque elements of two bytes that nothing names", weights(Dataset(hdf5.OPAQUE, [1], b"\0\x40")), "unsupported")
+    yield one("texts_alone", "texts and no tensor", hdf5.file({"t": Dataset(hdf5.TEXT, [1], bytes(16))}), "unsupported")
     yield one("opaque", "opaque elements of three bytes", weights(Dataset(struct.pack("<BBHI", 0x15, 0, 0, 3), [1], b"abc")), "unsupported")
     deep = bias()
     for _ in range(70):

@@ -12,7 +12,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("gguf", &ckpt_gguf::Gguf, 14, 42),
-    ("keras", &ckpt_keras::Keras, 25, 48),
+    ("keras", &ckpt_keras::Keras, 27, 50),
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("npz", &ckpt_npz::Npz, 18, 59),
     ("onnx", &ckpt_onnx::Onnx, 7, 29),

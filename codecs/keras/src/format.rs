@@ -15,7 +15,6 @@ pub(crate) const KEY_BACKEND: &str = "backend";
 pub(crate) const KEY_SAVED: &str = "date_saved";
 /// Key of a tensor: its path in a `.weights.h5` file.
 pub(crate) const KEY_PATH: &str = "path";
-
 /// Keys of the namespace [`FILES`].
 pub(crate) const KEY_CONTAINER: &str = "container";
 pub(crate) const KEY_PARTS: &str = "parts";
@@ -79,7 +78,9 @@ impl Container {
 }
 
 /// Dtypes that HDF5 stores as they are.
-pub(crate) const NATIVE: [DType; 12] = [
+pub(crate) const NATIVE: [DType; 14] = [
+    DType::C128,
+    DType::C64,
     DType::F64,
     DType::F32,
     DType::F16,
@@ -99,8 +100,8 @@ pub(crate) const OPAQUE: [(DType, &str); 3] =
     [(DType::Bf16, "bfloat16"), (DType::F8E4m3, "float8_e4m3fn"), (DType::F8E5m2, "float8_e5m2")];
 
 /// Dtypes that are written as they are.
-pub(crate) const WRITTEN: [DType; 13] = {
-    let mut written = [DType::Bf16; 13];
+pub(crate) const WRITTEN: [DType; 15] = {
+    let mut written = [DType::Bf16; 15];
     let mut k = 0;
     while k < NATIVE.len() {
         written[k] = NATIVE[k];

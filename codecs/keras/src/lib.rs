@@ -40,7 +40,15 @@ pub const NAMESPACE: &str = format::ID;
 pub struct Keras;
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::lenient("leave out what cannot be read, such as texts, reporting each (default false)"),
+    OptionSpec::lenient(
+        "leave out what cannot be read, such as compound elements, reporting each (default false)",
+    ),
+    OptionSpec::new(
+        "dtype",
+        OptionKind::Choice(&["bfloat16", "float8_e4m3fn", "float8_e5m2"]),
+        Side::Read,
+        "what opaque elements are whose dataset does not state it (default bfloat16, if a layer of the model holds it)",
+    ),
     OptionSpec::new(
         "keras",
         OptionKind::Choice(&["2", "3"]),

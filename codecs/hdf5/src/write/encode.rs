@@ -20,7 +20,9 @@ const REFERENCE: u64 = 16;
 /// Whether elements of this datatype can be written.
 pub(super) fn is_written(datatype: &Datatype) -> bool {
     match datatype {
-        Datatype::Number { dtype, .. } => *dtype == DType::Bool || number_class(*dtype).is_some(),
+        Datatype::Number { dtype, .. } => {
+            *dtype == DType::Bool || complex_part(*dtype).is_some() || number_class(*dtype).is_some()
+        }
         Datatype::Opaque { size } => *size > 0,
         _ => false,
     }
@@ -185,6 +187,15 @@ fn number_class(dtype: DType) -> Option<(u8, u32, bool)> {
     })
 }
 
+/// The dtype of the two parts of a complex number, and the bytes of one.
+fn complex_part(dtype: DType) -> Option<(DType, u32)> {
+    match dtype {
+        DType::C64 => Some((DType::F32, 4)),
+        DType::C128 => Some((DType::F64, 8)),
+        _ => None,
+    }
+}
+
 fn datatype_bytes(datatype: &Datatype) -> Vec<u8> {
     let mut data = Writer::new();
     match datatype {
@@ -193,11 +204,26 @@ fn datatype_bytes(datatype: &Datatype) -> Vec<u8> {
             number(&mut data, DType::I8, Endian::Little);
             data.bytes(b"FALSE\0\0\0TRUE\0\0\0\0").bytes(&[0, 1]);
         }
-        Datatype::Number { dtype, endian } => number(&mut data, *dtype, *endian),
+        Datatype::Number { dtype, endian } => match complex_part(*dtype) {
+            Some((part, size)) => {
+                // Two members, which `h5py` takes for one complex number.
+                data.bytes(&[0x16, 2, 0, 0]).number(2 * size);
+                for (name, offset) in [(b"r\0\0\0\0\0\0\0", 0), (b"i\0\0\0\0\0\0\0", size)] {
+                    data.bytes(name).number(offset).bytes(&[0; 28]);
+                    number(&mut data, part, *endian);
+                }
+            }
+            None => number(&mut data, *dtype, *endian),
+        },
         Datatype::Opaque { size } => {
             data.bytes(&[0x15, 0, 0, 0]).number(*size);
         }
-        Datatype::Text | Datatype::FixedText { .. } | Datatype::Other(_) => {}
+        // None of these is written: see `is_written`.
+        Datatype::Enumeration { .. }
+        | Datatype::Text
+        | Datatype::FixedText { .. }
+        | Datatype::Reference
+        | Datatype::Other(_) => {}
     }
     data.into_bytes()
 }

@@ -89,6 +89,18 @@ impl Model {
         None
     }
 
+    /// Whether a layer holds its variables in bfloat16, as its dtype or policy states. Mixed policies hold them in 32 bits.
+    pub(crate) fn holds_bfloat16(&self) -> bool {
+        let mut open = vec![self];
+        while let Some(model) = open.pop() {
+            open.extend(model.layers.iter().filter_map(|layer| layer.model.as_deref()));
+            if model.layers.iter().any(|layer| layer.policy() == Some("bfloat16")) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Whether a layer computes in 16 bits, as policies such as `mixed_bfloat16` state. The graph does not show it: run
     /// in more bits, it gives results that differ from the model's by the rounding of 16 bits.
     pub fn computes_in_16_bits(&self) -> bool {

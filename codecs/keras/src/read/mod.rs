@@ -9,11 +9,14 @@ mod part;
 pub(crate) use describe::parent;
 pub(crate) use files::Files;
 pub(crate) use part::Part;
+use part::Untagged;
 
-use crate::format::{ARCHIVE_END, CONFIG, H5_ENDS, INDEX_END, WEIGHTS};
+use crate::config::Model;
+use crate::format::{ARCHIVE_END, CONFIG, DTYPE, H5_ENDS, INDEX_END, OPAQUE, WEIGHTS};
 use crate::write::kept;
 use ckpt_api::zip::{self, record};
-use ckpt_api::{Contents, Error, Input, Kind, Limits, Match, Options, Result, Rules};
+use ckpt_api::{Contents, DType, Error, Input, Kind, Limits, Match, Options, Result, Rules};
+use std::cell::OnceCell;
 
 /// Bytes of the longest user block before the signature of a file with another format's name: more than any program is known
 /// to write, and within what a store far away sends at once.
@@ -77,20 +80,34 @@ const EACH_BYTES: u64 = 1280;
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let mut rules = Rules::new(options);
     let files = Files::open(input, limits, true)?;
-    let mut contents = read_files(&files, &mut rules, limits)?;
+    let chosen = options.text(DTYPE).and_then(|name| OPAQUE.iter().find(|(_, own)| *own == name));
+    let mut contents = read_files(&files, chosen.map(|(dtype, _)| *dtype), &mut rules, limits)?;
     kept::keep(&files, input, &mut contents, limits)?;
     contents.repairs = rules.repairs;
     let bytes = EACH_BYTES * contents.placements.len() as u64;
     Ok(contents.with_working_memory(bytes))
 }
 
-/// Reads the tensors of opened files, and what their configuration says of them.
-pub(crate) fn read_files(files: &Files, rules: &mut Rules, limits: &Limits) -> Result<Contents> {
+/// Reads the tensors of opened files, and what their configuration says of them. Opaque elements whose dataset does not state
+/// its dtype have the chosen one, or that of the model's layers.
+pub(crate) fn read_files(
+    files: &Files,
+    chosen: Option<DType>,
+    rules: &mut Rules,
+    limits: &Limits,
+) -> Result<Contents> {
     let mut contents = Contents::default().with_files(files.names.clone());
+    let model = OnceCell::new();
+    let has_bfloat16 = || {
+        let parse = |text: &str| Model::parse(text, files.version.as_deref(), limits).ok();
+        *model.get_or_init(|| files.config.as_deref().and_then(parse).is_some_and(|own| own.holds_bfloat16()))
+    };
+    let untagged = Untagged { chosen, has_bfloat16: &has_bfloat16 };
     for part in &files.parts {
-        part.add_to(&mut contents, rules).map_err(|error| error.file(&part.shown))?;
+        part.add_to(&mut contents, &untagged, rules).map_err(|error| error.file(&part.shown))?;
     }
-    if contents.checkpoint.tensors.is_empty() && files.parts.iter().any(|part| !part.tree.left.is_empty()) {
+    let is_lacking = |part: &Part| !part.tree.left.is_empty() || !part.tree.datasets.is_empty();
+    if contents.checkpoint.tensors.is_empty() && files.parts.iter().any(is_lacking) {
         return Err(Error::unsupported("the files have no tensor that can be read"));
     }
     describe::describe(files, &mut contents, limits)?;

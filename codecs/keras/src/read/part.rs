@@ -4,7 +4,7 @@ use crate::format::{DTYPE, OPAQUE};
 use ckpt_api::zip::Member;
 use ckpt_api::{
     Compression, Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Limit, Limits, Placement,
-    Result, Rules, Tensor, TensorId,
+    Result, Rules, Setting, Tensor, TensorId,
 };
 use ckpt_hdf5::{AttributeValue, Dataset, Datatype, Tree, attribute};
 use std::collections::BTreeSet;
@@ -76,8 +76,13 @@ impl Part {
         }
     }
 
-    /// Adds the file's datasets as tensors.
-    pub(crate) fn add_to(&self, contents: &mut Contents, rules: &mut Rules) -> Result<()> {
+    /// Adds the file's datasets as tensors. Texts and references are no numbers of a model: a note names them.
+    pub(crate) fn add_to(
+        &self,
+        contents: &mut Contents,
+        untagged: &Untagged<'_>,
+        rules: &mut Rules,
+    ) -> Result<()> {
         if self.tree.end != self.len {
             let error = Error::corrupt("bytes follow the end of the HDF5 file")
                 .offset(self.start.saturating_add(self.tree.end))
@@ -94,7 +99,12 @@ impl Part {
             }
         }
         for dataset in &self.tree.datasets {
-            match self.tensor(dataset, contents) {
+            if matches!(dataset.datatype, Datatype::Text | Datatype::FixedText { .. } | Datatype::Reference) {
+                let what = dataset.datatype.name();
+                contents.notes.push(format!("'{}' is left out: it holds {what}, no numbers", dataset.path));
+                continue;
+            }
+            match self.tensor(dataset, untagged, contents) {
                 Ok(()) => {}
                 Err(error) => rules.mend(&dataset.path, "it is left out", error.tensor(&dataset.path))?,
             }
@@ -102,12 +112,23 @@ impl Part {
         Ok(())
     }
 
-    fn tensor(&self, dataset: &Dataset, contents: &mut Contents) -> Result<()> {
-        let (dtype, endian) = dtype(dataset)?;
+    fn tensor(&self, dataset: &Dataset, untagged: &Untagged<'_>, contents: &mut Contents) -> Result<()> {
+        let (dtype, endian) = dtype(dataset, untagged)?;
         let is_stated = attribute(&dataset.attributes, DTYPE).is_some();
         if matches!(dataset.datatype, Datatype::Opaque { .. }) && !is_stated {
+            let why = if untagged.chosen.is_some() {
+                "as the option says"
+            } else {
+                "as the model's layers have it"
+            };
             contents.notes.push(format!(
-                "'{}' has two opaque bytes for each element, and nothing states what they are: taken as bfloat16",
+                "'{}' does not state what its opaque bytes are: taken as {dtype}, {why}",
+                dataset.path
+            ));
+        }
+        if let Datatype::Enumeration { dtype, .. } = dataset.datatype {
+            contents.notes.push(format!(
+                "'{}' is an enumeration: its integers are read as {dtype}, and the names of the values are left out",
                 dataset.path
             ));
         }
@@ -165,29 +186,51 @@ fn copied(error: &Error) -> Error {
     }
 }
 
+/// What opaque elements are whose dataset does not state it. `h5py` stores any array of `V2` so.
+pub(crate) struct Untagged<'a> {
+    /// The dtype that the user chose.
+    pub(crate) chosen: Option<DType>,
+    /// Whether a layer of the model holds its variables in bfloat16.
+    pub(crate) has_bfloat16: &'a dyn Fn() -> bool,
+}
+
+impl Untagged<'_> {
+    fn dtype(&self, size: u32) -> Option<DType> {
+        self.chosen.or_else(|| (size == 2 && (self.has_bfloat16)()).then_some(DType::Bf16))
+    }
+}
+
 /// The dtype of a dataset. What NumPy does not know, Keras stores as opaque bytes; newer versions name it.
-fn dtype(dataset: &Dataset) -> Result<(DType, Endian)> {
+fn dtype(dataset: &Dataset, untagged: &Untagged<'_>) -> Result<(DType, Endian)> {
     match dataset.datatype {
-        Datatype::Number { dtype, endian } => Ok((dtype, endian)),
+        Datatype::Number { dtype, endian } | Datatype::Enumeration { dtype, endian } => Ok((dtype, endian)),
         Datatype::Opaque { size } => {
             let named = attribute(&dataset.attributes, DTYPE).and_then(AttributeValue::text);
             let fits = |dtype: DType| dtype.bytes() == Some(size.into());
             let dtype = match named {
                 Some(named) => OPAQUE.iter().find(|(_, name)| *name == named).map(|(dtype, _)| *dtype),
-                // Keras stores nothing else in two bytes that are opaque.
-                None => Some(DType::Bf16),
+                None => untagged.dtype(size),
             };
             dtype.filter(|dtype| fits(*dtype)).map(|dtype| (dtype, Endian::Little)).ok_or_else(|| {
-                Error::unsupported("the file does not state what the tensor's bytes are")
-                    .found(match named {
+                let error = Error::unsupported("the file does not state what the tensor's bytes are").found(
+                    match named {
                         Some(named) => format!("{}, dtype '{named}'", dataset.datatype.name()),
                         None => dataset.datatype.name(),
-                    })
-                    .expected("numbers, or two bytes of bfloat16")
+                    },
+                );
+                match named {
+                    Some(_) => error.expected("bfloat16, float8_e4m3fn or float8_e5m2"),
+                    None => error
+                        .expected("an attribute 'dtype', or a configuration whose layers hold bfloat16")
+                        .help(format!(
+                            "if you know what they are, state it with {}",
+                            Setting::ReadOption("dtype=bfloat16")
+                        )),
+                }
             })
         }
-        _ => Err(Error::unsupported("the dataset has no numbers")
+        _ => Err(Error::unsupported("the elements of the dataset are not plain numbers")
             .found(dataset.datatype.name())
-            .expected("integers, floats or booleans")),
+            .expected("integers, floats, complex numbers or booleans")),
     }
 }

@@ -145,7 +145,7 @@ impl Kept {
         let limits = Limits::default();
         let input = Input::of(entry, held);
         let files = Files::open(&input, &limits, false).ok()?;
-        let contents = read_files(&files, &mut Rules { lenient: true, ..Rules::default() }, &limits).ok()?;
+        let contents = read_files(&files, None, &mut Rules { lenient: true, ..Rules::default() }, &limits).ok()?;
         fits(&contents, checkpoint).then_some(Kept { parts, files, contents })
     }
 

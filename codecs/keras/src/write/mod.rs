@@ -218,7 +218,7 @@ impl Layout {
         debug_assert!(container != Container::Sharded || entry.ends_with(INDEX_END));
         let limits = Limits::default();
         let files = Files::open(&Input::of(entry, held), &limits, false).ok()?;
-        read_files(&files, &mut Rules { lenient: true, ..Rules::default() }, &limits).ok()
+        read_files(&files, None, &mut Rules { lenient: true, ..Rules::default() }, &limits).ok()
     }
 }
 
