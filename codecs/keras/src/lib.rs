@@ -53,7 +53,8 @@ const OPTIONS: &[OptionSpec] = &[
         "keras",
         OptionKind::Choice(&["2", "3"]),
         Side::Write,
-        "generation of Keras that a configuration is made for, if the source has a graph and no configuration (default 3)",
+        "generation of Keras that the configuration is for: one for another generation is made anew of the graph \
+         (default that of the source, or 3)",
     ),
 ];
 

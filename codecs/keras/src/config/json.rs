@@ -15,13 +15,32 @@ pub fn parse(text: &str) -> serde_json::Result<Value> {
         Err(error) => error,
     };
     match NUMBERS.iter().any(|number| text.contains(number)) {
-        true => serde_json::from_str(&quoted(text)).map_err(|_| error),
+        true => serde_json::from_str(&quoted(text, "")).map_err(|_| error),
         false => Err(error),
     }
 }
 
-/// Puts quotes around such numbers where they are not within a text.
-fn quoted(text: &str) -> String {
+/// Stands before a number that became a text.
+const MARK: &str = "\u{f8ff}";
+
+/// Changes JSON of Python, whose numbers stay what they are; `None` for text that is none.
+pub(crate) fn edited(text: &str, change: impl FnOnce(&mut Value)) -> Option<String> {
+    if text.contains(MARK) {
+        return None;
+    }
+    let mut value = serde_json::from_str(text).or_else(|_| serde_json::from_str(&quoted(text, MARK))).ok()?;
+    change(&mut value);
+    let mut text = value.to_string();
+    for number in NUMBERS {
+        for sign in ["", "-"] {
+            text = text.replace(&format!("\"{MARK}{sign}{number}\""), &format!("{sign}{number}"));
+        }
+    }
+    Some(text)
+}
+
+/// Puts quotes, and a mark before the number, around such numbers where they are not within a text.
+fn quoted(text: &str, mark: &str) -> String {
     let mut made = String::with_capacity(text.len() + 64);
     let (mut rest, mut is_text) = (text, false);
     while let Some(next) = rest.chars().next() {
@@ -36,7 +55,7 @@ fn quoted(text: &str) -> String {
         is_text ^= next == '"';
         let (part, after) = rest.split_at(taken);
         match found {
-            Some(_) => made.extend(["\"", part, "\""]),
+            Some(_) => made.extend(["\"", mark, part, "\""]),
             None => made += part,
         }
         rest = after;

@@ -26,18 +26,20 @@ impl Model {
         let value = super::json::parse(text).map_err(|error| {
             Error::corrupt("the model's configuration is not valid JSON").found(error.to_string())
         })?;
-        let generation = version.and_then(stated).unwrap_or_else(|| shown(text));
+        let generation = version.and_then(Generation::of_version).unwrap_or_else(|| shown(text));
         model(&value, generation, 0)
     }
 }
 
-/// The generation that a version states.
-fn stated(version: &str) -> Option<Generation> {
-    match version.split('.').next()? {
-        "1" => Some(Generation::Keras1),
-        "2" => Some(Generation::Keras2),
-        "3" => Some(Generation::Keras3),
-        _ => None,
+impl Generation {
+    /// The generation that a version states, such as `3.15.1`.
+    pub(crate) fn of_version(version: &str) -> Option<Generation> {
+        match version.split('.').next()? {
+            "1" => Some(Generation::Keras1),
+            "2" => Some(Generation::Keras2),
+            "3" => Some(Generation::Keras3),
+            _ => None,
+        }
     }
 }
 

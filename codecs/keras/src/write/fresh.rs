@@ -1,221 +1,35 @@
 //! Lays out files as Keras writes them: the configuration, if the checkpoint has one, and the tensors in HDF5.
 
 use super::archive::{self, Member};
+use super::config::{Bound, Config};
 use super::sparse::Runs;
-use super::{Layout, Weights, inside, order};
-use crate::config::{Described, DescribedVariable, Generation, Model, Variable, json};
+use super::{Layout, Weights, inside};
+use crate::config::Generation;
 use crate::format::{
-    CONFIG, Container, DTYPE, ID, INDEX_END, KEY_BACKEND, KEY_CONFIG, KEY_PATH, KEY_SAVED, KEY_TRAINING,
-    KEY_VERSION, LAYER_NAMES, METADATA, MODEL_CONFIG, MODEL_WEIGHTS, NATIVE, TRAINING_CONFIG, WEIGHT_NAMES,
-    WEIGHTS, WEIGHTS_END,
+    CONFIG, Container, DTYPE, ID, INDEX_END, KEY_BACKEND, KEY_SAVED, KEY_TRAINING, KEY_VERSION, LAYER_NAMES,
+    METADATA, MODEL_CONFIG, MODEL_WEIGHTS, NATIVE, TRAINING_CONFIG, WEIGHT_NAMES, WEIGHTS, WEIGHTS_END,
 };
-use crate::read::parent;
 use ckpt_api::{
-    Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Graph, Limits, Loss, LossKind,
-    Placement, Result, Role, Setting, Tensor, TensorId, first_few,
+    Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Loss, LossKind, Placement, Result,
+    Setting, TensorId,
 };
 use ckpt_hdf5::{AttributeValue, Datatype, Draft, Plan};
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
-/// Names that a message lists.
-const SHOWN: usize = 8;
 /// The longest list of names that one attribute holds, in names: Keras splits longer ones.
 const MOST_NAMES: usize = 4000;
 /// The end of the name of the file that an index names.
 const SHARD: &str = "_00000.weights.h5";
 
-/// The group of all layers in `.keras` and `.weights.h5` files.
-const LAYERS: &str = "layers/";
-
-/// A model, by its configuration.
-struct Config<'a> {
-    text: Cow<'a, str>,
-    model: Model,
-    /// In the order of the model.
-    variables: Vec<Bound>,
-    /// Whether it is made of the graph.
-    is_made: bool,
-}
-
-/// A variable of a model, and the tensor that it is.
-struct Bound {
-    variable: Variable,
-    /// `None` if the checkpoint lacks it.
-    id: Option<TensorId>,
-    /// The stored order of axes, if it is not that of the tensor.
-    order: Option<Vec<usize>>,
-}
-
-impl<'a> Config<'a> {
-    /// Finds the configuration of the checkpoint, or makes one of its graph; `None` if it has neither. One that states
-    /// something else than the tensors and the graph, as after a mapping, is not used.
-    ///
-    /// # Errors
-    /// Those of [`Model::describe`]; [`ckpt_api::Kind::Unsupported`] if tensors of the configuration are missing.
-    fn of(checkpoint: &'a Checkpoint, generation: Generation) -> Result<Option<Self>> {
-        let missing = match Self::stored(checkpoint) {
-            Some((config, is_current)) => match config.check_complete() {
-                Ok(()) if is_current => return Ok(Some(config)),
-                Ok(()) => None,
-                Err(missing) => Some(missing),
-            },
-            None => None,
-        };
-        match (&checkpoint.graph, missing) {
-            (Some(_), _) => Self::described(checkpoint, generation).map(Some),
-            (None, Some(missing)) => Err(missing),
-            (None, None) => Ok(None),
-        }
-    }
-
-    /// Parses the configuration that the checkpoint has, and compares its graph with that of the checkpoint; `None` if
-    /// there is none or it is not understood.
-    fn stored(checkpoint: &'a Checkpoint) -> Option<(Self, bool)> {
-        let text = checkpoint.metadata.text(ID, KEY_CONFIG)?;
-        let version = checkpoint.metadata.text(ID, KEY_VERSION);
-        let model = Model::parse(text, version, &Limits::default()).ok()?;
-        let mut by_path: HashMap<&str, (TensorId, &Tensor)> = HashMap::new();
-        let mut by_name: HashMap<&str, (TensorId, &Tensor)> = HashMap::new();
-        for (id, tensor) in checkpoint.tensors.iter().enumerate() {
-            match tensor.metadata.text(ID, KEY_PATH) {
-                Some(path) => by_path.insert(path, (TensorId(id), tensor)),
-                None => by_name.insert(&tensor.name, (TensorId(id), tensor)),
-            };
-        }
-        let list = model.variables().list;
-        let graph = model.graph().ok();
-        let names = list.iter().filter_map(|variable| {
-            let found = by_path.get(variable.path.as_str()).or_else(|| by_name.get(variable.path.as_str()));
-            Some((variable.name.as_str(), found?.1.name.as_str()))
-        });
-        let is_same = same_graph(graph.as_ref(), checkpoint.graph.as_ref(), &names.collect());
-        let bind = |variable: Variable| {
-            // A tensor loses its path when a mapping moves its elements. The graph knows how, if axes have names.
-            let named = || by_name.get(variable.path.as_str()).filter(|_| is_same && variable.axes.is_some());
-            let found = by_path.get(variable.path.as_str()).or_else(named);
-            let bound = found.and_then(|(id, tensor)| Some((*id, order(tensor, &variable)?)));
-            let (id, order) = bound.unzip();
-            Bound { id, order: order.flatten(), variable }
-        };
-        let variables = list.into_iter().map(bind).collect();
-        let is_current = is_same || graph.is_none() || checkpoint.graph.is_none();
-        Some((Config { text: text.into(), model, variables, is_made: false }, is_current))
-    }
-
-    /// Makes the configuration of the graph.
-    fn described(checkpoint: &Checkpoint, generation: Generation) -> Result<Self> {
-        let Described { config, variables } = Model::describe(checkpoint, generation)?;
-        let version = if generation == Generation::Keras3 { "3" } else { "2" };
-        let model = Model::parse(&config, Some(version), &Limits::default())?;
-        let bound = |own: DescribedVariable| {
-            let is_moved = !own.order.iter().copied().eq(0..own.order.len());
-            Bound { variable: own.variable, id: Some(own.tensor), order: is_moved.then_some(own.order) }
-        };
-        let variables = variables.into_iter().map(bound).collect();
-        Ok(Config { text: config.into(), model, variables, is_made: true })
-    }
-
-    /// Refuses a checkpoint that lacks tensors of the model, or has them otherwise: Keras would not load it.
-    fn check_complete(&self) -> Result<()> {
-        let missing: Vec<&str> = self
-            .variables
-            .iter()
-            .filter(|own| own.id.is_none())
-            .map(|own| own.variable.path.as_str())
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(Error::unsupported(
-            "tensors of the model that the configuration describes are missing, or changed in shape or order",
-        )
-        .found(first_few(&missing, SHOWN))
-        .help("convert without what removes or changes them, or write a file whose name ends in .weights.h5"))
-    }
-
-    /// Refuses a model whose weights an `.h5` file would list in another order than Keras expects: of quantized layers,
-    /// and of layers with LoRA, whose matrices the other containers do not have.
-    fn check_listable(&self, checkpoint: &Checkpoint) -> Result<()> {
-        let groups: HashSet<&str> =
-            self.variables.iter().filter_map(|own| parent(&own.variable.path)).collect();
-        let bound: HashSet<TensorId> = self.variables.iter().filter_map(|own| own.id).collect();
-        let unshown = checkpoint.tensors.iter().enumerate().find(|(id, tensor)| {
-            parent(&tensor.name).is_some_and(|group| groups.contains(group))
-                && !bound.contains(&TensorId(*id))
-        });
-        let is_lost = |(id, tensor): &(usize, &Tensor)| {
-            tensor.name.starts_with(LAYERS)
-                && tensor.role != Role::Bookkeeping
-                && !bound.contains(&TensorId(*id))
-        };
-        let lost = checkpoint.tensors.iter().enumerate().find(is_lost);
-        let layer = self.model.altered_layer().or(unshown.map(|(_, tensor)| tensor.name.as_str()));
-        match layer {
-            None => match lost {
-                None => Ok(()),
-                Some((_, tensor)) => {
-                    let what =
-                        "an .h5 file lists the weights of each layer, and this one's layer is not known";
-                    Err(Error::unsupported(what)
-                        .tensor(&tensor.name)
-                        .help("write a file whose name ends in .keras or .weights.h5"))
-                }
-            },
-            Some(name) => {
-                Err(Error::unsupported("an .h5 file cannot hold layers that are quantized or have LoRA")
-                    .found(first_few(&[name], SHOWN))
-                    .help("write a file whose name ends in .keras or .weights.h5"))
-            }
-        }
-    }
-
-    /// The configuration for `config.json`: those of `.h5` files do not name the module of the model's class.
-    fn for_archive(&self) -> Vec<u8> {
-        let parsed = json::parse(&self.text).ok();
-        let names_module = parsed.is_some_and(|value| value.get("module").is_some());
-        let module = match self.model.class.as_str() {
-            "Functional" | "Model" if !self.is_old() => "keras.src.models.functional",
-            "Functional" | "Model" => "tf_keras.src.engine.functional",
-            _ => "keras",
-        };
-        match self.text.trim_start().strip_prefix('{') {
-            Some(rest) if !names_module => {
-                format!("{{\"module\": \"{module}\", \"registered_name\": null, {rest}").into_bytes()
-            }
-            _ => self.text.as_bytes().to_vec(),
-        }
-    }
-
-    /// What is in doubt about the paths of the weights, if no configuration goes with them.
-    fn losses_of_order(&self, checkpoint: &Checkpoint) -> Vec<Loss> {
-        let Some(graph) = checkpoint.graph.as_ref().filter(|_| self.is_made) else { return Vec::new() };
-        let variables = self.variables.iter().filter_map(|own| {
-            Some((own.variable.path.as_str(), checkpoint.tensors.get(own.id?.0)?.name.as_str()))
-        });
-        order::losses(graph, variables)
-    }
-
-    fn is_old(&self) -> bool {
-        self.model.generation < Generation::Keras3
-    }
-
-    /// The name of a variable in an `.h5` file.
-    fn weight_name(&self, variable: &Variable) -> String {
-        let end = if self.is_old() { ":0" } else { "" };
-        format!("{}{end}", variable.name)
-    }
-}
-
-/// Lays out a checkpoint that no file was kept of.
+/// Lays out a checkpoint that no file was kept of. A configuration is made for the generation that is wanted.
 pub(super) fn lay_out(
     checkpoint: &Checkpoint,
     name: &str,
     container: Container,
-    generation: Generation,
+    wanted: Option<Generation>,
 ) -> Result<Layout> {
     let needs_config = matches!(container, Container::Archive | Container::Directory);
-    let config = match Config::of(checkpoint, generation) {
+    let config = match Config::of(checkpoint, wanted, needs_config) {
         Ok(config) => config,
         Err(error) if needs_config => return Err(error),
         // A file of tensors by their names is of use, too.
@@ -306,7 +120,7 @@ fn with_config(
     }
     h5.by_path(Some(config))?;
     let plan = h5.draft.place()?;
-    let metadata = metadata(checkpoint)?;
+    let metadata = metadata(checkpoint, config)?;
     if container == Container::Directory {
         layout.file(inside(name, WEIGHTS), &Runs { len: plan.len, runs: plan.blocks.clone() }, 0);
         layout.placements = h5.placements(&plan, 0)?;
@@ -323,10 +137,11 @@ fn with_config(
 }
 
 /// The version of Keras, and when the model was saved, as far as they are known.
-fn metadata(checkpoint: &Checkpoint) -> Result<Vec<u8>> {
+fn metadata(checkpoint: &Checkpoint, config: &Config<'_>) -> Result<Vec<u8>> {
     let mut object = serde_json::Map::new();
-    for key in [KEY_VERSION, KEY_SAVED] {
-        if let Some(text) = checkpoint.metadata.text(ID, key) {
+    let saved = checkpoint.metadata.text(ID, KEY_SAVED);
+    for (key, text) in [(KEY_VERSION, config.version(checkpoint)), (KEY_SAVED, saved)] {
+        if let Some(text) = text {
             object.insert(key.to_owned(), text.into());
         }
     }
@@ -404,10 +219,14 @@ impl<'a> Hdf5<'a> {
     fn config(&mut self, config: &Config<'_>) -> Result<()> {
         let text = |text: &str| AttributeValue::Text(text.as_bytes().to_vec());
         self.draft.attribute("", MODEL_CONFIG, text(&config.text))?;
-        for (key, name) in
-            [(KEY_TRAINING, TRAINING_CONFIG), (KEY_VERSION, KEY_VERSION), (KEY_BACKEND, KEY_BACKEND)]
-        {
-            if let Some(value) = self.checkpoint.metadata.text(ID, key) {
+        let stated = |key: &str| self.checkpoint.metadata.text(ID, key);
+        let values = [
+            (TRAINING_CONFIG, stated(KEY_TRAINING)),
+            (KEY_VERSION, config.version(self.checkpoint)),
+            (KEY_BACKEND, stated(KEY_BACKEND)),
+        ];
+        for (name, value) in values {
+            if let Some(value) = value {
                 self.draft.attribute("", name, text(value))?;
             }
         }
@@ -419,8 +238,9 @@ impl<'a> Hdf5<'a> {
         self.config(config)?;
         // Without a version, Keras would convert the weights as those of Keras 1.
         let version = if config.is_old() { "2.15.0" } else { "3.0.0" };
-        for (key, default) in [(KEY_VERSION, version), (KEY_BACKEND, "tensorflow")] {
-            let text = self.checkpoint.metadata.text(ID, key).unwrap_or(default);
+        let version = config.version(self.checkpoint).unwrap_or(version);
+        let backend = self.checkpoint.metadata.text(ID, KEY_BACKEND).unwrap_or("tensorflow");
+        for (key, text) in [(KEY_VERSION, version), (KEY_BACKEND, backend)] {
             self.draft.attribute(MODEL_WEIGHTS, key, AttributeValue::Text(text.as_bytes().to_vec()))?;
         }
         let layers: Vec<&str> = config
@@ -549,37 +369,6 @@ fn holder(dtype: DType, names_dtypes: bool) -> Option<DType> {
         DType::Qi32 => DType::I32,
         _ => return None,
     })
-}
-
-/// Returns the order of axes in which Keras stores a variable, which is `None` for that of the tensor; `None` if nobody
-/// knows it.
-fn order(tensor: &Tensor, variable: &Variable) -> Option<Option<Vec<usize>>> {
-    let (own, wanted) = match (tensor.axes.as_deref(), variable.axes.as_deref()) {
-        (own, wanted) if own == wanted => return Some(None),
-        (_, None) => return Some(None),
-        (None, Some(_)) => return None,
-        (Some(own), Some(wanted)) => (own, wanted),
-    };
-    let order =
-        wanted.iter().map(|axis| own.iter().position(|own| own == axis)).collect::<Option<Vec<usize>>>()?;
-    let mut seen = order.clone();
-    seen.sort_unstable();
-    seen.dedup();
-    (seen.len() == own.len() && order.len() == own.len()).then_some(Some(order))
-}
-
-/// Whether the graph of a configuration, whose variables are the tensors of these names, is that of the checkpoint.
-fn same_graph(stored: Option<&Graph>, own: Option<&Graph>, names: &HashMap<&str, &str>) -> bool {
-    let (Some(stored), Some(own)) = (stored, own) else { return false };
-    let mut stored = stored.clone();
-    stored.each_node_mut(|node| {
-        for name in node.parameters.values_mut() {
-            if let Some(tensor) = names.get(name.as_str()) {
-                *name = (*tensor).to_owned();
-            }
-        }
-    });
-    stored == *own
 }
 
 fn too_large() -> Error {

@@ -78,8 +78,7 @@ fn is_fresh(
     limits: &Limits,
 ) -> Result<bool> {
     let name = if files.container == Container::Directory { "" } else { input.entry() };
-    let generation = crate::config::Generation::Keras3;
-    let Ok(layout) = super::fresh::lay_out(&contents.checkpoint, name, files.container, generation) else {
+    let Ok(layout) = super::fresh::lay_out(&contents.checkpoint, name, files.container, None) else {
         return Ok(false);
     };
     if layout.files.len() != runs.len() {
@@ -145,7 +144,8 @@ impl Kept {
         let limits = Limits::default();
         let input = Input::of(entry, held);
         let files = Files::open(&input, &limits, false).ok()?;
-        let contents = read_files(&files, None, &mut Rules { lenient: true, ..Rules::default() }, &limits).ok()?;
+        let contents =
+            read_files(&files, None, &mut Rules { lenient: true, ..Rules::default() }, &limits).ok()?;
         fits(&contents, checkpoint).then_some(Kept { parts, files, contents })
     }
 

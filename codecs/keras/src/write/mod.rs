@@ -1,6 +1,8 @@
 //! Writes a model's files: as they were, if they were read, or as Keras would.
 
 mod archive;
+mod config;
+mod converted;
 mod fresh;
 pub(crate) mod kept;
 mod order;
@@ -20,15 +22,19 @@ use std::sync::Arc;
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
-    let generation = match options.text("keras") {
-        Some("2") => Generation::Keras2,
-        _ => Generation::Keras3,
+    let wanted = match options.text("keras") {
+        Some("2") => Some(Generation::Keras2),
+        Some(_) => Some(Generation::Keras3),
+        None => None,
     };
     let container = Container::of_name(name);
-    let kept = kept::Kept::of(checkpoint, container).and_then(|kept| kept.lay_out(checkpoint, name));
+    let kept = match config::is_of_other_generation(checkpoint, wanted) {
+        false => kept::Kept::of(checkpoint, container).and_then(|kept| kept.lay_out(checkpoint, name)),
+        true => None,
+    };
     let mut layout = match kept {
         Some(layout) => layout,
-        None => fresh::lay_out(checkpoint, name, container, generation)?,
+        None => fresh::lay_out(checkpoint, name, container, wanted)?,
     };
     let contents = match layout.contents.take() {
         Some(contents) => Some(contents),
