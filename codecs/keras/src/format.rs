@@ -15,6 +15,10 @@ pub(crate) const KEY_BACKEND: &str = "backend";
 pub(crate) const KEY_SAVED: &str = "date_saved";
 /// Key of a tensor: its path in a `.weights.h5` file.
 pub(crate) const KEY_PATH: &str = "path";
+/// Keys of a tensor that is stored as integers: what a weight is, and the axis along which two integers share a byte.
+pub(crate) const KEY_WEIGHT: &str = "weight";
+pub(crate) const KEY_PACKED_AXIS: &str = "packed_axis";
+
 /// Keys of the namespace [`FILES`].
 pub(crate) const KEY_CONTAINER: &str = "container";
 pub(crate) const KEY_PARTS: &str = "parts";

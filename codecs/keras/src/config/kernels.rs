@@ -3,6 +3,7 @@
 use super::layer::{Layer, Reason};
 use super::naming::{Numbers, snake_case};
 use super::parse::shown_name;
+use super::quantized::Quantized;
 use super::{Generation, einsum};
 use ckpt_api::{Axis, Role};
 
@@ -22,6 +23,7 @@ pub(super) struct LayerVariable {
     pub(super) is_trainable: bool,
     pub(super) tensor_role: Role,
     pub(super) axes: Option<Vec<Axis>>,
+    pub(super) quantized: Option<Quantized>,
 }
 
 impl LayerVariable {
@@ -71,7 +73,8 @@ impl List {
 
     fn push(&mut self, role: &'static str, axes: Option<Vec<Axis>>, is_trainable: bool, tensor_role: Role) {
         let (scope, child, number) = (String::new(), String::new(), self.0.len());
-        self.0.push(LayerVariable { scope, child, number, role, is_trainable, tensor_role, axes });
+        let quantized = None;
+        self.0.push(LayerVariable { scope, child, number, role, is_trainable, tensor_role, axes, quantized });
     }
 
     fn within(self, scope: &str, child: &str) -> Vec<LayerVariable> {
@@ -104,6 +107,11 @@ fn variables(layer: &Layer, generation: Generation, depth: usize) -> Result<Vec<
     }
     if layer.text("dim_ordering") == Some("th") && sides(&layer.class).is_some() {
         return Err("its kernels are those of Theano, which is not supported".to_owned());
+    }
+    if let Some(mode) =
+        layer.quantization().filter(|mode| mode.starts_with("gptq") || mode.starts_with("awq"))
+    {
+        return Err(format!("it is quantized as '{}', which is not supported", shown_name(mode)));
     }
     let bias = layer.flag("use_bias", layer.flag("bias", true));
     let list = List::default();
@@ -215,16 +223,23 @@ fn variables(layer: &Layer, generation: Generation, depth: usize) -> Result<Vec<
     Ok(with_scales(layer, plain).0)
 }
 
-/// Adds the scale of a layer whose kernel is stored as integers.
-fn with_scales(layer: &Layer, list: List) -> List {
-    let names: &[&str] = match (layer.quantization(), layer.class.as_str()) {
-        (Some("int8"), "Dense" | "EinsumDense") => &["kernel_scale"],
-        (Some("int8"), "Embedding") => &["embeddings_scale"],
-        (Some(mode), "Dense" | "EinsumDense") if mode.starts_with("int4") => {
-            &["kernel_scale", "kernel_zero", "g_idx"]
-        }
-        _ => &[],
+/// Adds the scale of a layer whose kernel is stored as integers. The axes of one that is packed are not those of the layer.
+fn with_scales(layer: &Layer, mut list: List) -> List {
+    let quantized = Quantized::of(layer);
+    let is_packed = quantized.as_ref().is_some_and(Quantized::is_packed);
+    let names: &[&str] = match (&quantized, layer.class.as_str(), is_packed) {
+        (None, ..) => &[],
+        (_, "Embedding", false) => &["embeddings_scale"],
+        (_, "Embedding", true) => &["embeddings_scale", "embeddings_zero", "g_idx"],
+        (_, _, false) => &["kernel_scale"],
+        (_, _, true) => &["kernel_scale", "kernel_zero", "g_idx"],
     };
+    if let Some(kernel) = list.0.first_mut() {
+        if is_packed {
+            kernel.axes = None;
+        }
+        kernel.quantized = quantized;
+    }
     names.iter().fold(list, |list, name| list.statistics(name, None))
 }
 

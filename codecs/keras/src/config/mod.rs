@@ -13,6 +13,7 @@ mod lower;
 mod naming;
 mod optimizer;
 mod parse;
+mod quantized;
 #[cfg(test)]
 mod tests;
 mod training;
@@ -23,6 +24,7 @@ pub use calls::TensorRef;
 pub use layer::Layer;
 pub use lower::NoGraph;
 pub use optimizer::{Optimizer, OptimizerVariable};
+pub use quantized::Quantized;
 pub use training::training_only;
 pub use variables::{Variable, Variables};
 pub use write::{Described, DescribedVariable};

@@ -3,6 +3,7 @@
 use super::kernels::{LayerVariable, own};
 use super::naming::Numbers;
 use super::parse::shown_name;
+use super::quantized::Quantized;
 use super::{Layer, Model};
 use ckpt_api::{Axis, Role};
 use std::collections::{HashMap, HashSet};
@@ -27,6 +28,8 @@ pub struct Variable {
     pub tensor_role: Role,
     /// What its axes mean, where an [`Axis`] says it.
     pub axes: Option<Box<[Axis]>>,
+    /// How it is stored as integers, if it is.
+    pub quantized: Option<Box<Quantized>>,
 }
 
 /// The variables of a model.
@@ -105,6 +108,7 @@ fn walk(place: Place, seen: &mut HashSet<(String, u64)>, found: &mut Variables) 
                 is_trained: variable.is_trainable && is_trainable,
                 tensor_role: variable.tensor_role,
                 axes: variable.axes.map(Into::into),
+                quantized: variable.quantized.map(Box::new),
             })),
             Err(reason) => found.unknown.push((scope, reason)),
         }

@@ -1,9 +1,10 @@
 //! Applies the configuration to the tensors: what their axes mean, what they are for, and what the model computes.
 
 use super::{Files, Part, optimizer};
-use crate::config::{Model, NoGraph, Variable, Variables, json, training_only};
+use crate::config::{Model, NoGraph, Quantized, Variable, Variables, json, training_only};
 use crate::format::{
-    ID, KEY_BACKEND, KEY_CONFIG, KEY_PATH, KEY_SAVED, KEY_TRAINING, KEY_VERSION, MODEL_WEIGHTS, WEIGHT_NAMES,
+    ID, KEY_BACKEND, KEY_CONFIG, KEY_PACKED_AXIS, KEY_PATH, KEY_SAVED, KEY_TRAINING, KEY_VERSION, KEY_WEIGHT,
+    MODEL_WEIGHTS, WEIGHT_NAMES,
 };
 use ckpt_api::{Contents, Kind, Limits, MissingGraph, Result, Role, Tensor, TensorId};
 use ckpt_hdf5::{Attribute, AttributeValue, attribute};
@@ -153,15 +154,40 @@ fn bind(files: &Files, model: &Model, contents: &mut Contents) -> Bound {
     }
     let ids = find(files, &variables.list, &contents.checkpoint.by_name());
     let mut found = HashMap::new();
+    let mut quantized: BTreeMap<String, (usize, String)> = BTreeMap::new();
     for (variable, id) in variables.list.iter().zip(&ids) {
         let Some(id) = *id else { continue };
         let Some(tensor) = contents.checkpoint.tensors.get_mut(id.0) else { continue };
         tensor.role = variable.tensor_role;
         tensor.axes = variable.axes.clone().filter(|axes| axes.len() == tensor.shape.rank());
         tensor.metadata.insert(ID, KEY_PATH, variable.path.as_str());
+        if let Some(own) = variable.quantized.as_deref().filter(|_| !tensor.dtype.is_float()) {
+            let of_kind = quantized.entry(describe_integers(own, files.version.as_deref(), tensor));
+            of_kind.or_insert_with(|| (0, tensor.name.to_string())).0 += 1;
+        }
         found.insert(variable.name.clone(), id);
     }
+    let note = |(text, (count, first)): (String, (usize, String))| {
+        format!("{} stored as integers, such as '{first}': {text}", ckpt_api::count(count, "tensor"))
+    };
+    contents.notes.extend(quantized.into_iter().map(note));
     Bound { variables, ids: found }
+}
+
+/// Records what the integers of a tensor stand for, and returns it in words.
+fn describe_integers(own: &Quantized, version: Option<&str>, tensor: &mut Tensor) -> String {
+    tensor.metadata.insert(ID, KEY_WEIGHT, own.formula());
+    let meaning = format!("a weight is {}", own.formula());
+    if !own.is_packed() {
+        return meaning;
+    }
+    match own.packed_axis(&tensor.shape, version) {
+        Some(axis) => {
+            tensor.metadata.insert(ID, KEY_PACKED_AXIS, axis as u64);
+            format!("{meaning}; each byte has two along axis {axis}, the first one in its low bits")
+        }
+        None => format!("{meaning}; each byte has two, and the file does not show along which axis"),
+    }
 }
 
 /// Returns the tensor of each variable: by its path or, in `.h5` files, by its position in its layer's list. A list in
