@@ -16,6 +16,7 @@ macro_rules! files {
 
 const FILES: &[(&str, &str)] = files![
     "albert-tf-to-hf",
+    "bert-h5-to-hf",
     "bert-tf-to-hf",
     "bullet-to-tf-adam",
     "clip-openai-to-hf",
@@ -26,6 +27,7 @@ const FILES: &[(&str, &str)] = files![
     "gemma-google-to-hf",
     "gemma-hf-to-gguf",
     "gemma2-hf-to-gguf",
+    "gpt2-h5-to-hf",
     "gpt2-swift-paths-to-hf",
     "gpt2-swift-to-hf",
     "gpt2-tf-to-hf",
