@@ -30,7 +30,7 @@ mod window;
 
 pub(crate) use templates::TorchNames;
 
-use crate::mapping::{Ignore, Mapping};
+use crate::mapping::{Ignore, LookupEntry, Mapping};
 use crate::pattern::Pattern;
 use ckpt_api::{Error, Graph, Loss, Result, Tensor};
 use precision::Precision;
@@ -62,6 +62,25 @@ pub(crate) struct Translation {
 }
 
 impl Translation {
+    /// The same for an outline, which leaves out layers: there is no code, and weights that none of its layers has keep their
+    /// names. `reason` is what keeps the model from having a graph.
+    pub(crate) fn of_outline(mut self, reason: &str, without_code: Error) -> Self {
+        let unknown = std::mem::take(&mut self.losses);
+        let kept: Vec<String> = unknown.into_iter().map(|loss| loss.subject).collect();
+        self.notes.push(format!(
+            "the weights of the layers are converted, and not what the model computes: {reason}; a program in PyTorch must do that"
+        ));
+        if !kept.is_empty() {
+            self.notes
+                .push(format!("weights of layers that are not known keep their names: {}", listed(&kept)));
+        }
+        for name in kept {
+            self.mapping.lookup.insert(name.clone(), LookupEntry { target: name, line: None });
+        }
+        self.code = Err(without_code);
+        self
+    }
+
     /// The mapping in the direction of the one that it is made for.
     ///
     /// # Errors

@@ -114,8 +114,10 @@ impl Source {
         let given = options.options.iter().filter(|(key, _)| template_parameter(key).is_none()).cloned();
         let (activations, own): (Vec<_>, Vec<_>) =
             given.partition(|(key, _)| key == ACTIVATIONS && !knows(info, key));
+        let model = options.graph.as_ref().map(|model| Arc::new(model.to_checkpoint()));
         let checked = Options::parse(info.id, info.options, Side::Read, &own)?
-            .with_architecture(own_architecture(info, &options)?);
+            .with_architecture(own_architecture(info, &options)?)
+            .with_model(model);
         let shown = input.display(input.entry());
         let read = codec.read(&input, &checked, &options.limits);
         let read = read.and_then(|contents| contents.check(&options.limits).map(|()| contents));
@@ -126,7 +128,8 @@ impl Source {
             None => architecture::check_parameters(&contents, &options)?,
         }
         if let Some(model) = &options.graph
-            && pending_graph(&options, &contents.checkpoint).is_none()
+            && !contents.adopts_model
+            && pending_graph(&options, &contents).is_none()
         {
             give_graph(model, &mut contents)?;
         }
@@ -330,7 +333,7 @@ impl Source {
 
     /// The model that gives its graph to what a mapping makes of this checkpoint; `None` where names need no mapping.
     pub(crate) fn pending_graph(&self) -> Option<&ModelGraph> {
-        pending_graph(&self.options, self.checkpoint())
+        pending_graph(&self.options, &self.contents)
     }
 
     /// The same checkpoint under the names of the model that gives it its graph, where they are others; `None` where
@@ -390,9 +393,10 @@ impl Source {
 }
 
 /// The model whose graph does not fit the names of a checkpoint before they are mapped.
-fn pending_graph<'a>(options: &'a OpenOptions, checkpoint: &Checkpoint) -> Option<&'a ModelGraph> {
-    let model = options.graph.as_deref().filter(|_| options.graph_mapping.is_some())?;
-    (!model.fits_names(checkpoint)).then_some(model)
+fn pending_graph<'a>(options: &'a OpenOptions, contents: &Contents) -> Option<&'a ModelGraph> {
+    let is_pending = options.graph_mapping.is_some() && !contents.adopts_model;
+    let model = options.graph.as_deref().filter(|_| is_pending)?;
+    (!model.fits_names(&contents.checkpoint)).then_some(model)
 }
 
 /// Gives contents the graph of a model, in place of their own.

@@ -79,6 +79,21 @@ impl ModelGraph {
         self.tensors.iter().map(tensor).collect()
     }
 
+    /// The model without the elements of its tensors: what codecs are given beside a source.
+    pub(crate) fn to_checkpoint(&self) -> Checkpoint {
+        let mut checkpoint = Checkpoint { tensors: self.to_tensors(), ..Checkpoint::default() };
+        checkpoint.graph = Some(self.graph.clone());
+        checkpoint.metadata = self.metadata.clone();
+        let of_tensors: HashMap<&str, &Metadata> =
+            self.of_tensors.iter().map(|(name, metadata)| (name.as_str(), metadata)).collect();
+        for tensor in &mut checkpoint.tensors {
+            if let Some(metadata) = of_tensors.get(tensor.name.as_str()) {
+                extend(&mut tensor.metadata, metadata);
+            }
+        }
+        checkpoint
+    }
+
     /// Whether the checkpoint has a tensor under each name that the graph uses.
     pub(crate) fn fits_names(&self, checkpoint: &Checkpoint) -> bool {
         let names: HashSet<&str> = checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();

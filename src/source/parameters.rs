@@ -55,20 +55,32 @@ impl Source {
             };
             return translate(model.graph(), &model.to_tensors(), generator.names).map(Some);
         }
-        let Some(graph) = &self.checkpoint().graph else {
-            let error = Error::mapping("a mapping that is made of a graph needs a graph");
-            let reason = self.contents().missing_graph.as_ref().map(|missing| missing.reason.clone());
-            return Err(error
-                .found(
-                    reason
-                        .unwrap_or_else(|| format!("a checkpoint of format '{}' without one", self.format())),
-                )
-                .help(format!(
-                    "convert a SavedModel, which has one, or give the model with {}",
-                    Setting::Architecture
-                )));
-        };
-        translate(graph, &self.checkpoint().tensors, generator.names).map(Some)
+        if let Some(graph) = &self.checkpoint().graph {
+            return translate(graph, &self.checkpoint().tensors, generator.names).map(Some);
+        }
+        let Some(outline) = &self.contents().outline else { return Err(self.without_graph()) };
+        let translation = translate(outline, &self.checkpoint().tensors, generator.names)?;
+        let reason = self.contents().missing_graph.as_ref().map_or("", |missing| missing.reason.as_str());
+        Ok(Some(translation.of_outline(reason, self.without_graph())))
+    }
+
+    /// The error of a mapping that is made of a graph: what the checkpoint lacks, or why the model that was given beside it
+    /// does not fit.
+    fn without_graph(&self) -> Error {
+        let misfit =
+            self.options.graph.as_ref().and_then(|model| model.apply(&mut self.checkpoint().clone()).err());
+        if let Some(misfit) = misfit {
+            return misfit;
+        }
+        let reason = self.contents().missing_graph.as_ref().map(|missing| missing.reason.clone());
+        Error::mapping("a mapping that is made of a graph needs a graph")
+            .found(
+                reason.unwrap_or_else(|| format!("a checkpoint of format '{}' without one", self.format())),
+            )
+            .help(format!(
+                "convert a SavedModel, which has one, or give the model with {}",
+                Setting::Architecture
+            ))
     }
 }
 

@@ -5,7 +5,8 @@ use crate::input::ends_before;
 use crate::metadata;
 use crate::options::LENIENT;
 use crate::{
-    Checkpoint, Error, Extent, Input, Limit, Limits, Options, Placement, Result, Setting, Tensor, TensorId,
+    Checkpoint, Error, Extent, Graph, Input, Limit, Limits, Options, Placement, Result, Setting, Tensor,
+    TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -35,6 +36,11 @@ pub struct Contents {
     pub example_shapes: BTreeMap<String, Vec<Option<u64>>>,
     /// Why the checkpoint has no graph, if the codec looked for one. The engine adds a note on it.
     pub missing_graph: Option<MissingGraph>,
+    /// Whether the graph is that of [`Options::model`], with the names that the tensors have here.
+    pub adopts_model: bool,
+    /// The layers that have tensors, if there is no graph of the whole model: what they compute of what is not stated, but how
+    /// their tensors are stored is. It cannot be run.
+    pub outline: Option<Box<Graph>>,
     /// Bytes of memory that reading took beside all this, where it is much: several hundred for each tensor. The engine counts
     /// them among what a conversion needs.
     pub working_memory: u64,

@@ -1,8 +1,9 @@
 //! Options of a codec: typed, documented, and never silently ignored.
 
-use crate::{ArchitectureFile, Error, Phases, Result, first_few};
+use crate::{ArchitectureFile, Checkpoint, Error, Phases, Result, first_few};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One option that a codec knows.
 #[derive(Clone, Debug, Serialize)]
@@ -77,6 +78,7 @@ impl Side {
 pub struct Options {
     values: BTreeMap<&'static str, String>,
     architecture: Option<ArchitectureFile>,
+    model: Option<Arc<Checkpoint>>,
     phases: Option<Phases>,
 }
 
@@ -117,6 +119,23 @@ impl Options {
     /// The architecture file, if one was given whose [`format`](ArchitectureFile::format) is the codec's.
     pub fn architecture(&self) -> Option<&ArchitectureFile> {
         self.architecture.as_ref()
+    }
+
+    /// The same options with a model of the same network.
+    #[must_use]
+    pub fn with_model(mut self, model: Option<Arc<Checkpoint>>) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// A model of the same network, if one was given beside the source: its graph, the tensors of the graph without their
+    /// elements, and what its format states of it.
+    ///
+    /// For implementers: a codec whose files name tensors by other rules than the model does may find out which tensor is
+    /// which, give its contents a graph with its own names, and set [`adopts_model`](crate::Contents::adopts_model). The
+    /// engine takes the model's graph by the names of its tensors otherwise.
+    pub fn model(&self) -> Option<&Checkpoint> {
+        self.model.as_deref()
     }
 
     /// The same options, where the output can share blocks with the source.

@@ -4,9 +4,9 @@ use super::{Files, Part, optimizer};
 use crate::config::{Model, NoGraph, Quantized, Variable, Variables, json, training_only};
 use crate::format::{
     ID, KEY_BACKEND, KEY_CONFIG, KEY_PACKED_AXIS, KEY_PATH, KEY_SAVED, KEY_TRAINING, KEY_VERSION, KEY_WEIGHT,
-    MODEL_WEIGHTS, WEIGHT_NAMES,
+    LAYER_NAMES, MODEL_WEIGHTS, WEIGHT_NAMES,
 };
-use ckpt_api::{Contents, Kind, Limits, MissingGraph, Result, Role, Tensor, TensorId};
+use ckpt_api::{Contents, Graph, Kind, Limits, MissingGraph, Result, Role, Tensor, TensorId};
 use ckpt_hdf5::{Attribute, AttributeValue, attribute};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -59,40 +59,43 @@ fn shown(files: &Files) -> &str {
 const IN_16_BITS: &str = "the model computes in 16 bits between its layers, which the graph does not show: run in more bits, \
      it gives results that differ from the model's by the rounding of 16 bits";
 
-/// Adds the graph of the model, whose nodes refer to the tensors.
+/// Adds the graph of the model, whose nodes refer to the tensors; an outline of it, if a layer has none.
 fn add_graph(model: &Model, bound: &Bound, contents: &mut Contents) {
-    let missing = |reason: String| MissingGraph { reason, is_unstated: false, help: None };
-    let mut graph = match model.graph() {
-        Ok(graph) => graph,
-        Err(NoGraph { reason }) => {
-            contents.missing_graph = Some(missing(reason));
-            return;
+    let graph = model.graph().map_err(|NoGraph { reason }| reason);
+    match graph.and_then(|graph| named(graph, bound, &contents.checkpoint.tensors)) {
+        Ok(graph) => {
+            contents.checkpoint.graph = Some(graph);
+            contents.graph_notes.extend(model.computes_in_16_bits().then(|| IN_16_BITS.to_owned()));
         }
-    };
+        Err(reason) => {
+            let outline = model.outline().ok();
+            let outline = outline.and_then(|graph| named(graph, bound, &contents.checkpoint.tensors).ok());
+            contents.outline = outline.map(Box::new);
+            contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });
+        }
+    }
+}
+
+/// Gives the parameters of a graph the names of their tensors.
+///
+/// # Errors
+/// The reason, if the files lack a tensor, or have one that the graph does not show.
+fn named(mut graph: Graph, bound: &Bound, tensors: &[Tensor]) -> std::result::Result<Graph, String> {
     let mut lacking = None;
     graph.each_node_mut(|node| {
         for name in node.parameters.values_mut() {
-            match bound.ids.get(name.as_str()).and_then(|id| contents.checkpoint.tensors.get(id.0)) {
+            match bound.ids.get(name.as_str()).and_then(|id| tensors.get(id.0)) {
                 Some(tensor) => *name = tensor.name.to_string(),
                 None => lacking = Some(name.clone()),
             }
         }
     });
-    let unshown = bound.unshown(&contents.checkpoint.tensors);
-    match (lacking, unshown) {
-        (Some(name), _) => {
-            contents.missing_graph = Some(missing(format!("the files lack the variable '{name}'")));
-        }
-        (None, Some(name)) => {
-            let reason = format!(
-                "'{name}' belongs to a layer whose configuration does not show it, as quantized layers have them"
-            );
-            contents.missing_graph = Some(missing(reason));
-        }
-        (None, None) => {
-            contents.checkpoint.graph = Some(graph);
-            contents.graph_notes.extend(model.computes_in_16_bits().then(|| IN_16_BITS.to_owned()));
-        }
+    match (lacking, bound.unshown(tensors)) {
+        (Some(name), _) => Err(format!("the files lack the variable '{name}'")),
+        (None, Some(name)) => Err(format!(
+            "'{name}' belongs to a layer whose configuration does not show it, as quantized layers have them"
+        )),
+        (None, None) => Ok(graph),
     }
 }
 
@@ -199,10 +202,17 @@ pub(super) fn find(
 ) -> Vec<Option<TensorId>> {
     let mut lists = files.parts.first().map(weight_lists).unwrap_or_default();
     let mut groups: HashMap<&str, Vec<&Variable>> = HashMap::new();
+    let mut ordered: Vec<&str> = Vec::new();
     for variable in variables {
-        groups.entry(&variable.group).or_default().push(variable);
+        let own = groups.entry(&variable.group).or_default();
+        if own.is_empty() {
+            ordered.push(&variable.group);
+        }
+        own.push(variable);
     }
-    lists.retain(|group, list| groups.get(group).is_none_or(|own| is_in_order(own, list)));
+    lists.by_order(&ordered, &groups);
+    lists.0.retain(|group, list| groups.get(group).is_none_or(|own| is_in_order(own, list)));
+    let lists = lists.0;
     let of = |variable: &Variable| {
         if let Some(id) = tensors.get(variable.path.as_str()) {
             return Some(*id);
@@ -224,14 +234,49 @@ fn is_in_order(variables: &[&Variable], list: &[String]) -> bool {
     !is_named || variables.iter().all(|own| listed.get(own.position).is_some_and(|role| role == own.role))
 }
 
-/// Returns the paths of the weights that an `.h5` file lists for each layer.
-pub(super) fn weight_lists(part: &Part) -> BTreeMap<&str, Vec<String>> {
-    let groups = part.tree.groups.iter().filter_map(|group| {
-        let layer = group.path.strip_prefix(MODEL_WEIGHTS)?.strip_prefix('/')?;
+/// The paths of the weights that an `.h5` file lists for each layer, and the layers in their order.
+#[derive(Default)]
+pub(super) struct Lists<'p>(BTreeMap<&'p str, Vec<String>>, Vec<String>);
+
+impl<'p> Lists<'p> {
+    /// Gives the lists the names of the model's layers. Keras takes the lists in their order, whatever the layers are called:
+    /// names of layers without one count up in each program.
+    fn by_order(&mut self, layers: &[&'p str], variables: &HashMap<&'p str, Vec<&Variable>>) {
+        let Lists(lists, names) = self;
+        let mut listed: Vec<Vec<String>> = Vec::new();
+        for name in names.iter() {
+            listed.extend(lists.get(name.as_str()).filter(|list| !list.is_empty()).cloned());
+        }
+        let is_named = layers.iter().all(|layer| lists.contains_key(layer));
+        let pairs = || layers.iter().zip(&listed);
+        let fits = |(layer, list): (&&str, &Vec<String>)| {
+            variables.get(*layer).is_some_and(|own| own.len() == list.len())
+        };
+        if !is_named && listed.len() == layers.len() && pairs().all(fits) {
+            *lists = layers.iter().copied().zip(listed).collect();
+        }
+    }
+}
+
+/// Returns the lists of an `.h5` file: of a whole model, or of its weights alone.
+pub(super) fn weight_lists(part: &Part) -> Lists<'_> {
+    let groups = &part.tree.groups;
+    let is_whole = groups.iter().any(|group| group.path == MODEL_WEIGHTS);
+    let root = if is_whole { MODEL_WEIGHTS } else { "" };
+    let order = groups.iter().find(|group| group.path == root);
+    let order = order.and_then(|group| names(&group.attributes, LAYER_NAMES)).unwrap_or_default();
+    if !is_whole && order.is_empty() {
+        return Lists::default();
+    }
+    let list = groups.iter().filter_map(|group| {
+        let layer = match is_whole {
+            true => group.path.strip_prefix(MODEL_WEIGHTS)?.strip_prefix('/')?,
+            false => group.path.as_str(),
+        };
         let names = names(&group.attributes, WEIGHT_NAMES)?;
         Some((layer, names.into_iter().map(|name| format!("{}/{name}", group.path)).collect()))
     });
-    groups.collect()
+    Lists(list.collect(), order)
 }
 
 /// Returns a list of names, which Keras splits into several attributes if it is long.

@@ -1,5 +1,6 @@
 //! Reads a model's files: their configuration, and where their tensors lie.
 
+mod adopt;
 mod describe;
 mod files;
 mod index;
@@ -78,10 +79,19 @@ const EACH_BYTES: u64 = 1280;
 
 /// Reads everything but the tensors' elements.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
-    let mut rules = Rules::new(options);
-    let files = Files::open(input, limits, true)?;
+    let mut files = Files::open(input, limits, true)?;
     let chosen = options.text(DTYPE).and_then(|name| OPAQUE.iter().find(|(_, own)| *own == name));
-    let mut contents = read_files(&files, chosen.map(|(dtype, _)| *dtype), &mut rules, limits)?;
+    let chosen = chosen.map(|(dtype, _)| *dtype);
+    if let Some(model) = options.model().filter(|_| files.config.is_none()) {
+        let mut rules = Rules::new(options);
+        if let Some(mut contents) = adopt::adopt(&mut files, model, chosen, &mut rules, limits)? {
+            contents.repairs = rules.repairs;
+            let bytes = EACH_BYTES * contents.placements.len() as u64;
+            return Ok(contents.with_working_memory(bytes));
+        }
+    }
+    let mut rules = Rules::new(options);
+    let mut contents = read_files(&files, chosen, &mut rules, limits)?;
     kept::keep(&files, input, &mut contents, limits)?;
     contents.repairs = rules.repairs;
     let bytes = EACH_BYTES * contents.placements.len() as u64;

@@ -5,7 +5,7 @@ mod config;
 mod converted;
 mod fresh;
 pub(crate) mod kept;
-mod order;
+pub(crate) mod order;
 mod sparse;
 
 use crate::config::Generation;

@@ -9,7 +9,7 @@ type Numbered<'a> = HashMap<&'a str, usize>;
 /// The losses of weights without a configuration, whose layers a graph numbers: Keras finds them by the order of the
 /// layers of their class in the model, which is the graph's only where each layer needs what the one before it made.
 /// Each variable is given by its path and its tensor.
-pub(super) fn losses<'a>(graph: &Graph, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Loss> {
+pub(crate) fn losses<'a>(graph: &Graph, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Loss> {
     let mut classes: BTreeMap<&str, Numbered<'_>> = BTreeMap::new();
     for (path, tensor) in variables {
         let Some(layer) = path.split('/').nth(1) else { continue };

@@ -42,6 +42,16 @@ struct Lowering {
     generation: Generation,
     /// Uses of layers that are left.
     uses: usize,
+    /// What is made if a layer has no operators; `None` if it ends the graph.
+    outline: Option<Outline>,
+}
+
+/// A graph of the layers that have variables. Layers without any that no operators compute are left out: what they take stands
+/// for what they make.
+#[derive(Default)]
+struct Outline {
+    /// Values whose lengths may be others, for such a layer made what they are made of.
+    guessed: HashSet<String>,
 }
 
 /// A layer at its place.
@@ -65,8 +75,23 @@ impl Model {
     /// # Errors
     /// [`NoGraph`] for a class, an option or a connection that no operators compute.
     pub fn graph(&self) -> Result<Graph, NoGraph> {
+        self.lowered(None)
+    }
+
+    /// Lowers the layers that have variables, for a model without a graph: how their variables are stored is known,
+    /// whatever other layers compute, and whichever steps of a sequence a mask hides. The result does not compute what the
+    /// model does.
+    ///
+    /// # Errors
+    /// [`NoGraph`] for a layer with variables that no operators compute, and for one that depends on the lengths of what an
+    /// unknown layer makes.
+    pub fn outline(&self) -> Result<Graph, NoGraph> {
+        self.lowered(Some(Outline::default()))
+    }
+
+    fn lowered(&self, outline: Option<Outline>) -> Result<Graph, NoGraph> {
         let values = Values::default();
-        let mut lowering = Lowering { values, generation: self.generation, uses: MAX_USES };
+        let mut lowering = Lowering { values, generation: self.generation, uses: MAX_USES, outline };
         let made = lowering.model_graph(self).map_err(|reason| NoGraph { reason })?;
         let variables = self.variables();
         let names: HashSet<&str> = variables.list.iter().map(|variable| variable.name.as_str()).collect();
@@ -148,8 +173,41 @@ impl Lowering {
         self.uses = self.uses.checked_sub(1).ok_or("its layers are used too often")?;
         let scope = format!("{scope}{}", layer.name);
         let site = Site { layer, scope: &scope };
-        let made = self.apply(site, args);
+        let made = match &self.outline {
+            Some(_) => self.outlined(site, args),
+            None => self.apply(site, args),
+        };
         made.map_err(|reason| named(layer, &reason))
+    }
+
+    /// Runs a layer of an outline.
+    fn outlined(&mut self, site: Site, args: &Args) -> Result<Vec<Val>, Reason> {
+        let layer = site.layer;
+        let inputs = args.all_values()?;
+        let is_guessed = |val: &Val| self.outline.as_ref().is_some_and(|own| own.guessed.contains(&val.name));
+        let mut is_unsure = inputs.iter().any(is_guessed);
+        let is_image = inputs.iter().any(|val| val.rank() > 2);
+        if is_unsure && is_image && matches!(layer.class.as_str(), "Flatten" | "Reshape") {
+            return Err("the lengths of its input depend on a layer that is not known".to_owned());
+        }
+        let variables = match layer.is_builtin() {
+            true => super::kernels::own(layer, self.generation)?,
+            false => Vec::new(),
+        };
+        let made = match self.apply(site, args) {
+            Err(_) if variables.is_empty() && layer.model.is_none() => {
+                let first = inputs.first().ok_or("it takes no value")?;
+                self.values.place.clone_from(&layer.name);
+                is_unsure = true;
+                vec![self.values.apply(Op::Identity, &[first])?]
+            }
+            made => made?,
+        };
+        // What a layer with variables makes has the lengths of these.
+        if let Some(own) = self.outline.as_mut().filter(|_| is_unsure && variables.is_empty()) {
+            own.guessed.extend(made.iter().map(|val| val.name.clone()));
+        }
+        Ok(made)
     }
 
     fn apply(&mut self, site: Site, args: &Args) -> Result<Vec<Val>, Reason> {
@@ -167,7 +225,10 @@ impl Lowering {
         if let Some(mode) = layer.quantization() {
             return Err(format!("its weights are quantized: {}", shown_name(mode)));
         }
-        if args.flag("training") && (layer.model.is_some() || is_trained_otherwise(&layer.class)) {
+        if self.outline.is_none()
+            && args.flag("training")
+            && (layer.model.is_some() || is_trained_otherwise(&layer.class))
+        {
             return Err("it is called with training=True".to_owned());
         }
         self.values.place.clone_from(&layer.name);
