@@ -80,7 +80,7 @@ def archive(value: bytes, storages: dict[str, bytes], folder="archive", crc=True
 
 
 def legacy(value: bytes, storages: dict[str, tuple[str, bytes]], little=True, keys=None) -> bytes:
-    """As torch.save wrote it before 1.6."""
+    """As torch.save wrote it before 1.6. `little`: what the file says of the machine; the elements are always little-endian."""
     flag = b"\x88" if little else b"\x89"
     system = dict_(protocol_version=integer(1001), little_endian=flag)
     listed = b"](" + b"".join(map(text, keys or storages)) + b"e"
@@ -91,7 +91,7 @@ def legacy(value: bytes, storages: dict[str, tuple[str, bytes]], little=True, ke
     return out
 
 
-def tar(value: bytes, storages: dict[int, tuple[str, bytes]], parts=(), tensors=()) -> bytes:
+def tar(value: bytes, storages: dict[int, tuple[str, bytes]], parts=(), tensors=(), little=True) -> bytes:
     """As torch.save wrote it before 0.4. `parts`: key, storage, offset, elements; `tensors`: key, storage, shape, strides, offset."""
     data = pickle(integer(len(storages)))
     for key, (dtype, numbers) in storages.items():
@@ -102,7 +102,7 @@ def tar(value: bytes, storages: dict[int, tuple[str, bytes]], parts=(), tensors=
     for key, storage, shape, strides, offset in tensors:
         views += pickle(tuple_(integer(key), integer(storage), b"ctorch\nFloatTensor\n"))
         views += struct.pack(f"<2i{2 * len(shape) + 1}q", len(shape), 0, *shape, *strides, offset)
-    system = pickle(dict_(protocol_version=integer(1000), little_endian=b"\x88"))
+    system = pickle(dict_(protocol_version=integer(1000), little_endian=b"\x88" if little else b"\x89"))
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, member in {"sys_info": system, "pickle": pickle(value), "tensors": views, "storages": data}.items():
@@ -161,14 +161,16 @@ def accepted():
     yield pt("big_endian", "written by a big-endian machine", archive(dict_(w=ONE), {"0": big}, byteorder=b"big"), [W])
     old = tensor("7", "f32", 6, [2, 3], [3, 1], legacy=True)
     yield pt("legacy", "the format before the zip archive", legacy(dict_(w=old), {"7": ("f32", MATRIX)}), [W])
-    swapped = legacy(dict_(w=old), {"7": ("f32", big)}, little=False)
-    yield pt("legacy_big_endian", "the same of a big-endian machine", swapped, [W])
+    foreign = legacy(dict_(w=old), {"7": ("f32", MATRIX)}, little=False)
+    yield pt("legacy_big_endian", "the same of a big-endian machine, which writes little-endian elements, too", foreign, [W])
     views = [(10, 1, [2, 3], [3, 1], 0), (11, 2, [2], [1], 1), (12, 1, [3, 2], [1, 3], 0)]
     oldest = dict_(w=tar_key(10), tail=tar_key(11), turned=tar_key(12), again=tar_key(10))
     listed = [W, Tensor("tail", "f32", [2], f32(4, 5)), Tensor("turned", "f32", [3, 2], f32(0, 3, 1, 4, 2, 5))]
     listed.append(Tensor("again", "f32", [2, 3], MATRIX))
     made = tar(oldest, {1: ("f32", MATRIX)}, [(2, 1, 3, 3)], views)
     yield pt("tar", "the tar archive before the old format: views, a part of a storage, a tie", made, listed)
+    made = tar(dict_(w=tar_key(10)), {1: ("f32", MATRIX)}, [], views[:1], little=False)
+    yield pt("tar_big_endian", "the same of a big-endian machine", made, [W])
     parameter = call("torch._utils", "_rebuild_parameter", ONE, b"\x88", ORDERED)
     linear = b"ctorch.nn.modules.linear\nLinear\n)\x81" + dict_(
         training=b"\x88", _parameters=dict_(w=parameter, bias=b"N"), _buffers=ORDERED, _modules=ORDERED,

@@ -1,7 +1,10 @@
 //! The format before the zip archive: five pickles, then the storages' bytes.
+//!
+//! The third pickle states the byte order of the machine, which means nothing for the rest: PyTorch writes counts and
+//! elements little-endian on every machine, and reads them so without a look at it.
 
 use super::{LEGACY_MAGIC, Record, Saved, StorageId, check_ids};
-use crate::pickle::{Feed, Id, Names, Tree, Value, parse};
+use crate::pickle::{Feed, Names, Tree, Value, parse};
 use ckpt_api::{Endian, Error, File, Limit, Limits, Result};
 use std::collections::HashMap;
 
@@ -21,7 +24,7 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         Ok::<_, Error>(tree)
     };
     check_version(&next("protocol version")?)?;
-    let endian = endian(&next("system information")?)?;
+    next("system information")?;
     let tree = next("object")?;
     let keys = next("storage keys")?;
     check_ids(&tree)?;
@@ -32,7 +35,7 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         tree,
         names,
         records,
-        endian,
+        endian: Endian::Little,
         is_script: false,
         folder: None,
         differences: vec![DIFFERENCE.to_owned()],
@@ -46,15 +49,6 @@ fn check_version(tree: &Tree) -> Result<()> {
         other => Err(Error::unsupported("the version of the file is unknown")
             .found(format!("{other:?}"))
             .expected(VERSION.to_string())),
-    }
-}
-
-fn endian(tree: &Tree) -> Result<Endian> {
-    let flag = tree.entry(tree.root(), "little_endian");
-    match flag {
-        Some(Id::TRUE) => Ok(Endian::Little),
-        Some(Id::FALSE) => Ok(Endian::Big),
-        _ => Err(Error::corrupt("the file does not state its byte order").field("little_endian")),
     }
 }
 

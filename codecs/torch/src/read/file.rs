@@ -8,10 +8,12 @@ use super::stored::{Source, Stored};
 use super::walk::{Found, branch, keys, walk};
 use super::{notes, roles};
 use crate::container::{self, Record, Saved};
-use crate::format::ID;
+use crate::format::{ID, StorageClass};
 use crate::pickle::{Id, Tree};
 use crate::write;
-use ckpt_api::{Contents, Error, Extent, File, Kind, Limit, Limits, MissingGraph, Result, Rules, TensorId};
+use ckpt_api::{
+    Contents, Endian, Error, Extent, File, Kind, Limit, Limits, MissingGraph, Result, Rules, TensorId,
+};
 use std::collections::{BTreeMap, HashSet};
 
 /// Bytes of all views that repeat elements of their storages, and how many of them each byte of the file allows.
@@ -38,6 +40,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         partly: BTreeMap::new(),
         wholly: Vec::with_capacity(found.tensors.len()),
         meta: Vec::new(),
+        unswapped: Vec::new(),
         work: Work::new(&saved.tree),
     };
     for (name, id) in &found.tensors {
@@ -48,9 +51,10 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         }
     }
     reader.check_partly_read()?;
-    let Reader { mut contents, meta, .. } = reader;
+    let Reader { mut contents, meta, unswapped, .. } = reader;
     roles::assign(&saved.tree, &found.optimizers, &mut contents.checkpoint.tensors);
     contents.notes = notes::of(&saved, &found, &meta, root);
+    contents.notes.extend(notes::unswapped(&unswapped));
     contents.missing_graph = missing_graph(&saved, &found);
     contents.checkpoint.metadata = found.metadata;
     if root.is_none() {
@@ -97,6 +101,8 @@ struct Reader<'a> {
     wholly: Vec<u64>,
     /// Names of tensors without data.
     meta: Vec<String>,
+    /// Names of big-endian tensors whose bytes PyTorch leaves as they are on a little-endian machine.
+    unswapped: Vec<String>,
     /// Texts of arrays that may still be looked at: arrays may share them.
     work: Work,
 }
@@ -122,6 +128,10 @@ impl<'a> Reader<'a> {
                 .help("save it again with torch.save, which does not compress"));
         }
         self.repeat(repeated_bytes(&placement, &tensor))?;
+        let is_untyped = view.storage.class == StorageClass::Untyped && view.element.bytes > 1;
+        if is_untyped && self.source.saved.endian == Endian::Big {
+            self.unswapped.push(name.to_owned());
+        }
         match used {
             Use::Whole => self.wholly.push(record.start),
             Use::Part => drop(self.partly.insert(record.start, record)),

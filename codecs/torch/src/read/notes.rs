@@ -47,6 +47,18 @@ pub(crate) fn of(saved: &Saved, found: &Found, meta: &[String], root: Option<&st
     notes
 }
 
+/// The note on tensors of untyped storages in a big-endian file, by their names.
+pub(crate) fn unswapped(names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} read as the big-endian machine stored them, in an untyped storage; torch.load on a little-endian machine \
+             leaves their bytes as they are, which are other numbers: {}",
+            count(names.len(), "tensor"),
+            first_few(names, SHOWN)
+        )
+    })
+}
+
 /// The report of a scanner of pickles.
 pub(crate) fn scanned(names: &Names) -> Option<String> {
     let all = |use_: Use| {

@@ -1,6 +1,7 @@
 //! Tests of the codec, on checkpoints that PyTorch wrote and on ones made byte by byte.
 
 mod build;
+mod byte_order;
 mod cases;
 mod conformance;
 mod differences;
