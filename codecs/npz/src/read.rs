@@ -5,8 +5,8 @@ use crate::header::{MAGIC, Stored, Version};
 use ckpt_api::zip::record::{END, LOCAL};
 use ckpt_api::zip::{self, Entry, Member};
 use ckpt_api::{
-    Checksum, ChecksumAlgorithm, Contents, Endian, Error, Extent, File, FileId, Input, Kind, Limits, Match,
-    MetadataValue, Options, Placement, Result, Rules, Tensor, TensorId,
+    Checksum, ChecksumAlgorithm, Contents, Endian, Error, Extent, File, FileId, Input, Kind, Limit, Limits,
+    Match, MetadataValue, Options, Placement, Result, Rules, Tensor, TensorId,
 };
 
 /// Recognizes an array by its magic number, and an archive that has only arrays.
@@ -100,11 +100,12 @@ impl Reader<'_> {
                 .expected(format!("a name that ends in {ENDING}")));
         };
         let added = self.add(name, member, Some(entry.crc));
+        // A damaged header can look like one of strings, or like a long one: only a header that is as it was written is
+        // judged. Nothing is decompressed for that which is longer than a header may be.
+        let is_read = member.compression.is_none() || member.len <= self.limits.get(Limit::HeaderBytes);
+        let is_judged = |error: &Error| is_read && !matches!(error.kind(), Kind::Corrupt | Kind::Io);
         let judged = match &added {
-            // A damaged header can look like one of strings: only a header that is as it was written is judged.
-            Err(error) if !matches!(error.kind(), Kind::Corrupt | Kind::Io) => {
-                member.check_crc(self.file, entry.crc)
-            }
+            Err(error) if is_judged(error) => member.check_crc(self.file, entry.crc),
             _ => Ok(()),
         };
         judged.and(added).map_err(|error| error.tensor(name))

@@ -118,6 +118,10 @@ impl Files {
             };
             return Err(error.found(listed(&entries)).expected(WEIGHTS));
         };
+        // Compressed weights are held in memory: their limit comes before the checksum, which decompresses them all.
+        if member.compression.is_some() {
+            limits.check(Limit::ChunkBytes, member.len).map_err(|error| error.field(WEIGHTS))?;
+        }
         if verifies {
             member.check_crc(file, entry.crc).map_err(|error| error.field(WEIGHTS))?;
         }

@@ -89,16 +89,19 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     archive.check_version()?;
     let endian = archive.endian()?;
     let (entry, pickle) = archive.required(PICKLE)?;
-    if entry.crc != 0 {
-        pickle.check_crc(file, entry.crc).map_err(|error| error.field(PICKLE))?;
-    }
+    let on_pickle = |error: Error| error.field(PICKLE);
     let (source, start) = pickle.open(file)?;
     let end = start.saturating_add(pickle.len);
-    let tree = parse(Feed::new(&source, start, end, limits)).map_err(|error| error.field(PICKLE))?;
+    // A few bytes can decompress to any number: their limit comes before the checksum, which reads them all.
+    let feed = Feed::whole(&source, start, end, limits).map_err(on_pickle)?;
+    if entry.crc != 0 {
+        pickle.check_crc(file, entry.crc).map_err(on_pickle)?;
+    }
+    let tree = parse(feed).map_err(on_pickle)?;
     if tree.end() != end {
         return Err(Error::corrupt("bytes follow the pickle").field(PICKLE).offset(tree.end()));
     }
-    check_ids(&tree).map_err(|error| error.field(PICKLE))?;
+    check_ids(&tree).map_err(on_pickle)?;
     let is_script = archive.find("constants.pkl").is_some();
     Ok(Saved {
         names: Names::of(&tree),

@@ -26,6 +26,18 @@ impl<'a> Feed<'a> {
         Feed { file, limits, start: start.min(end), end, bytes: Vec::new(), at: 0 }
     }
 
+    /// The same, of a range that a pickle fills: one that is too long is refused before any of it is read.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`].
+    pub(crate) fn whole(file: &'a File, start: u64, end: u64, limits: &'a Limits) -> Result<Self> {
+        let mut feed = Feed::new(file, start, end, limits);
+        let len = feed.end.saturating_sub(feed.start);
+        limits.check(Limit::HeaderBytes, len).map_err(|error| error.file(file.name()).offset(start))?;
+        feed.reserve(len)?;
+        Ok(feed)
+    }
+
     /// Offset in the file of the next byte.
     pub(crate) fn position(&self) -> u64 {
         self.start.saturating_add(self.at as u64)
@@ -120,12 +132,19 @@ impl<'a> Feed<'a> {
             }
             self.limits.check(Limit::HeaderBytes, wanted).map_err(|error| error.file(self.file.name()))?;
             let size = have.clamp(FIRST, MOST).max(wanted - have).min(left);
-            let more = self.file.bytes(at, size)?;
-            let no_memory = |_| Error::limit("there is no memory for the pickle").file(self.file.name());
-            self.bytes.try_reserve_exact(more.len()).map_err(no_memory)?;
-            self.bytes.extend_from_slice(&more);
+            self.reserve(size)?;
+            let (held, room) = (self.bytes.len(), self.bytes.len() + size as usize);
+            self.bytes.resize(room, 0);
+            self.file.read_at(at, self.bytes.get_mut(held..).unwrap_or_default())?;
         }
         Ok(())
+    }
+
+    /// Makes room for so many more bytes.
+    fn reserve(&mut self, more: u64) -> Result<()> {
+        let no_memory = || Error::limit("there is no memory for the pickle").file(self.file.name());
+        let more = usize::try_from(more).map_err(|_| no_memory())?;
+        self.bytes.try_reserve_exact(more).map_err(|_| no_memory())
     }
 
     fn short(&self, wanted: u64) -> Error {

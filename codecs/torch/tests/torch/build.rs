@@ -24,6 +24,11 @@ pub enum Py {
     Quantized(usize, Vec<u32>, f64),
 }
 
+/// The opcodes of a text.
+pub fn text(text: &str) -> Vec<u8> {
+    [b"X", &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
 /// The pickle of a value.
 pub fn pickle(value: &Py) -> Vec<u8> {
     let mut bytes = vec![0x80, 2];

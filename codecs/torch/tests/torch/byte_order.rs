@@ -1,14 +1,10 @@
 //! What a file says of the byte order of the machine that wrote it.
 
-use crate::build::archive;
+use crate::build::{archive, text};
 use ckpt_api::conformance::read;
 use ckpt_api::{Contents, DType, Input};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
-
-fn text(text: &str) -> Vec<u8> {
-    [b"X", &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat()
-}
 
 /// The pickle of a dict with the tensor `w` of two elements in the storage 0: of a class, or of bytes with a type.
 fn pickle(class: &str, elements: u8, dtype: Option<&str>) -> Vec<u8> {

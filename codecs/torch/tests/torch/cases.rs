@@ -9,6 +9,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// A directory of reports or attacks, in which the files of one lie.
+pub fn report(path: &str) -> Option<PathBuf> {
+    let Some(root) = std::env::var_os("CKPT_CASES") else {
+        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
+        return None;
+    };
+    Some(Path::new(&root).join(path))
+}
+
+/// The directory of a case.
+pub fn case_dir(name: &str) -> Option<PathBuf> {
+    report("torch").map(|path| path.join(name))
+}
+
 /// Every case: its directory, and what it is expected to hold.
 pub fn cases() -> Option<Vec<(PathBuf, Value)>> {
     let Some(root) = std::env::var_os("CKPT_CASES") else {
