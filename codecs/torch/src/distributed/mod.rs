@@ -13,6 +13,8 @@ use crate::read::rebuild::{Made, made};
 use crate::read::stored::{Source, Stored};
 use crate::read::values::{Budget, convert};
 use crate::read::{layout, notes};
+use crate::read::viewed::Viewed;
+use crate::read::walk::Dropped;
 use crate::write::distributed as write;
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, MetadataValue, Placement,
@@ -83,10 +85,12 @@ pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<
         ties,
         read: HashMap::new(),
     };
+        viewed: Viewed::default(),
     for sharded in &metadata.tensors {
         let id = TensorId(contents.placements.len());
         let (tensor, placement) = reader.tensor(id, sharded).map_err(|error| error.tensor(&sharded.name))?;
         contents.checkpoint.tensors.push(tensor);
+        reader.viewed.add(&tensor).map_err(|error| error.tensor(&sharded.name))?;
         contents.placements.push(placement);
     }
     reader.values(&metadata.values, &mut contents)?;
@@ -188,6 +192,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Bytes of the tensors, which are more than those of the files if there are ties.
+    viewed: Viewed,
     /// The tensor of a chunk's archive.
     fn saved(&mut self, name: &str, chunk: &Chunk, own: &File) -> Result<(Tensor, Placement)> {
         if let Some(read) = self.read.get(&chunk.at) {
@@ -311,6 +317,7 @@ impl Reader<'_> {
         let opened = (FileId(self.files.len()), self.input.file(path)?);
         self.files.push(path.to_owned());
         self.opened.insert(path.to_owned(), opened.clone());
+        self.viewed.open(opened.1.len(), std::iter::empty());
         Ok(opened)
     }
 }

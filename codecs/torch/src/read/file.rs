@@ -1,10 +1,11 @@
 //! Reads one file: its tensors, and where their bytes lie.
 
 use super::children::Work;
-use super::layout::{Use, repeated_bytes};
+use super::layout::Use;
 use super::numpy::Array;
 use super::rebuild::{Made, has_attributes, made};
 use super::stored::{Source, Stored};
+use super::viewed::Viewed;
 use super::walk::{Found, branch, keys, walk};
 use super::{notes, roles};
 use crate::container::{self, Record, Saved};
@@ -15,10 +16,6 @@ use ckpt_api::{
     Contents, Endian, Error, Extent, File, Kind, Limit, Limits, MissingGraph, Result, Rules, TensorId,
 };
 use std::collections::{BTreeMap, HashSet};
-
-/// Bytes of all views that repeat elements of their storages, and how many of them each byte of the file allows.
-const FREE_REPEATED: u64 = 1 << 30;
-const REPEATED_PER_BYTE: u64 = 64;
 
 /// Reads one file. `root` is the path of the part to read.
 pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &Limits) -> Result<Contents> {
@@ -36,7 +33,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
     let mut reader = Reader {
         source: Source { file, saved: &saved, limits },
         contents: Contents::default(),
-        repeated: 0,
+        viewed: Viewed::default(),
         partly: BTreeMap::new(),
         wholly: Vec::with_capacity(found.tensors.len()),
         meta: Vec::new(),
@@ -44,6 +41,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         work: Work::new(&saved.tree),
     };
     for (name, id) in &found.tensors {
+    reader.viewed.open(file.len(), saved.records.values().map(|record| record.len));
         let done = reader.add(name, *id).map_err(|error| error.tensor(name));
         match done {
             Err(error) if error.kind() == Kind::Unsupported => rules.mend(name, "it is left out", error)?,
@@ -93,8 +91,8 @@ fn missing_graph(saved: &Saved, found: &Found) -> Option<MissingGraph> {
 struct Reader<'a> {
     source: Source<'a>,
     contents: Contents,
-    /// Bytes of views that repeat elements of their storages.
-    repeated: u64,
+    /// Bytes of the tensors, which share storages.
+    viewed: Viewed,
     /// Storages whose checksum no tensor covers, by their first byte.
     partly: BTreeMap<u64, &'a Record>,
     /// First bytes of the storages whose checksum some tensor covers.
@@ -127,7 +125,7 @@ impl<'a> Reader<'a> {
             return Err(Error::unsupported("the tensor is a part of a storage that is compressed")
                 .help("save it again with torch.save, which does not compress"));
         }
-        self.repeat(repeated_bytes(&placement, &tensor))?;
+        self.viewed.add(&tensor)?;
         let is_untyped = view.storage.class == StorageClass::Untyped && view.element.bytes > 1;
         if is_untyped && self.source.saved.endian == Endian::Big {
             self.unswapped.push(name.to_owned());
@@ -149,19 +147,10 @@ impl<'a> Reader<'a> {
         self.contents.placements.push(placement);
         Ok(())
     }
-
-    /// Adds the bytes of a view that repeats elements: a few bytes of a file can state any number of them.
-    fn repeat(&mut self, bytes: u64) -> Result<()> {
-        let most = self.source.file.len().saturating_mul(REPEATED_PER_BYTE).max(FREE_REPEATED);
-        let repeated = self.repeated.checked_add(bytes).filter(|repeated| *repeated <= most || bytes == 0);
-        self.repeated = repeated.ok_or_else(|| {
-            Error::unsupported("the tensors repeat the elements of their storages too often")
-                .found(format!("{} beside those of the tensors before", ckpt_api::count(bytes, "byte")))
-                .expected(format!("at most {most} in all"))
-                .help("save the tensors without the axes along which it is expanded")
-        })?;
-        Ok(())
-    }
+        self.viewed.add(&tensor)?;
+        if let Some(stated) = array.stated.filter(|stated| *stated != tensor.dtype) {
+            self.widened.push(format!("{name} ({stated} as {})", tensor.dtype));
+        }
 
     /// Compares the checksums that no tensor's extents have: of storages that tensors share in part.
     fn check_partly_read(&mut self) -> Result<()> {

@@ -82,12 +82,6 @@ fn is_row_major(view: &View<'_>) -> bool {
     })
 }
 
-/// Bytes of a view that repeats elements of its storage; 0 for one that does not.
-pub(crate) fn repeated_bytes(placement: &Placement, tensor: &Tensor) -> u64 {
-    let stored: u64 = placement.extents.iter().map(|extent| extent.len).sum();
-    if tensor.value_bytes() > stored { tensor.value_bytes() } else { 0 }
-}
-
 /// A storage, in elements of the tensor.
 struct Storage<'a> {
     record: &'a Record,

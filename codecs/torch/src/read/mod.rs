@@ -14,6 +14,7 @@ pub(crate) mod stored;
 mod tests;
 pub(crate) mod values;
 pub(crate) mod walk;
+pub(crate) mod viewed;
 
 use crate::container::{self, Kind, Sign};
 use crate::format::{ENDINGS, INDEX_ENDING};

@@ -16,6 +16,7 @@ mod slots;
 mod states;
 
 use crate::read::roles::slot_name;
+use crate::read::viewed::Viewed;
 use ckpt_api::{
     AxisOrder, Contents, Encoding, Error, Extent, FileId, Input, Limits, Name, Placement, Result, Role,
     Shape, Slot, Tensor, TensorId,
@@ -42,12 +43,19 @@ const STEP: &str = "optimizer.state.step";
 pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     let files = Files::find(input)?;
     let ranks = files.ranks.len();
-    let mut merge =
-        Merge { limits, owner: Owner::Weight, contents: Contents::default(), names: HashMap::new() };
+    let mut merge = Merge {
+        limits,
+        owner: Owner::Weight,
+        contents: Contents::default(),
+        names: HashMap::new(),
+        viewed: Viewed::default(),
+    };
     let open = |merge: &mut Merge<'_>, name: &String| {
         let id = FileId(merge.contents.files.len());
         merge.contents.files.push(name.clone());
-        States::open(&input.file(name)?, id, limits)
+        let file = input.file(name)?;
+        merge.viewed.open(file.len(), std::iter::empty());
+        States::open(&file, id, limits)
     };
     let first = files.models.first().ok_or_else(|| lacks("param_shapes"))?;
     let model = open(&mut merge, first)?;
@@ -176,6 +184,8 @@ struct Merge<'a> {
     owner: Owner,
     contents: Contents,
     names: HashMap<Name, TensorId>,
+    /// Bytes of the tensors, which are more than those of the files if parameters are shared.
+    viewed: Viewed,
 }
 
 impl Merge<'_> {
@@ -192,6 +202,7 @@ impl Merge<'_> {
         let name = tensor.name.clone();
         let id = TensorId(self.contents.placements.len());
         self.limits.check(ckpt_api::Limit::Tensors, id.0 as u64)?;
+        self.viewed.add(&tensor).map_err(|error| error.tensor(&name))?;
         if self.names.insert(name.clone(), id).is_some() {
             return Err(Error::corrupt("two parameters have the same name").tensor(&name));
         }
