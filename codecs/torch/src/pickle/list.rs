@@ -20,7 +20,7 @@ pub(crate) struct List {
 const ONE_RUN: u32 = u32::MAX;
 
 impl List {
-    pub(super) const EMPTY: List = List { first: 0, last: ONE_RUN, len: 0 };
+    pub(crate) const EMPTY: List = List { first: 0, last: ONE_RUN, len: 0 };
 
     pub(crate) fn len(self) -> usize {
         self.len as usize

@@ -21,6 +21,7 @@ mod text;
 mod tree;
 
 pub(crate) use feed::Feed;
+pub(crate) use list::List;
 pub(crate) use machine::parse;
 pub(crate) use names::{Names, Use, shown};
 pub(crate) use tree::{Builder, Decoded, Id, Object, Tree, Value};

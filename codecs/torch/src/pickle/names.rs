@@ -1,6 +1,6 @@
 //! The classes and functions that a pickle names: what a scanner of pickles reports.
 
-use super::safety::is_dangerous;
+use super::safety::{is_dangerous, is_getter};
 use super::{Id, Object, Tree, Value};
 use ckpt_api::{Error, Setting};
 use std::collections::{BTreeMap, HashSet};
@@ -34,6 +34,7 @@ impl Names {
         let mut names = Names::default();
         let mut seen = HashSet::new();
         let (mut called, mut last) = (HashSet::new(), [Id::NONE; 2]);
+        let mut attributes = Attributes::default();
         for id in tree.ids() {
             if let Some((module, name)) = tree.global(id) {
                 names.add(module, name, Use::Named);
@@ -50,8 +51,16 @@ impl Names {
             if let Some((module, name)) = function {
                 names.add(module, name, Use::Called);
             }
+            if function.is_some_and(|(module, name)| is_getter(module, name)) {
+                attributes.getters.insert(object.callable);
+            }
             if names.danger.is_none() {
-                names.danger = danger(tree, object, function, &mut seen);
+                let function = match attributes.add(tree, id, object) {
+                    None => function,
+                    Some(true) => None,
+                    Some(false) => tree.global(object.callable),
+                };
+                names.danger = danger(tree, object, function, &attributes, &mut seen);
             }
         }
         names
@@ -106,6 +115,26 @@ impl Danger {
     }
 }
 
+/// Attributes that a pickle gets of its objects and classes: bound methods. Nobody may call them.
+#[derive(Default)]
+struct Attributes {
+    /// The functions that get them.
+    getters: HashSet<Id>,
+    all: HashSet<Id>,
+}
+
+impl Attributes {
+    /// Adds the attribute that a call gets, and returns whether getting it is harmless, which differs from call to call;
+    /// `None` if it is another call.
+    fn add(&mut self, tree: &Tree, id: Id, object: Object) -> Option<bool> {
+        if !self.getters.contains(&object.callable) {
+            return None;
+        }
+        self.all.insert(id);
+        Some(tree.attribute(object).is_some())
+    }
+}
+
 /// What a call is given.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Given {
@@ -120,11 +149,18 @@ fn danger(
     tree: &Tree,
     object: Object,
     function: Option<(&str, &str)>,
+    attributes: &Attributes,
     seen: &mut HashSet<(Given, Id)>,
 ) -> Option<Danger> {
     const SHORT: usize = 8;
     let mut is_new = |given: Given, id: Id, len: usize| len <= SHORT || seen.insert((given, id));
-    let named = |id: Id| tree.global(id).filter(|(module, name)| is_dangerous(module, name));
+    // Whoever is given an attribute may call it.
+    let getter = |id: Id| attributes.all.contains(&id).then_some(("builtins", "getattr"));
+    let named =
+        |id: Id| tree.global(id).filter(|(module, name)| is_dangerous(module, name)).or_else(|| getter(id));
+    if let Some((module, name)) = getter(object.callable) {
+        return Some(Danger { name: format!("what {} returns", shown(module, name)), through: None });
+    }
     if let Some((module, name)) = function.filter(|(module, name)| is_dangerous(module, name)) {
         return Some(Danger { name: shown(module, name), through: None });
     }
@@ -147,9 +183,14 @@ fn danger(
         }
         _ => None,
     });
-    let methods = methods.into_iter().flatten().map(|(_, value)| value);
-    let mut given = arguments.into_iter().flatten().chain(keywords.into_iter().flatten()).chain(methods);
-    let (module, name) = given.find_map(named)?;
+    let mut methods = methods.into_iter().flatten().map(|(_, value)| value);
+    let mut given = arguments.into_iter().flatten().chain(keywords.into_iter().flatten());
+    // A state may be newer than its object, and so may an attribute in it.
+    let method = |id: Id| {
+        let object = tree.object(id).filter(|object| tree.is_attribute(*object));
+        named(id).or_else(|| tree.global(object?.callable))
+    };
+    let (module, name) = given.find_map(named).or_else(|| methods.find_map(method))?;
     let called = tree.callable(object).map(|(module, name)| shown(module, name));
     Some(Danger { name: shown(module, name), through: called.or(Some("another call".to_owned())) })
 }

@@ -142,6 +142,22 @@ pub(crate) fn is_dangerous(module: &str, name: &str) -> bool {
     through || is_module(root) || listed || (!is_script && TORCH.iter().any(below))
 }
 
+/// Whether this gets an attribute of an object: how Python pickles a bound method.
+pub(crate) fn is_getter(module: &str, name: &str) -> bool {
+    matches!(module, "builtins" | "__builtin__") && name == "getattr"
+}
+
+/// Whether getting this attribute of a class is as harmless as naming the class: neither may be, or lead to, what runs
+/// something, whether the name is that of a class or of a module.
+pub(crate) fn has_harmless(module: &str, name: &str, attribute: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let within = format!("{module}.{name}");
+    !is_dangerous(module, name)
+        && !is_module(last)
+        && !is_module(attribute)
+        && [module, &within, name, last].iter().all(|module| !is_dangerous(module, attribute))
+}
+
 fn is_module(name: &str) -> bool {
     MODULES.contains(&name)
 }
@@ -164,6 +180,28 @@ mod tests {
             ("torch.storage", "_load_from_bytes"),
         ] {
             assert!(is_dangerous(module, name), "{module} {name}");
+        }
+    }
+
+    #[test]
+    fn attributes_of_modules_that_run_something_are_not_harmless() {
+        for (module, name, attribute) in [
+            ("torch", "os", "system"),
+            ("torch.serialization", "sys", "modules"),
+            ("torch", "hub", "load"),
+            ("torch", "functools", "reduce"),
+            ("torch", "builtins", "eval"),
+            ("builtins", "eval", "__call__"),
+            ("os", "path", "join"),
+            ("torch", "serialization", "os"),
+            ("mine", "Thing", "subprocess"),
+        ] {
+            assert!(!has_harmless(module, name, attribute), "{module} {name} {attribute}");
+        }
+        for (module, name, attribute) in
+            [("__builtin__", "dict", "fromkeys"), ("yolo", "Conv", "create"), ("mine", "Kind", "LINEAR")]
+        {
+            assert!(has_harmless(module, name, attribute), "{module} {name} {attribute}");
         }
     }
 

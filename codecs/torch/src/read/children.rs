@@ -29,7 +29,7 @@ pub(crate) enum Sort {
 pub(crate) fn sort(tree: &Tree, id: Id) -> Sort {
     match tree.value(id) {
         Value::Tuple(_) | Value::List(_) | Value::Set(_) | Value::Dict(_) => Sort::Container,
-        Value::Object(object) if is_tensor(tree, object) => Sort::Leaf,
+        Value::Object(object) if is_tensor(tree, object) || tree.is_attribute(object) => Sort::Leaf,
         Value::Object(object) if is_dict(tree, object) => Sort::Container,
         Value::Object(object) if is_module(tree, object) => Sort::Module,
         Value::Object(_) => Sort::Foreign,

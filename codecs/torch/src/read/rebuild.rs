@@ -324,7 +324,15 @@ pub(crate) fn described(tree: &Tree, id: Id) -> String {
     }
 }
 
-fn wrong(message: &str) -> Error {
+/// What an attribute is, such as a bound method: its name, and the class that it belongs to.
+fn attribute(tree: &Tree, object: Object) -> String {
+    let Some((of, name)) = tree.attribute(object) else { return "an attribute".to_owned() };
+    let class = tree.object(of).and_then(|owner| tree.callable(owner)).or_else(|| tree.global(of));
+    let class = class.map_or("something".to_owned(), |(module, name)| shown(module, name));
+    format!("the attribute '{}' of {class}", shown_text(name))
+}
+
+pub(super) fn wrong(message: &str) -> Error {
     Error::corrupt(message).help("the pickle was not written by PyTorch, or is damaged")
 }
 
@@ -353,3 +361,4 @@ fn unknown_type(name: &str) -> Error {
 fn shown_text(text: &str) -> String {
     text.chars().take(80).collect::<String>().escape_debug().to_string()
 }
+        Value::Object(object) if tree.attribute(object).is_some() => attribute(tree, object),

@@ -1,5 +1,6 @@
 //! Tests of the codec, on checkpoints that PyTorch wrote and on ones made byte by byte.
 
+mod attributes;
 mod build;
 mod byte_order;
 mod cases;

@@ -1,6 +1,8 @@
 //! A value as what the caller takes it for: `None` if it is something else.
 
 use super::{Id, Node, Object, Tree, Value};
+use crate::pickle::List;
+use crate::pickle::safety::{has_harmless, is_dangerous, is_getter};
 
 impl Tree {
     /// The elements of a tuple or list; of a tuple with `N` elements, all of them.
@@ -92,5 +94,28 @@ impl Tree {
             _ => object.callable,
         };
         self.global(class)
+    }
+
+    /// Whether a call gets an attribute of something.
+    pub(crate) fn is_attribute(&self, object: Object) -> bool {
+        self.global(object.callable).is_some_and(|(module, name)| is_getter(module, name))
+    }
+
+    /// What an attribute belongs to, and its name: of an object or a class of the checkpoint, such as a bound method.
+    /// `None` if getting it, or what is done with it, could run something.
+    pub(crate) fn attribute(&self, object: Object) -> Option<(Id, &str)> {
+        let [of, attribute] = self.tuple(object.arguments).filter(|_| self.is_attribute(object))?;
+        let attribute = self.text(attribute)?;
+        let is_untouched =
+            object.state.is_none() && object.items == List::EMPTY && object.entries == List::EMPTY;
+        let is_harmless = match self.value(of) {
+            Value::Global(module, name) => has_harmless(module, name, attribute),
+            Value::Object(owner) => {
+                !self.is_attribute(owner)
+                    && self.callable(owner).is_some_and(|(module, name)| !is_dangerous(module, name))
+            }
+            _ => false,
+        };
+        (is_untouched && is_harmless && object.keywords == Id::NONE).then_some((of, attribute))
     }
 }
