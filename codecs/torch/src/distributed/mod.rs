@@ -1,6 +1,7 @@
 //! Reads a distributed checkpoint (`torch.distributed.checkpoint`): a directory with `.metadata` and a file for each
 //! rank, in which every chunk of a tensor is a file of its own, as `torch.save` writes it.
 
+mod companions;
 mod join;
 pub(crate) mod metadata;
 pub(crate) mod roles;
@@ -12,9 +13,9 @@ use crate::pickle::{Feed, Names, Tree, parse};
 use crate::read::rebuild::{Made, made};
 use crate::read::stored::{Source, Stored};
 use crate::read::values::{Budget, convert};
-use crate::read::{layout, notes};
 use crate::read::viewed::Viewed;
 use crate::read::walk::Dropped;
+use crate::read::{layout, notes};
 use crate::write::distributed as write;
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, MetadataValue, Placement,
@@ -84,16 +85,18 @@ pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<
         opened: HashMap::new(),
         ties,
         read: HashMap::new(),
-    };
         viewed: Viewed::default(),
+    };
     for sharded in &metadata.tensors {
         let id = TensorId(contents.placements.len());
         let (tensor, placement) = reader.tensor(id, sharded).map_err(|error| error.tensor(&sharded.name))?;
-        contents.checkpoint.tensors.push(tensor);
         reader.viewed.add(&tensor).map_err(|error| error.tensor(&sharded.name))?;
+        contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
     }
     reader.values(&metadata.values, &mut contents)?;
+    let others = companions::read(input, reader.rules, limits, &mut contents)?;
+    reader.names.merge(others);
     contents.notes.extend(notes::scanned(&reader.names));
     contents.files = reader.files;
     let values: Vec<String> = metadata.values.into_iter().map(|(name, _)| name).collect();
@@ -189,11 +192,11 @@ struct Reader<'a> {
     /// Chunks that several tensors have, and those of them that were read: each is opened once.
     ties: HashSet<&'a Location>,
     read: HashMap<Location, (Tensor, Placement)>,
+    /// Bytes of the tensors, which are more than those of the files if there are ties.
+    viewed: Viewed,
 }
 
 impl Reader<'_> {
-    /// Bytes of the tensors, which are more than those of the files if there are ties.
-    viewed: Viewed,
     /// The tensor of a chunk's archive.
     fn saved(&mut self, name: &str, chunk: &Chunk, own: &File) -> Result<(Tensor, Placement)> {
         if let Some(read) = self.read.get(&chunk.at) {
@@ -278,7 +281,7 @@ impl Reader<'_> {
     /// Adds the values that are no tensors to the metadata, and notes those that have no form there.
     fn values(&mut self, values: &[(String, Location)], contents: &mut Contents) -> Result<()> {
         let mut budget = Budget::default();
-        let mut left_out = Vec::new();
+        let mut dropped = Dropped::default();
         let mut objects = MetadataMap::new();
         for (name, at) in values {
             let (_, file) = self.open(&at.path)?;
@@ -286,18 +289,16 @@ impl Reader<'_> {
             let section = section(&file, at.offset, at.len).map_err(on_value)?;
             let saved = container::open(&section, self.limits).map_err(on_value)?;
             self.scan(&saved.tree).map_err(on_value)?;
-            match convert(&saved.tree, saved.tree.root(), &mut budget) {
-                Ok(value) => {
-                    write::keep_object(&saved.tree, name, &value, &mut objects);
-                    contents.checkpoint.metadata.insert(ID, name, value);
-                }
-                Err(_) => left_out.push(name.as_str()),
+            let root = saved.tree.root();
+            if let Some(value) = convert(&saved.tree, root, name, &mut budget, &mut dropped) {
+                write::keep_object(&saved.tree, name, &value, &mut objects);
+                contents.checkpoint.metadata.insert(ID, name, value);
             }
         }
         write::keep_objects(objects, &mut contents.checkpoint.metadata);
-        if !left_out.is_empty() {
-            let count = ckpt_api::count(left_out.len(), "value that is no tensor");
-            contents.notes.push(format!("{count} left out: {}", first_few(&left_out, SHOWN)));
+        if dropped.count > 0 {
+            let count = ckpt_api::count(dropped.count, "value that is no tensor");
+            contents.notes.push(format!("{count} left out: {dropped}"));
         }
         Ok(())
     }
@@ -316,8 +317,8 @@ impl Reader<'_> {
         }
         let opened = (FileId(self.files.len()), self.input.file(path)?);
         self.files.push(path.to_owned());
-        self.opened.insert(path.to_owned(), opened.clone());
         self.viewed.open(opened.1.len(), std::iter::empty());
+        self.opened.insert(path.to_owned(), opened.clone());
         Ok(opened)
     }
 }

@@ -2,9 +2,12 @@
 
 use super::children::{Part, children, cost, elements, is_dict};
 use super::numpy;
+use super::rebuild::described;
+use super::walk::Dropped;
 use crate::format::element_named;
 use crate::pickle::{Id, Object, Tree, Value};
 use ckpt_api::{MetadataMap, MetadataValue};
+use std::collections::HashSet;
 
 /// Levels of lists and maps; a value may lie within others.
 const MOST_LEVELS: usize = MetadataValue::MAX_NESTING - 8;
@@ -28,9 +31,9 @@ impl Default for Budget {
 
 /// Why a value is no metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
-    /// It, or something in it, has no counterpart: this one.
-    Unknown(Id),
+enum Unfit {
+    /// It has no counterpart.
+    Unknown,
     /// It has too many values or levels.
     TooLarge,
 }
@@ -38,64 +41,122 @@ pub(crate) enum Unfit {
 /// What a value is.
 enum Step {
     Value(MetadataValue),
-    /// The values of a list, or of a map under these keys.
-    Container(Option<Vec<String>>, Vec<Id>),
+    /// The values of a list.
+    List(Vec<Id>),
+    /// The values of a map under these keys; `None` for a key that has no text, or that of a value before.
+    Map(Vec<Option<String>>, Vec<Id>),
+    /// What this value is.
+    Same(Id),
 }
 
 /// A list or map that is being converted.
 struct Frame {
-    keys: Option<Vec<String>>,
-    values: Vec<MetadataValue>,
+    keys: Option<Vec<Option<String>>>,
+    /// `None` for what is left out.
+    values: Vec<Option<MetadataValue>>,
     rest: std::vec::IntoIter<Id>,
 }
 
 impl Frame {
+    /// A value that is left out of a list has null in its place, so that the others keep theirs.
     fn finish(self) -> MetadataValue {
         match self.keys {
-            None => MetadataValue::List(self.values),
-            Some(keys) => MetadataValue::Map(keys.into_iter().zip(self.values).collect::<MetadataMap>()),
+            None => {
+                let values = self.values.into_iter().map(|value| value.unwrap_or(MetadataValue::Null));
+                MetadataValue::List(values.collect())
+            }
+            Some(keys) => {
+                let pairs = keys.into_iter().zip(self.values);
+                MetadataValue::Map(pairs.filter_map(|(key, value)| key.zip(value)).collect::<MetadataMap>())
+            }
+        }
+    }
+
+    /// Whether the value that comes next has an index, or a key with a text.
+    fn has_name(&self) -> bool {
+        self.keys.as_ref().is_none_or(|keys| matches!(keys.get(self.values.len()), Some(Some(_))))
+    }
+
+    /// The key or index of the value that comes next; a question mark for a key without a text.
+    fn part(&self) -> String {
+        let index = self.values.len();
+        match &self.keys {
+            None => index.to_string(),
+            Some(keys) => keys.get(index).cloned().flatten().unwrap_or_else(|| "?".to_owned()),
         }
     }
 }
 
-/// Converts a value and all within it.
-///
-/// # Errors
-/// The reason why it cannot be converted.
-pub(crate) fn convert(tree: &Tree, id: Id, budget: &mut Budget) -> Result<MetadataValue, Unfit> {
+/// Converts a value and all within it, which has this name. Adds what has no counterpart in it to `dropped`, by its own
+/// name, and leaves out no more than that; returns `None` if it is the value itself.
+pub(crate) fn convert(
+    tree: &Tree,
+    id: Id,
+    name: &str,
+    budget: &mut Budget,
+    dropped: &mut Dropped,
+) -> Option<MetadataValue> {
     let allowed = budget.each.min(budget.all);
     let mut left = allowed;
-    let converted = convert_within(tree, id, &mut left);
+    let converted = convert_within(tree, id, name, &mut left, dropped);
     budget.all = budget.all.saturating_sub(allowed - left);
     converted
 }
 
-fn convert_within(tree: &Tree, id: Id, left: &mut usize) -> Result<MetadataValue, Unfit> {
+fn convert_within(
+    tree: &Tree,
+    id: Id,
+    name: &str,
+    left: &mut usize,
+    dropped: &mut Dropped,
+) -> Option<MetadataValue> {
     let mut frames: Vec<Frame> = Vec::new();
     let mut next = id;
     loop {
-        let mut done = match step(tree, next, left)? {
-            Step::Value(value) => Some(value),
-            Step::Container(keys, items) => {
-                frames.push(Frame { keys, values: Vec::with_capacity(items.len()), rest: items.into_iter() });
+        let has_name = frames.last().is_none_or(Frame::has_name);
+        let step = if has_name { step(tree, next, left) } else { Err(Unfit::Unknown) };
+        let is_deep = frames.len() >= MOST_LEVELS;
+        let mut done = match step {
+            Ok(Step::Same(id)) => {
+                next = id;
+                continue;
+            }
+            Ok(Step::Value(value)) => Some(Some(value)),
+            Ok(Step::List(items)) if !is_deep => {
+                frames.push(Frame { keys: None, values: Vec::new(), rest: items.into_iter() });
                 None
             }
+            Ok(Step::Map(keys, items)) if !is_deep => {
+                frames.push(Frame { keys: Some(keys), values: Vec::new(), rest: items.into_iter() });
+                None
+            }
+            unfit => {
+                let why = || match unfit {
+                    Err(Unfit::Unknown) if has_name => described(tree, next),
+                    Err(Unfit::Unknown) => "an entry whose key has no text of its own".to_owned(),
+                    _ => format!("{} with too many values", described(tree, next)),
+                };
+                dropped.add_within(|| name_within(name, &frames), why);
+                Some(None)
+            }
         };
-        if frames.len() > MOST_LEVELS {
-            return Err(Unfit::TooLarge);
-        }
         // Completes every list and map that has all of its values now.
         next = loop {
-            let Some(frame) = frames.last_mut() else {
-                return done.ok_or(Unfit::TooLarge);
-            };
+            let Some(frame) = frames.last_mut() else { return done.flatten() };
             frame.values.extend(done.take());
             if let Some(id) = frame.rest.next() {
                 break id;
             }
-            done = frames.pop().map(Frame::finish);
+            done = frames.pop().map(|frame| Some(frame.finish()));
         };
     }
+}
+
+/// The name of the value that comes next, within the one of this name.
+fn name_within(name: &str, frames: &[Frame]) -> String {
+    let parts = frames.iter().map(Frame::part);
+    let all = Some(name.to_owned()).filter(|name| !name.is_empty()).into_iter().chain(parts);
+    all.collect::<Vec<String>>().join(".")
 }
 
 fn step(tree: &Tree, id: Id, left: &mut usize) -> Result<Step, Unfit> {
@@ -119,7 +180,7 @@ fn step(tree: &Tree, id: Id, left: &mut usize) -> Result<Step, Unfit> {
         }
         Value::Tuple(list) | Value::List(list) | Value::Set(list) => {
             take(list.len())?;
-            return Ok(Step::Container(None, tree.items(list).collect()));
+            return Ok(Step::List(tree.items(list).collect()));
         }
         Value::Dict(list) => {
             take(list.len())?;
@@ -130,21 +191,33 @@ fn step(tree: &Tree, id: Id, left: &mut usize) -> Result<Step, Unfit> {
             take(cost(tree, id))?;
             return called(tree, id, object, &mut take);
         }
-        _ => return Err(Unfit::Unknown(id)),
+        _ => return Err(Unfit::Unknown),
     };
     Ok(Step::Value(value))
 }
 
 fn map(tree: &Tree, id: Id, take: &mut impl FnMut(usize) -> Result<(), Unfit>) -> Result<Step, Unfit> {
     let (mut keys, mut values) = (Vec::new(), Vec::new());
+    let mut seen = HashSet::new();
     for (part, value) in children(tree, id) {
-        let Part::Key(key) = part else { return Err(Unfit::Unknown(id)) };
-        let text = key_text(tree, key).ok_or(Unfit::Unknown(key))?;
-        take(text.len() / BYTES_PER_VALUE)?;
-        keys.push(text);
+        let Part::Key(key) = part else { return Err(Unfit::Unknown) };
+        let text = key_text(tree, key);
+        take(text.as_ref().map_or(0, String::len) / BYTES_PER_VALUE)?;
+        keys.push(text.filter(|text| seen.insert(text.clone())));
         values.push(value);
     }
-    Ok(Step::Container(Some(keys), values))
+    Ok(Step::Map(keys, values))
+}
+
+/// The field of an OmegaConf container or node that has its content.
+fn content(class: (&str, &str)) -> Option<[&'static str; 2]> {
+    match class {
+        ("omegaconf.dictconfig", "DictConfig")
+        | ("omegaconf.listconfig", "ListConfig")
+        | ("omegaconf.base", "UnionNode") => Some(["_content", "content"]),
+        ("omegaconf.nodes", _) => Some(["_val", "val"]),
+        _ => None,
+    }
 }
 
 /// What a call of a known class makes.
@@ -157,16 +230,20 @@ fn called(
     if is_dict(tree, object) {
         return map(tree, id, take);
     }
-    let unknown = Err(Unfit::Unknown(id));
+    let unknown = Err(Unfit::Unknown);
     let Some(class) = tree.global(object.callable) else { return unknown };
     let arguments: Vec<Id> = match tree.value(object.arguments) {
         Value::Tuple(list) => tree.items(list).collect(),
         _ => Vec::new(),
     };
+    if let Some(fields) = content(class) {
+        let field = |name: &&str| tree.entry(object.state?, name);
+        return fields.iter().find_map(field).map_or(unknown, |id| Ok(Step::Same(id)));
+    }
     let value = match (class, &arguments[..]) {
-        (("torch", "Size"), [sizes]) => return Ok(Step::Container(None, elements(tree, *sizes))),
+        (("torch", "Size"), [sizes]) => return Ok(Step::List(elements(tree, *sizes))),
         (("builtins" | "__builtin__", "set" | "frozenset"), [_]) => {
-            return Ok(Step::Container(None, elements(tree, id)));
+            return Ok(Step::List(elements(tree, id)));
         }
         (("argparse", "Namespace") | ("types", "SimpleNamespace"), []) if object.state.is_some() => {
             return object.state.map_or(unknown, |state| map(tree, state, take));
@@ -177,8 +254,8 @@ fn called(
             .zip(tree.int(*index))
             .map(|(name, index)| MetadataValue::Text(format!("{name}:{index}"))),
         (("builtins" | "__builtin__", "complex"), [real, imaginary]) => {
-            let keys = ["real", "imag"].map(str::to_owned).to_vec();
-            return Ok(Step::Container(Some(keys), vec![*real, *imaginary]));
+            let keys = ["real", "imag"].map(|key| Some(key.to_owned())).to_vec();
+            return Ok(Step::Map(keys, vec![*real, *imaginary]));
         }
         (("pathlib" | "pathlib._local", "PosixPath" | "WindowsPath" | "PurePosixPath"), parts) => {
             let texts = parts.iter().filter_map(|part| tree.text(*part));
@@ -267,8 +344,9 @@ pub(crate) fn key_text(tree: &Tree, key: Id) -> Option<String> {
     match tree.value(key) {
         Value::Text(text) => Some(text.to_owned()),
         Value::Tuple(list) if list.len() <= 8 => {
-            let texts = tree.items(list).filter_map(|id| tree.text(id));
-            if texts.map(str::len).sum::<usize>() > LONGEST_TUPLE {
+            // Their length takes no look at them: many keys may share a long one.
+            let texts = tree.items(list).filter_map(|id| tree.text_bytes(id));
+            if texts.map(<[u8]>::len).sum::<usize>() > LONGEST_TUPLE {
                 return None;
             }
             let parts = tree.items(list).map(|id| match tree.value(id) {

@@ -3,7 +3,7 @@
 use super::children::{Part, Sort, Work, children, sort};
 use super::counts::Counts;
 use super::rebuild::{described, is_tensor};
-use super::values::{Budget, Unfit, convert, key_text};
+use super::values::{Budget, convert, key_text};
 use crate::pickle::{Id, Tree, Value};
 use ckpt_api::{Error, Metadata, Result};
 use std::borrow::Cow;
@@ -53,9 +53,14 @@ impl Dropped {
     const SHOWN: usize = 12;
 
     pub(crate) fn add(&mut self, name: &str, why: impl FnOnce() -> String) {
+        self.add_within(|| name.to_owned(), why);
+    }
+
+    /// Adds a value whose name takes work.
+    pub(crate) fn add_within(&mut self, name: impl FnOnce() -> String, why: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.len() < Self::SHOWN {
-            self.first.push(format!("'{}' ({})", name.escape_debug(), why()));
+            self.first.push(format!("'{}' ({})", name().escape_debug(), why()));
         }
     }
 }
@@ -174,21 +179,12 @@ impl Walk<'_> {
 
     fn add_value(&mut self, id: Id, name: &str) {
         let key = if name.is_empty() { "value" } else { name };
-        let unfit = match convert(self.tree, id, &mut self.budget) {
-            Ok(value) if self.found.metadata.value(self.namespace, key).is_none() => {
-                return self.found.metadata.insert(self.namespace, key, value);
-            }
-            Ok(_) => None,
-            Err(unfit) => Some(unfit),
-        };
-        let own = || described(self.tree, id);
-        let why = || match unfit {
-            None => "a second value of this name".to_owned(),
-            Some(Unfit::TooLarge) => format!("{} with too many values", own()),
-            Some(Unfit::Unknown(within)) if within == id => own(),
-            Some(Unfit::Unknown(within)) => format!("{} with {}", own(), described(self.tree, within)),
-        };
-        self.found.dropped.add(name, why);
+        let Found { metadata, dropped, .. } = &mut self.found;
+        if metadata.value(self.namespace, key).is_some() {
+            dropped.add(name, || "a second value of this name".to_owned());
+        } else if let Some(value) = convert(self.tree, id, name, &mut self.budget, dropped) {
+            metadata.insert(self.namespace, key, value);
+        }
     }
 
     /// Appends a part to a name; returns whether it has a text.

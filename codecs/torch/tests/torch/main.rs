@@ -9,6 +9,7 @@ mod differences;
 mod distributed;
 mod kit;
 mod names;
+mod metadata;
 mod numpy;
 mod unsupported;
 mod zero;

@@ -10,6 +10,7 @@ use crate::distributed::metadata::{self, Location, MODULE, Metadata, STORAGE_MOD
 use crate::format::{ID, element_named};
 use crate::pickle::{Feed, Tree, Value, parse};
 use crate::read::values::{Budget, convert};
+use crate::read::walk::Dropped;
 use crate::write::kept::is_harmless;
 use ckpt_api::{
     Checkpoint, File, Limits, Metadata as CheckpointMetadata, MetadataMap, MetadataValue, Result, check_cover,
@@ -51,7 +52,9 @@ pub(crate) fn keep_objects(objects: MetadataMap, into: &mut CheckpointMetadata) 
 /// Whether a pickle that was kept makes this value.
 pub(super) fn is_of(pickle: &[u8], value: &MetadataValue) -> bool {
     let Some(tree) = parsed(pickle).filter(is_plain) else { return false };
-    convert(&tree, tree.root(), &mut Budget::default()).is_ok_and(|own| own == *value)
+    let mut dropped = Dropped::default();
+    let own = convert(&tree, tree.root(), "", &mut Budget::default(), &mut dropped);
+    own.is_some_and(|own| own == *value) && dropped.count == 0
 }
 
 fn parsed(pickle: &[u8]) -> Option<Tree> {
