@@ -62,6 +62,42 @@ pub enum Method {
     Repeated,
     /// Numbers of a repeated field of a protocol buffer, which become little-endian elements.
     Protobuf(ProtobufNumbers),
+    /// Numbers that are stored with the other sign. Any range of them can be read by itself, so that nothing is skipped,
+    /// shuffled or summed.
+    Signs(Signs),
+}
+
+/// Which bits of stored numbers are the other way round: the upper one of a byte in every period.
+///
+/// ```
+/// use ckpt_api::Signs;
+/// // Complex numbers of two little-endian 32-bit floats, whose imaginary parts are stored with the other sign.
+/// let conjugated = Signs::new(8, 7);
+/// assert!(conjugated.is_some() && Signs::new(8, 8).is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Signs {
+    /// Bytes after which the signs repeat, from the extent's first byte on.
+    period: NonZeroU8,
+    /// The byte with the sign within each period.
+    at: u8,
+}
+
+impl Signs {
+    /// The signs in the byte `at` of every `period` bytes; `None` if there is no such byte.
+    pub fn new(period: u8, at: u8) -> Option<Self> {
+        Some(Signs { period: NonZeroU8::new(period).filter(|period| at < period.get())?, at })
+    }
+
+    /// Flips the signs in bytes that begin at `offset` of the extent.
+    pub(crate) fn flip(self, offset: u64, bytes: &mut [u8]) {
+        let period = u64::from(self.period.get());
+        let first = (u64::from(self.at) + period - offset % period) % period;
+        for byte in bytes.iter_mut().skip(first as usize).step_by(period as usize) {
+            *byte ^= 0x80;
+        }
+    }
 }
 
 /// How a repeated field of a protocol buffer stores its numbers.
@@ -88,13 +124,14 @@ impl Method {
             Method::Lzf => "lzf",
             Method::Repeated => "repeated",
             Method::Protobuf(_) => "protobuf",
+            Method::Signs(_) => "signs",
         }
     }
 
     /// The most bytes that one byte can decompress to.
     fn largest_ratio(self) -> u64 {
         match self {
-            Method::Stored | Method::Latin1 => 1,
+            Method::Stored | Method::Latin1 | Method::Signs(_) => 1,
             // 258 bytes for a length and a distance of one bit each.
             Method::Deflate | Method::Zlib => 1032,
             // A block of 128 KiB for four bytes.
@@ -169,8 +206,23 @@ impl Compression {
     /// [`crate::Kind::Corrupt`], [`crate::Kind::Limit`].
     pub(crate) fn check(&self, len: u64, limits: &Limits) -> Result<()> {
         let total = self.total(len)?;
+        self.check_signs()?;
         let is_bounded = self.shuffled.is_some() || self.method == Method::Repeated;
         if is_bounded { limits.check(Limit::ChunkBytes, total) } else { Ok(()) }
+    }
+
+    /// Checks that nothing but signs is flipped, if they are.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Corrupt`].
+    pub(crate) fn check_signs(&self) -> Result<()> {
+        let Method::Signs(signs) = self.method else { return Ok(()) };
+        let is_possible = Signs::new(signs.period.get(), signs.at).is_some();
+        let is_plain = *self == Compression::new(self.method, self.stored);
+        match is_possible && is_plain {
+            true => Ok(()),
+            false => Err(Error::corrupt("an extent with other signs contradicts itself")),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::input::ends_before;
 use crate::latin1::Latin1Decoder;
 use crate::lzf::LzfDecoder;
 use crate::protobuf_numbers::NumberDecoder;
+use crate::signs::Signed;
 use crate::{Compression, Error, Extent, File, Method, ReadAt, Result};
 use flate2::read::{DeflateDecoder, ZlibDecoder};
 use ruzstd::decoding::errors::FrameDecoderError;
@@ -36,6 +37,7 @@ impl Extent {
         let Some(compression) = self.compression() else { return 0 };
         let total = compression.skip.saturating_add(self.len).saturating_add(compression.after);
         match compression.method {
+            Method::Signs(_) => 0,
             _ if compression.shuffled.is_some() => total.saturating_mul(2).saturating_add(WORKING),
             _ if total <= KEPT => total + WORKING,
             Method::Zstd => 2 * LARGEST_WINDOW + WORKING,
@@ -72,6 +74,10 @@ impl Extent {
         let source = Section { file: file.clone(), offset: self.offset, len: self.stored_len() };
         let handle: Arc<dyn ReadAt> = match self.compression() {
             None => Arc::new(source),
+            Some(Compression { method: Method::Signs(signs), .. }) => {
+                self.check_signs().map_err(|error| error.file(file.name()).offset(self.offset))?;
+                Arc::new(Signed::new(source, *signs))
+            }
             Some(compression) => Arc::new(Decompressed {
                 total: compression.total(self.len).map_err(|error| error.file(file.name()))?,
                 len: self.len,
@@ -84,9 +90,21 @@ impl Extent {
     }
 }
 
+impl Extent {
+    /// Checks that its numbers are as many as the stored ones, and nothing but their signs differs.
+    fn check_signs(&self) -> Result<()> {
+        let Some(compression) = self.compression() else { return Ok(()) };
+        compression.check_signs()?;
+        match compression.stored == self.len {
+            true => Ok(()),
+            false => Err(Error::corrupt("an extent with other signs contradicts itself")),
+        }
+    }
+}
+
 /// A part of a file.
 #[derive(Clone, Debug)]
-struct Section {
+pub(crate) struct Section {
     file: File,
     offset: u64,
     len: u64,
@@ -385,6 +403,7 @@ impl Decoder {
             Method::Protobuf(numbers) => Bytes::Protobuf(NumberDecoder::new(stored, numbers)),
             Method::Lzf => Bytes::Lzf(Box::new(LzfDecoder::new(stored))),
             Method::Repeated => Bytes::Repeated(Repeated::read(section, total)?),
+            Method::Signs(_) => return Err(Error::defect("signs are flipped where they are read")),
             Method::Zstd => match StreamingDecoder::new_with_max_window_size(stored, LARGEST_WINDOW) {
                 Ok(decoder) => Bytes::Zstd(Box::new(decoder)),
                 Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {

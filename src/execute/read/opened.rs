@@ -5,7 +5,7 @@ use super::computing::Computing;
 use super::files::{Files, Handle};
 use crate::resources::DECOMPRESSED;
 use crate::transform::Buffer;
-use ckpt_api::{Computed, Error, Extent, File, FileId, Result};
+use ckpt_api::{Compression, Computed, Error, Extent, File, FileId, Result};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -19,7 +19,9 @@ pub(crate) struct Opened<'a> {
 }
 
 struct Kept {
-    place: (FileId, u64),
+    /// Its first byte in its file, its bytes, and how these are compressed.
+    place: (FileId, u64, u64),
+    compression: Compression,
     file: File,
     /// Bytes of memory that it holds at most.
     memory: u64,
@@ -39,34 +41,39 @@ impl<'a> Opened<'a> {
         if let Some(computed) = extent.computed() {
             return Ok((Handle::Computed(self.computing(computed)?), 0));
         }
-        if extent.compression().is_none() {
+        let Some(compression) = extent.compression() else {
             return Ok((self.files.file(extent.file)?, extent.offset));
+        };
+        let memory = extent.decompression_memory();
+        if memory == 0 {
+            return Ok((Handle::File(self.decompressed(extent)?), 0));
         }
-        let place = (extent.file, extent.offset);
+        let place = (extent.file, extent.offset, extent.len);
         let mut kept = self.kept.borrow_mut();
-        if let Some(at) = kept.iter().rposition(|other| other.place == place) {
+        // Extents may have the same bytes of a file, and be other parts of what these decompress to.
+        let is_same = |other: &Kept| other.place == place && other.compression == *compression;
+        if let Some(at) = kept.iter().rposition(is_same) {
             let again = kept.remove(at);
             let file = again.file.clone();
             kept.push(again);
             return Ok((Handle::File(file), 0));
         }
-        let memory = extent.decompression_memory();
         let mut held = memory + kept.iter().map(|kept| kept.memory).sum::<u64>();
         kept.retain(|old| {
             let stays = held <= DECOMPRESSED;
             held -= if stays { 0 } else { old.memory };
             stays
         });
-        let file = match self.files.file(extent.file)? {
-            Handle::File(file) => extent.open(&file)?,
-            other => {
-                return Err(
-                    Error::unsupported("only the extents of files are compressed").tensor(other.name())
-                );
-            }
-        };
-        kept.push(Kept { place, file: file.clone(), memory });
+        let file = self.decompressed(extent)?;
+        kept.push(Kept { place, compression: compression.clone(), file: file.clone(), memory });
         Ok((Handle::File(file), 0))
+    }
+
+    fn decompressed(&self, extent: &Extent) -> Result<File> {
+        match self.files.file(extent.file)? {
+            Handle::File(file) => extent.open(&file),
+            other => Err(Error::unsupported("only the extents of files are compressed").tensor(other.name())),
+        }
     }
 
     fn computing(&self, computed: &Computed) -> Result<Arc<Computing<'a>>> {
@@ -81,6 +88,10 @@ impl<'a> Opened<'a> {
     /// As [`Opened::extent`], of an extent of which any part may be read in any order: its checksum is compared before,
     /// once for all who read it.
     pub(super) fn verified(&self, extent: &Extent) -> Result<(Handle<'a>, u64)> {
+        let memory = extent.decompression_memory();
+        if memory == 0 {
+            return Ok((Handle::File(self.decompressed(extent)?), 0));
+        }
         let place = (extent.file, extent.offset, extent.len);
         if extent.checksum.is_some() && !self.files.is_verified(place) {
             verify_extent(self, extent, VERIFIED_AT_ONCE, &mut Buffer::default())?;

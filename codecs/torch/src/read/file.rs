@@ -38,10 +38,11 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         wholly: Vec::with_capacity(found.tensors.len()),
         meta: Vec::new(),
         unswapped: Vec::new(),
+        widened: Vec::new(),
         work: Work::new(&saved.tree),
     };
-    for (name, id) in &found.tensors {
     reader.viewed.open(file.len(), saved.records.values().map(|record| record.len));
+    for (name, id) in &found.tensors {
         let done = reader.add(name, *id).map_err(|error| error.tensor(name));
         match done {
             Err(error) if error.kind() == Kind::Unsupported => rules.mend(name, "it is left out", error)?,
@@ -49,10 +50,11 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         }
     }
     reader.check_partly_read()?;
-    let Reader { mut contents, meta, unswapped, .. } = reader;
+    let Reader { mut contents, meta, unswapped, widened, .. } = reader;
     roles::assign(&saved.tree, &found.optimizers, &mut contents.checkpoint.tensors);
     contents.notes = notes::of(&saved, &found, &meta, root);
     contents.notes.extend(notes::unswapped(&unswapped));
+    contents.notes.extend(notes::widened(&widened));
     contents.missing_graph = missing_graph(&saved, &found);
     contents.checkpoint.metadata = found.metadata;
     if root.is_none() {
@@ -101,6 +103,8 @@ struct Reader<'a> {
     meta: Vec<String>,
     /// Names of big-endian tensors whose bytes PyTorch leaves as they are on a little-endian machine.
     unswapped: Vec<String>,
+    /// Tensors of devices whose values were saved with another dtype.
+    widened: Vec<String>,
     /// Texts of arrays that may still be looked at: arrays may share them.
     work: Work,
 }
@@ -143,14 +147,14 @@ impl<'a> Reader<'a> {
         self.work.spend(&self.source.saved.tree, array.cost())?;
         let id = TensorId(self.contents.checkpoint.tensors.len());
         let (tensor, placement) = self.source.array(array, id, name)?;
-        self.contents.checkpoint.tensors.push(tensor);
-        self.contents.placements.push(placement);
-        Ok(())
-    }
         self.viewed.add(&tensor)?;
         if let Some(stated) = array.stated.filter(|stated| *stated != tensor.dtype) {
             self.widened.push(format!("{name} ({stated} as {})", tensor.dtype));
         }
+        self.contents.checkpoint.tensors.push(tensor);
+        self.contents.placements.push(placement);
+        Ok(())
+    }
 
     /// Compares the checksums that no tensor's extents have: of storages that tensors share in part.
     fn check_partly_read(&mut self) -> Result<()> {

@@ -3,8 +3,8 @@
 use super::rebuild::View;
 use crate::container::Record;
 use ckpt_api::{
-    Checksum, ChecksumAlgorithm, Encoding, Endian, Error, Extent, FileId, Limit, Limits, Placement, Result,
-    Shape, Tensor, TensorId, Window,
+    Checksum, ChecksumAlgorithm, Compression, Encoding, Endian, Error, Extent, FileId, Limit, Limits, Method,
+    Placement, Result, Shape, Tensor, TensorId, Window,
 };
 
 /// Bytes that a view may have however often it repeats its elements.
@@ -23,8 +23,36 @@ pub(crate) enum Use {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for elements beyond the storage; [`ckpt_api::Kind::Unsupported`] for a view that repeats
-/// its elements too often.
+/// its elements too often, and for a conjugated or negated one of a storage that is compressed.
 pub(crate) fn place(
+    (id, tensor): (TensorId, &Tensor),
+    view: &View<'_>,
+    record: &Record,
+    endian: Endian,
+    limits: &Limits,
+) -> Result<(Placement, Use)> {
+    let (placement, use_) = as_stored((id, tensor), view, record, endian, limits)?;
+    let Some(turned) = view.turned.filter(|_| tensor.shape.elements() > 0) else {
+        return Ok((placement, use_));
+    };
+    let signs = turned.signs(tensor.dtype, endian);
+    let signs = signs.ok_or_else(|| Error::defect("numbers without signs are negated"))?;
+    let turn = |extent: &Extent| match extent.compression() {
+        Some(_) => Err(Error::unsupported(
+            "the tensor is a conjugated or negated view of a storage that is compressed",
+        )
+        .help("save it again with torch.save, which does not compress")),
+        None => {
+            let compression = Compression::new(Method::Signs(signs), extent.len);
+            Ok(extent.clone().with_checksum(None).with_compression(compression))
+        }
+    };
+    let extents = placement.extents.iter().map(turn).collect::<Result<Vec<Extent>>>()?;
+    Ok((placement.with_extents(extents), Use::Part))
+}
+
+/// Places the elements of a view as they are in the storage.
+fn as_stored(
     (id, tensor): (TensorId, &Tensor),
     view: &View<'_>,
     record: &Record,

@@ -2,6 +2,7 @@
 
 pub(crate) mod children;
 mod counts;
+mod dtensor;
 mod file;
 pub(crate) mod layout;
 pub(crate) mod notes;
@@ -13,8 +14,8 @@ pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;
-pub(crate) mod walk;
 pub(crate) mod viewed;
+pub(crate) mod walk;
 
 use crate::container::{self, Kind, Sign};
 use crate::format::{ENDINGS, INDEX_ENDING};

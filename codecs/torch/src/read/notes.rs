@@ -59,6 +59,17 @@ pub(crate) fn unswapped(names: &[String]) -> Option<String> {
     })
 }
 
+/// The note on tensors of devices, each with its dtype and the one of its values in the file.
+pub(crate) fn widened(tensors: &[String]) -> Option<String> {
+    (!tensors.is_empty()).then(|| {
+        let count = count(tensors.len(), "tensor");
+        format!(
+            "{count} of a device read with the dtype that its values are saved with: {}",
+            first_few(tensors, SHOWN)
+        )
+    })
+}
+
 /// The report of a scanner of pickles.
 pub(crate) fn scanned(names: &Names) -> Option<String> {
     let all = |use_: Use| {

@@ -23,6 +23,8 @@ const MOST_AXES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Array {
     pub(crate) dtype: DType,
+    /// The dtype of the tensor that was saved as this array, if it was one.
+    pub(crate) stated: Option<DType>,
     endian: Endian,
     pub(crate) shape: Shape,
     /// Whether the first axis is the fastest.
@@ -94,7 +96,7 @@ pub(crate) fn array(tree: &Tree, object: Object) -> Result<Option<Array>> {
         _ => bytes == stored,
     });
     if fits {
-        return Ok(Some(Array { dtype, endian, shape, is_fortran: parts.is_fortran, data }));
+        return Ok(Some(Array { dtype, stated: None, endian, shape, is_fortran: parts.is_fortran, data }));
     }
     Err(wrong("the bytes of an array do not fill its shape")
         .found(ckpt_api::count(stored, "byte"))
@@ -311,6 +313,12 @@ impl Source<'_> {
 }
 
 impl Array {
+    /// The array that a tensor of this dtype was saved as, if it was one.
+    pub(crate) fn of_tensor(mut self, dtype: Option<DType>) -> Self {
+        self.stated = dtype;
+        self
+    }
+
     /// Bytes of the pickle that opening the array looks at.
     pub(crate) fn cost(&self) -> u64 {
         match self.data {

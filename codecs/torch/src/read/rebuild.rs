@@ -1,10 +1,11 @@
 //! Recognizes the calls that make a tensor, and parses their arguments.
 
+use super::dtensor;
 use super::numpy::{self, Array};
 use crate::container::StorageId;
 use crate::format::{Element, StorageClass, element_named};
 use crate::pickle::{Id, Object, Tree, Value, shown};
-use ckpt_api::{Error, Result, Setting, Shape};
+use ckpt_api::{DType, Endian, Error, Result, Setting, Shape, Signs};
 use smallvec::SmallVec;
 
 /// Calls around a tensor: a parameter of a subclass of a tensor.
@@ -25,6 +26,48 @@ pub(crate) struct View<'a> {
     /// Elements from one index of an axis to the next.
     pub(crate) strides: Vec<u64>,
     pub(crate) quantizer: Option<Quantizer>,
+    pub(crate) turned: Option<Turned>,
+}
+
+/// Which parts of a view's floats are stored with the other sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turned {
+    /// All: a negated view.
+    All,
+    /// The imaginary parts: a conjugated view.
+    Imaginary,
+    /// The real parts: a conjugated view that is negated.
+    Real,
+}
+
+impl Turned {
+    /// Returns what these flags mean for a type; `None` if it has no signs that are bits of their own.
+    fn new(dtype: DType, is_conjugated: bool, is_negated: bool) -> Option<Self> {
+        match dtype {
+            DType::C64 | DType::C128 if is_conjugated && is_negated => Some(Turned::Real),
+            DType::C64 | DType::C128 if is_conjugated => Some(Turned::Imaginary),
+            DType::C64 | DType::C128 | DType::F64 | DType::F32 | DType::F16 | DType::Bf16
+                if !is_conjugated =>
+            {
+                Some(Turned::All)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns where the signs are in numbers of this type.
+    pub(crate) fn signs(self, dtype: DType, endian: Endian) -> Option<Signs> {
+        let part = u8::try_from(dtype.component_bytes()).ok()?;
+        let upper = match endian {
+            Endian::Little => part.checked_sub(1)?,
+            Endian::Big => 0,
+        };
+        match self {
+            Turned::All => Signs::new(part, upper),
+            Turned::Real => Signs::new(part.checked_mul(2)?, upper),
+            Turned::Imaginary => Signs::new(part.checked_mul(2)?, part.checked_add(upper)?),
+        }
+    }
 }
 
 /// What the integers of a quantized tensor stand for: `(integer - zero_point) * scale`.
@@ -95,6 +138,10 @@ enum Rebuilder {
     Meta,
     Sparse,
     Nested,
+    /// A subclass, whose tensors are its attributes.
+    Wrapper,
+    /// A tensor or an array with the values that a device had.
+    Device,
     Other(&'static str),
 }
 
@@ -108,10 +155,10 @@ fn rebuilder(module: &str, name: &str) -> Option<Rebuilder> {
             "_rebuild_meta_tensor_no_storage" => Rebuilder::Meta,
             "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => Rebuilder::Sparse,
             "_rebuild_nested_tensor" => Rebuilder::Nested,
-            "_rebuild_wrapper_subclass" => Rebuilder::Other("a subclass of a tensor that wraps others"),
-            "_rebuild_device_tensor_from_numpy" | "_rebuild_device_tensor_from_cpu_tensor" => {
-                Rebuilder::Other("a tensor of another device")
-            }
+            "_rebuild_wrapper_subclass" => Rebuilder::Wrapper,
+            "_rebuild_device_tensor_from_numpy"
+            | "_rebuild_device_tensor_from_cpu_tensor"
+            | "_rebuild_xla_tensor" => Rebuilder::Device,
             _ if name.starts_with("_rebuild_") => Rebuilder::Other("a tensor of an unknown kind"),
             _ => return None,
         }),
@@ -131,35 +178,52 @@ fn rebuilder(module: &str, name: &str) -> Option<Rebuilder> {
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for arguments that PyTorch does not write.
 pub(crate) fn made<'a>(tree: &'a Tree, id: Id) -> Result<Made<'a>> {
-    let Some(object) = tree.object(id) else { return Ok(Made::Other) };
+    let Some(mut object) = tree.object(id) else { return Ok(Made::Other) };
     let (mut callable, mut arguments) = (object.callable, object.arguments);
+    let (mut attributes, mut whole, mut stated) = (Id::NONE, None, None);
     for layer in 0..MOST_LAYERS {
         let found = tree.global(callable).and_then(|(module, name)| rebuilder(module, name));
         let Some(rebuilder) = found else {
-            if layer > 0 {
-                return Ok(Made::Unsupported(made_elsewhere(tree, callable)));
-            }
-            let array = numpy::array(tree, object)?;
-            return Ok(array.map_or(Made::Other, |array| Made::Array(Box::new(array))));
+            return match numpy::array(tree, object)? {
+                Some(array) => Ok(Made::Array(Box::new(array.of_tensor(stated)))),
+                None if layer > 0 => Ok(Made::Unsupported(made_elsewhere(tree, callable))),
+                None => Ok(Made::Other),
+            };
         };
         let items = arguments_of(tree, arguments)?;
         match rebuilder {
-            Rebuilder::Parameter => {
+            Rebuilder::Parameter | Rebuilder::Device => {
+                if matches!(rebuilder, Rebuilder::Device) {
+                    let own = tree.global(item(&items, 1)?).and_then(|(_, name)| element_named(name));
+                    stated = own.and_then(|element| element.dtype);
+                }
                 let inner = tree.object(item(&items, 0)?);
-                let inner = inner.ok_or_else(|| wrong("a parameter holds no tensor"))?;
-                (callable, arguments) = (inner.callable, inner.arguments);
+                object = inner.ok_or_else(|| wrong("a parameter holds no tensor"))?;
+                (callable, arguments) = (object.callable, object.arguments);
             }
-            Rebuilder::FromType => (callable, arguments) = (item(&items, 0)?, item(&items, 2)?),
-            Rebuilder::Plain => return plain(tree, &items, None, 6),
+            Rebuilder::FromType => {
+                (callable, arguments) = (item(&items, 0)?, item(&items, 2)?);
+                attributes = items.get(3).copied().unwrap_or(Id::NONE);
+            }
+            Rebuilder::Wrapper => {
+                let part = match dtensor::local(tree, &items, attributes)? {
+                    Ok(part) => part,
+                    Err(error) => return Ok(Made::Unsupported(error)),
+                };
+                object = part.tensor;
+                (callable, arguments) = (object.callable, object.arguments);
+                whole = Some(part);
+            }
+            Rebuilder::Plain => return dtensor::complete(plain(tree, &items, None, 6)?, whole),
             Rebuilder::Typed => {
                 let name = tree.global(item(&items, 6)?).filter(|(module, _)| *module == "torch");
                 let (_, name) = name.ok_or_else(|| wrong("the type of a tensor is not one of PyTorch's"))?;
                 let Some(element) = element_named(name) else {
                     return Ok(Made::Unsupported(unknown_type(name)));
                 };
-                return plain(tree, &items, Some(element), 7);
+                return dtensor::complete(plain(tree, &items, Some(element), 7)?, whole);
             }
-            Rebuilder::Quantized => return quantized(tree, &items),
+            Rebuilder::Quantized => return dtensor::complete(quantized(tree, &items)?, whole),
             Rebuilder::Meta => return Ok(Made::Meta),
             Rebuilder::Sparse => return Ok(Made::Unsupported(sparse(tree, &items))),
             Rebuilder::Nested => {
@@ -176,18 +240,20 @@ pub(crate) fn made<'a>(tree: &'a Tree, id: Id) -> Result<Made<'a>> {
 
 /// A tensor of `(storage, offset, size, stride, …)`; `metadata` is the index of the dict that may follow.
 fn plain<'a>(tree: &'a Tree, items: &[Id], element: Option<Element>, metadata: usize) -> Result<Made<'a>> {
-    let view = view(tree, items, element)?;
-    if view.element.dtype.is_none() {
+    let mut view = view(tree, items, element)?;
+    let Some(dtype) = view.element.dtype else {
         return Ok(Made::Unsupported(unknown_type(view.element.name)));
-    }
-    let flag = |key: &str| items.get(metadata).and_then(|dict| tree.entry(*dict, key)) == Some(Id::TRUE);
-    if flag("conj") {
-        let what = "a conjugated view, whose imaginary parts are stored with the other sign,";
-        return Ok(Made::Unsupported(unsupported(what, "save tensor.resolve_conj() instead")));
-    }
-    if flag("neg") {
-        let what = "a negated view, whose numbers are stored with the other sign,";
-        return Ok(Made::Unsupported(unsupported(what, "save tensor.resolve_neg() instead")));
+    };
+    let metadata = items.get(metadata).copied().unwrap_or(Id::NONE);
+    let flag = |key: &str| Ok::<_, Error>(field(tree, metadata, key)? == Some(Id::TRUE));
+    let (is_conjugated, is_negated) = (flag("conj")?, flag("neg")?);
+    if is_conjugated || is_negated {
+        view.turned = Turned::new(dtype, is_conjugated, is_negated);
+        if view.turned.is_none() {
+            let what = "a conjugated or negated view of numbers that are no floats";
+            let instead = "save tensor.resolve_conj().resolve_neg() instead";
+            return Ok(Made::Unsupported(unsupported(what, instead)));
+        }
     }
     Ok(Made::Tensor(Box::new(view)))
 }
@@ -212,7 +278,7 @@ fn view<'a>(tree: &'a Tree, items: &[Id], element: Option<Element>) -> Result<Vi
             .found(format!("{strides:?}"))
             .expected(format!("as many as {sizes:?}")));
     }
-    Ok(View { storage, element, offset, shape: Shape::new(sizes)?, strides, quantizer: None })
+    Ok(View { storage, element, offset, shape: Shape::new(sizes)?, strides, quantizer: None, turned: None })
 }
 
 fn quantized<'a>(tree: &'a Tree, items: &[Id]) -> Result<Made<'a>> {
@@ -256,18 +322,29 @@ fn arguments_of(tree: &Tree, id: Id) -> Result<Arguments> {
     }
 }
 
-fn item(items: &[Id], index: usize) -> Result<Id> {
+pub(super) fn item(items: &[Id], index: usize) -> Result<Id> {
     items
         .get(index)
         .copied()
         .ok_or_else(|| wrong("a tensor has too few arguments").found(items.len().to_string()))
 }
 
+/// The value of a key in the attributes of a tensor, if they are a dict. Many tensors may share one: it has to be small.
+pub(super) fn field(tree: &Tree, dict: Id, key: &str) -> Result<Option<Id>> {
+    const MOST_FIELDS: usize = 256;
+    match tree.value(dict) {
+        Value::Dict(list) if list.len() / 2 > MOST_FIELDS => {
+            Err(Error::limit("a tensor has too many attributes").expected(format!("at most {MOST_FIELDS}")))
+        }
+        _ => Ok(tree.entry(dict, key)),
+    }
+}
+
 fn natural(tree: &Tree, id: Id) -> Option<u64> {
     tree.int(id).and_then(|number| u64::try_from(number).ok())
 }
 
-fn naturals(tree: &Tree, id: Id) -> Option<Vec<u64>> {
+pub(super) fn naturals(tree: &Tree, id: Id) -> Option<Vec<u64>> {
     const MOST_AXES: usize = 1024;
     let id = match tree.object(id) {
         // torch.Size((2, 3))
@@ -305,6 +382,7 @@ fn sparse(tree: &Tree, items: &[Id]) -> Error {
 pub(crate) fn described(tree: &Tree, id: Id) -> String {
     match tree.value(id) {
         Value::Global(module, name) => shown(module, name),
+        Value::Object(object) if tree.attribute(object).is_some() => attribute(tree, object),
         Value::Object(object) => match (numpy::described(tree, object), tree.callable(object)) {
             (Some(array), _) => array,
             (None, Some((module, name))) => format!("a call of {}", shown(module, name)),
@@ -336,7 +414,7 @@ pub(super) fn wrong(message: &str) -> Error {
     Error::corrupt(message).help("the pickle was not written by PyTorch, or is damaged")
 }
 
-fn unsupported(what: &str, instead: &str) -> Error {
+pub(super) fn unsupported(what: &str, instead: &str) -> Error {
     Error::unsupported(format!("{what} is not supported")).help(or_leave_out(instead))
 }
 
@@ -361,4 +439,3 @@ fn unknown_type(name: &str) -> Error {
 fn shown_text(text: &str) -> String {
     text.chars().take(80).collect::<String>().escape_debug().to_string()
 }
-        Value::Object(object) if tree.attribute(object).is_some() => attribute(tree, object),

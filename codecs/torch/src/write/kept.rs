@@ -141,6 +141,9 @@ fn fit(
         let Ok(Made::Tensor(view)) = made(tree, *id) else { return Err(others()) };
         let storage = storages.get_mut(view.storage.key).ok_or_else(others)?;
         let view_of = |what: &str| format!("'{}' {what}", name.escape_debug());
+        if view.turned.is_some() {
+            return Err(view_of("is a conjugated or negated view, and gets a storage of its own"));
+        }
         let encoding = filling(checkpoint, own, &view, storage.len, limits)
             .ok_or_else(|| view_of("is a view of a part of its storage, and gets a storage of its own"))?;
         if let Some((first, of_first)) = storage.tensors.first().filter(|_| storage.len > 0) {

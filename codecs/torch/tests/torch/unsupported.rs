@@ -58,22 +58,25 @@ fn nested_tensors_and_those_of_unknown_functions_are_refused() {
     };
     let jagged = made("torch.nested._internal.nested_tensor\n_rebuild_njt");
     check(&jagged, "a nested tensor is not supported", "tensor.unbind()");
-    let wrapper = made("torch._utils\n_rebuild_wrapper_subclass");
-    check(&wrapper, "a subclass of a tensor that wraps others is not supported", "save a dense tensor");
+    let wrapper = "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_wrapper_subclass\ncmine\nWrapper\n\
+                   (cmine\nWrapper\nctorch\nfloat32\n(K\x02t(K\x01tt}tR";
+    check(wrapper, "a subclass of a tensor that wraps others is not supported", "save a dense tensor");
+    let error = read(wrapper.as_bytes(), &[]).unwrap_err().to_string();
+    assert!(error.contains("mine.Wrapper"), "{error}");
     check(&made("mine\nrebuild"), "an unknown function makes is not supported", "save a plain tensor");
     let error = read(made("mine\nrebuild").as_bytes(), &[]).unwrap_err().to_string();
     assert!(error.contains("mine.rebuild"), "{error}");
 }
 
 #[test]
-fn views_with_other_signs_are_refused_by_what_resolves_them() {
-    let storage = GOOD.replace("FloatStorage", "ComplexFloatStorage").replace("K\x02tQ", "K\x01tQ");
-    for (flag, message) in [("conj", "a conjugated view"), ("neg", "a negated view")] {
+fn negated_views_of_integers_are_refused_by_what_resolves_them() {
+    for (class, flag) in [("Int", "neg"), ("Float", "conj"), ("Bool", "neg")] {
+        let storage = GOOD.replace("FloatStorage", &format!("{class}Storage"));
         let odd = format!(
             "ctorch._utils\n_rebuild_tensor_v2\n({storage}K\0(K\x01t(K\x01tI00\nN}}{}I01\nstR",
             text(flag)
         );
-        check(&odd, message, &format!("tensor.resolve_{flag}()"));
+        check(&odd, "a conjugated or negated view of numbers that are no floats", "tensor.resolve_conj()");
     }
 }
 
