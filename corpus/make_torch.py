@@ -55,8 +55,9 @@ def storage(key: str, dtype: str, elements: int, legacy=False) -> bytes:
     return tuple_(*parts, *view) + b"Q"
 
 
-def tensor(key, dtype, elements, shape, strides, offset=0, legacy=False) -> bytes:
+def tensor(key, dtype, elements, shape, strides, offset=0, legacy=False, **flags: bytes) -> bytes:
     arguments = [storage(key, dtype, elements, legacy), integer(offset), integers(shape), integers(strides), b"\x89", ORDERED]
+    arguments += [dict_(**flags)] if flags else []
     return call("torch._utils", "_rebuild_tensor_v2", *arguments)
 
 
@@ -151,6 +152,16 @@ def accepted():
         Tensor("windows", "f32", [3, 2], MATRIX),
     ]
     yield pt("views", "views of one storage: turned, cut, stepped over, repeated", archive(views, {"0": MATRIX}), shown)
+    signs = dict_(
+        c=tensor("0", "c64", 3, [3], [1], conj=b"\x88"), turned=tensor("0", "c64", 3, [2], [2], conj=b"\x88", neg=b"\x88"),
+        n=tensor("1", "f32", 2, [2], [1], neg=b"\x88"),
+    )
+    shown = [
+        Tensor("c", "c64", [3], f32(0, -1, 2, -3, 4, -5)), Tensor("turned", "c64", [2], f32(-0.0, 1, -4, 5)),
+        Tensor("n", "f32", [2], f32(-1, 2)),
+    ]
+    turned = archive(signs, {"0": MATRIX, "1": f32(1, -2)})
+    yield pt("signs", "conjugated and negated views, whose signs are stored the other way round", turned, shown)
     nested = dict_(model=dict_(w=ONE), list=b"](" + tensor("1", "f32", 1, [1], [1]) + b"e", epoch=integer(7))
     branches = archive(nested, {"0": MATRIX, "1": f32(9)})
     both = [Tensor("model.w", "f32", [2, 3], MATRIX), Tensor("list.0", "f32", [1], f32(9))]
@@ -188,6 +199,8 @@ def accepted():
     yield pt("followed", "bytes after the end of the archive", one() + b"more", [W])
     unknown = dict_(w=ONE, x=b"cmy.config\nConfig\n)\x81" + dict_(lr=integer(1)) + b"b")
     yield pt("unknown_class", "an object of an unknown class is left out", archive(unknown, {"0": MATRIX}), [W])
+    bound = call("builtins", "getattr", b"cmy.model\nConv\n)\x81", text("forward_fuse"))
+    yield pt("bound_method", "a bound method that nobody calls is left out", archive(dict_(w=ONE, x=bound), {"0": MATRIX}), [W])
     index = b'{"metadata": {"total_size": 28}, "weight_map": {"w": "a.bin", "v": "b.bin"}}'
     other = archive(dict_(v=tensor("0", "f32", 1, [1], [1])), {"0": f32(9)})
     files = {"pytorch_model.bin.index.json": index, "a.bin": one(), "b.bin": other}
@@ -203,6 +216,8 @@ def rejected():
 
     yield value("os_system", "a call of os.system", call("posix", "system", text("echo")), "unsupported")
     yield value("partial", "a call that is given os.system", call("functools", "partial", b"cposix\nsystem\n"), "unsupported")
+    bound = call("builtins", "getattr", b"cmy.model\nConv\n)\x81", text("forward_fuse"))
+    yield value("bound_method", "a bound method that is called", bound + b")R", "unsupported")
     yield value("extension", "an extension code", b"\x82\x01", "unsupported")
     yield value("persistent_id", "a persistent id that is no storage", text("a") + b"Q")
     yield value("unhashable_key", "a list as the key of a dict", b"}]Ns")

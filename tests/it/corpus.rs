@@ -18,7 +18,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("onnx", &ckpt_onnx::Onnx, 7, 29),
     ("safetensors", &ckpt_safetensors::Safetensors, 14, 33),
     ("tf2", &ckpt_tf2::Tf2, 34, 59),
-    ("torch", &ckpt_torch::Torch, 21, 64),
+    ("torch", &ckpt_torch::Torch, 23, 65),
 ];
 
 #[test]

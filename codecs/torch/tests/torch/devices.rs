@@ -60,7 +60,7 @@ fn a_distributed_tensor_is_read_if_the_rank_has_all_of_it() {
         let whole = distributed(&[2, 3], &[2, 3], &placed(name));
         let (contents, values) = open(&whole, std::slice::from_ref(&numbers)).unwrap();
         assert_eq!(contents.checkpoint.tensors[0].shape[..], [2, 3]);
-        assert_eq!(values, [expected.clone()], "{name}");
+        assert_eq!(values, std::slice::from_ref(&expected), "{name}");
     }
     let parameter = distributed(&[2, 3], &[2, 3], &placed("Replicate"));
     let parameter = [b"ctorch._utils\n_rebuild_parameter\n(", &parameter[..], b"\x88NtR"].concat();
