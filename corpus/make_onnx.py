@@ -5,6 +5,7 @@ import struct
 from common import Tensor, accept, reject
 
 FLOAT, INT8, INT64, STRING, FLOAT16, BFLOAT16 = 1, 3, 7, 8, 10, 16
+INT4, UINT2, FLOAT6E2M3, FLOAT6E3M2 = 22, 25, 27, 28
 MATRIX = struct.pack("<6f", *range(6))
 BIAS = struct.pack("<3f", 0.5, -1.0, 2.0)
 
@@ -91,6 +92,20 @@ def accepted():
     ])
     beside = graph([external("w", [2, 3], location="w.bin", offset=4, length=24)])
     yield case("external", "a tensor in a file beside the model", model(beside), [W], {"w.bin": b"skip" + MATRIX})
+    for name, length in (("zero", {"length": 0}), ("absent", {})):
+        body = model(graph([external("w", [2, 3], location="w.bin", **length)]))
+        yield case(f"external_length_{name}", f"a length of external data that is {name}", body, [W], {"w.bin": MATRIX})
+    six = [raw("a", [3], b"\x08\x3f\xc1", FLOAT6E2M3), raw("b", [3], b"\x0c\x20\x1f", FLOAT6E3M2)]
+    yield case("float6", "floats of 6 bits, in the low bits of a byte each", model(graph(six)), [
+        Tensor("a", "f6_e2m3", [3], b"\x08\x3f\xc1"), Tensor("b", "f6_e3m2", [3], b"\x0c\x20\x1f"),
+    ])
+    odd = [raw("b", [3], BIAS), raw("i", [19], bytes(10), INT4), raw("u", [5], bytes(2), UINT2)]
+    yield case("odd_count_left_out", "small integers that do not fill whole bytes, which are left out", model(graph(odd)), [B],
+        None, ["lenient=true"])
+    scale = data(5, data(1, "scale") + b"".join(b"\x3d" + struct.pack("<f", number) for number in (0.5, 2.0)) + number(20, 6))
+    scaler = node("Scaler", ["x"], ["y"], scale, "ai.onnx.ml")
+    body = model(graph([], [scaler], [value("x", [None, 2])], [value("y", [None, 2])]))
+    yield case("numbers_in_attributes", "numbers of the model that are attributes of a node", body, [])
     constant = data(5, data(1, "value") + data(5, raw("", [2, 3], MATRIX)) + number(20, 4))
     body = graph([], [node("Constant", [], ["w"], constant)], [], [value("w", [2, 3])])
     yield case("constant", "a weight in a node", model(body), [W])

@@ -8,8 +8,8 @@ use crate::layout::Step;
 use crate::transform::exact;
 use crate::words;
 use ckpt_api::{
-    Aspect, Checkpoint, Contents, FormatInfo, Graph, Loss, LossKind, OutputLayout, Placement, Role, Scaling,
-    Tensor, TensorId,
+    Aspect, Checkpoint, Contents, FormatInfo, Graph, KEY_WEIGHTS, Loss, LossKind, OutputLayout, Placement,
+    Role, Scaling, Tensor, TensorId,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -258,9 +258,14 @@ impl<'a> Target<'a> {
         if let Some(why) = self.missing(Aspect::Metadata) {
             let foreign = checkpoint.metadata.iter().filter(|(_, keys)| !keys.is_empty());
             let foreign = foreign.filter(|(namespace, _)| !self.info.owns(namespace));
-            losses.extend(
-                foreign.map(|(namespace, _)| Loss::new(LossKind::MetadataDropped, namespace, why.clone())),
-            );
+            losses.extend(foreign.map(|(namespace, keys)| match keys.get(KEY_WEIGHTS) {
+                Some(numbers) => {
+                    let numbers = numbers.as_text().unwrap_or("some");
+                    let detail = format!("numbers of the model that are no tensors ({numbers}): {why}");
+                    Loss::new(LossKind::WeightDropped, namespace, detail)
+                }
+                None => Loss::new(LossKind::MetadataDropped, namespace, why.clone()),
+            }));
         }
         losses
     }

@@ -525,7 +525,12 @@ fn missing_graph_note(contents: &Contents) -> Option<String> {
         true => format!("; {}", contents.advise_graph()),
         false => String::new(),
     };
-    Some(format!("no graph: {}; the tensors are complete{advice}", missing.reason))
+    let mut metadata = contents.checkpoint.metadata.iter();
+    let tensors = match metadata.any(|(_, keys)| keys.get(ckpt_api::KEY_WEIGHTS).is_some()) {
+        true => "some numbers of the model are no tensors",
+        false => "the tensors are complete",
+    };
+    Some(format!("no graph: {}; {tensors}{advice}", missing.reason))
 }
 
 fn knows(info: &FormatInfo, key: &str) -> bool {

@@ -312,3 +312,24 @@ fn a_tensor_of_a_dtype_that_the_format_lacks_is_lost_with_the_dtype_named() {
     let losses = &planned.plan().losses;
     assert_eq!(losses[0].detail, "format 'floats' cannot store i64 tensors");
 }
+
+#[test]
+fn numbers_of_a_model_that_are_no_tensors_stop_a_conversion_that_loses_them() {
+    let place = crate::common::workplace::Workplace::new();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/onnx/accept/numbers_in_attributes.onnx");
+    let convert = |source: &str, target: &str, more: &[&str]| {
+        place.ckpt(&[&["convert", source, target, "--no-sync"], more].concat())
+    };
+    // Also by way of a format that carries them.
+    assert!(convert(model, "carried.safetensors", &[]).status.success());
+    for source in [model, "carried.safetensors"] {
+        let refused = convert(source, "o.npz", &[]);
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{told}");
+        assert!(told.contains("weight-dropped 'onnx'") && told.contains("scale of Scaler"), "{told}");
+        assert!(!place.path("o.npz").exists(), "{source}");
+        assert!(convert(source, "o.onnx", &["--force", "--strict"]).status.success(), "{source}");
+        assert_eq!(std::fs::read(place.path("o.onnx")).unwrap(), std::fs::read(model).unwrap(), "{source}");
+    }
+    assert!(convert(model, "o.npz", &["--allow", "weight-dropped"]).status.success());
+}

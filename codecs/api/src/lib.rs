@@ -98,7 +98,7 @@ pub use graph::{Graph, Node, Value};
 pub use input::{File, Input};
 pub use limits::{Limit, Limits};
 pub use loss::{Loss, LossKind};
-pub use metadata::{Metadata, MetadataMap, MetadataValue};
+pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};
 pub use mostly_one::{Extents, MostlyOne};
 pub use name::Name;
 pub use nearby::nearby;

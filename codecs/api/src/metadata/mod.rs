@@ -17,6 +17,11 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
+/// The key that says that a namespace holds numbers of the model that no tensor has, such as the thresholds of a tree in an
+/// ONNX model: its value is a text that names them. A target that keeps no metadata of other formats then loses weights,
+/// which stops a conversion.
+pub const KEY_WEIGHTS: &str = "weights";
+
 /// Values by namespace and key.
 ///
 /// The namespace is the id of the format that owns the keys. What one format cannot store survives a stay in another:

@@ -90,6 +90,10 @@ pub(crate) enum Attribute {
     Floats(Vec<f32>),
     Ints(Vec<i64>),
     Texts(Vec<Vec<u8>>),
+    /// Floats, integers or texts, too many for an attribute of a layer: of these, only whether they are floats is known.
+    Long {
+        is_float: bool,
+    },
     Tensor(Box<Tensor>),
     Graph(Box<Graph>),
     /// A graph that nests deeper than graphs are read.

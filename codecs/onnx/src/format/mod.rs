@@ -12,7 +12,7 @@ use ckpt_api::DType;
 pub(crate) const STRING: i64 = 8;
 
 /// Every data type of numbers, with its number in `TensorProto.DataType`.
-const DTYPES: [(DType, i64); 25] = [
+const DTYPES: [(DType, i64); 27] = [
     (DType::F32, 1),
     (DType::U8, 2),
     (DType::I8, 3),
@@ -38,11 +38,13 @@ const DTYPES: [(DType, i64); 25] = [
     (DType::F8E8m0, 24),
     (DType::U2, 25),
     (DType::I2, 26),
+    (DType::F6E2m3, 27),
+    (DType::F6E3m2, 28),
 ];
 
 /// Lists the dtypes of ONNX.
-pub(crate) const NATIVE: [DType; 25] = {
-    let mut native = [DType::F64; 25];
+pub(crate) const NATIVE: [DType; 27] = {
+    let mut native = [DType::F64; 27];
     let mut k = 0;
     while k < DTYPES.len() {
         native[k] = DTYPES[k].0;
@@ -61,7 +63,7 @@ pub(crate) fn number(dtype: DType) -> Option<i64> {
     DTYPES.iter().find(|(known, _)| *known == dtype).map(|(_, number)| *number)
 }
 
-/// Whether elements are smaller than a byte, so that several share one.
+/// Whether several elements share a byte. A float of 6 bits has one of its own, and takes its low bits.
 pub(crate) fn is_packed(dtype: DType) -> bool {
-    dtype.bits().is_some_and(|bits| bits < 8)
+    dtype.bits().is_some_and(|bits| matches!(bits, 1 | 2 | 4))
 }

@@ -17,6 +17,8 @@ const KEY_MODEL: &str = "model";
 const KEY_DATA: &str = "data";
 /// Key of the elements of small tensors by the offset of their bytes: the graph is read with them.
 const KEY_SMALL: &str = "small";
+/// Bytes that are copied at a time.
+const PART: u64 = 1 << 20;
 /// The field of a graph's initializers, and that of a tensor's bytes.
 const INITIALIZER: u64 = 5;
 const RAW_DATA: u64 = 9;
@@ -83,11 +85,15 @@ impl Structure {
     fn of(file: &File, model: &Model) -> Result<Self> {
         let edits = edits(file, model);
         let mut structure = Structure::default();
+        // The only large buffer, which never has to grow.
+        let data = edits.iter().map(|edit| edit.cut.end.saturating_sub(edit.cut.start));
+        let replaced = edits.iter().map(|edit| edit.bytes.len() as u64);
+        let len = file.len().saturating_sub(data.sum()).saturating_add(replaced.sum());
+        structure.bytes.reserve_exact(usize::try_from(len).unwrap_or(0));
         let (mut at, mut position) = (0, 0u64);
         for edit in edits {
-            let before = file.bytes(at, edit.cut.start.saturating_sub(at))?;
-            position = position.saturating_add(before.len() as u64);
-            structure.bytes.extend_from_slice(&before);
+            position = position.saturating_add(edit.cut.start.saturating_sub(at));
+            append(file, at..edit.cut.start, &mut structure.bytes)?;
             structure.bytes.extend_from_slice(&edit.bytes);
             position = position.saturating_add(edit.bytes.len() as u64);
             if edit.data > 0 {
@@ -100,7 +106,7 @@ impl Structure {
             }
             at = edit.cut.end;
         }
-        structure.bytes.extend_from_slice(&file.bytes(at, file.len().saturating_sub(at))?);
+        append(file, at..file.len(), &mut structure.bytes)?;
         Ok(structure)
     }
 
@@ -211,6 +217,17 @@ impl ReadAt for Structure {
         }
         Ok(wanted.len())
     }
+}
+
+/// Appends a range of a file, a part at a time.
+fn append(file: &File, range: Range<u64>, to: &mut Vec<u8>) -> Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let len = range.end.saturating_sub(at).min(PART);
+        to.extend_from_slice(&file.bytes(at, len)?);
+        at = at.saturating_add(len);
+    }
+    Ok(())
 }
 
 /// Copies bytes that begin at `at` to a buffer that begins at `offset`, as far as they reach into it.

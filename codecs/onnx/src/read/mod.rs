@@ -10,8 +10,8 @@ use crate::NAMESPACE;
 use crate::format::message::{Attribute, Chunk, Graph, Model, Tensor as Stored};
 use crate::format::names::Names;
 use ckpt_api::{
-    Contents, Error, File, FileId, Input, Kind, Limits, Match, MetadataMap, MetadataValue, MissingGraph,
-    Options, Result, Rules, TensorId,
+    Contents, Error, File, FileId, Input, KEY_WEIGHTS, Kind, Limits, Match, MetadataMap, MetadataValue,
+    MissingGraph, Options, Result, Rules, TensorId,
 };
 use std::collections::{HashMap, HashSet};
 use tensor::Locator;
@@ -186,8 +186,41 @@ fn elements(stored: &Stored) -> u64 {
     lens.fold(1u64, u64::saturating_mul)
 }
 
+/// Names the numbers of the model that are attributes of its nodes and no tensors: the thresholds of trees, the coefficients
+/// of a regression. `None` if there are none.
+fn numbers_in_attributes(graph: &Graph) -> Option<String> {
+    /// Names that are listed.
+    const SHOWN: usize = 3;
+    let (mut shown, mut count) = (Vec::new(), 0u64);
+    for node in graph.levels().flat_map(|level| &level.nodes) {
+        let is_classic = node.domain == "ai.onnx.ml";
+        let least = if is_classic { 1 } else { WEIGHT_ELEMENTS };
+        let of_weights = |(name, attribute): &&(String, Attribute)| match attribute {
+            Attribute::Floats(floats) => floats.len() as u64 >= least,
+            Attribute::Long { is_float } => *is_float,
+            // That of a constant is a tensor of the checkpoint if it is a weight.
+            Attribute::Tensor(stored) => {
+                (node.op != "Constant" || name != "value") && elements(stored) >= least
+            }
+            _ => false,
+        };
+        for (name, _) in node.attributes.iter().filter(of_weights) {
+            count = count.saturating_add(1);
+            if shown.len() < SHOWN {
+                shown.push(format!("{name} of {}", node.op));
+            }
+        }
+    }
+    let more = count.saturating_sub(shown.len() as u64);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (count > 0).then(|| shown.join(", ") + &more)
+}
+
 /// Adds what the model states beside its graph.
 fn describe(contents: &mut Contents, model: &Model) {
+    // A graph that was read has these numbers.
+    let bare = model.graph.as_ref().filter(|_| contents.checkpoint.graph.is_none());
+    let numbers = bare.and_then(numbers_in_attributes);
     let metadata = &mut contents.checkpoint.metadata;
     metadata.insert(NAMESPACE, "ir_version", model.ir_version);
     for (name, text) in &model.texts {
@@ -199,6 +232,9 @@ fn describe(contents: &mut Contents, model: &Model) {
     let named = |domain: &str| if domain.is_empty() { "ai.onnx".to_owned() } else { domain.to_owned() };
     let opsets = model.opsets.iter().map(|(domain, version)| (named(domain), *version));
     metadata.insert(NAMESPACE, "opset_import", MetadataValue::Map(opsets.collect::<MetadataMap>()));
+    if let Some(numbers) = numbers {
+        metadata.insert(NAMESPACE, KEY_WEIGHTS, numbers);
+    }
     if !model.properties.is_empty() {
         let properties = model.properties.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         metadata.insert(NAMESPACE, "metadata_props", MetadataValue::Map(properties.collect::<MetadataMap>()));

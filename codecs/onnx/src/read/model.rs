@@ -5,6 +5,8 @@ use crate::format::wire::{Field, Value as Wired, Wire};
 use ckpt_api::{Error, File, Limit, Limits, MAX_GRAPH_LEVELS, Result};
 use std::ops::Range;
 
+/// Elements of a list among the attributes of a layer: longer ones stay in the file.
+const MOST_ELEMENTS: usize = 1 << 16;
 /// Key of the name of a file of external data.
 pub(crate) const LOCATION: &str = "location";
 /// Levels of graphs within nodes that a model may have.
@@ -180,7 +182,7 @@ impl Parser<'_> {
         let (mut name, mut kind) = (String::new(), 0);
         let (mut float, mut int, mut text, mut tensor) = (0.0, 0, Vec::new(), None);
         let (mut floats, mut ints, mut texts, mut graph) = (Vec::new(), Vec::new(), Vec::new(), None);
-        let mut is_deep = false;
+        let (mut is_deep, mut is_long) = (false, false);
         // Before there was a field for it, the type followed from the field that is there.
         let mut present = 0;
         while let Some(field) = self.next(end)? {
@@ -191,15 +193,24 @@ impl Parser<'_> {
                 4 => (text, present) = (self.wire.bytes(&field)?, 3),
                 5 => (tensor, present) = (Some(self.tensor(&field)?), 4),
                 7 => {
-                    self.wire.floats(&field, &mut floats)?;
+                    is_long |= is_too_long(&field, floats.len());
+                    if !is_long {
+                        self.wire.floats(&field, &mut floats)?;
+                    }
                     present = 6;
                 }
                 8 => {
-                    self.wire.ints(&field, &mut ints)?;
+                    is_long |= is_too_long(&field, ints.len());
+                    if !is_long {
+                        self.wire.ints(&field, &mut ints)?;
+                    }
                     present = 7;
                 }
                 9 => {
-                    texts.push(self.wire.bytes(&field)?);
+                    is_long |= texts.len() >= MOST_ELEMENTS;
+                    if !is_long {
+                        texts.push(self.wire.bytes(&field)?);
+                    }
                     present = 8;
                 }
                 6 if self.level + 1 < MAX_GRAPH_LEVELS => {
@@ -229,6 +240,7 @@ impl Parser<'_> {
             4 => tensor.map_or(Attribute::Other, |tensor| Attribute::Tensor(Box::new(tensor))),
             5 if is_deep => Attribute::Deep,
             5 => graph.map_or(Attribute::Other, |graph| Attribute::Graph(Box::new(graph))),
+            kind @ 6..=8 if is_long => Attribute::Long { is_float: kind == 6 },
             6 => Attribute::Floats(floats),
             7 => Attribute::Ints(ints),
             8 => Attribute::Texts(texts),
@@ -381,6 +393,16 @@ impl Parser<'_> {
         }
         Ok(dimension)
     }
+}
+
+/// Whether a list of an attribute is too long with the numbers of this field, which may be packed. A packed number takes at
+/// most ten bytes.
+fn is_too_long(field: &Field, len: usize) -> bool {
+    let packed = match &field.value {
+        Wired::Bytes(range) => range.end.saturating_sub(range.start) / 10,
+        _ => 0,
+    };
+    len >= MOST_ELEMENTS || packed >= MOST_ELEMENTS as u64
 }
 
 /// Checks that graphs within nodes do not nest too deep; takes no stack for their levels.

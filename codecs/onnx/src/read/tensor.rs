@@ -160,7 +160,9 @@ impl<'a> Locator<'a> {
         };
         let location = value(LOCATION).filter(|location| !location.is_empty());
         let location = location.ok_or_else(|| Error::corrupt("the external data has no location"))?;
-        let (offset, stated) = (number("offset")?.unwrap_or(0), number("length")?.unwrap_or(len));
+        // A length of 0 is one that is not stated: the data go as far as the shape says.
+        let stated = number("length")?.filter(|stated| *stated > 0).unwrap_or(len);
+        let offset = number("offset")?.unwrap_or(0);
         if stated != len {
             return Err(Error::corrupt("the tensor's data do not fit its shape")
                 .field("length")

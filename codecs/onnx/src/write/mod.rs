@@ -32,7 +32,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     graph.require_activations()?;
     let built = builder::build(checkpoint, graph)?;
     let assembled = assemble::assemble(&built, checkpoint, name, threshold)?;
-    let read = read_back(&assembled.structure, name)?;
+    let read = read_back(&Arc::new(assembled.structure.clone()), name)?;
     let mut layout = assembled.layout(checkpoint, name)?;
     layout.losses.extend(lost_axes(checkpoint, &layout, &read));
     if !is_same(graph, read.contents.checkpoint.graph.as_ref()) {
@@ -77,8 +77,8 @@ fn lost_axes(checkpoint: &Checkpoint, layout: &OutputLayout, read: &Parsed) -> O
 }
 
 /// Reads a model that is to be written.
-fn read_back(structure: &Structure, name: &str) -> Result<Parsed> {
-    let file: Arc<dyn ReadAt> = Arc::new(structure.clone());
+fn read_back(structure: &Arc<Structure>, name: &str) -> Result<Parsed> {
+    let file: Arc<dyn ReadAt> = structure.clone();
     let input = Input::of(name, BTreeMap::from([(name.to_owned(), file)]));
     let main = input.main()?;
     let unlimited = Limits::default().with(Limit::HeaderBytes, u64::MAX);

@@ -9,6 +9,7 @@ use ckpt_api::{
     Role, Tensor, TensorId, first_few,
 };
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Files that a loss names.
 const SHOWN: usize = 3;
@@ -21,10 +22,10 @@ const MOST_PADDING: u64 = 1 << 16;
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for external data that is no tensor's.
 pub(super) fn place(checkpoint: &Checkpoint, name: &str) -> Result<Option<OutputLayout>> {
-    let Some(structure) = Structure::kept(&checkpoint.metadata) else { return Ok(None) };
+    let Some(structure) = Structure::kept(&checkpoint.metadata).map(Arc::new) else { return Ok(None) };
     let Ok(read) = read_back(&structure, name) else { return Ok(None) };
     let Some(layout) = laid_out(checkpoint, &structure, &read, name) else { return Ok(None) };
-    let Some(structure) = renamed(&structure, &read, name)? else { return Ok(Some(layout)) };
+    let Some(structure) = renamed(&structure, &read, name)?.map(Arc::new) else { return Ok(Some(layout)) };
     let read = read_back(&structure, name)?;
     let layout = laid_out(checkpoint, &structure, &read, name).ok_or_else(|| {
         Error::defect("the model is another one when its files of external data have other names")
@@ -63,7 +64,9 @@ fn laid_out(
         OutputLayout::default()
             .with_files(files)
             .with_placements(placements)
-            .with_literals(literals(structure)),
+            .with_literals(literals(structure))
+            // The structure, beside the metadata and the literals.
+            .with_working_memory(structure.bytes.len() as u64),
     )
 }
 

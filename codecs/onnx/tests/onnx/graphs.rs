@@ -310,6 +310,32 @@ fn external_data_behind_a_link_out_of_the_directory_is_refused_and_in_a_hubs_cac
 }
 
 #[test]
+fn long_lists_among_the_attributes_stay_in_the_file_and_are_never_taken_for_absent() {
+    let floats = |count: usize| -> Vec<u8> {
+        let values = (0..count).flat_map(|_| [0x3d, 0, 0, 0x80, 0x3f]).collect::<Vec<u8>>();
+        [text(1, "scale"), values, int(20, 6)].concat()
+    };
+    let packed =
+        |count: usize| [text(1, "scale"), crate::build::field(7, &vec![0; 4 * count]), int(20, 6)].concat();
+    let read = |op: &str, domain: &str, attribute: Vec<u8>| {
+        let mut model = of(&[-1, 3]).output("y", &[-1, 3]);
+        model.nodes.push([crate::build::node(op, &["x"], &["y"], &[attribute]), text(7, domain)].concat());
+        Onnx.read(&Input::memory("m.onnx", model.files()), &Options::default(), &Limits::default()).unwrap()
+    };
+    for attribute in [floats(1 << 17), packed(1 << 18)] {
+        let own = read("Relu", "", attribute.clone());
+        assert!(own.missing_graph.unwrap().reason.contains("'scale'"));
+        let of_trees = read("Scaler", "ai.onnx.ml", attribute);
+        let stated = of_trees.checkpoint.metadata.text("onnx", ckpt_api::KEY_WEIGHTS);
+        assert_eq!(stated, Some("scale of Scaler"));
+    }
+    let few = read("Scaler", "ai.onnx.ml", floats(2));
+    assert_eq!(few.checkpoint.metadata.text("onnx", ckpt_api::KEY_WEIGHTS), Some("scale of Scaler"));
+    let none = read("Normalizer", "ai.onnx.ml", text(1, "norm"));
+    assert_eq!(none.checkpoint.metadata.text("onnx", ckpt_api::KEY_WEIGHTS), None);
+}
+
+#[test]
 fn a_model_with_functions_of_its_own_has_no_graph() {
     let mut files = of(&[-1, 3]).node("Relu", &["x"], &["y"], &[]).output("y", &[-1, 3]).files();
     let function = crate::build::field(25, &text(1, "f"));

@@ -20,7 +20,7 @@ mod stretch;
 mod values;
 mod windows;
 
-use crate::format::message::{Graph as Stored, Model, Node as StoredNode};
+use crate::format::message::{Attribute, Graph as Stored, Model, Node as StoredNode};
 use crate::read::Ids;
 use ckpt_api::{Error, File, Graph, Result, Tensor};
 use std::collections::HashSet;
@@ -77,6 +77,13 @@ pub(super) fn read(
     }
     if model.functions > 0 {
         return Err("it defines functions of its own".to_owned());
+    }
+    let is_own = |node: &&StoredNode| matches!(node.domain.as_str(), "" | "ai.onnx");
+    for node in graph.levels().flat_map(|level| &level.nodes).filter(is_own) {
+        let is_long = |(_, attribute): &&(String, Attribute)| matches!(attribute, Attribute::Long { .. });
+        if let Some((name, _)) = node.attributes.iter().find(is_long) {
+            return Err(format!("the attribute '{}' of {} is too long", name.escape_debug(), shown(node)));
+        }
     }
     let mut reader = Reader::new(graph, file, opset, tensors, reordered, ids)?;
     reader.all_nodes(graph)?;
