@@ -29,7 +29,7 @@ macro_rules! loss_kinds {
         pub enum LossKind { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
 
         impl LossKind {
-            /// Every kind, those that change the function first.
+            /// Every kind, in the order of summaries: what cannot be loaded first, then those that change the function.
             pub const ALL: &'static [LossKind] = &[$(LossKind::$variant,)*];
 
             /// The name that `--allow` takes.
@@ -47,6 +47,8 @@ macro_rules! loss_kinds {
 }
 
 loss_kinds! {
+    /// What the framework of the target needs to load the file, and the file lacks.
+    Unloadable = "unloadable", false;
     /// A weight that the target does not store.
     WeightDropped = "weight-dropped", true;
     /// Values stored with less precision or range.

@@ -1,6 +1,6 @@
 //! Options of a codec: typed, documented, and never silently ignored.
 
-use crate::{ArchitectureFile, Checkpoint, Error, Phases, Result, first_few};
+use crate::{ArchitectureFile, Checkpoint, DType, Error, Phases, Result, first_few};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,6 +80,8 @@ pub struct Options {
     architecture: Option<ArchitectureFile>,
     model: Option<Arc<Checkpoint>>,
     phases: Option<Phases>,
+    dtype: Option<DType>,
+    framework: Option<String>,
 }
 
 impl Options {
@@ -149,6 +151,30 @@ impl Options {
     /// ignores it is right, too.
     pub fn phases(&self) -> Option<&Phases> {
         self.phases.as_ref()
+    }
+
+    /// The same options, where the user names the dtype of all weights.
+    #[must_use]
+    pub fn with_dtype(mut self, dtype: Option<DType>) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// The dtype that the user names for all weights, which have it already: it goes before what the format does by itself.
+    pub fn dtype(&self) -> Option<DType> {
+        self.dtype
+    }
+
+    /// The same options, where the tensors have the names of this framework.
+    #[must_use]
+    pub fn with_framework(mut self, framework: Option<&str>) -> Self {
+        self.framework = framework.map(str::to_owned);
+        self
+    }
+
+    /// The framework whose names the tensors have, as files name it, such as `pt`.
+    pub fn framework(&self) -> Option<&str> {
+        self.framework.as_deref()
     }
 
     /// The text of an option.

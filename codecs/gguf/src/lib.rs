@@ -9,7 +9,8 @@
 //!
 //! What a file states outside its keys is the namespace `gguf.file`, if it differs from what the codec writes: `version`
 //! (2), `endian` (`big`), `unpadded` (the file ends with its last tensor), `padding` (between the header and the data). Of
-//! a tensor, `padding` is what follows it. Padding of zeros is not stated.
+//! a tensor, `padding` is what follows it. Padding of zeros is not stated. A tensor whose shape the key
+//! `comfy.gguf.orig_shape.NAME` states has its shape in the file as `shape`.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};
@@ -29,7 +30,9 @@ pub mod blocks;
 mod encodings;
 mod format;
 mod header;
+mod loadable;
 mod metadata;
+mod original;
 mod padding;
 mod read;
 mod split;

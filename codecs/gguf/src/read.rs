@@ -3,7 +3,7 @@
 use crate::format::{ENDING, FILE_NAMESPACE, ID, KEY_ENDIAN, KEY_UNPADDED, KEY_VERSION, MAGIC, VERSION};
 use crate::header::{Header, Stored};
 use crate::padding::Padding;
-use crate::split;
+use crate::{original, split};
 use ckpt_api::{
     Contents, Endian, Error, Extent, FileId, Input, Limit, Limits, Match, MetadataMap, Options, Placement,
     Result, Rules, TensorId, first_few,
@@ -181,7 +181,9 @@ fn add(contents: &mut Contents, name: String, header: Header, limits: &Limits) -
         _ => Some(format!("the padding behind the header of '{name}' is not zero: it is left out")),
     };
     contents.notes.extend(header_padding);
-    for Stored { mut tensor, encoding, offset, len, padding } in header.tensors {
+    let shapes = metadata.namespace(ID).filter(|pairs| original::states_any(pairs));
+    for Stored { mut tensor, mut encoding, offset, len, padding } in header.tensors {
+        contents.notes.extend(shapes.and_then(|pairs| original::restore(&mut tensor, &mut encoding, pairs)));
         contents.notes.extend(padding.note(&mut tensor.metadata, &format!("'{}'", tensor.name)));
         let id = TensorId(contents.placements.len());
         let extent = Extent::new(file, offset, len);

@@ -3,6 +3,7 @@
 use crate::blocks::BlockType;
 use crate::encodings;
 use crate::format::{TensorType, holder};
+use crate::original::stored_shape;
 use ckpt_api::{DType, Encoding, Endian, Loss, LossKind, Options, Tensor, count};
 
 /// The option that names a type.
@@ -31,7 +32,7 @@ pub(crate) static NAMES: [&str; TYPES.len()] = {
     names
 };
 
-/// Names of matrices that llama.cpp's converter leaves as they are: those of the router, of positions and of types of
+/// Names of matrices that llama.cpp's converter writes as F32: those of the router, of positions and of types of
 /// tokens, and convolutions of a state.
 const WHOLE: [&str; 6] =
     ["ffn_gate_inp", "ffn_gate_inp_shexp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv"];
@@ -41,6 +42,8 @@ pub(crate) struct Types {
     endian: Endian,
     /// The type that the user asks for, and its number.
     wanted: Option<(TensorType, u32)>,
+    /// The dtype that the user asks for by name for all weights.
+    dtype: Option<DType>,
 }
 
 impl Types {
@@ -49,7 +52,7 @@ impl Types {
         let name = options.text(TYPE);
         let wanted =
             TYPES.iter().find(|(own, ..)| Some(*own) == name).map(|(_, own, number)| (*own, *number));
-        Types { endian, wanted }
+        Types { endian, wanted, dtype: options.dtype() }
     }
 
     /// Returns the number of the type that the user asks for.
@@ -69,10 +72,10 @@ impl Types {
         match self.wanted.filter(|_| tensor.dtype.is_float()) {
             None if tensor.dtype == DType::F32 && own.is_some() => self.in_blocks(tensor, own?),
             None => plain(holder(tensor.dtype)?),
-            // As llama.cpp's converter does: biases and norms stay what they are, and are F32 beside blocks.
-            Some((TensorType::Plain(_), _)) if is_whole(tensor) => plain(holder(tensor.dtype)?),
-            Some((TensorType::Plain(dtype), _)) => plain(dtype),
+            // As llama.cpp's converter does: biases and norms are F32, unless the user names another dtype.
+            Some(_) if is_whole(tensor) && self.dtype == Some(tensor.dtype) => plain(holder(tensor.dtype)?),
             Some(_) if is_whole(tensor) => plain(DType::F32),
+            Some((TensorType::Plain(dtype), _)) => plain(dtype),
             Some((TensorType::Blocks(wanted), _)) if fills(tensor, wanted) => self.in_blocks(tensor, wanted),
             Some((TensorType::Blocks(_), _)) => plain(DType::F16),
         }
@@ -102,15 +105,15 @@ impl Types {
     }
 }
 
-/// Whether llama.cpp's converter leaves a tensor as it is, whatever type the user asks for.
-fn is_whole(tensor: &Tensor) -> bool {
+/// Whether llama.cpp's converter writes a tensor as F32, whatever type the user asks for.
+pub(crate) fn is_whole(tensor: &Tensor) -> bool {
     let stem = tensor.name.strip_suffix(".weight").unwrap_or(&tensor.name);
     let is = |name: &str| stem.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     tensor.shape.rank() < 2 || tensor.name.ends_with("_norm.weight") || WHOLE.into_iter().any(is)
 }
 
-/// Whether the rows of a tensor are whole blocks.
+/// Whether the rows of a tensor, as the file describes it, are whole blocks.
 fn fills(tensor: &Tensor, block_type: BlockType) -> bool {
-    let row = tensor.shape.last().copied().unwrap_or(1);
+    let row = stored_shape(tensor).last().copied().unwrap_or(1);
     row.is_multiple_of(block_type.elements().into())
 }

@@ -5,10 +5,12 @@ use crate::format::{
     VERSION,
 };
 use crate::header;
+use crate::loadable;
 use crate::metadata::{self, of_file};
+use crate::original::{remove_stale, stored_shape};
 use crate::padding::noted;
 use crate::split;
-use crate::types::Types;
+use crate::types::{Types, is_whole};
 use crate::value::{self, write_string};
 use ckpt_api::{
     Checkpoint, Encoding, Endian, Error, Extent, FileId, Literal, Loss, Metadata, MetadataMap, MetadataValue,
@@ -117,7 +119,8 @@ impl<'a> Target<'a> {
         let is_big = of_file(checkpoint, KEY_ENDIAN).and_then(MetadataValue::as_text) == Some("big");
         let endian = if is_big { Endian::Big } else { Endian::Little };
         let types = Types::new(options, endian);
-        let pairs = metadata::pairs(checkpoint, options, types.number())?;
+        let mut pairs = metadata::pairs(checkpoint, options, types.number())?;
+        remove_stale(&mut pairs, &checkpoint.tensors);
         Ok(Target {
             version: if version == Some(2) { 2 } else { VERSION },
             endian,
@@ -131,7 +134,8 @@ impl<'a> Target<'a> {
 
     /// Returns the tensors that GGUF has a type for, in the checkpoint's order, and what their types lose.
     fn store(&self, checkpoint: &'a Checkpoint) -> Result<(Vec<Stored<'a>>, Vec<Loss>)> {
-        let (mut stored, mut losses) = (Vec::with_capacity(checkpoint.tensors.len()), Vec::new());
+        let (mut stored, mut losses) =
+            (Vec::with_capacity(checkpoint.tensors.len()), loadable::missing_keys(&self.pairs));
         for (id, tensor) in checkpoint.tensors.iter().enumerate() {
             let Some((tensor_type, encoding)) = self.types.of(tensor) else { continue };
             check(tensor)?;
@@ -139,9 +143,17 @@ impl<'a> Target<'a> {
             let len =
                 len.ok_or_else(|| Error::unsupported("GGUF cannot hold the tensor").tensor(&tensor.name))?;
             losses.extend(self.types.loss(tensor, tensor_type));
+            losses.extend(self.unloadable(tensor, tensor_type));
             stored.push(Stored { id: TensorId(id), tensor, tensor_type, encoding, len });
         }
         Ok((stored, losses))
+    }
+
+    /// Returns the loss of a tensor of a model that llama.cpp cannot compute with.
+    fn unloadable(&self, tensor: &Tensor, tensor_type: TensorType) -> Option<Loss> {
+        let TensorType::Plain(dtype) = tensor_type else { return None };
+        let is_needed = is_whole(tensor) && loadable::is_model(&self.pairs);
+        is_needed.then(|| loadable::short_vector(&tensor.name, dtype)).flatten()
     }
 
     /// Adds a file.
@@ -212,7 +224,7 @@ impl<'a> Target<'a> {
             value::write(value, &mut writer).map_err(|error| error.field(key))?;
         }
         for (stored, offset) in tensors.iter().zip(offsets) {
-            let shape = &stored.tensor.shape;
+            let shape = stored_shape(stored.tensor);
             write_string(stored.tensor.name.as_bytes(), &mut writer);
             writer.number(u32::try_from(shape.rank()).unwrap_or(MOST_AXES));
             let dims: Vec<u64> = shape.iter().rev().copied().collect();
@@ -225,10 +237,11 @@ impl<'a> Target<'a> {
 
 /// Refuses what llama.cpp refuses.
 fn check(tensor: &Tensor) -> Result<()> {
-    if tensor.shape.rank() > MOST_AXES as usize {
+    let rank = stored_shape(tensor).rank();
+    if rank > MOST_AXES as usize {
         return Err(Error::unsupported("the tensor has more axes than GGUF allows")
             .tensor(&tensor.name)
-            .found(tensor.shape.rank().to_string())
+            .found(rank.to_string())
             .expected(format!("at most {MOST_AXES}"))
             .help("merge axes with a mapping, or exclude the tensor"));
     }

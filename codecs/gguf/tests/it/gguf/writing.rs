@@ -1,9 +1,9 @@
 //! What is written.
 
-use super::build::{Build, F32, Q8_0, floats, key, q8_0, read_all, tensor};
+use super::build::{Build, F32, Q8_0, array, floats, key, q8_0, read_all, tensor};
 use ckpt_api::{
-    Blocks, Checkpoint, Codec, DType, Kind, Metadata, Options, OutputLayout, Placement, Result, Shape, Side,
-    Tensor,
+    Blocks, Checkpoint, Codec, DType, Kind, LossKind, Metadata, Options, OutputLayout, Placement, Result,
+    Shape, Side, Tensor,
 };
 use ckpt_gguf::Gguf;
 
@@ -71,6 +71,61 @@ fn a_type_applies_to_floats_of_two_axes_or_more() {
 }
 
 #[test]
+fn a_tensor_of_one_axis_is_f32_with_any_type_unless_the_user_names_its_dtype() {
+    let tensors = vec![
+        named("blk.0.attn_norm.weight", DType::Bf16, &[4]),
+        named("blk.0.attn_q.bias", DType::F16, &[4]),
+        named("blk.0.ffn_gate_inp.weight", DType::Bf16, &[2, 4]),
+    ];
+    for name in ["f32", "f16", "bf16", "q8_0", "q4_0"] {
+        let placed = place(&checkpoint(tensors.clone()), "m.gguf", &[("type", name)]).unwrap();
+        assert_eq!(dtypes(&placed), [DType::F32; 3], "{name}");
+    }
+    let placed = place(&checkpoint(tensors.clone()), "m.gguf", &[]).unwrap();
+    assert_eq!(dtypes(&placed), [DType::Bf16, DType::F16, DType::Bf16]);
+    let options = [("type".to_owned(), "bf16".to_owned())];
+    let info = Gguf.info();
+    let options = Options::parse(info.id, info.options, Side::Write, &options).unwrap();
+    let placed = Gguf.place(&checkpoint(tensors), "m.gguf", &options.with_dtype(Some(DType::Bf16))).unwrap();
+    assert_eq!(dtypes(&placed), [DType::Bf16, DType::F32, DType::Bf16]);
+}
+
+#[test]
+fn what_llama_cpp_does_not_load_is_a_loss() {
+    let unloadable = |pairs: &[(&str, &str)]| {
+        let mut checkpoint = checkpoint(vec![named("blk.0.attn_norm.weight", DType::Bf16, &[4])]);
+        for (key, value) in pairs {
+            checkpoint.metadata.insert("gguf", key, *value);
+        }
+        let placed = place(&checkpoint, "m.gguf", &[]).unwrap();
+        let losses = placed.losses.into_iter().filter(|loss| loss.kind == LossKind::Unloadable);
+        losses.map(|loss| loss.subject).collect::<Vec<_>>()
+    };
+    assert_eq!(unloadable(&[]), ["general.architecture"]);
+    let llama = unloadable(&[("general.architecture", "llama"), ("tokenizer.ggml.model", "gpt2")]);
+    assert_eq!(llama.len(), 7, "six keys, and a norm that is no f32: {llama:?}");
+    assert!(llama.contains(&"blk.0.attn_norm.weight".to_owned()));
+    assert_eq!(unloadable(&[("general.architecture", "flux")]), [""; 0]);
+}
+
+#[test]
+fn a_shape_that_a_key_states_is_the_tensors_and_the_file_comes_back() {
+    let file = Build::new(
+        vec![key(
+            "comfy.gguf.orig_shape.w",
+            9,
+            array(5, 5, [2i32, 1, 4, 1, 2].map(i32::to_le_bytes).concat()),
+        )],
+        vec![tensor("w", &[4, 4], F32, vec![7; 64])],
+    );
+    let contents = read_all("m.gguf", [("m.gguf".to_owned(), file.bytes())].into(), &[]).unwrap();
+    assert_eq!(contents.checkpoint.tensors[0].shape[..], [2, 1, 4, 1, 2]);
+    let placed = place(&contents.checkpoint, "m.gguf", &[]).unwrap();
+    let header = placed.literals[0].bytes.len();
+    assert_eq!(placed.literals[0].bytes, file.bytes()[..header]);
+}
+
+#[test]
 fn a_type_of_blocks_applies_to_whole_rows_and_leaves_the_rest_as_llama_cpp_does() {
     let tensors = vec![
         named("blk.0.attn_q.weight", DType::Bf16, &[2, 64]),
@@ -89,7 +144,8 @@ fn a_type_of_blocks_applies_to_whole_rows_and_leaves_the_rest_as_llama_cpp_does(
         });
         let expected = [of_blocks, "f32", "i32", "f16", "f16", "f32", "f32", of_blocks];
         assert_eq!(kinds.collect::<Vec<_>>(), expected);
-        assert_eq!(placed.losses.iter().map(|loss| loss.subject.as_str()).collect::<Vec<_>>(), ["odd"]);
+        let narrowed = placed.losses.iter().filter(|loss| loss.kind == LossKind::Narrowed);
+        assert_eq!(narrowed.map(|loss| loss.subject.as_str()).collect::<Vec<_>>(), ["odd"]);
     }
     let mut big = checkpoint(tensors);
     big.metadata.insert("gguf.file", "endian", "big");
