@@ -80,6 +80,12 @@ def accepted():
     halves = {SHARDS[0]: file(*describe([WEIGHT])), SHARDS[1]: file(*describe([BIAS]))}
     where = {"dense.weight": SHARDS[0], "dense.bias": SHARDS[1]}
     yield accept("sharded", "a set of two files", halves | {INDEX: index(where)}, INDEX, [WEIGHT, BIAS])
+    extra = Tensor("rope.inv_freq", "f32", [1], f32(0.25))
+    unlisted = {SHARDS[0]: file(*describe([WEIGHT])), SHARDS[1]: file(*describe([extra, BIAS]))}
+    yield accept("shard_unlisted", "a tensor that the index does not list", unlisted | {INDEX: index(where)}, INDEX,
+                 [WEIGHT, BIAS, extra])
+    copied = {SHARDS[0]: file(*describe([WEIGHT, BIAS])), SHARDS[1]: file(*describe([BIAS]))}
+    yield accept("shard_copy", "an equal copy of a tensor in another file", copied | {INDEX: index(where)}, INDEX, [WEIGHT, BIAS])
 
 
 def rejected():
@@ -133,4 +139,7 @@ def rejected():
     yield sharded("shard_outside", "a file outside of the directory", first | {INDEX: index(outside)})
     absent = {"dense.weight": SHARDS[0], "dense.bias": SHARDS[0]}
     yield sharded("shard_without_tensor", "a tensor is not where the index says", first | {INDEX: index(absent)})
+    other = file(*describe([WEIGHT, Tensor("dense.bias", "f32", [2], f32(0.5, 0.5))]))
+    both = {SHARDS[0]: other, SHARDS[1]: file(*describe([BIAS])), INDEX: index(where)}
+    yield sharded("shard_other_copy", "a copy of a tensor with other values in another file", both)
     yield sharded("index_without_map", "an index without a weight_map", first | {INDEX: b'{"metadata":{}}'})

@@ -148,6 +148,7 @@ def accepted():
                plain | state("/home/someone/m"), BASIC, "")
     yield case("empty_prefix", "a prefix without a letter, as in tf.train.Checkpoint().write('directory/')",
                {name.removeprefix("m"): data for name, data in plain.items()}, BASIC, "")
+    yield case("state_stale", "the state file names a checkpoint that is gone", plain | state("model.ckpt-500"), BASIC, "")
     yield case("no_tensors", "a header, no tensor, no data file", {"m.index": table([(b"", HEADER)])}, [])
     every = every_dtype()
     yield case("every_dtype", "every dtype of fixed size", bundle(every).files(), every)
@@ -345,7 +346,7 @@ def broken_values():
     two = Bundle(2, header=header_proto(2)).add("x", "u8", [1], b"x", 1).files()
     del two["m.data-00001-of-00002"]
     yield case("shard_missing", "the data file that a tensor needs is missing", two, "io")
-    away = {"m.index": index, DATA: data} | state("../../etc/passwd")
+    away = {DATA: data} | state("../../etc/passwd")
     yield case("state_leaves", "a state file that points out of its directory, at nothing here", away, entry="checkpoint")
 
     def texts(name, why, stored: bytes, crc: int, shape=(2,)):

@@ -205,6 +205,13 @@ def accepted():
     other = archive(dict_(v=tensor("0", "f32", 1, [1], [1])), {"0": f32(9)})
     files = {"pytorch_model.bin.index.json": index, "a.bin": one(), "b.bin": other}
     yield accept("set", "two files by their index", files, "pytorch_model.bin.index.json", [W, Tensor("v", "f32", [1], f32(9))])
+    v = Tensor("v", "f32", [1], f32(9))
+    more = archive(dict_(v=tensor("0", "f32", 1, [1], [1]), u=tensor("1", "f32", 1, [1], [1])), {"0": f32(9), "1": f32(7)})
+    unlisted = files | {"b.bin": more}
+    yield accept("set_unlisted", "a tensor that the index does not list", unlisted, "pytorch_model.bin.index.json",
+                 [W, v, Tensor("u", "f32", [1], f32(7))])
+    copied = files | {"a.bin": archive(dict_(w=ONE, v=tensor("1", "f32", 1, [1], [1])), {"0": MATRIX, "1": f32(9)})}
+    yield accept("set_copy", "an equal copy of a tensor in another file", copied, "pytorch_model.bin.index.json", [W, v])
 
 
 def rejected():
@@ -261,5 +268,10 @@ def rejected():
     index = b'{"weight_map": {"w": "a.bin", "v": "a.bin"}}'
     files = {"pytorch_model.bin.index.json": index, "a.bin": one()}
     yield reject("set_lacks", "a tensor that its file lacks", files, "pytorch_model.bin.index.json")
+    index = b'{"weight_map": {"w": "a.bin", "v": "b.bin"}}'
+    copies = [archive(dict_(w=ONE, v=tensor("1", "f32", 1, [1], [1])), {"0": MATRIX, "1": f32(8)}),
+              archive(dict_(v=tensor("0", "f32", 1, [1], [1])), {"0": f32(9)})]
+    files = {"pytorch_model.bin.index.json": index, "a.bin": copies[0], "b.bin": copies[1]}
+    yield reject("set_other_copy", "a copy of a tensor with other values in another file", files, "pytorch_model.bin.index.json")
     escape = {"pytorch_model.bin.index.json": b'{"weight_map": {"w": "../a.bin"}}', "a.bin": one()}
     yield reject("set_escapes", "a file outside of the directory", escape, "pytorch_model.bin.index.json")

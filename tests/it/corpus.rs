@@ -14,11 +14,11 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("gguf", &ckpt_gguf::Gguf, 14, 42),
     ("keras", &ckpt_keras::Keras, 27, 50),
     ("nn", &ckpt_nn::Nn, 13, 36),
-    ("npz", &ckpt_npz::Npz, 18, 59),
+    ("npz", &ckpt_npz::Npz, 19, 57),
     ("onnx", &ckpt_onnx::Onnx, 12, 29),
-    ("safetensors", &ckpt_safetensors::Safetensors, 14, 33),
-    ("tf2", &ckpt_tf2::Tf2, 34, 59),
-    ("torch", &ckpt_torch::Torch, 23, 65),
+    ("safetensors", &ckpt_safetensors::Safetensors, 16, 34),
+    ("tf2", &ckpt_tf2::Tf2, 35, 59),
+    ("torch", &ckpt_torch::Torch, 25, 66),
 ];
 
 #[test]

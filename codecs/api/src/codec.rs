@@ -97,6 +97,9 @@ pub struct FormatInfo {
     pub ops: &'static [Op],
     /// Whether tensors can have any name.
     pub free_names: bool,
+    /// The framework whose files these are, as other files name it, such as `pt`.
+    #[serde(skip)]
+    pub framework: Option<&'static str>,
     /// What comes back when a file of the format is read. The engine declares the loss of everything else; where the
     /// format keeps something of this only sometimes, its codec declares the losses.
     pub keeps: &'static [Aspect],
@@ -138,6 +141,7 @@ impl FormatInfo {
             dtypes: &[],
             ops: &[],
             free_names: false,
+            framework: None,
             describes_models: false,
             fixed_names: &[],
             keeps: &[],
@@ -191,6 +195,13 @@ impl FormatInfo {
     #[must_use]
     pub const fn with_free_names(mut self) -> Self {
         self.free_names = true;
+        self
+    }
+
+    /// The format's files are those of one framework, which other files name so. Default: of none.
+    #[must_use]
+    pub const fn with_framework(mut self, framework: &'static str) -> Self {
+        self.framework = Some(framework);
         self
     }
 

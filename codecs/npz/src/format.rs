@@ -30,6 +30,31 @@ const DTYPES: [(DType, char, u64); 14] = [
     (DType::C128, 'c', 16),
 ];
 
+/// The option that states the dtype of elements for which NumPy has no name.
+pub(crate) const OPTION: &str = "dtype";
+
+/// The dtypes of ml_dtypes, under the names that it gives them: NumPy writes them as `<V2`, `<V1` or `<f1`.
+pub(crate) const UNTYPED: [(&str, DType); 7] = [
+    ("bfloat16", DType::Bf16),
+    ("float8_e4m3fn", DType::F8E4m3),
+    ("float8_e5m2", DType::F8E5m2),
+    ("float8_e4m3fnuz", DType::F8E4m3fnuz),
+    ("float8_e5m2fnuz", DType::F8E5m2fnuz),
+    ("float8_e4m3b11fnuz", DType::F8E4m3b11fnuz),
+    ("float8_e8m0fnu", DType::F8E8m0),
+];
+
+/// The names of [`UNTYPED`].
+pub(crate) static UNTYPED_NAMES: [&str; UNTYPED.len()] = {
+    let mut names = [""; UNTYPED.len()];
+    let mut k = 0;
+    while k < names.len() {
+        names[k] = UNTYPED[k].0;
+        k += 1;
+    }
+    names
+};
+
 /// Lists the dtypes of NumPy.
 pub(crate) const NATIVE: [DType; 14] = {
     let mut native = [DType::F64; 14];

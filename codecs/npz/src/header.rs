@@ -1,7 +1,9 @@
 //! Parses and writes the header of a `.npy` array: magic number, version, length, and a Python dict with three keys.
 
-use crate::format::{code, dtype};
-use ckpt_api::{AxisOrder, Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Shape};
+use crate::format::{OPTION, UNTYPED, code, dtype};
+use ckpt_api::{
+    AxisOrder, Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Setting, Shape,
+};
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// NumPy pads the bytes before the data to a multiple of this.
@@ -57,7 +59,14 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// Reads the header of an array that has `len` bytes from offset `start`.
-    pub(crate) fn read(file: &File, start: u64, len: u64, limits: &Limits) -> Result<Self> {
+    /// `untyped` is the dtype of elements for which NumPy has no name.
+    pub(crate) fn read(
+        file: &File,
+        start: u64,
+        len: u64,
+        untyped: Option<DType>,
+        limits: &Limits,
+    ) -> Result<Self> {
         let at = |relative: u64| start.saturating_add(relative);
         let mut cursor = Cursor::range(file, start, len)?.with_message("the array's header is cut short");
         let magic: [u8; 8] = cursor.array()?;
@@ -85,7 +94,8 @@ impl Stored {
         }
         let first = 8 + version.length_bytes();
         let text = ascii(cursor.bytes(length)?).map_err(|error| error.offset(at(first)))?;
-        let header = Header::parse(&text).map_err(|(error, position)| error.offset(at(first + position)))?;
+        let header =
+            Header::parse(&text, untyped).map_err(|(error, position)| error.offset(at(first + position)))?;
         Ok(Stored { header, version, text })
     }
 
@@ -98,7 +108,7 @@ impl Stored {
     /// Restores a header from its text, which other tools may have changed.
     pub(crate) fn from_text(text: &str, version: Version) -> Option<Self> {
         let fits = text.len() as u64 <= LONGEST.min(u64::from(u16::MAX)) && text.is_ascii();
-        let header = Header::parse(text).ok().filter(|_| fits)?;
+        let header = Header::parse(text, None).ok().filter(|_| fits)?;
         Some(Stored { header, version, text: text.to_owned() })
     }
 
@@ -128,8 +138,8 @@ fn ascii(bytes: Vec<u8>) -> Result<String> {
 
 impl Header {
     /// Parses the dict; an error comes with its position in the text.
-    fn parse(text: &str) -> std::result::Result<Self, (Error, u64)> {
-        let mut scanner = Scanner { text, at: 0 };
+    fn parse(text: &str, untyped: Option<DType>) -> std::result::Result<Self, (Error, u64)> {
+        let mut scanner = Scanner { text, at: 0, untyped };
         scanner.dict().map_err(|error| (error, scanner.at as u64))
     }
 
@@ -169,6 +179,8 @@ impl Header {
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
+    /// The dtype of elements for which NumPy has no name.
+    untyped: Option<DType>,
 }
 
 impl<'a> Scanner<'a> {
@@ -218,12 +230,32 @@ impl<'a> Scanner<'a> {
         let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind)) = (letters.next(), letters.next()) else {
             return Err(unsupported().expected("byte order, kind and size, such as '<f4'"));
         };
-        let Some(dtype) = dtype(kind, letters.as_str()) else { return Err(unsupported().help(remedy(kind))) };
+        let size = letters.as_str();
+        if order != '>' && matches!((kind, size), ('V', "1" | "2") | ('f', "1")) {
+            return self.untyped(size, unsupported()).map(|dtype| (dtype, Endian::Little));
+        }
+        let Some(dtype) = dtype(kind, size) else { return Err(unsupported().help(remedy(kind))) };
         match (order, dtype.component_bytes()) {
             (_, 1) | ('<', _) => Ok((dtype, Endian::Little)),
             ('>', _) => Ok((dtype, Endian::Big)),
             _ => Err(unsupported().expected("a byte order, '<' or '>', before it")),
         }
+    }
+
+    /// Returns the dtype that the user states for elements of so many bytes; else the error says how to state it.
+    fn untyped(&self, size: &str, unsupported: Error) -> Result<DType> {
+        let fits = |dtype: &DType| dtype.bytes().is_some_and(|bytes| bytes.to_string() == size);
+        if let Some(dtype) = self.untyped.filter(fits) {
+            return Ok(dtype);
+        }
+        let fitting = UNTYPED.iter().filter(|(_, dtype)| fits(dtype));
+        let settings: Vec<String> =
+            fitting.map(|(name, _)| Setting::ReadOption(&format!("{OPTION}={name}")).to_string()).collect();
+        Err(unsupported.help(format!(
+            "the file does not say what these bytes mean: NumPy writes the dtypes of ml_dtypes this way; say which it is \
+             with {}",
+            settings.join(" or ")
+        )))
     }
 
     fn boolean(&mut self) -> Result<bool> {
@@ -317,10 +349,7 @@ fn remedy(kind: char) -> &'static str {
     match kind {
         'O' => "objects are pickled, which runs whatever program the file holds: save arrays of numbers",
         'U' | 'S' | 'a' => "a checkpoint cannot hold strings: save them elsewhere",
-        'V' => {
-            "the file does not say what these bytes mean (NumPy writes bfloat16 and the 8-bit floats of ml_dtypes \
-             this way): save array.astype('float32')"
-        }
+        'V' => "the file does not say what these bytes mean: save arrays of numbers",
         'M' | 'm' => "save the times as integers: array.astype('int64')",
         'f' | 'c' => {
             "the format of long double depends on the machine: save array.astype('float64') or 'complex128'"
@@ -334,7 +363,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> std::result::Result<Header, String> {
-        Header::parse(text).map_err(|(error, position)| format!("{position}: {error}"))
+        Header::parse(text, None).map_err(|(error, position)| format!("{position}: {error}"))
     }
 
     fn header(dtype: DType, endian: Endian, fortran_order: bool, shape: &[u64]) -> Header {
@@ -365,6 +394,22 @@ mod tests {
                 assert_eq!(stored.bytes().len() as u64, stored.len());
             }
         }
+    }
+
+    #[test]
+    fn elements_without_a_name_have_the_dtype_that_the_user_states_if_it_has_their_size() {
+        let parse = |descr: &str, untyped| {
+            let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,)}}");
+            Header::parse(&text, Some(untyped)).map(|header| header.dtype).ok()
+        };
+        assert_eq!(parse("<V2", DType::Bf16), Some(DType::Bf16));
+        for (name, dtype) in UNTYPED.iter().filter(|(_, dtype)| *dtype != DType::Bf16) {
+            for descr in ["<V1", "|V1", "<f1"] {
+                assert_eq!(parse(descr, *dtype), Some(*dtype), "{name}");
+            }
+            assert_eq!(parse("<V2", *dtype), None);
+        }
+        assert_eq!(parse("<f2", DType::Bf16), Some(DType::F16));
     }
 
     #[test]
@@ -413,7 +458,11 @@ mod tests {
             ("'|O'", "pickled"),
             ("'<U4'", "strings"),
             ("'|S4'", "strings"),
-            ("'<V2'", "bfloat16"),
+            ("'<V2'", "dtype=bfloat16"),
+            ("'<V1'", "dtype=float8_e4m3fn"),
+            ("'|V1'", "dtype=float8_e5m2"),
+            ("'<f1'", "dtype=float8_e5m2"),
+            ("'|V3'", "numbers"),
             ("'<M8[s]'", "integers"),
             ("'<f16'", "float64"),
             ("[('x', '<f4')]", "each field"),

@@ -33,17 +33,25 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionSpec, Options,
-    OutputLayout, Result, Written,
+    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionKind, OptionSpec,
+    Options, OutputLayout, Result, Side, Written,
 };
 
 /// The codec of the format `npz`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Npz;
 
-const OPTIONS: &[OptionSpec] = &[OptionSpec::lenient(
-    "leave out strings, objects and other members that are no numbers, reporting each (default false)",
-)];
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        format::OPTION,
+        OptionKind::Choice(&format::UNTYPED_NAMES),
+        Side::Read,
+        "dtype of ml_dtypes of the arrays for which NumPy has no dtype ('<V2', '<V1', '<f1')",
+    ),
+    OptionSpec::lenient(
+        "leave out strings, objects and other members that are no numbers, reporting each (default false)",
+    ),
+];
 
 static INFO: FormatInfo = FormatInfo::new(format::ID, "NumPy archive (.npz) or array (.npy)")
     .with_extensions(&["npz", "npy"])

@@ -1,12 +1,12 @@
 //! Reads the list of arrays, and locates their data.
 
-use crate::format::{ENDING, ID, KEY_HEADER, KEY_VERSION};
+use crate::format::{ENDING, ID, KEY_HEADER, KEY_VERSION, OPTION, UNTYPED};
 use crate::header::{MAGIC, Stored, Version};
 use ckpt_api::zip::record::{END, LOCAL};
 use ckpt_api::zip::{self, Entry, Member};
 use ckpt_api::{
-    Checksum, ChecksumAlgorithm, Contents, Endian, Error, Extent, File, FileId, Input, Kind, Limit, Limits,
-    Match, MetadataValue, Options, Placement, Result, Rules, Tensor, TensorId,
+    Checksum, ChecksumAlgorithm, Contents, DType, Endian, Error, Extent, File, FileId, Input, Kind, Limit,
+    Limits, Match, MetadataValue, Options, Placement, Result, Rules, Tensor, TensorId,
 };
 
 /// Recognizes an array by its magic number, and an archive that has only arrays.
@@ -26,7 +26,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
             Ok(true) | Err(_) => {}
         }
     }
-    Ok(match zip::entries(&file, input.limits()) {
+    Ok(match zip::entries_of_any_name(&file, input.limits()) {
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(_) => Match::Possible("begins as a zip archive does".to_owned()),
         Ok((entries, _)) => {
@@ -51,7 +51,9 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     input.read_alone("a NumPy archive or array", |file| {
         let rules = Rules::new(options);
-        let mut reader = Reader { file, limits, rules, contents: Contents::default() };
+        let named = |(name, _): &&(&str, DType)| Some(*name) == options.text(OPTION);
+        let untyped = UNTYPED.iter().find(named).map(|(_, dtype)| *dtype);
+        let mut reader = Reader { file, limits, rules, untyped, contents: Contents::default() };
         match input.head()? == Some(MAGIC) {
             true => reader.single(input.entry())?,
             false => reader.archive()?,
@@ -64,6 +66,8 @@ struct Reader<'a> {
     file: &'a File,
     limits: &'a Limits,
     rules: Rules,
+    /// The dtype of elements for which NumPy has no name.
+    untyped: Option<DType>,
     contents: Contents,
 }
 
@@ -76,7 +80,7 @@ impl Reader<'_> {
     }
 
     fn archive(&mut self) -> Result<()> {
-        let (entries, directory) = zip::entries(self.file, self.limits)?;
+        let (entries, directory) = zip::entries_of_any_name(self.file, self.limits)?;
         let members = zip::members(self.file, &entries, directory)?;
         for (entry, member) in entries.iter().zip(&members) {
             let Err(error) = self.member(entry, member) else { continue };
@@ -114,7 +118,7 @@ impl Reader<'_> {
     /// Adds the array in these bytes; `crc` is their CRC-32, if known.
     fn add(&mut self, name: &str, member: &Member, crc: Option<u32>) -> Result<()> {
         let (file, start) = member.open(self.file)?;
-        let stored = Stored::read(&file, start, member.len, self.limits)?;
+        let stored = Stored::read(&file, start, member.len, self.untyped, self.limits)?;
         let header = &stored.header;
         let mut tensor = Tensor::new(name, header.dtype, header.shape.clone());
         let encoding = header.encoding();
@@ -150,6 +154,10 @@ impl Reader<'_> {
 
 /// Keeps the header in the tensor's metadata if writing would produce a different one.
 fn remember(tensor: &mut Tensor, stored: &Stored) {
+    // A header of elements without a name cannot be read again without being told what they are.
+    if UNTYPED.iter().any(|(_, dtype)| *dtype == stored.header.dtype) {
+        return;
+    }
     let plain =
         crate::header::Header { endian: Endian::Little, fortran_order: false, ..stored.header.clone() };
     if Stored::new(plain).as_ref() == Some(stored) {

@@ -67,10 +67,11 @@ const OPTIONS: &[OptionSpec] = &[
          write",
     ),
     OptionSpec::new(
-        "format",
+        write::FORMAT,
         OptionKind::Choice(&["pt", "tf", "flax", "mlx"]),
         Side::Write,
-        "framework to record in the header, such as pt; transformers opens only files that have one",
+        "framework to record in the header, such as pt; transformers opens only files that have one (default: the \
+         source's, or that of the mapping's target)",
     ),
 ];
 

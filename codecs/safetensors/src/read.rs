@@ -5,7 +5,7 @@ use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index};
 use crate::{INDEX_NAMESPACE, NAMESPACE};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue, Name,
-    Packing, Placement, Result, Shape, Tensor, TensorId, first_few,
+    Packing, Placement, Result, Shape, Tensor, TensorId, add_unlisted, first_few,
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -201,8 +201,12 @@ fn read_set(input: &Input, name: &str, limits: &Limits) -> Result<Contents> {
     let mut contents = Contents::default();
     let mut listed: HashMap<&str, &str> =
         weight_map.iter().map(|(tensor, shard)| (tensor.as_str(), shard.as_str())).collect();
+    let mut unlisted = Vec::new();
     for shard in shards {
-        read_shard(input, shard, &mut listed, &mut contents, limits).map_err(|error| error.file(&shown))?;
+        unlisted.extend(
+            read_shard(input, shard, &mut listed, &mut contents, limits)
+                .map_err(|error| error.file(&shown))?,
+        );
     }
     if let Some((tensor, shard)) = listed.into_iter().min() {
         return Err(Error::corrupt("the index names a tensor that its shard does not hold")
@@ -212,38 +216,30 @@ fn read_set(input: &Input, name: &str, limits: &Limits) -> Result<Contents> {
             .expected(format!("it in '{shard}'"))
             .help("the index or the shard belongs to another checkpoint: copy both again"));
     }
+    add_unlisted(input, &mut contents, unlisted)?;
+    limits.check(Limit::Tensors, contents.placements.len() as u64).map_err(|error| error.file(&shown))?;
     let carried = read_index_metadata(index, &mut contents);
     restore(&mut contents, carried);
     Ok(contents)
 }
 
-/// Adds the tensors of a shard, and removes them from `listed`.
+/// Adds the tensors that the index places in a shard, and removes them from `listed`. Returns the shard's other tensors.
 fn read_shard(
     input: &Input,
     shard: &str,
     listed: &mut HashMap<&str, &str>,
     contents: &mut Contents,
     limits: &Limits,
-) -> Result<()> {
+) -> Result<Vec<(Tensor, Placement)>> {
     let file = input.file(shard).map_err(|error| {
         error
             .field("weight_map")
             .help("the index names this shard: it must lie beside the index, under this name")
     })?;
     let (header, start) = Header::read(&file, limits)?;
-    for (tensor, _) in &header.tensors {
-        if listed.get(tensor.as_str()) != Some(&shard) {
-            return Err(Error::corrupt("a shard holds a tensor that the index does not list there")
-                .file(file.name())
-                .tensor(tensor)
-                .found(
-                    listed
-                        .get(tensor.as_str())
-                        .map_or("another shard or none".to_owned(), |s| format!("'{s}'")),
-                )
-                .expected(format!("'{shard}'"))
-                .help("the index or the shard belongs to another checkpoint: copy both again"));
-        }
+    let is_own = |(tensor, _): &(Name, Entry)| listed.get(tensor.as_str()) == Some(&shard);
+    let (own, others): (Vec<_>, Vec<_>) = header.tensors.into_iter().partition(is_own);
+    for (tensor, _) in &own {
         listed.remove(tensor.as_str());
     }
     let metadata = &mut contents.checkpoint.metadata;
@@ -258,7 +254,9 @@ fn read_shard(
     }
     let id = FileId(contents.files.len());
     contents.files.push(shard.to_owned());
-    add_tensors(contents, id, start, header.tensors).map_err(|error| error.file(file.name()))
+    add_tensors(contents, id, start, own).map_err(|error| error.file(file.name()))?;
+    let place = |(name, entry)| describe(TensorId(0), id, start, name, entry);
+    others.into_iter().map(place).collect::<Result<_>>().map_err(|error| error.file(file.name()))
 }
 
 fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried> {

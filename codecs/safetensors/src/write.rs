@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, HashSet};
 /// The reason of a loss that the option `metadata=none` causes.
 const LEFT_OUT: &str = "left out because of metadata=none";
 
+/// The option, and the key of the header, that name a framework.
+pub(crate) const FORMAT: &str = "format";
+
 /// See [`ckpt_api::Codec::place`].
 pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let full = options.text("metadata") != Some("none");
@@ -33,8 +36,11 @@ pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<O
         order,
     };
     let mut stored = metadata_of(checkpoint, &layout, target.set, full, &mut placed.losses);
-    if let Some(framework) = options.text("format") {
-        stored.pairs.insert("format".to_owned(), framework.to_owned());
+    if let Some(framework) = options.text(FORMAT) {
+        stored.pairs.insert(FORMAT.to_owned(), framework.to_owned());
+    } else if let Some(framework) = options.framework() {
+        // transformers opens only files that state one.
+        stored.pairs.entry(FORMAT.to_owned()).or_insert_with(|| framework.to_owned());
     }
 
     let count = shards.len();

@@ -181,7 +181,10 @@ fn by_state_file(input: &Input) -> Result<Location> {
     let mut location = match (named, beside) {
         (Some(prefix), _) => Location::new(&prefix, how),
         (None, beside) => {
-            let prefix = beside().ok_or_else(|| dangling(input, &path))?;
+            let prefix = match beside() {
+                Some(prefix) => prefix,
+                None => only(input, &path)?,
+            };
             let mut location = Location::new(&prefix, how);
             location.notes.push(format!(
                 "the state file names '{}'; '{prefix}' beside the state file was read instead",
@@ -196,17 +199,26 @@ fn by_state_file(input: &Input) -> Result<Location> {
     Ok(location)
 }
 
-fn dangling(input: &Input, path: &str) -> Error {
-    let known = shown(&prefixes(input).unwrap_or_default());
-    let help = match &known[..] {
-        [] => "the checkpoint was moved or removed: name the checkpoint itself".to_owned(),
-        known => format!("name the checkpoint itself; the directory contains {}", first_few(known, SHOWN)),
+/// Returns the only checkpoint of a directory whose state file names one that is gone.
+fn only(input: &Input, path: &str) -> Result<String> {
+    let message = "the file 'checkpoint' names a checkpoint that is not in its directory";
+    let known = prefixes(input)?;
+    let (error, help) = match &known[..] {
+        [prefix] => return Ok(prefix.clone()),
+        [] => {
+            let help = "the checkpoint was moved or removed: name the checkpoint itself";
+            (Error::corrupt(message), help.to_owned())
+        }
+        known => {
+            let known = first_few(&shown(known), SHOWN);
+            (Error::usage(message), format!("name the checkpoint itself; the directory contains {known}"))
+        }
     };
-    Error::corrupt("the file 'checkpoint' names a checkpoint that is not in its directory")
+    Err(error
         .file(input.display(STATE_FILE))
         .field("model_checkpoint_path")
         .found(format!("'{}'", path.escape_debug()))
-        .help(help)
+        .help(help))
 }
 
 fn prefixes(input: &Input) -> Result<Vec<String>> {

@@ -98,6 +98,7 @@ static INFO: FormatInfo = FormatInfo::new(format::ID, "PyTorch checkpoint (.pt, 
     .with_dtypes(&write::NATIVE)
     .with_keeps(&[Aspect::Roles, Aspect::Slots])
     .with_free_names()
+    .with_framework("pt")
     .with_options(OPTIONS);
 
 impl Codec for Torch {

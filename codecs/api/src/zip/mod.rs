@@ -109,6 +109,21 @@ impl Member {
 /// [`crate::Kind::Corrupt`], [`crate::Kind::Unsupported`]; [`crate::Kind::Limit`] for more members than
 /// [`Limit::Tensors`] and a directory of more bytes than [`Limit::HeaderBytes`].
 pub fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
+    let found = entries_of_any_name(file, limits)?;
+    match found.0.iter().find(|entry| !stays_inside(&entry.name)) {
+        Some(entry) => {
+            let error = Error::corrupt("the member's name leads outside the archive").expected(INSIDE);
+            Err(entry.place(error))
+        }
+        None => Ok(found),
+    }
+}
+
+/// As [`entries`], where a name is no path: an archive of arrays may have a member `/a` or `../a`. No name has a NUL.
+///
+/// # Errors
+/// As [`entries`].
+pub fn entries_of_any_name(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
     let (end, bytes) = directory(file, limits)?;
     let mut fields = record(&bytes, end.start);
     // So many fit into the directory.
@@ -420,7 +435,7 @@ impl Entry {
 
     /// Refuses a member that cannot be read.
     fn check(&self) -> Result<()> {
-        if !stays_inside(&self.name) {
+        if self.name.contains('\0') {
             return Err(Error::corrupt("the member's name leads outside the archive").expected(INSIDE));
         }
         if self.flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_MASKED) != 0 {

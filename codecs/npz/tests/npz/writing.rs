@@ -113,8 +113,11 @@ fn a_kept_header_is_used_while_dtype_and_shape_are_the_same() {
 }
 
 #[test]
-fn a_name_that_would_leave_the_archive_is_refused() {
-    for name in ["/w", "../w", "a\\w"] {
+fn a_name_is_no_path_but_readers_end_it_at_a_nul_and_turn_a_backslash() {
+    for name in ["/w", "../w", "a//w"] {
+        place(&checkpoint(vec![tensor(name, DType::F32, &[1])]), "m.npz").unwrap();
+    }
+    for name in ["a\0w", "a\\w"] {
         let error = place(&checkpoint(vec![tensor(name, DType::F32, &[1])]), "m.npz").unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported, "{error}");
     }

@@ -4,8 +4,8 @@ use super::file;
 use crate::format::ID;
 use crate::write;
 use ckpt_api::{
-    Contents, Error, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, Result, Rules, TensorId,
-    first_few,
+    Contents, Error, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, Placement, Result,
+    Rules, Tensor, TensorId, add_unlisted, first_few,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,12 +57,12 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
     let shards: BTreeSet<&String> = index.files.values().collect();
     limits.check(Limit::Files, shards.len() as u64)?;
     input.will_open(&shards.iter().collect::<Vec<_>>());
-    let mut all = Contents::default();
+    let (mut all, mut unlisted) = (Contents::default(), Vec::new());
     for shard in shards {
         let file =
             input.file(shard).map_err(|error| error.help("the index names it: copy all files of the set"))?;
         let contents = file::read(&file, None, rules, limits).map_err(|error| error.file(file.name()))?;
-        add(&mut all, &index, shard, contents).map_err(|error| error.file(file.name()))?;
+        unlisted.extend(add(&mut all, &index, shard, contents));
     }
     let found: BTreeSet<&str> = all.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let missing: Vec<&String> = index.files.keys().filter(|name| !found.contains(name.as_str())).collect();
@@ -72,6 +72,7 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
             .found(first_few(&missing, SHOWN))
             .help("the files are of different checkpoints: copy all of them again"));
     }
+    add_unlisted(input, &mut all, unlisted)?;
     // Sorted, and each once.
     all.notes.sort();
     all.notes.dedup();
@@ -81,7 +82,8 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
     Ok(all)
 }
 
-fn add(all: &mut Contents, index: &Index, shard: &str, mut contents: Contents) -> Result<()> {
+/// Adds the tensors that the index places in a file; returns the file's other tensors.
+fn add(all: &mut Contents, index: &Index, shard: &str, mut contents: Contents) -> Vec<(Tensor, Placement)> {
     let file = FileId(all.files.len());
     all.files.push(shard.to_owned());
     all.notes.extend(contents.notes);
@@ -94,18 +96,18 @@ fn add(all: &mut Contents, index: &Index, shard: &str, mut contents: Contents) -
             }
         }
     }
+    let mut unlisted = Vec::new();
     for (tensor, mut placement) in contents.checkpoint.tensors.into_iter().zip(contents.placements) {
-        if index.files.get(tensor.name.as_str()).is_none_or(|own| own != shard) {
-            return Err(Error::corrupt("the file has a tensor that the index does not expect in it")
-                .tensor(&tensor.name)
-                .help("the files are of different checkpoints: copy all of them again"));
-        }
-        placement.tensor = TensorId(all.checkpoint.tensors.len());
         for extent in &mut placement.extents {
             extent.file = file;
         }
+        if index.files.get(tensor.name.as_str()).is_none_or(|own| own != shard) {
+            unlisted.push((tensor, placement));
+            continue;
+        }
+        placement.tensor = TensorId(all.checkpoint.tensors.len());
         all.checkpoint.tensors.push(tensor);
         all.placements.push(placement);
     }
-    Ok(())
+    unlisted
 }

@@ -406,6 +406,10 @@ fn a_state_file_is_followed_within_its_directory() {
         ("C:\\\\run\\\\m", "a", 1),
         ("../../elsewhere/m", "a", 1),
         ("gone/m", "a", 1),
+        // The only checkpoint of the directory, whatever was there before.
+        ("gone", "a", 1),
+        ("../../../../etc/passwd", "a", 1),
+        ("checkpoint", "a", 1),
     ] {
         for entry in ["checkpoint", ""] {
             let (contents, _) = read(&Input::memory(entry, with_state(path)), &[]).unwrap();
@@ -417,12 +421,18 @@ fn a_state_file_is_followed_within_its_directory() {
 
 #[test]
 fn a_state_file_that_names_no_existing_checkpoint_is_never_a_certain_match() {
-    for path in ["gone", "../../../../etc/passwd", "..", "checkpoint"] {
-        let input = Input::memory("checkpoint", with_state(path));
-        assert!(matches!(ckpt_tf2::Tf2.probe(&input), Ok(Match::Possible(_))), "{path}");
+    let mut several = with_state("gone");
+    several.extend(bundle().floats("a", &[], &[1.]).files("n"));
+    let mut none = with_state("gone");
+    none.remove("m.index");
+    for (files, kind, says) in
+        [(several, Kind::Usage, "contains m, n"), (none, Kind::Corrupt, "was moved or removed")]
+    {
+        let input = Input::memory("checkpoint", files);
+        assert!(matches!(ckpt_tf2::Tf2.probe(&input), Ok(Match::Possible(_))), "{says}");
         let error = read(&input, &[]).unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt, "{path}");
-        assert!(error.to_string().contains("contains m"), "{error}");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
     }
 }
 
