@@ -32,6 +32,7 @@ pub mod receipt;
 pub mod recipe;
 mod registry;
 mod resources;
+mod scaled;
 mod source;
 pub mod store;
 pub mod suggest;

@@ -41,6 +41,9 @@ pub(super) struct Arguments {
     /// Write the outputs to a new file, in the format of its extension: .npz, .npy, .safetensors
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace the file of --output
+    #[arg(long, requires = "output")]
+    force: bool,
     /// Print the index of the largest element of each row
     #[arg(long)]
     argmax: bool,
@@ -64,13 +67,16 @@ const MAX_ROWS: usize = 20;
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     if let Some(path) = &arguments.output {
-        outputs::check(registry, path)?;
+        outputs::check(registry, path, arguments.force)?;
     }
     let limits = arguments.reading.limits()?;
     let (inputs, memory) = (arguments.forward.inputs(&limits)?, arguments.forward.memory()?);
     let (set, names) = (pairs(&arguments.set)?, inputs.names(registry)?);
     let mapping = arguments.names.mapping(&limits)?;
     let source = arguments.reading.open_to_run(registry, &arguments.path, set, names, mapping)?;
+    if let Some(path) = &arguments.output {
+        outputs::check_source(&source, path)?;
+    }
     let arithmetic = match arguments.arithmetic {
         Numbers::F32 => Arithmetic::F32,
         Numbers::F64 => Arithmetic::F64,
@@ -85,7 +91,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         None => None,
     };
     if let Some(path) = &arguments.output {
-        outputs::write(&pass.outputs, registry, path)?;
+        outputs::write(&pass.outputs, registry, path, arguments.force)?;
     }
     let written: Vec<String> = arguments.output.iter().map(|path| path.display().to_string()).collect();
     let quiet = !written.is_empty() || labels.is_some();

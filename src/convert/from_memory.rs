@@ -27,7 +27,7 @@ pub(crate) fn write_from_memory(
     let files = Files::memory(contents.files.iter().cloned().zip(data).collect());
     let codec = conversion.writer(registry, output)?;
     let mapped = map(&Arc::new(contents), &conversion.map_options(true))?;
-    let origin = Origin { record: in_memory(), store: None, clone: None };
+    let origin = Origin { record: in_memory(), store: None, framework: None, clone: None };
     let plan = conversion.compile(&*codec, origin, mapped, (output, None), &LibraryWords)?;
     conversion.judge(&plan)?;
     let request = StageRequest {

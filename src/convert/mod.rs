@@ -15,6 +15,7 @@ mod read_back;
 mod receipts;
 mod record;
 mod reread;
+mod same_bytes;
 mod settings;
 mod sides;
 mod stored_axes;
@@ -42,6 +43,7 @@ use crate::pytorch::Translation;
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
+use crate::scaled;
 use crate::source::{OpenOptions, Source, give_graph};
 use crate::store::{Destination, IntoDestination, IntoInput};
 use crate::transform::exact;
@@ -216,8 +218,14 @@ impl Conversion {
         let words = &*source.options.vocabulary;
         let store = Some(&**source.input.store());
         let clone = clones::settings(self.clone, source, &output)?;
-        let origin = Origin { record: source_record(source)?, store, clone };
-        let plan = self.compile(&*codec, origin, mapped, (&output, code), words)?;
+        let framework = source.codec.info().framework;
+        // Shared blocks begin where the source's do, and the rest follows from that.
+        let is_cloned = clone.is_some();
+        let origin = Origin { record: source_record(source)?, store, framework, clone };
+        let mut plan = self.compile(&*codec, origin, mapped, (&output, code), words)?;
+        if let Some(note) = same_bytes::note(self, source, &plan).filter(|_| !is_cloned) {
+            Arc::make_mut(&mut plan.contents).notes.push(note);
+        }
         Planned::new(registry, source, codec, output, plan, self)
     }
 
@@ -232,8 +240,19 @@ impl Conversion {
     ) -> Result<Plan> {
         let info = codec.info();
         let phases = origin.clone.map(|clone| clones::phases(clone.block, &mapped.contents));
-        let mut placed = self.place(codec, &mapped, &output.name, phases)?;
-        let Mapped { mut contents, excluded, losses, made_of, twins, addends } = mapped;
+        let framework = match &self.mapping {
+            Some(mapping) => mapping.target_framework(origin.framework),
+            None => origin.framework,
+        };
+        let mut placed = self.place(codec, &mapped, &output.name, (phases, framework))?;
+        let Mapped { source, mut contents, excluded, mut losses, made_of, twins, addends } = mapped;
+        let (dropped, mut notes) =
+            scaled::find(&source.checkpoint.tensors).judge(&made_of, &contents, &placed);
+        losses.extend(dropped);
+        if !notes.is_empty() {
+            notes.iter_mut().for_each(|note| words.settle(note));
+            Arc::make_mut(&mut contents).notes.extend(notes);
+        }
         if !addends.is_empty() {
             sums::add(Arc::make_mut(&mut contents), &mut placed, addends)?;
         }
@@ -286,12 +305,14 @@ impl Conversion {
         codec: &dyn Codec,
         mapped: &Mapped,
         name: &str,
-        phases: Option<Phases>,
+        (phases, framework): (Option<Phases>, Option<&str>),
     ) -> Result<OutputLayout> {
         let info = codec.info();
         let options = Options::parse(info.id, info.options, Side::Write, &self.options)?
             .with_architecture(self.architecture_of(info))
-            .with_phases(phases);
+            .with_phases(phases)
+            .with_dtype(self.dtype)
+            .with_framework(framework);
         let checkpoint = with_blocks(&mapped.contents, self.dtype.is_none());
         let placed = codec.place(&checkpoint, name, &options).map_err(|error| {
             let error = blame_entry(error, self.mapping.as_ref(), &mapped.made_of);
@@ -367,6 +388,8 @@ struct Origin<'a> {
     record: SourceRecord,
     /// `None` for tensors in memory.
     store: Option<&'a dyn ReadStore>,
+    /// The framework whose files these are.
+    framework: Option<&'static str>,
     /// How the output shares blocks with it.
     clone: Option<CloneSettings>,
 }

@@ -10,6 +10,7 @@ mod values;
 
 use crate::registry::Evidence;
 use crate::resources::default_threads;
+use crate::scaled;
 use crate::source::Source;
 use crate::template::Signature;
 use crate::transform::exact;
@@ -181,9 +182,17 @@ pub(crate) fn overview(source: &Source) -> Inspection {
             .all_notes()
             .map(str::to_owned)
             .chain(architecture_note(source))
+            .chain(scaled_notes(source))
             .chain(missing)
             .collect(),
     }
+}
+
+/// Remarks on weights that several tensors describe together.
+fn scaled_notes(source: &Source) -> Vec<String> {
+    let mut notes = scaled::find(&source.checkpoint().tensors).notes();
+    notes.iter_mut().for_each(|note| source.options.vocabulary.settle(note));
+    notes
 }
 
 /// Describes these tensors one by one, without statistics.

@@ -39,6 +39,8 @@ pub(crate) struct MapOptions<'a> {
 /// What a source becomes before it is placed.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapped {
+    /// The source as it is.
+    pub(crate) source: Arc<Contents>,
     /// Tensors with their new names, and where their bytes are. Shared with the source where nothing changes.
     pub(crate) contents: Arc<Contents>,
     /// Tensors that the user excluded.
@@ -72,6 +74,7 @@ pub(crate) struct Twins {
 /// not fit.
 pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<Mapped> {
     let mut mapped = Mapped {
+        source: contents.clone(),
         contents: contents.clone(),
         excluded: Vec::new(),
         losses: Vec::new(),
@@ -169,6 +172,7 @@ impl Mapped {
     /// Applies the mapping: drops what it ignores, and makes the targets of the rest.
     fn rename(&mut self, mapping: &Mapping, limits: &Limits, steps: &mut ImageSteps) -> Result<()> {
         let applied = mapping.apply_to(&self.contents.checkpoint.tensors, limits)?;
+        let excluded = self.excluded.len();
         let removed = remove(self.contents_mut(), applied.dropped);
         self.remove(removed);
         self.twins.extend(twins(&self.contents, &applied.targets));
@@ -179,7 +183,10 @@ impl Mapped {
         self.addends.extend(addends);
         let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
         let unused = unused.map(|rule| format!("of the mapping, nothing matched: {rule}"));
-        let notes: Vec<String> = unused.collect();
+        let is_same = |target: &Target| target.recipe.is_plain() && target.sources == [target.name.as_str()];
+        let changes_nothing = self.excluded.len() == excluded && applied.targets.iter().all(is_same);
+        let nothing = changes_nothing.then(|| "the mapping changes nothing of this checkpoint".to_owned());
+        let notes: Vec<String> = unused.chain(nothing).collect();
         if !notes.is_empty() {
             self.contents_mut().notes.extend(notes);
         }

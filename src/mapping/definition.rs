@@ -40,6 +40,7 @@ pub struct Mapping {
     /// The file, or the name of the built-in mapping.
     pub(crate) origin: Option<String>,
     pub(crate) title: Option<String>,
+    pub(crate) frameworks: Frameworks,
     pub(crate) separators: Separators,
     pub(crate) identity: bool,
     pub(crate) ordered: bool,
@@ -52,6 +53,13 @@ pub struct Mapping {
     pub(crate) rules: Vec<Rule>,
     /// What makes the mapping when there is a graph; until then it has no rules.
     pub(crate) generator: Option<Generator>,
+}
+
+/// The frameworks whose names a mapping reads and gives, by the names that files use for them, such as `pt`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frameworks {
+    pub(crate) source: Option<String>,
+    pub(crate) target: Option<String>,
 }
 
 /// What makes a mapping of a graph.
@@ -117,6 +125,7 @@ impl Mapping {
         Mapping {
             origin: None,
             title: None,
+            frameworks: Frameworks::default(),
             separators: Separators::default(),
             identity: false,
             ordered: false,
@@ -156,6 +165,12 @@ impl Mapping {
     /// Returns one line that states which names are mapped to which.
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
+    }
+
+    /// Returns the framework whose names the targets have, where the sources have those of `source`, if it is known.
+    pub(crate) fn target_framework<'a>(&'a self, source: Option<&'a str>) -> Option<&'a str> {
+        let Frameworks { source: from, target } = &self.frameworks;
+        target.as_deref().or(source.filter(|_| from.is_none()))
     }
 
     /// Describes the entry that gives `source` its target.

@@ -1,7 +1,7 @@
 //! Reads a mapping file.
 
 use super::dead;
-use super::definition::{Ignore, Mapping, Roles};
+use super::definition::{Frameworks, Ignore, Mapping, Roles};
 use super::lookup::{Entry, Lookup, check_lookup};
 use super::parameters::{self, Parameters};
 use super::rule::{Rule, Separators, check_count};
@@ -37,6 +37,8 @@ impl Mapping {
 #[serde(deny_unknown_fields)]
 struct MappingFile {
     title: Option<String>,
+    source_framework: Option<String>,
+    target_framework: Option<String>,
     separator: Option<String>,
     target_separator: Option<String>,
     #[serde(default)]
@@ -75,6 +77,7 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
     let mapping = Mapping {
         origin: None,
         title: raw.title,
+        frameworks: Frameworks { source: raw.source_framework, target: raw.target_framework },
         separators: Separators {
             source: source.unwrap_or(SEPARATOR),
             target: target.or(source).unwrap_or(SEPARATOR),

@@ -1,7 +1,7 @@
 //! Reads a mapping backwards.
 
 use super::dead;
-use super::definition::{Generator, Mapping};
+use super::definition::{Frameworks, Generator, Mapping};
 use super::lookup::Entry;
 use super::relation::{Link, Relation, inverse_steps};
 use super::rule::{Rule, Separators, check_count, twins};
@@ -41,6 +41,10 @@ fn invert(mapping: &Mapping) -> Result<Mapping> {
     let inverse = Mapping {
         origin: mapping.origin.as_ref().map(|origin| format!("inverse of {origin}")),
         title: mapping.title.as_ref().map(|title| format!("inverse of {title}")),
+        frameworks: Frameworks {
+            source: mapping.frameworks.target.clone(),
+            target: mapping.frameworks.source.clone(),
+        },
         separators: Separators { source: mapping.separators.target, target: mapping.separators.source },
         identity: mapping.identity,
         ordered: mapping.ordered,

@@ -89,8 +89,8 @@ mod sizes;
 mod tests;
 
 pub use apply::Applied;
-pub(crate) use definition::Ignore;
 pub use definition::Mapping;
+pub(crate) use definition::{Frameworks, Ignore};
 #[cfg(feature = "forward")]
 pub(crate) use explain::Decisions;
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};

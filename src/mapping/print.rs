@@ -1,6 +1,6 @@
 //! Writes a mapping as a TOML file.
 
-use super::definition::Mapping;
+use super::definition::{Frameworks, Mapping};
 use super::parameters::Parameter;
 use super::relation::{Relation, Stack};
 use super::rule::{Rule, Separators};
@@ -21,6 +21,12 @@ fn print(mapping: &Mapping) -> String {
     let mut text = String::new();
     if let Some(title) = &mapping.title {
         text += &format!("title = {}\n", string(title));
+    }
+    let Frameworks { source, target } = &mapping.frameworks;
+    for (key, framework) in [("source_framework", source), ("target_framework", target)] {
+        if let Some(framework) = framework {
+            text += &format!("{key} = {}\n", string(framework));
+        }
     }
     let Separators { source, target } = mapping.separators;
     if source != SEPARATOR {

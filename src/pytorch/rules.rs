@@ -4,7 +4,7 @@ use super::KERAS_TO_TORCH;
 use super::attributes::ints;
 use super::program::{Made, Program};
 use super::templates::{Paths, TorchNames};
-use crate::mapping::{LookupEntry, Mapping, Relation, Rule};
+use crate::mapping::{Frameworks, LookupEntry, Mapping, Relation, Rule};
 use crate::pattern::Pattern;
 use crate::words::quote;
 use ckpt_api::{Error, Graph, Loss, LossKind, Op, Result, Role, Tensor};
@@ -18,6 +18,7 @@ pub(super) fn mapping(program: &Program, paths: &Paths, names: TorchNames) -> Re
     let mut mapping = Mapping {
         origin: Some(KERAS_TO_TORCH.to_owned()),
         title: Some(format!("Keras to PyTorch, made for one graph, with names={}", names.name())),
+        frameworks: Frameworks { source: None, target: Some("pt".to_owned()) },
         ignore_roles: Role::ALL.into_iter().filter(|role| *role != Role::Weight).collect(),
         is_builtin: true,
         ..Mapping::empty()

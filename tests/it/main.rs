@@ -100,6 +100,7 @@ mod npz;
 mod onnx;
 #[cfg(all(feature = "bullet", feature = "cnn2", feature = "forward"))]
 mod ops;
+mod outside;
 mod parts_and_sums;
 mod people;
 #[cfg(all(feature = "cli", feature = "gguf", feature = "safetensors"))]

@@ -41,7 +41,9 @@ pub const NAMESPACE: &str = "onnx";
 pub struct Onnx;
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::lenient("leave out tensors of strings, reporting each (default false)"),
+    OptionSpec::lenient(
+        "leave out tensors of strings, reporting each; an ONNX model that is written keeps them (default false)",
+    ),
     OptionSpec::new(
         "external_data",
         OptionKind::Size,

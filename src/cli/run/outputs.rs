@@ -18,22 +18,47 @@ const ENTRY: &str = "outputs.safetensors";
 /// # Errors
 /// [`Kind::Usage`] where something is there already or the extension is unknown, [`Kind::Unsupported`] for a format
 /// that does not store arrays.
-pub(super) fn check(registry: &Registry, path: &Path) -> Result<()> {
-    check_new(path, false)?;
+pub(super) fn check(registry: &Registry, path: &Path, force: bool) -> Result<()> {
+    if !force {
+        check_new(path, true)?;
+    }
     let one = Value::new([1, 1], Array::F32(vec![0.0]))?;
-    plan(&[("output".to_owned(), one)], registry, path).map(|_| ())
+    plan(&[("output".to_owned(), one)], registry, path, force).map(|_| ())
+}
+
+/// Refuses an output in place of a file of the model.
+///
+/// # Errors
+/// [`Kind::Usage`].
+pub(super) fn check_source(source: &Source, path: &Path) -> Result<()> {
+    let Ok(output) = path.canonicalize() else { return Ok(()) };
+    let input = source.input();
+    let files = source.contents().files.iter().map(String::as_str).chain([input.entry()]);
+    let is_output =
+        |name: &str| Path::new(&input.display(name)).canonicalize().is_ok_and(|own| own == output);
+    match files.into_iter().any(is_output) {
+        true => Err(Error::usage("the output would replace the model")
+            .file(path.display().to_string())
+            .help("choose another name")),
+        false => Ok(()),
+    }
 }
 
 /// Writes each output as a tensor of its name to `path`, in the format of the path's extension.
 ///
 /// # Errors
 /// As [`Conversion::plan`] and [`crate::Planned::execute`].
-pub(super) fn write(outputs: &[(String, Value)], registry: &Registry, path: &Path) -> Result<()> {
-    let planned = plan(outputs, registry, path)?;
+pub(super) fn write(
+    outputs: &[(String, Value)],
+    registry: &Registry,
+    path: &Path,
+    force: bool,
+) -> Result<()> {
+    let planned = plan(outputs, registry, path, force)?;
     executing(true, |execution| planned.execute(execution, &|_| ())).map(|_| ())
 }
 
-fn plan(outputs: &[(String, Value)], registry: &Registry, path: &Path) -> Result<Planned> {
+fn plan(outputs: &[(String, Value)], registry: &Registry, path: &Path, force: bool) -> Result<Planned> {
     let name = path.display().to_string();
     let unknown = || {
         Error::usage("the name of the output does not show a format for arrays").found(format!("'{name}'"))
@@ -53,11 +78,13 @@ fn plan(outputs: &[(String, Value)], registry: &Registry, path: &Path) -> Result
     let options = OpenOptions { format: Some("safetensors".to_owned()), ..OpenOptions::default() };
     let source = Source::open(registry, input, &options)?;
     // What other commands advise are options that this one does not have.
-    Conversion::default().plan(registry, &source, destination).map_err(|error| match error.kind() {
-        Kind::Usage | Kind::Unsupported | Kind::Lossy => {
-            error.with_help(|_| advice(registry)).help(advice(registry)).file(name)
+    Conversion::default().overwrite(force).plan(registry, &source, destination).map_err(|error| {
+        match error.kind() {
+            Kind::Usage | Kind::Unsupported | Kind::Lossy => {
+                error.with_help(|_| advice(registry)).help(advice(registry)).file(name)
+            }
+            _ => error,
         }
-        _ => error,
     })
 }
 

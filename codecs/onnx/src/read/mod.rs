@@ -105,9 +105,11 @@ impl Parsed {
                     contents.checkpoint.tensors.push(tensor);
                     contents.placements.push(placement);
                 }
-                Err(error) if error.kind() == Kind::Unsupported => {
-                    rules.mend(name, "it is left out", error)?
-                }
+                Err(error) if error.kind() == Kind::Unsupported => rules.mend(
+                    name,
+                    "it is no tensor of the checkpoint, and stays in an ONNX model that is written",
+                    error,
+                )?,
                 Err(error) => return Err(error),
             }
         }

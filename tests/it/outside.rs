@@ -1,0 +1,132 @@
+//! Files of other people, each with the right answer, and what a command says of them.
+
+use crate::common::{cases, workplace::Workplace};
+use std::path::PathBuf;
+
+/// A file of a report; `None`, said aloud, without the cases.
+fn report(name: &str) -> Option<PathBuf> {
+    cases("reports").map(|root| root.join(name))
+}
+
+fn text(path: &std::path::Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What a command that succeeds says of its work, beside its output.
+fn reported(place: &Workplace, arguments: &[&str]) -> String {
+    let output = place.ckpt(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn quantized_weights_are_not_written_without_their_scales() {
+    let Some(root) = report("fp8-cast-without-scale") else { return };
+    let place = Workplace::new();
+    let mut seen = 0;
+    for (name, target, more, says) in [
+        ("blocks", "o.safetensors", &["--dtype", "bf16"][..], "fp8-blocks-to-bf16"),
+        ("blocks", "o.gguf", &[], "fp8-blocks-to-bf16"),
+        ("blocks", "o.npz", &[], "fp8-blocks-to-bf16"),
+        ("blocks", "o.safetensors", &["--exclude", "**.weight_scale_inv"], "is not written"),
+        ("gptq", "o.safetensors", &["--dtype", "bf16"], "GPTQ"),
+        ("gptq", "o.safetensors", &["--exclude", "**.scales"], "'.scales' is not written"),
+        ("nf4", "o.gguf", &[], "NF4"),
+        ("nf4", "o.safetensors", &["--dtype", "f16"], "'.absmax' becomes f16"),
+    ] {
+        let source = root.join(format!("{name}.safetensors"));
+        let said = place.refused(&[&["convert", text(&source), target][..], more].concat());
+        assert!(said.contains("scale-dropped") && said.contains(says), "{name} to {target}: {said}");
+        seen += 1;
+    }
+    for (name, target) in [("blocks", "b.safetensors"), ("gptq", "g.npz"), ("nf4", "n.npz")] {
+        let source = root.join(format!("{name}.safetensors"));
+        let said = reported(&place, &["convert", text(&source), target]);
+        assert!(said.contains("quantized weights"), "{name} to {target}: {said}");
+        seen += 1;
+    }
+    let blocks = root.join("blocks.safetensors");
+    let map = ["--map", "fp8-blocks-to-bf16", "--allow", "narrowed"];
+    let said = reported(&place, &[&["convert", text(&blocks), "numbers.safetensors"][..], &map].concat());
+    assert!(!said.contains("quantized weights") && said.contains("dequantized"), "{said}");
+    assert_eq!(seen, 11);
+}
+
+#[test]
+fn a_file_of_pytorch_states_its_framework_in_safetensors() {
+    let Some(root) = report("bin-to-safetensors-for-transformers") else { return };
+    let place = Workplace::new();
+    place.says(&["convert", text(&root.join("pytorch_model.bin")), "model.safetensors"]);
+    let said = place.says(&["inspect", "model.safetensors"]);
+    assert!(said.contains("safetensors.format: pt"), "{said}");
+}
+
+#[test]
+fn tensors_that_an_index_does_not_list_are_read_and_copies_are_noted() {
+    let Some(root) = report("index-with-extra-tensors") else { return };
+    let place = Workplace::new();
+    for (name, tensors, says) in [
+        (
+            "unlisted",
+            "4 tensors",
+            "does not list tensors of its files, which are read, too: 'rotary.inv_freq'",
+        ),
+        ("copy", "3 tensors", "equal copies of tensors that the index places in another file: 'a'"),
+    ] {
+        let said = place.says(&["inspect", text(&root.join(name))]);
+        assert!(said.contains(tensors) && said.contains(says), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_name_with_a_leading_slash_is_a_name() {
+    let Some(root) = report("npz-leading-slash") else { return };
+    let place = Workplace::new();
+    place.says(&["convert", text(&root.join("slash.onnx")), "slash.npz"]);
+    for path in [root.join("np.npz"), place.path("slash.npz")] {
+        let said = place.says(&["inspect", text(&path)]);
+        assert!(said.contains("/Constant_output_0"), "{said}");
+    }
+}
+
+#[test]
+fn a_mapping_that_changes_nothing_says_so() {
+    let place = Workplace::new();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/safetensors/accept/two_tensors.safetensors");
+    let said = reported(&place, &["convert", source, "same.safetensors", "--map", "fp8-blocks-to-bf16"]);
+    assert!(said.contains("the mapping changes nothing"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_not_written_byte_for_byte_is_noted() {
+    let place = Workplace::new();
+    let corpus = |name: &str| format!("{}/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+    for (name, target, is_same) in [
+        ("safetensors/accept/header_unsorted.safetensors", "u.safetensors", false),
+        ("safetensors/accept/two_tensors.safetensors", "t.safetensors", true),
+        ("npz/accept/deflated.npz", "d.npz", false),
+        ("npz/accept/one.npz", "o.npz", true),
+    ] {
+        let source = corpus(name);
+        let said = reported(&place, &["convert", &source, target]);
+        let same = std::fs::read(&source).unwrap() == std::fs::read(place.path(target)).unwrap();
+        assert_eq!((same, !said.contains("not written byte for byte")), (is_same, is_same), "{name}: {said}");
+    }
+}
+
+#[test]
+fn run_replaces_a_file_with_force_but_never_the_model() {
+    let place = Workplace::new();
+    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits");
+    place.says(&["convert", digits, "digits.nn", "--allow", "all"]);
+    place.says(&["run", "digits.nn", "--output", "out.npz"]);
+    let said = place.refused(&["run", "digits.nn", "--output", "out.npz"]);
+    assert!(said.contains("--force"), "{said}");
+    place.says(&["run", "digits.nn", "--output", "out.npz", "--force"]);
+    place.says(&["convert", digits, "digits.safetensors"]);
+    let before = std::fs::read(place.path("digits.safetensors")).unwrap();
+    let said = place.refused(&["run", "digits.safetensors", "--output", "digits.safetensors", "--force"]);
+    assert!(said.contains("replace the model"), "{said}");
+    assert_eq!(std::fs::read(place.path("digits.safetensors")).unwrap(), before);
+}
