@@ -101,7 +101,7 @@ impl DeviceRun<'_, '_> {
         let dtypes = &self.changes.rounded;
         let parameters = RoundedParameters { parameters: self.checkpoints.a, dtypes };
         let shapes = self.a.1.inputs().map(|input| (input.name.to_owned(), input.shape.to_vec())).collect();
-        let program = Program::with_memory(self.a.0, &parameters, &shapes, self.options.memory)?;
+        let program = Program::within(self.a.0, &parameters, &shapes, self.options.bounds())?;
         let rounded = program.run(&mut Cpu::new(Arithmetic::F32), self.inputs.0, &mut ())?;
         let mut checks = Vec::with_capacity(outputs.len());
         for output in &*outputs {

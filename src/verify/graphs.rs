@@ -11,8 +11,8 @@ use super::report::{InputSummary, Run};
 use super::shapes::{fit_shape, is_example, show_stated};
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Error, Graph, Limit, Result, Value as Input};
-use ckpt_forward::{Arithmetic, Array, Bounds, Program, Value};
+use ckpt_api::{Error, Graph, Result, Value as Input};
+use ckpt_forward::{Arithmetic, Array, Program, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A checkpoint and its graph.
@@ -34,7 +34,7 @@ pub(super) fn compare_graphs(
     let [own, theirs] = &parameters;
     let mut given = options.inputs.read(registry, a.0.checkpoint(), a.1, options.memory)?;
     let candidates = given.shapes(a.1, a.0, own, &options.inputs);
-    let bounds = Bounds { memory: options.memory, operations: options.limits.get(Limit::Operations) };
+    let bounds = options.bounds();
     let prepared = candidates.first(|shapes| {
         let program_a = Program::within(a.1, own, shapes, bounds).map_err(in_file(a.0))?;
         let (inputs_a, summaries) = given.bind(&program_a, &options.inputs)?;

@@ -4,7 +4,8 @@ use super::inputs::Inputs;
 use crate::diff::Tolerance;
 use crate::mapping::Mapping;
 use crate::source::Source;
-use ckpt_api::{Limits, Result};
+use ckpt_api::{Limit, Limits, Result};
+use ckpt_forward::Bounds;
 
 /// Bytes that values and tensors may take by default.
 pub const DEFAULT_MEMORY: u64 = ckpt_forward::DEFAULT_MEMORY;
@@ -24,7 +25,7 @@ pub struct Options {
     pub tolerance: Option<Tolerance>,
     /// Bytes that values and tensors may take at a time.
     pub memory: u64,
-    /// Limits for the mapping.
+    /// Limits for the mapping and the arithmetic.
     pub limits: Limits,
 }
 
@@ -43,6 +44,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What one run of a graph may take.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds { memory: self.memory, operations: self.limits.get(Limit::Operations) }
+    }
+
     /// Gives the parameters of the mapping the values of the first checkpoint, or else of the second: both are one model.
     pub(super) fn with_parameters(&self, a: &Source, b: &Source) -> Result<Self> {
         let mut options = self.clone();
