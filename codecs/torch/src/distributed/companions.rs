@@ -8,7 +8,7 @@ use crate::read::walk::walk;
 use ckpt_api::{Contents, Input, Kind, Limits, Result, Rules, count, first_few};
 
 /// The files, each with the metadata namespace of its values: of Lightning, and of Megatron.
-const FILES: [(&str, &str); 2] = [("meta.pt", "torch.meta"), ("common.pt", "torch.common")];
+pub(crate) const FILES: [(&str, &str); 2] = [("meta.pt", "torch.meta"), ("common.pt", "torch.common")];
 /// Names that a note lists.
 const SHOWN: usize = 5;
 

@@ -1,7 +1,7 @@
 //! Reads a distributed checkpoint (`torch.distributed.checkpoint`): a directory with `.metadata` and a file for each
 //! rank, in which every chunk of a tensor is a file of its own, as `torch.save` writes it.
 
-mod companions;
+pub(crate) mod companions;
 mod join;
 pub(crate) mod metadata;
 pub(crate) mod roles;

@@ -18,6 +18,7 @@ mod tests;
 pub(crate) use kept::keep;
 pub(crate) use kind::NATIVE;
 
+use crate::distributed::companions::FILES;
 use crate::format::ID;
 use archive::Sums;
 use ckpt_api::{
@@ -54,6 +55,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         let why = "a file does not record how a directory was distributed";
         placed.losses.push(Loss::new(LossKind::MetadataDropped, distributed::DCP, why));
     }
+    leave_out_companions(&mut placed, checkpoint);
     let mut sums = Vec::new();
     if let Some(kept) = Kept::of(checkpoint).filter(|_| !target.set) {
         let named = (name.to_owned(), file::folder(checkpoint));
@@ -119,6 +121,16 @@ fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
     let lost = own.filter(|(key, _)| ![KEY_MODULES, KEY_INDEX].contains(key));
     placed.losses.extend(lost.map(|(key, _)| Loss::new(LossKind::MetadataDropped, key, why)));
     leave_out_scales(placed, checkpoint);
+}
+
+/// Declares the values of files that lay beside the shards of a directory.
+fn leave_out_companions(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
+    for (file, namespace) in FILES {
+        let values = checkpoint.metadata.namespace(namespace).into_iter().flat_map(|values| values.iter());
+        let detail = format!("the file '{file}' that a trainer stored beside the shards is not written");
+        let loss = |(key, _)| Loss::new(LossKind::MetadataDropped, format!("{namespace}.{key}"), &*detail);
+        placed.losses.extend(values.map(loss));
+    }
 }
 
 fn leave_out_scales(placed: &mut OutputLayout, checkpoint: &Checkpoint) {

@@ -3,7 +3,7 @@
 use crate::build::{Py, dict, pickle, saved};
 use crate::cases::{case_dir, report};
 use ckpt_api::conformance::read;
-use ckpt_api::{Contents, Input, MetadataValue};
+use ckpt_api::{Codec, Contents, Input, MetadataValue, Options};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -124,6 +124,12 @@ fn what_trainers_store_beside_a_distributed_checkpoint_is_metadata_of_its_own() 
         "1 file beside the shards not read: other.pt",
     ] {
         assert!(has_note(&contents, note), "{note}: {:?}", contents.notes);
+    }
+    // Neither form of PyTorch's own has a place for them.
+    for name in ["out.pt", "out"] {
+        let placed = Torch.place(&contents.checkpoint, name, &Options::default()).unwrap();
+        let lost = |subject: &str| placed.losses.iter().any(|loss| loss.subject == subject);
+        assert!(lost("torch.meta.epoch") && lost("torch.common.iteration"), "{:?}", placed.losses);
     }
     files.insert("common.pt".to_owned(), pickle(&Py::None));
     let (contents, _) = read(&Torch, &Input::memory("", files), &[]).unwrap();

@@ -12,7 +12,7 @@ pub(crate) use kept::{is_described, keep, keep_object, keep_objects};
 use super::archive::Sums;
 use super::fresh::{self, Stored};
 use super::nesting::{self, Nesting};
-use super::{KEY_MODULES, leave_out_roles, leave_out_scales};
+use super::{KEY_MODULES, leave_out_companions, leave_out_roles, leave_out_scales};
 use crate::distributed::{METADATA, roles};
 use crate::format::{ENDINGS, ID};
 use ckpt_api::{
@@ -104,6 +104,7 @@ fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint, parts: &Parts<'
         let why = "a distributed checkpoint has no place for it";
         placed.losses.push(Loss::new(LossKind::MetadataDropped, KEY_MODULES, why));
     }
+    leave_out_companions(placed, checkpoint);
     leave_out_scales(placed, checkpoint);
     let own = || parts.tensors.iter().map(|stored| stored.tensor);
     let mut read: Vec<Tensor> =
