@@ -159,13 +159,40 @@ def a_set_has_the_names_that_transformers_looks_for(folder):
     assert opened(folder / "out.pt").keys() == expected.keys()
 
 
-@check()
-def a_tar_archive_has_the_tensors_that_pytorch_finds_in_it(folder):
-    source = pathlib.Path(__file__).parents[2] / "corpus" / "torch" / "accept" / "tar.pt"
-    expected = torch.load(source, weights_only=False)
-    assert len(expected) == 4
+@check("one", "dtypes", "views", "signs", "no_checksums", "big_endian", "legacy", "legacy_big_endian", "tar", "tar_big_endian")
+def a_file_of_the_corpus_has_the_tensors_that_pytorch_finds_in_it(folder, name):
+    source = pathlib.Path(__file__).parents[2] / "corpus" / "torch" / "accept" / f"{name}.pt"
+    expected = torch.load(source, weights_only=not name.startswith("tar"))
+    expected = {name: value.resolve_conj().resolve_neg() for name, value in expected.items()}
     convert(source, folder / "out.pt")
     assert_same(opened(folder / "out.pt"), expected)
+
+
+@check()
+def conjugated_and_negated_views_have_the_signs_that_pytorch_gives_them(folder):
+    matrix = torch.complex(torch.randn(300, 700), torch.randn(300, 700))
+    views = Dict(
+        conj=matrix.conj(), adjoint=matrix.mH, part=matrix.conj()[5:, 3::7], wide=matrix.to(torch.complex128).conj(),
+        negated=torch._neg_view(torch.randn(400_000)), imaginary=torch.randn(9, dtype=torch.complex64).conj().imag,
+        both=torch._neg_view(matrix.conj()), plain=matrix,
+    )
+    assert views["adjoint"].is_conj() and views["imaginary"].is_neg()
+    torch.save(views, folder / "in.pt")
+    convert(folder / "in.pt", folder / "out.pt", "--verify")
+    assert_same(opened(folder / "out.pt"), {name: value.resolve_conj().resolve_neg() for name, value in views.items()})
+
+
+@check()
+def a_distributed_tensor_of_one_rank_is_a_tensor(folder):
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+    mesh, matrix = init_device_mesh("cpu", (1,)), torch.arange(6.0).reshape(2, 3)
+    tensors = {"sharded": distribute_tensor(matrix, mesh, [Shard(0)]), "replicated": distribute_tensor(matrix + 1, mesh, [Replicate()])}
+    torch.save(tensors, folder / "in.pt")
+    torch.distributed.destroy_process_group()
+    convert(folder / "in.pt", folder / "out.pt")
+    assert_same(opened(folder / "out.pt"), {"sharded": matrix, "replicated": matrix + 1})
 
 
 @check()
