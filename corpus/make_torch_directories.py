@@ -1,7 +1,7 @@
 """Directories of torch.distributed.checkpoint and of DeepSpeed's ZeRO, and broken ones."""
 
 from common import Tensor, accept, f32, reject
-from make_torch import MATRIX, archive, call, dict_, integer, integers, pickle, tensor, text
+from make_torch import MATRIX, archive, call, dict_, integer, integers, pickle, tensor, text, tuple_
 
 MODULE = "torch.distributed.checkpoint.metadata"
 SHARDS = ["__0_0.distcp", "__1_0.distcp"]
@@ -48,7 +48,10 @@ def dcp(chunks=ROWS, shape=(2, 3), value=integer(7), dtype="float32", located=No
     boxes = [
         object_(MODULE, "ChunkStorageMetadata", offsets=size(start), sizes=size(sizes)) for start, sizes, _ in listed or chunks
     ]
-    properties = f"c{MODULE}\nTensorProperties\n)\x81(ctorch\n{dtype}\ntb".encode("latin1")
+    # dtype, layout, requires_grad, memory format and pin_memory, as PyTorch stores them up to 2.6.
+    layout, format = call("torch.serialization", "_get_layout", text("torch.strided")), call(MODULE, "_MEM_FORMAT_ENCODING", integer(0))
+    state = tuple_(f"ctorch\n{dtype}\n".encode(), layout, b"\x89", format, b"\x89")
+    properties = f"c{MODULE}\nTensorProperties\n)\x81".encode("latin1") + state + b"b"
     whole = object_(
         MODULE, "TensorStorageMetadata", properties=properties, size=size(shape), chunks=b"](" + b"".join(boxes) + b"e",
     )
