@@ -3,7 +3,7 @@
 
     python corpus/generate.py [--check]     (pure Python; replaces accept/ and reject/ of each codec)
 
-The output is the same on every run. `tests/it/corpus.rs` replays it.
+The output is the same on every run. What other programs wrote (outside.py) stays as it is. `tests/it/corpus.rs` replays it.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ import make_keras
 import make_nn
 import make_npz
 import make_onnx
+import make_outside
 import make_safetensors
 import make_tf2
 import make_torch
@@ -66,7 +67,7 @@ def add(codec: str, case: Case, files: dict[str, bytes]) -> str:
 def main() -> None:
     files, parts = {}, [HEAD]
     for codec, makers in MAKERS.items():
-        accepted = [case for maker in makers for case in maker.accepted()]
+        accepted = [case for maker in makers for case in maker.accepted()] + make_outside.accepted(codec)
         rejected = [case for maker in makers for case in maker.rejected()]
         parts += [add(codec, case, files) for case in accepted + rejected]
         print(f"{codec}: {len(accepted)} accepted, {len(rejected)} refused")

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
-    ("gguf", &ckpt_gguf::Gguf, 14, 42),
-    ("keras", &ckpt_keras::Keras, 27, 50),
+    ("gguf", &ckpt_gguf::Gguf, 16, 42),
+    ("keras", &ckpt_keras::Keras, 30, 50),
     ("nn", &ckpt_nn::Nn, 13, 36),
-    ("npz", &ckpt_npz::Npz, 19, 57),
-    ("onnx", &ckpt_onnx::Onnx, 12, 29),
-    ("safetensors", &ckpt_safetensors::Safetensors, 16, 34),
-    ("tf2", &ckpt_tf2::Tf2, 35, 59),
-    ("torch", &ckpt_torch::Torch, 25, 66),
+    ("npz", &ckpt_npz::Npz, 21, 57),
+    ("onnx", &ckpt_onnx::Onnx, 14, 29),
+    ("safetensors", &ckpt_safetensors::Safetensors, 17, 34),
+    ("tf2", &ckpt_tf2::Tf2, 36, 59),
+    ("torch", &ckpt_torch::Torch, 31, 66),
 ];
 
 #[test]
