@@ -31,6 +31,16 @@ pub(crate) fn known(input: &Input) -> Result<Option<Error>> {
     Ok(FORMATS.iter().find(|format| looked.has_sign(format)).map(|format| unread(input, format)))
 }
 
+/// As [`known`], of a file that has weights.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] where it cannot be read.
+pub(crate) fn known_weights(input: &Input) -> Result<Option<Error>> {
+    let looked = Looked::at(input)?;
+    let format = FORMATS.iter().find(|format| format.help != BESIDE && looked.has_sign(format));
+    Ok(format.map(|format| unread(input, format)))
+}
+
 /// The error for an input that no codec recognizes: what it may be, and what to do. `endings` are those of files that codecs
 /// read.
 ///

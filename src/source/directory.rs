@@ -29,23 +29,21 @@ pub(super) fn only_file(registry: &Registry, input: &Input, format: Option<&str>
         }
     }
     let candidates = candidates(input, &codecs)?;
-    let mut recognized = Vec::new();
+    let mut asked = Asked::default();
     for name in candidates.iter().take(ASKED) {
-        // What lies elsewhere is not opened to ask what it is.
-        if input.check_links(name).is_err() {
-            continue;
-        }
-        match is_recognized(&file(input, name), &codecs)? {
-            true => recognized.push(name.as_str()),
-            // The model may be this one, and not another file that happens to be readable.
-            false => foreign::refuse(&input.file(name)?)?,
-        }
+        asked.add(input, name, &codecs)?;
     }
-    let (indexes, files): (Vec<&str>, Vec<&str>) = recognized.iter().partition(|name| is_index(name));
-    let meant = match (&indexes[..], &files[..]) {
-        ([], []) => candidates.iter().map(String::as_str).filter(|name| !is_index(name)).collect(),
-        ([], files) => files.to_vec(),
-        (indexes, _) => indexes.to_vec(),
+    // What another format's ending promises is nothing to somebody who named one.
+    if format.is_some() {
+        asked.unread.clear();
+    }
+    let meant = match (asked.recognized.is_empty(), asked.unread.is_empty()) {
+        (true, true) => candidates.iter().map(String::as_str).filter(|name| !is_index(name)).collect(),
+        (true, false) => return Err(asked.unread.swap_remove(0).1),
+        (false, true) => asked.models(),
+        (false, false) => {
+            asked.recognized.into_iter().chain(asked.unread.into_iter().map(|(name, _)| name)).collect()
+        }
     };
     match &meant[..] {
         [] => Ok(None),
@@ -57,6 +55,44 @@ pub(super) fn only_file(registry: &Registry, input: &Input, format: Option<&str>
             .file(input.display(""))
             .found(first_few(several, SHOWN))
             .help("name the one to read")),
+    }
+}
+
+/// What the files of a directory are.
+#[derive(Default)]
+struct Asked<'a> {
+    /// The names of those that a codec recognizes.
+    recognized: Vec<&'a str>,
+    /// The models of formats that no codec reads, and what is said of each.
+    unread: Vec<(&'a str, Error)>,
+}
+
+impl<'a> Asked<'a> {
+    /// Asks what a file is.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] for a text in the place of a file: the model may be this one, and not another file that happens to
+    /// be readable.
+    fn add(&mut self, input: &Input, name: &'a str, codecs: &[&Arc<dyn Codec>]) -> Result<()> {
+        // What lies elsewhere is not opened to ask what it is.
+        if input.check_links(name).is_err() {
+            return Ok(());
+        }
+        let file = file(input, name);
+        if is_recognized(&file, codecs)? {
+            self.recognized.push(name);
+            return Ok(());
+        }
+        foreign::refuse(&input.file(name)?)?;
+        self.unread.extend(foreign::known_weights(&file)?.map(|error| (name, error)));
+        Ok(())
+    }
+
+    /// The indexes among the recognized files, or else all of these.
+    fn models(self) -> Vec<&'a str> {
+        let (indexes, files): (Vec<&str>, Vec<&str>) =
+            self.recognized.into_iter().partition(|name| is_index(name));
+        if indexes.is_empty() { files } else { indexes }
     }
 }
 

@@ -149,6 +149,13 @@ fn a_directory_of_one_file_is_that_file_and_of_several_a_question() {
         2,
         &["several files", "model.pt, training_args.bin", "name the one"],
     );
+    fs::create_dir(place.path("foreign")).unwrap();
+    place.write("foreign/model.json", "{\"format\": \"layers-model\", \"weightsManifest\": []}");
+    place.write("foreign/weights.bin", [0; 8]);
+    place.refuses(&["inspect", "foreign"], 1, &["a TensorFlow.js model", "foreign/model.json"]);
+    fs::copy(place.path("of-npz/model.npz"), place.path("foreign/x.npz")).unwrap();
+    place.refuses(&["inspect", "foreign"], 2, &["several files", "x.npz, model.json"]);
+    place.says(&["inspect", "foreign", "--from", "npz"]);
     fs::create_dir(place.path("pointer")).unwrap();
     place.write("pointer/model.pt", LFS);
     place.refuses(&["inspect", "pointer"], 5, &["a Git LFS pointer", "pointer/model.pt"]);
