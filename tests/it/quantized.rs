@@ -126,7 +126,8 @@ fn blocks_of_another_type_are_read_and_stored_again_and_those_of_the_same_type_s
     place.checkpoint("in.safetensors", &[("w".to_owned(), vec![20, 64], values.clone())]);
     let first = quantized(&place, "q4_1", 20 * 2 * 20, &[]);
     std::fs::rename(place.path("out.gguf"), place.path("first.gguf")).unwrap();
-    let again = ["convert", "first.gguf", "again.gguf", "--set", "type=q4_1", "--strict"];
+    let again =
+        ["convert", "first.gguf", "again.gguf", "--set", "type=q4_1", "--strict", "--allow", "unloadable"];
     place.says(&again);
     assert!(
         std::fs::read(place.path("again.gguf")).unwrap() == std::fs::read(place.path("first.gguf")).unwrap()
@@ -293,9 +294,21 @@ fn blocks_that_a_mapping_cuts_become_numbers_and_the_losses_say_so() {
     for cut in CUTS {
         place.write("cut.toml", format!("[[rule]]\n{cut}"));
         let summary = place.json(&["convert", "q8_0.gguf", "out.gguf", "--map", "cut.toml", "--force"]);
-        assert_eq!(summary["losses"][0]["kind"], "dequantized", "{summary}");
+        let kinds: Vec<_> =
+            summary["losses"].as_array().unwrap().iter().map(|loss| loss["kind"].as_str().unwrap()).collect();
+        assert!(kinds.contains(&"dequantized"), "{summary}");
     }
     // Rows of whole blocks stay as they are.
     place.write("whole.toml", "[[rule]]\nfrom = 'w'\nto = 'w'\nsteps = ['reshape 96 -> 3 32 on 1']");
-    place.says(&["convert", "q8_0.gguf", "out.gguf", "--map", "whole.toml", "--force", "--strict"]);
+    place.says(&[
+        "convert",
+        "q8_0.gguf",
+        "out.gguf",
+        "--map",
+        "whole.toml",
+        "--force",
+        "--strict",
+        "--allow",
+        "unloadable",
+    ]);
 }
