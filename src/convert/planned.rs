@@ -537,7 +537,7 @@ pub(super) fn finish_files(
 ) -> Result<Finished> {
     let finished = finish(plan, files, receipts)?;
     let literals = codec.finish(&plan.placed, &finished.written)?;
-    write_literals(stage, plan.placed.literals.iter().chain(&literals))?;
+    write_literals(stage, plan.files(), plan.placed.literals.iter().chain(&literals))?;
     Ok(finished)
 }
 
