@@ -152,6 +152,34 @@ def a_table_gives_what_transformers_reads_and_leads_back(folder, name):
     there_and_back(folder, name.split()[0], REFERENCES[name]())
 
 
+BERT = transformers.BertConfig(num_hidden_layers=2, hidden_size=8, intermediate_size=12, **BERT_SIZES)
+GPT2 = transformers.GPT2Config(n_layer=2, n_embd=8, n_head=2, vocab_size=40, n_positions=16)
+# The class, without TF; its configuration; and what ties give it in PyTorch.
+WRITERS = {
+    "BertModel": (BERT, []), "BertForSequenceClassification": (BERT, []), "BertForQuestionAnswering": (BERT, []),
+    "BertForPreTraining": (BERT, ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"]),
+    "BertForMaskedLM": (BERT, ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"]),
+    "GPT2Model": (GPT2, []), "GPT2LMHeadModel": (GPT2, ["lm_head.weight"]),
+}
+
+
+@check(*WRITERS)
+def tf_model_h5_has_the_names_and_values_of_pytorch(folder, name):
+    from transformers.modeling_tf_pytorch_utils import load_tf2_model_in_pytorch_model
+
+    config, tied = WRITERS[name]
+    written = getattr(transformers, f"TF{name}")(config)
+    written(written.dummy_inputs)
+    numbers = np.random.default_rng(0)
+    written.set_weights([numbers.standard_normal(own.shape).astype("f4") for own in written.get_weights()])
+    written.save_pretrained(folder, safe_serialization=False)
+    model = load_tf2_model_in_pytorch_model(getattr(transformers, name)(config), written, allow_missing_keys=True)
+    base = {"BertModel": "bert.", "GPT2Model": "transformer."}.get(name, "")
+    expected = {base + key: value for key, value in model.state_dict().items() if key not in tied}
+    convert(folder / "tf_model.h5", folder / "model.safetensors", "--map", f"{'bert' if config is BERT else 'gpt2'}-h5-to-hf")
+    assert_equal(load(folder / "model.safetensors"), expected)
+
+
 @check()
 def a_tie_gives_the_second_names_of_t5_too(folder):
     table = (ROOT / "schemas" / "mappings" / "t5-mesh-to-hf.toml").read_text()

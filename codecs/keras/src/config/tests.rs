@@ -349,3 +349,39 @@ fn integers_are_cast_where_a_layer_computes_with_real_numbers() {
         parse(text).unwrap().graph().unwrap().nodes.iter().map(|node| node.op.to_string()).collect();
     assert_eq!(ops, ["Cast", "Gemm"]);
 }
+
+#[test]
+fn an_outline_has_the_layers_whose_variables_are_known() {
+    let text = r#"{"class_name": "Sequential", "config": {"name": "m", "layers": [
+        {"class_name": "InputLayer", "config": {"name": "i", "batch_shape": [null, 4]}},
+        {"class_name": "Dense", "config": {"name": "a", "units": 3}},
+        {"class_name": "Lambda", "config": {"name": "code"}},
+        {"module": "mine", "class_name": "Swirl", "registered_name": "Swirl", "config": {"name": "s"}},
+        {"class_name": "Dense", "config": {"name": "b", "units": 2}}]}}"#;
+    let model = parse(text).unwrap();
+    assert!(model.graph().unwrap_err().reason.contains("'code' (Lambda)"));
+    let outline = model.outline().unwrap();
+    let mut tensors: Vec<&str> = outline.tensors().collect();
+    tensors.sort_unstable();
+    assert_eq!(tensors, ["a/bias", "a/kernel", "b/bias", "b/kernel"]);
+}
+
+#[test]
+fn an_outline_does_not_guess_how_an_image_is_flattened() {
+    let text = r#"{"class_name": "Sequential", "config": {"name": "m", "layers": [
+        {"class_name": "InputLayer", "config": {"name": "i", "batch_shape": [null, 4, 4, 3]}},
+        {"class_name": "Lambda", "config": {"name": "code"}},
+        {"class_name": "Flatten", "config": {"name": "f"}},
+        {"class_name": "Dense", "config": {"name": "b", "units": 2}}]}}"#;
+    let reason = parse(text).unwrap().outline().unwrap_err().reason;
+    assert!(reason.contains("'f' (Flatten)") && reason.contains("not known"), "{reason}");
+}
+
+#[test]
+fn a_quantized_layer_has_no_outline() {
+    let text = r#"{"class_name": "Sequential", "config": {"name": "m", "layers": [
+        {"class_name": "InputLayer", "config": {"name": "i", "batch_shape": [null, 4]}},
+        {"class_name": "Dense", "config": {"name": "a", "units": 3, "dtype": {"class_name": "QuantizedDTypePolicy",
+         "config": {"mode": "int8"}}}}]}}"#;
+    assert!(parse(text).unwrap().outline().unwrap_err().reason.contains("quantized"));
+}

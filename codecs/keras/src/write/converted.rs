@@ -74,21 +74,40 @@ fn convert_sequential(object: &mut Map<String, Value>) {
         *config = json!({ "name": name, "layers": layers });
     }
     let Some(layers) = config.get_mut("layers").and_then(Value::as_array_mut) else { return };
-    let Some(first) = layers.first_mut().filter(|first| !is_model(first)) else { return };
-    let is_input = first.get("class_name").and_then(Value::as_str) == Some("InputLayer");
-    let Some(options) = first.get_mut("config").and_then(Value::as_object_mut).filter(|_| !is_input) else {
+    let Some(first) = layers.first() else { return };
+    if first.get("class_name").and_then(Value::as_str) == Some("InputLayer") {
+        // A layer that names its module gets all its options from Keras 3, and has none for a shape.
+        layers.iter_mut().skip(1).filter(|layer| layer.get("module").is_some()).for_each(|layer| {
+            take_shape(layer);
+        });
         return;
-    };
-    let Some(shape) = options.remove("batch_input_shape") else { return };
-    let dtype = match options.get("dtype") {
-        Some(Value::String(dtype)) => dtype.clone(),
-        _ => "float32".to_owned(),
-    };
-    let name = options.get("name").and_then(Value::as_str).unwrap_or_default();
-    let name = format!("{name}_input");
-    let input =
-        json!({ "batch_input_shape": shape, "dtype": dtype, "sparse": false, "ragged": false, "name": name });
-    layers.insert(0, json!({ "class_name": "InputLayer", "config": input }));
+    }
+    let Some((shape, options)) = stated_shape(first) else { return };
+    let option = |key: &str| options.get(key).and_then(Value::as_str);
+    let (name, dtype) = (option("name").unwrap_or_default(), option("dtype").unwrap_or("float32"));
+    let input = json!({
+        "batch_input_shape": shape, "dtype": dtype, "sparse": false, "ragged": false, "name": format!("{name}_input"),
+    });
+    let input = json!({ "class_name": "InputLayer", "config": input });
+    layers.first_mut().filter(|first| !is_model(first)).and_then(take_shape);
+    layers.insert(0, input);
+}
+
+/// Returns the shape of the input that a layer states, and the layer's options; of a model, those of its first layer.
+fn stated_shape(layer: &Value) -> Option<(&Value, &Map<String, Value>)> {
+    let mut layer = layer;
+    while is_model(layer) {
+        let config = layer.get("config")?;
+        layer = config.get("layers").unwrap_or(config).get(0)?;
+    }
+    let options = layer.get("config")?.as_object()?;
+    Some((options.get("batch_input_shape")?, options))
+}
+
+/// Removes the shape of the input that a layer states.
+fn take_shape(layer: &mut Value) -> Option<Value> {
+    let is_input = layer.get("class_name").and_then(Value::as_str) == Some("InputLayer");
+    layer.get_mut("config")?.as_object_mut().filter(|_| !is_input)?.remove("batch_input_shape")
 }
 
 fn is_model(layer: &Value) -> bool {
@@ -143,6 +162,18 @@ mod tests {
         assert_eq!(layers[0]["class_name"], "InputLayer");
         assert_eq!(layers[0]["config"]["batch_input_shape"], json!([null, 8]));
         assert_eq!(layers[1]["config"], json!({ "name": "d", "units": 2 }));
+    }
+
+    #[test]
+    fn the_input_of_a_model_is_that_of_its_first_layer_at_any_depth() {
+        let dense = json!({ "class_name": "Dense", "config": { "name": "d", "batch_input_shape": [null, 8], "units": 2 } });
+        let inner = json!({ "class_name": "Sequential", "config": [dense] });
+        let found = converted(&json!({ "class_name": "Sequential", "config": [inner] }));
+        let shape = json!([null, 8]);
+        assert_eq!(found["config"]["layers"][0]["config"]["batch_input_shape"], shape);
+        let inner = &found["config"]["layers"][1]["config"]["layers"];
+        assert_eq!(inner[0]["config"]["batch_input_shape"], shape);
+        assert_eq!(inner[1]["config"], json!({ "name": "d", "units": 2 }));
     }
 
     #[test]

@@ -27,6 +27,15 @@ pub(super) fn cases() -> Option<Vec<(PathBuf, Value)>> {
     Some(cases)
 }
 
+/// The folder of a report from outside; `None` without the cases.
+pub(super) fn reports(name: &str) -> Option<PathBuf> {
+    let Some(root) = std::env::var_os("CKPT_CASES") else {
+        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
+        return None;
+    };
+    Some(Path::new(&root).join("reports").join(name))
+}
+
 fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }

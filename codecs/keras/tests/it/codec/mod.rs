@@ -2,6 +2,7 @@
 
 mod cases;
 mod changed;
+mod given;
 mod kit;
 mod order;
 mod probe;

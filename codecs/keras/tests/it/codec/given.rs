@@ -1,0 +1,118 @@
+//! Weights without a configuration, with a model that is given beside them.
+
+use super::cases::reports;
+use ckpt_api::conformance::{read, read_given, write};
+use ckpt_api::{Axis, Checkpoint, Contents, DType, Input, Options, Shape, Tensor};
+use ckpt_hdf5::{AttributeValue, Datatype, Draft};
+use ckpt_keras::Keras;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Two layers with kernels of one shape.
+const CONFIG: &str = r#"{"class_name": "Sequential", "config": {"name": "m", "layers": [
+    {"class_name": "InputLayer", "config": {"name": "i", "batch_input_shape": [null, 2]}},
+    {"class_name": "Dense", "config": {"name": "a", "units": 2, "use_bias": false}},
+    {"class_name": "Dense", "config": {"name": "b", "units": 2, "use_bias": false}}]}}"#;
+
+fn kernel(value: f32) -> Vec<u8> {
+    [value; 4].iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// The model, as it is read from an `.h5` file.
+fn model() -> Checkpoint {
+    let tensor = |path: &str| {
+        let mut tensor = Tensor::new(path, DType::F32, Shape::new([2u64, 2]).unwrap());
+        tensor.axes = Some([Axis::In, Axis::Out].into());
+        tensor.metadata.insert("keras", "path", path);
+        tensor
+    };
+    let tensors = ["layers/dense/vars/0", "layers/dense_1/vars/0"].map(tensor).to_vec();
+    let mut checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
+    checkpoint.metadata.insert("keras", "config", CONFIG);
+    checkpoint.metadata.insert("keras", "keras_version", "2.15.0");
+    let files = write(&Keras, &checkpoint, &[kernel(0.0), kernel(0.0)], "m.h5", &[]).unwrap();
+    read(&Keras, &Input::memory("m.h5", files), &[]).unwrap().0.checkpoint
+}
+
+/// A file that `save_weights` writes, whose layers have these names.
+fn weights(layers: [&str; 2]) -> Input {
+    let texts =
+        |texts: Vec<String>| AttributeValue::Texts(texts.into_iter().map(String::into_bytes).collect());
+    let mut draft = Draft::default();
+    draft.attribute("", "layer_names", texts(layers.map(str::to_owned).to_vec())).unwrap();
+    for layer in layers {
+        draft.attribute(layer, "weight_names", texts(vec![format!("{layer}/kernel:0")])).unwrap();
+        let shape = Shape::new([2u64, 2]).unwrap();
+        draft.dataset(&format!("{layer}/{layer}/kernel:0"), Datatype::little(DType::F32), shape).unwrap();
+    }
+    let plan = draft.place().unwrap();
+    let mut bytes = vec![0; plan.len as usize];
+    for (offset, block) in &plan.blocks {
+        bytes[*offset as usize..][..block.len()].copy_from_slice(block);
+    }
+    Input::memory("w.h5", BTreeMap::from([("w.h5".to_owned(), bytes)]))
+}
+
+fn read_beside(input: &Input, model: Checkpoint) -> Contents {
+    read_given(&Keras, input, &Options::default().with_model(Some(Arc::new(model)))).unwrap().0
+}
+
+/// The tensor of each variable, by its path.
+fn by_path(contents: &Contents) -> Vec<(String, String)> {
+    let pair =
+        |tensor: &Tensor| Some((tensor.metadata.text("keras", "path")?.to_owned(), tensor.name.to_string()));
+    let mut pairs: Vec<_> = contents.checkpoint.tensors.iter().filter_map(pair).collect();
+    pairs.sort();
+    pairs
+}
+
+#[test]
+fn weights_get_the_graph_of_the_model_beside_them_under_their_own_names() {
+    let contents = read_beside(&weights(["a", "b"]), model());
+    assert!(contents.adopts_model);
+    let graph = contents.checkpoint.graph.as_ref().unwrap();
+    let mut used: Vec<&str> = graph.tensors().collect();
+    used.sort_unstable();
+    assert_eq!(used, ["a/a/kernel:0", "b/b/kernel:0"]);
+}
+
+#[test]
+fn layers_of_other_names_are_taken_in_their_order() {
+    let contents = read_beside(&weights(["z", "c"]), model());
+    let expected = [("layers/dense/vars/0", "z/z/kernel:0"), ("layers/dense_1/vars/0", "c/c/kernel:0")];
+    assert_eq!(by_path(&contents), expected.map(|(path, name)| (path.to_owned(), name.to_owned())));
+}
+
+#[test]
+fn weights_of_another_shape_keep_their_names_and_get_no_graph() {
+    let mut other = model();
+    other.tensors[1].shape = Shape::new([2u64, 3]).unwrap();
+    let contents = read_beside(&weights(["a", "b"]), other);
+    assert!(!contents.adopts_model && contents.checkpoint.graph.is_none());
+}
+
+#[test]
+fn weights_that_keras_saved_are_those_of_each_model_beside_them() {
+    let Some(folder) = reports("keras-weights-and-arch") else { return };
+    let open = |name: &str| Input::open(folder.join(name)).unwrap();
+    let values = |contents: &Contents, values: &[Vec<u8>]| -> BTreeMap<String, Vec<u8>> {
+        let tensors = contents.checkpoint.tensors.iter().zip(values);
+        tensors
+            .filter_map(|(own, value)| Some((own.metadata.text("keras", "path")?.to_owned(), value.clone())))
+            .collect()
+    };
+    let mut pairs = 0;
+    for name in ["model.h5", "model.keras"] {
+        let (model, expected) = read(&Keras, &open(name), &[]).unwrap();
+        let expected = values(&model, &expected);
+        assert_eq!(expected.len(), 8);
+        for weights in ["only_weights.h5", "only.weights.h5"] {
+            let given = Options::default().with_model(Some(Arc::new(model.checkpoint.clone())));
+            let (contents, found) = read_given(&Keras, &open(weights), &given).unwrap();
+            assert!(contents.adopts_model, "{weights} with {name}");
+            assert_eq!(values(&contents, &found), expected, "{weights} with {name}");
+            pairs += 1;
+        }
+    }
+    assert_eq!(pairs, 4);
+}
