@@ -1,10 +1,12 @@
 //! The configuration that is written: the checkpoint's own, or one that is made of its graph.
 
 use super::order;
-use crate::config::{Described, DescribedVariable, Generation, Model, Variable, json};
+use crate::config::{Described, DescribedVariable, Generation, Model, Structure, Variable, json};
 use crate::format::{ID, KEY_CONFIG, KEY_PATH, KEY_VERSION};
 use crate::read::parent;
-use ckpt_api::{Checkpoint, Error, Graph, Limits, Loss, Result, Role, Tensor, TensorId, first_few};
+use ckpt_api::{
+    Checkpoint, Error, Graph, Limits, Loss, LossKind, Result, Role, Setting, Tensor, TensorId, first_few,
+};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -184,6 +186,30 @@ impl<'a> Config<'a> {
             }
             _ => self.text.as_bytes().to_vec(),
         }
+    }
+
+    /// What Keras 3 does not load of a configuration of Keras 2 for an archive: there, a model within a functional one has
+    /// a call that only Keras 2 counts.
+    pub(super) fn losses_of_loading(&self) -> Vec<Loss> {
+        let mut open = vec![&self.model];
+        let mut found = None;
+        while let Some(model) = open.pop() {
+            let is_functional = matches!(model.structure, Structure::Functional { .. });
+            for layer in &model.layers {
+                let Some(inner) = layer.model.as_deref() else { continue };
+                open.push(inner);
+                found = found.or(is_functional.then_some(&layer.name));
+            }
+        }
+        let detail = || {
+            format!(
+                "Keras 3 does not load a model within a functional model from a configuration of Keras 2, and tf_keras does; \
+                 {} makes one for Keras 3 of the graph",
+                Setting::WriteOption("keras=3")
+            )
+        };
+        let loss = |name: &String| Loss::new(LossKind::Unloadable, name, detail());
+        found.filter(|_| self.is_old()).map(loss).into_iter().collect()
     }
 
     /// The version of Keras that the checkpoint states, if the configuration is of it.

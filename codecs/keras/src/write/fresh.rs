@@ -118,6 +118,7 @@ fn with_config(
         layout.placements = h5.placements(&plan, 0)?;
         return Ok(layout);
     }
+    layout.losses = config.losses_of_loading();
     h5.by_path(Some(config))?;
     let plan = h5.draft.place()?;
     let metadata = metadata(checkpoint, config)?;

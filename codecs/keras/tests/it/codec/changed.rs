@@ -195,3 +195,31 @@ fn a_weight_whose_layer_an_h5_file_could_not_list_is_refused_by_its_name() {
     assert!(error.to_string().contains("not known"), "{error:?}");
     assert!(format!("{error:?}").contains("layers/swirl/vars/0"), "{error:?}");
 }
+
+#[test]
+fn a_model_within_a_functional_model_of_keras_2_is_one_that_keras_3_does_not_load() {
+    let node = |from: &str, call: u64| format!(r#""inbound_nodes": [[["{from}", {call}, 0, {{}}]]]"#);
+    let dense =
+        r#"{"class_name": "Dense", "name": "d", "config": {"name": "d", "units": 2, "use_bias": false}"#;
+    let input = r#"{"class_name": "InputLayer", "name": "i", "config": {"name": "i", "batch_input_shape": [null, 2]}, "inbound_nodes": []}"#;
+    let functional = |layers: String, name: &str, out: &str| {
+        format!(
+            r#""class_name": "Model", "name": "{name}", "config": {{"name": "{name}", "layers": [{layers}], "input_layers": [["i", 0, 0]], "output_layers": [["{out}", 0, 0]]}}"#
+        )
+    };
+    let plain = functional(format!("{input}, {dense}, {}}}", node("i", 0)), "m", "d");
+    let inner = format!("{{{plain}, {}}}", node("i", 0));
+    let nested = functional(format!("{input}, {inner}"), "outer", "m");
+    let losses = |config: String, path: &str| {
+        let mut tensor = Tensor::new(path, DType::F32, Shape::new([2u64, 2]).unwrap());
+        tensor.axes = Some([Axis::In, Axis::Out].into());
+        tensor.metadata.insert("keras", "path", path);
+        let mut checkpoint = Checkpoint { tensors: vec![tensor], ..Checkpoint::default() };
+        checkpoint.metadata.insert("keras", "config", format!("{{{config}}}"));
+        checkpoint.metadata.insert("keras", "keras_version", "2.2.4");
+        ckpt_api::Codec::place(&Keras, &checkpoint, "m.keras", &Options::default()).unwrap().losses
+    };
+    assert!(losses(plain, "layers/dense/vars/0").iter().all(|loss| loss.kind != LossKind::Unloadable));
+    let nested = losses(nested, "layers/functional/layers/dense/vars/0");
+    assert!(nested.iter().any(|loss| loss.kind == LossKind::Unloadable && loss.subject == "m"), "{nested:?}");
+}
