@@ -92,6 +92,12 @@ SECTIONS = (
         0,
         ("peers", "readme"),
     ),
+    Section(
+        "matrix",
+        (*CODECS, *GRAPHS, *ENGINE, "corpus/", "src/source/", "src/verify/", "tests/interop/verify_matrix.py"),
+        3,
+        ("readme",),
+    ),
     Section("bench", (*ENGINE, *FIGURES, "benches/"), 2, ("peers", "readme")),
     Section("gpu", ("codecs/api/", "forward/core/", "forward/wgpu/"), 3, ("readme",)),
     Section("cuda", ("codecs/api/", "forward/core/", "forward/cuda/"), 3, ("readme",)),
