@@ -340,6 +340,28 @@ fn the_statistics_of_a_normalization_are_not_its_result() {
     assert!(why(&description).contains("batch_mean"), "{}", why(&description));
 }
 
+#[test]
+fn a_convolution_whose_kernel_is_no_variable_says_that_the_kernel_is_what_is_not_supported() {
+    let of_kernel = |kernel: &str| {
+        let convolution = with(op("v", "Conv2D", &["x", kernel]), "strides", ints(&[1, 1, 1, 1]));
+        let convolution = with(convolution, "padding", Value::S("VALID".into()));
+        let (read, computed) = (op("k", "ReadVariableOp", &["rk"]), op("t", "Neg", &["k:value:0"]));
+        let body = function("f", &["x", "rk"], "v:output:0", vec![read, computed, convolution]);
+        let mut objects = Objects::default();
+        objects.variable(0, "k", "k", "k");
+        let bytes = saved_model(vec![taking(body, &[-1, 8, 8, 1])], &["k"]);
+        describe_with(&typed(&[("k", &[3, 3, 1, 4])]), Some(&objects.bytes()), Some(&bytes), None)
+    };
+    assert!(ops(&of_kernel("k:value:0")).contains(&"Conv"));
+    let description = of_kernel("t:y:0");
+    assert!(description.graph.is_none());
+    assert!(
+        why(&description).contains("Conv2D ('v') has a kernel that is no variable"),
+        "{}",
+        why(&description)
+    );
+}
+
 /// Whether the file leaves the layers open, and the reason why there is no graph.
 fn refused(nodes: Vec<NodeDef>) -> (bool, String) {
     let description = describe_functions(vec![taking(body(nodes), &[-1, 4])]);

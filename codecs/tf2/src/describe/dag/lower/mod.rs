@@ -412,11 +412,35 @@ impl Lowering<'_> {
             }
             _ => {
                 let found = self.single(op, edge, inputs).map_err(named)?;
-                found.ok_or_else(|| refuse(op, "is not supported"))?
+                found.ok_or_else(|| refuse(op, self.why_unknown(op, edge)))?
             }
         };
         self.put(edge, val);
         Ok(())
+    }
+
+    /// Says why an operation is not known: of a convolution, which itself is supported, only some forms are not.
+    fn why_unknown(&self, op: &NodeDef, edge: Edge) -> &'static str {
+        let inputs = self.view.inputs(edge);
+        let kernel = match op.op.as_str() {
+            "Conv2D"
+            | "Conv3D"
+            | "DepthwiseConv2dNative"
+            | "Conv2DBackpropInput"
+            | "Conv3DBackpropInputV2" => inputs.get(1).copied(),
+            _ => return "is not supported",
+        };
+        // A sequence's kernel is made one of images.
+        let is_variable = |edge: Edge| {
+            let within = self.view.only(edge, &["ExpandDims", "Reshape", "Squeeze"]);
+            self.view.variable(within.unwrap_or(edge)).is_some()
+        };
+        match kernel.is_some_and(is_variable) {
+            true => "has a form that is not supported",
+            false => {
+                "has a kernel that is no variable: constants of the graph and computed kernels are not supported"
+            }
+        }
     }
 
     /// Lowers an operation with one result; `None` if it is not known.
