@@ -78,7 +78,7 @@ pub use report::{
 use crate::diff::{Difference, diff_except};
 use crate::registry::Registry;
 use crate::source::Source;
-use ckpt_api::{Graph, Result, Role, Setting};
+use ckpt_api::{Error, Graph, Result, Role, Setting};
 
 /// Compares two checkpoints: `a` is the reference, `b` is made from it.
 ///
@@ -146,6 +146,10 @@ fn compare(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Re
             let stated = graph.require_activations().map_err(|error| error.with_help(with_tensors));
             stated.map_err(graphs::in_file(source))?;
         }
+        let sides = [a, b].map(|source| source.checkpoint().graph.is_some());
+        if difference.tensors.is_empty() && (sides == [true, false] || sides == [false, true]) {
+            return Err(incomparable(if sides == [true, false] { b } else { a }, options));
+        }
         report.verdict = Verdict::of(difference.agrees() && !difference.tensors.is_empty());
         report.notes = notes_on_tensors(a, b, options, &difference);
         report.tensors = Some(TensorReport { reason: why_tensors(a, b, options, &difference), difference });
@@ -186,6 +190,21 @@ fn why_tensors(a: &Source, b: &Source, options: &Options, difference: &Differenc
         None => "tensors of the same name".to_owned(),
     };
     format!("{missing}, so nothing was run, and {compared} were compared")
+}
+
+/// The error for a checkpoint whose graph is not known, and that has no tensor in common with the other one: it may compute
+/// the same or not.
+fn incomparable(source: &Source, options: &Options) -> Error {
+    let contents = source.contents();
+    let why = match &contents.missing_graph {
+        Some(missing) => missing.reason.clone(),
+        None => contents.all_notes().collect::<Vec<_>>().join("; "),
+    };
+    let found = if why.is_empty() { "tensors alone".to_owned() } else { why };
+    Error::unsupported("the checkpoint has no graph to run, so it cannot be compared by what it computes")
+        .file(source.input().display(source.input().entry()))
+        .found(found)
+        .help(no_names_in_common(options))
 }
 
 /// What to do about checkpoints without names in common.

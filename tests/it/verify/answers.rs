@@ -92,6 +92,21 @@ fn tensors_that_a_mapping_relates_are_not_said_to_have_the_same_name() {
     assert!(!text.contains("of the same name"), "{text}");
 }
 
+/// A model whose graph is not known may compute the same: nothing was found to differ.
+#[test]
+fn a_checkpoint_without_a_graph_and_without_common_names_is_not_said_to_differ() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("map.toml"), "[[rule]]\nfrom = '{x:path}'\nto = 'm/{x}'\n").unwrap();
+    converts(place.path(), &[BARE, "m.npz", "--map", "map.toml"]);
+    for arguments in [["verify", DIGITS, "m.npz"], ["verify", "m.npz", DIGITS]] {
+        let (code, text) = answer(place.path(), &arguments);
+        assert_eq!(code, Some(1), "{text}");
+        for words in ["no graph to run", "m.npz", "no tensor names in common", "--map"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+}
+
 #[test]
 fn checkpoints_without_names_in_common_are_told_of_mappings_beside_activations() {
     let place = tempfile::tempdir().unwrap();
