@@ -13,6 +13,7 @@ class Tensor:
     dtype: str
     shape: list[int]
     data: bytes | list[bytes]
+    scales: tuple[list[float], list[float], int | None] | None = None  # scales, zero points, axis
 
 
 @dataclass
@@ -42,7 +43,8 @@ def digest(tensors: list[Tensor]) -> str:
     """SHA-256 over what the tensors are, in the order of their names' bytes; integers are u64 little-endian.
 
     Per tensor: length of the name, name, length of the dtype's name, dtype's name, rank, dimensions, and the 32 bytes of
-    the SHA-256 of the value: its bytes, or of strings and variants each element's length and bytes. `ckpt hash` is the
+    the SHA-256 of the value: its bytes, or of strings and variants each element's length and bytes. Of integers with
+    scales also 2^64 - 2, the axis or 2^64 - 1, the number of scales, and scales and zero points as f64. `ckpt hash` is the
     same.
     """
     total = hashlib.sha256()
@@ -54,6 +56,10 @@ def digest(tensors: list[Tensor]) -> str:
         if not isinstance(data, bytes):
             data = b"".join(struct.pack("<Q", len(element)) + element for element in data)
         total.update(hashlib.sha256(data).digest())
+        if tensor.scales:
+            scales, zero_points, axis = tensor.scales
+            total.update(struct.pack("<3Q", 2**64 - 2, 2**64 - 1 if axis is None else axis, len(scales)))
+            total.update(struct.pack(f"<{2 * len(scales)}d", *scales, *zero_points))
     return total.hexdigest()
 
 

@@ -7,8 +7,9 @@ import zlib
 
 from common import Tensor, accept, f32, reject
 
-STORAGES = {"f32": b"Float", "i64": b"Long", "c64": b"ComplexFloat", "bool": b"Bool", "bf16": b"BFloat16"}
-BYTES = {"f32": 4, "i64": 8, "c64": 8, "bool": 1, "bf16": 2}
+STORAGES = {"f32": b"Float", "i64": b"Long", "c64": b"ComplexFloat", "bool": b"Bool", "bf16": b"BFloat16",
+            "f64": b"Double", "qi8": b"QInt8", "qu8": b"QUInt8"}
+BYTES = {"f32": 4, "i64": 8, "c64": 8, "bool": 1, "bf16": 2, "f64": 8, "qi8": 1, "qu8": 1}
 
 
 def text(value: str) -> bytes:
@@ -59,6 +60,11 @@ def tensor(key, dtype, elements, shape, strides, offset=0, legacy=False, **flags
     arguments = [storage(key, dtype, elements, legacy), integer(offset), integers(shape), integers(strides), b"\x89", ORDERED]
     arguments += [dict_(**flags)] if flags else []
     return call("torch._utils", "_rebuild_tensor_v2", *arguments)
+
+
+def quantized(key, dtype, elements, shape, strides, *quantizer: bytes) -> bytes:
+    arguments = [storage(key, dtype, elements), integer(0), integers(shape), integers(strides), tuple_(*quantizer), b"\x89", ORDERED]
+    return call("torch._utils", "_rebuild_qtensor", *arguments)
 
 
 def pickle(value: bytes) -> bytes:
@@ -196,6 +202,13 @@ def accepted():
     listed = [W, Tensor("turned", "f32", [2, 3], MATRIX), Tensor("big", "f32", [2, 3], MATRIX)]
     listed.append(Tensor("bytes", "u8", [256], bytes(range(256))))
     yield pt("numpy", "arrays of NumPy within the pickle: plain, column-major, big-endian, every byte", archive(arrays, {}), listed)
+    one_scale = [b"ctorch\nper_tensor_affine\n", b"G" + struct.pack(">d", 0.5), integer(3)]
+    of_rows = [b"ctorch\nper_channel_affine\n", tensor("2", "f64", 2, [2], [1]), tensor("3", "i64", 2, [2], [1]), integer(0)]
+    quants = dict_(q=quantized("0", "qi8", 3, [3], [1], *one_scale), rows=quantized("1", "qu8", 4, [2, 2], [2, 1], *of_rows))
+    data = {"0": b"\x0a\xec\x1e", "1": b"\1\2\3\4", "2": struct.pack("<2d", 0.1, 0.25), "3": struct.pack("<2q", 0, 7)}
+    listed = [Tensor("q", "i8", [3], data["0"], scales=([0.5], [3], None))]
+    listed.append(Tensor("rows", "u8", [2, 2], data["1"], scales=([0.1, 0.25], [0, 7], 0)))
+    yield pt("quantized", "integers with a scale and zero point, and with one for each row", archive(quants, data), listed)
     yield pt("followed", "bytes after the end of the archive", one() + b"more", [W])
     unknown = dict_(w=ONE, x=b"cmy.config\nConfig\n)\x81" + dict_(lr=integer(1)) + b"b")
     yield pt("unknown_class", "an object of an unknown class is left out", archive(unknown, {"0": MATRIX}), [W])

@@ -9,7 +9,7 @@ use crate::transform::{castable, for_each_number};
 use crate::words::{count, verb};
 #[cfg(any(feature = "cli", feature = "forward"))]
 use ckpt_api::Setting;
-use ckpt_api::{DType, Encoding, Error, Name, Result, Role, Shape, Tensor, TensorId};
+use ckpt_api::{Affine, DType, Encoding, Error, Name, Quantization, Result, Role, Shape, Tensor, TensorId};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -118,6 +118,12 @@ pub struct TensorDifference {
     /// The integer that stands for 1.0 in the second checkpoint, where it states one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_b: Option<NonZeroU32>,
+    /// Scales and zero points in the first checkpoint, where it states them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantization_a: Option<Affine>,
+    /// Scales and zero points in the second checkpoint, where it states them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantization_b: Option<Affine>,
     /// Index on each axis of the first element that differs bitwise, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_index: Option<Vec<u64>>,
@@ -159,7 +165,9 @@ pub struct Distance {
 impl TensorDifference {
     /// Whether equal integers stand for different numbers.
     pub fn scales_differ(&self) -> bool {
+        let other_than_one = |affine: &Option<Affine>| affine.clone().filter(|affine| !affine.is_identity());
         self.scale_a.unwrap_or(NonZeroU32::MIN) != self.scale_b.unwrap_or(NonZeroU32::MIN)
+            || other_than_one(&self.quantization_a) != other_than_one(&self.quantization_b)
     }
 }
 
@@ -295,6 +303,10 @@ impl<'a> Side<'a> {
     fn scale(&self) -> Option<NonZeroU32> {
         self.tensor.scale().filter(|_| !self.encoding.dtype.is_float())
     }
+
+    fn affine(&self) -> Option<Affine> {
+        self.tensor.quantization.as_ref().and_then(Quantization::affine).cloned()
+    }
 }
 
 fn compare(a: &Side, b: &Side, given: Option<Tolerance>) -> Result<TensorDifference> {
@@ -305,6 +317,8 @@ fn compare(a: &Side, b: &Side, given: Option<Tolerance>) -> Result<TensorDiffere
         b: b.described(),
         scale_a: a.scale(),
         scale_b: b.scale(),
+        quantization_a: a.affine(),
+        quantization_b: b.affine(),
         first_index: None,
         outcome: Outcome::Incomparable,
     };

@@ -4,7 +4,7 @@ use crate::execute::announce;
 use crate::resources::{Budget, default_threads, in_parallel};
 use crate::source::Source;
 use crate::words::hex;
-use ckpt_api::{DType, Name, Result, Shape, TensorId};
+use ckpt_api::{Affine, DType, Name, Quantization, Result, Shape, TensorId};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::num::NonZeroU32;
@@ -15,8 +15,9 @@ use std::num::NonZeroU32;
 pub struct Digest {
     /// SHA-256, in hex, of all tensors in the order of their names. Each contributes the length of its name, its
     /// name, the length of its dtype's name, that name, its rank, its axes' lengths, its own SHA-256 as 32 bytes, and,
-    /// if integers have a scale other than 1, 2⁶⁴ − 1 and that scale; numbers are u64 little-endian. Graph, metadata,
-    /// and the file's own keys for tensors are not hashed.
+    /// if integers have a scale other than 1, 2⁶⁴ − 1 and that scale; if they have scales and zero points, 2⁶⁴ − 2, the
+    /// axis (2⁶⁴ − 1 for none), their number, the scales, and the zero points. Numbers are u64 little-endian; scales and
+    /// zero points are the bits of f64. Graph, metadata, and the file's own keys for tensors are not hashed.
     pub sha256: String,
     /// The tensors, in the order of their names.
     pub tensors: Vec<TensorDigest>,
@@ -35,6 +36,9 @@ pub struct TensorDigest {
     /// The integer that stands for 1.0, where the checkpoint states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<NonZeroU32>,
+    /// Scales and zero points of the integers, where the checkpoint states them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<Affine>,
     /// SHA-256, in hex, of the value: little-endian, row-major, each element in whole bytes. The bytes of a string
     /// follow its length as u64 little-endian.
     pub sha256: String,
@@ -78,15 +82,31 @@ pub fn digest(source: &Source, threads: usize) -> Result<Digest> {
             total.update(u64::MAX.to_le_bytes());
             total.update(u64::from(scale.get()).to_le_bytes());
         }
+        let affine = tensor.quantization.as_ref().and_then(Quantization::affine);
+        if let Some(affine) = affine.filter(|affine| !affine.is_identity()) {
+            update_affine(&mut total, affine);
+        }
         list.push(TensorDigest {
             name: tensor.name.clone(),
             dtype,
             shape: tensor.shape.clone(),
             scale,
+            quantization: affine.cloned(),
             sha256: hex(&value),
         });
     }
     Ok(Digest { sha256: hex(&total.finalize()), tensors: list })
+}
+
+/// Adds what the integers of a tensor stand for: see [`Digest::sha256`].
+fn update_affine(total: &mut Sha256, affine: &Affine) {
+    let axis = affine.axis().map_or(u64::MAX, |axis| axis as u64);
+    for number in [u64::MAX - 1, axis, affine.scales().len() as u64] {
+        total.update(number.to_le_bytes());
+    }
+    for number in affine.scales().iter().chain(affine.zero_points()) {
+        total.update(number.to_bits().to_le_bytes());
+    }
 }
 
 /// Returns [`TensorDigest::sha256`] as bytes.

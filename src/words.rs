@@ -1,7 +1,7 @@
 //! Text for people: counts, sizes, lists, and text from files.
 
-use ckpt_api::DType;
 pub(crate) use ckpt_api::count;
+use ckpt_api::{Affine, DType};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroU32;
@@ -129,6 +129,11 @@ impl Display for Size {
 /// A dtype with the scale of its integers: `i16 at 255`.
 pub(crate) fn dtype(dtype: DType, scale: Option<NonZeroU32>) -> String {
     scale.map_or_else(|| dtype.to_string(), |scale| format!("{dtype} at {scale}"))
+}
+
+/// A dtype with what its integers stand for: `i16 at 255`, `qi8 (scale 0.5, zero point 3)`.
+pub(crate) fn quantized(own: DType, scale: Option<NonZeroU32>, affine: Option<&Affine>) -> String {
+    affine.map_or_else(|| dtype(own, scale), |affine| format!("{own} ({affine})"))
 }
 
 #[cfg(test)]

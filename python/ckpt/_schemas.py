@@ -13,6 +13,14 @@ class FileJson(TypedDict):
     tensors: int
 
 
+class QuantizationJson(TypedDict):
+    """What the integers of a tensor stand for: (integer - zero point) * scale, one of each or one for each index of an axis."""
+
+    scales: list[float]
+    zero_points: list[float]
+    axis: NotRequired[int]
+
+
 class TensorJson(TypedDict):
     """A tensor, described."""
 
@@ -26,6 +34,7 @@ class TensorJson(TypedDict):
     logical_dtype: NotRequired[str]
     blocks: NotRequired[str]
     scale: NotRequired[int]
+    quantization: NotRequired[QuantizationJson]
     axes: NotRequired[list[str]]
     stats: NotRequired[dict[str, Any]]
 
@@ -54,6 +63,7 @@ class TensorDigestJson(TypedDict):
     shape: list[int]
     sha256: str
     scale: NotRequired[int]
+    quantization: NotRequired[QuantizationJson]
 
 
 class DigestJson(TypedDict):
@@ -70,6 +80,8 @@ class TensorDifferenceJson(TypedDict):
     name_b: NotRequired[str]
     a: tuple[str, list[int]]
     b: tuple[str, list[int]]
+    quantization_a: NotRequired[QuantizationJson]
+    quantization_b: NotRequired[QuantizationJson]
     outcome: str
     differing: NotRequired[int]
     outside: NotRequired[int]

@@ -7,7 +7,7 @@ use super::render::number;
 use super::{Report, render, to_json};
 use crate::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
-use crate::words::{self, count, dtype, verb};
+use crate::words::{self, count, quantized, verb};
 use ckpt_api::{Result, Vocabulary};
 use clap::Args;
 use std::fmt::Write;
@@ -132,9 +132,9 @@ pub(super) fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> 
         }
         Outcome::Incomparable => Some(format!(
             "different: {name}: {} {} in the first, {} {} in the second",
-            dtype(tensor.a.0, tensor.scale_a),
+            quantized(tensor.a.0, tensor.scale_a, tensor.quantization_a.as_ref()),
             tensor.a.1,
-            dtype(tensor.b.0, tensor.scale_b),
+            quantized(tensor.b.0, tensor.scale_b, tensor.quantization_b.as_ref()),
             tensor.b.1
         )),
     }

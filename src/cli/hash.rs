@@ -6,7 +6,7 @@ use super::{Report, render, to_json};
 use crate::digest::{Digest, digest};
 use crate::natural::natural;
 use crate::registry::Registry;
-use crate::words::dtype;
+use crate::words::quantized;
 use ckpt_api::{Address, Result};
 use clap::Args;
 use std::fmt::Write;
@@ -38,7 +38,7 @@ fn text(path: &Path, mut digest: Digest, tensors: bool) -> String {
                 "{}  {} {} {}",
                 tensor.sha256,
                 render::plain(&tensor.name),
-                dtype(tensor.dtype, tensor.scale),
+                quantized(tensor.dtype, tensor.scale, tensor.quantization.as_ref()),
                 tensor.shape
             );
         }

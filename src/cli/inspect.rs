@@ -218,6 +218,13 @@ fn text(
     if tensors.count > 0 {
         tensors.table.append_to(&mut text);
     }
+    if !tensors.scales.is_empty() {
+        text += "\nscales: an integer n stands for (n - zero point) * scale\n";
+        tensors.scales.iter().for_each(|line| text += &format!("  {line}\n"));
+        if tensors.scaled > SCALES_SHOWN {
+            text += &format!("  and {} more; --format json shows all\n", tensors.scaled - SCALES_SHOWN);
+        }
+    }
     if let Some(graph) = graph {
         let _ = write!(text, "\nlayers\n{}", layers(graph, width));
     }
@@ -233,7 +240,14 @@ struct Listed {
     table: Table<'static>,
     count: usize,
     bytes: u64,
+    /// What integers stand for, a line for each of the first tensors.
+    scales: Vec<String>,
+    /// Tensors that have scales and zero points.
+    scaled: usize,
 }
+
+/// Tensors whose scales are listed.
+const SCALES_SHOWN: usize = 20;
 
 const TENSORS: [Column; 6] = [
     Column::text("name"),
@@ -264,14 +278,21 @@ const GROUPS: [Column; 5] = [
 ];
 
 impl Listed {
+    fn new(table: Table<'static>) -> Self {
+        Listed { table, count: 0, bytes: 0, scales: Vec::new(), scaled: 0 }
+    }
+
     fn tensors(tensors: impl IntoIterator<Item: Borrow<TensorSummary>>, stats: bool, width: Width) -> Self {
         let columns: &[Column] = if stats { &TENSORS_WITH_STATS } else { &TENSORS };
-        let mut listed = Listed { table: Table::new(columns, width), count: 0, bytes: 0 };
+        let mut listed = Listed::new(Table::new(columns, width));
         for tensor in tensors {
             let (tensor, table) = (tensor.borrow(), &mut listed.table);
             let axes = tensor.axes.iter().flatten().map(|axis| axis.name());
             table.text(&render::plain(&tensor.name));
-            table.text(&tensor.shown_dtype());
+            match &tensor.quantization {
+                Some(_) => table.text(&format!("{} scaled", tensor.dtype)),
+                None => table.text(&tensor.shown_dtype()),
+            }
             table.cell(&tensor.shape);
             table.text(&axes.collect::<Vec<_>>().join(" "));
             table.cell(render::bytes(tensor.bytes));
@@ -280,6 +301,12 @@ impl Listed {
                 stat_cells(tensor.stats.as_deref()).iter().for_each(|cell| table.text(cell));
             }
             table.end_row();
+            if let Some(affine) = &tensor.quantization {
+                listed.scaled += 1;
+                if listed.scaled <= SCALES_SHOWN {
+                    listed.scales.push(format!("{}: {affine}", render::plain(&tensor.name)));
+                }
+            }
             listed.count += 1;
             listed.bytes = listed.bytes.saturating_add(tensor.bytes);
         }
@@ -287,7 +314,7 @@ impl Listed {
     }
 
     fn groups(groups: &[Group], width: Width) -> Self {
-        let mut listed = Listed { table: Table::new(&GROUPS, width), count: 0, bytes: 0 };
+        let mut listed = Listed::new(Table::new(&GROUPS, width));
         for group in groups {
             let table = &mut listed.table;
             table.text(&render::plain(&group.name));

@@ -73,6 +73,7 @@ mod tests {
             logical_dtype: None,
             blocks: None,
             scale: None,
+            quantization: None,
             shape: Shape::new([2, 3]).unwrap(),
             axes: None,
             role: Role::Weight,

@@ -16,7 +16,8 @@ use crate::template::Signature;
 use crate::transform::exact;
 use crate::words;
 use ckpt_api::{
-    Axis, DType, Encoding, Graph, Metadata, Name, Placement, Repair, Result, Role, Shape, TensorId,
+    Affine, Axis, DType, Encoding, Graph, Metadata, Name, Placement, Quantization, Repair, Result, Role,
+    Shape, TensorId,
 };
 pub use files::FileSummary;
 pub use groups::{Group, groups};
@@ -78,6 +79,9 @@ pub struct TensorSummary {
     /// The stored integer that stands for 1.0, where the checkpoint states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<NonZeroU32>,
+    /// Scales and zero points of the stored integers, where the checkpoint states them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<Box<Affine>>,
     /// Shape.
     pub shape: Shape,
     /// Meaning of each axis.
@@ -101,12 +105,15 @@ pub struct TensorSummary {
 }
 
 impl TensorSummary {
-    /// The dtype for people: `f32`, `i16 at 255` with a scale, `u4 as u8` where the values have another one than is
+    /// The dtype for people: `f32`, `i16 at 255` with a scale, `qi8 (scale 0.5, zero point 3)`, `u4 as u8` where the values have another one than is
     /// stored, `f32 as Q4_K` in blocks.
     pub(crate) fn shown_dtype(&self) -> String {
         if let Some(blocks) = &self.blocks {
             let (_, name) = blocks.split_once('.').unwrap_or(("", blocks));
             return format!("{} as {name}", self.dtype);
+        }
+        if let Some(affine) = &self.quantization {
+            return words::quantized(self.dtype, None, Some(affine));
         }
         match (self.scale, self.logical_dtype) {
             (Some(_), _) => words::dtype(self.dtype, self.scale),
@@ -215,6 +222,7 @@ fn summary(source: &Source, id: TensorId, values: Option<values::Values>) -> Ten
         logical_dtype: exactly_stored(tensor.dtype, &placement.encoding),
         blocks: placement.encoding.blocks().map(|blocks| blocks.name().to_owned()),
         scale: placement.encoding.scaling().map(|scaling| scaling.scale).or_else(|| tensor.scale()),
+        quantization: tensor.quantization.as_ref().and_then(Quantization::affine).cloned().map(Box::new),
         shape: tensor.shape.clone(),
         axes: tensor.axes.clone(),
         role: tensor.role,

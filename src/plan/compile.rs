@@ -88,7 +88,11 @@ pub(super) fn comparison(twins: Twins) -> Result<Comparison> {
     let Twins { name, first: (first, placement), other: (other, other_placement) } = twins;
     let (encoding, mut other_encoding) = (canonical(&first, &placement), canonical(&other, &other_placement));
     match axis_order(&first, &other) {
-        Some(order) if first.lengths == other.lengths && encoding.dtype == other_encoding.dtype => {
+        Some(order)
+            if first.lengths == other.lengths
+                && encoding.dtype == other_encoding.dtype
+                && first.quantization == other.quantization =>
+        {
             other_encoding.order = order.into();
         }
         _ => return Err(unequal(&name, &first, &other)),

@@ -249,11 +249,10 @@ impl<'a> Target<'a> {
             }
         }
         if let Some(why) = self.missing(Aspect::Scales) {
-            let scaled =
-                self.tensors().filter_map(|(_, t, _)| Some((&t.name, t.quantization.as_ref()?.scale)));
-            losses.extend(scaled.map(|(name, scale)| {
-                Loss::new(LossKind::ScaleDropped, name, format!("scale of {scale} per 1.0: {why}"))
-            }));
+            let scaled = self.tensors().filter_map(|(_, t, _)| Some((&t.name, t.quantization.as_ref()?)));
+            losses.extend(
+                scaled.map(|(name, own)| Loss::new(LossKind::ScaleDropped, name, format!("{own}: {why}"))),
+            );
         }
         if let Some(why) = self.missing(Aspect::Metadata) {
             let foreign = checkpoint.metadata.iter().filter(|(_, keys)| !keys.is_empty());

@@ -5,7 +5,9 @@ use crate::element::{Element, check_exact};
 use crate::execute::{Checking, TensorStream};
 use crate::layout::{Part, Rows, TargetLayout, Transfer, compile, rows};
 use crate::resources::Budget;
-use ckpt_api::{Axis, Blocks, DType, Encoding, Error, Metadata, Result, Role, Shape, Tensor, TensorId};
+use ckpt_api::{
+    Axis, Blocks, DType, Encoding, Error, Metadata, Quantization, Result, Role, Shape, Tensor, TensorId,
+};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -60,6 +62,11 @@ impl<'a> TensorRef<'a> {
     /// What the tensor is for.
     pub fn role(&self) -> Role {
         self.tensor.role
+    }
+
+    /// What its integers stand for. `None` where the checkpoint does not state it.
+    pub fn quantization(&self) -> Option<&'a Quantization> {
+        self.tensor.quantization.as_ref()
     }
 
     /// What formats record of this tensor alone.

@@ -18,7 +18,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("onnx", &ckpt_onnx::Onnx, 14, 29),
     ("safetensors", &ckpt_safetensors::Safetensors, 17, 34),
     ("tf2", &ckpt_tf2::Tf2, 36, 59),
-    ("torch", &ckpt_torch::Torch, 31, 66),
+    ("torch", &ckpt_torch::Torch, 32, 66),
 ];
 
 #[test]

@@ -161,7 +161,7 @@ fn described() -> Checkpoint {
     let mut moment = tensor("m", DType::F32, &[2, 3]).with_role(Role::Optimizer);
     moment.slot = Some(Box::new(Slot { variable: "w".into(), name: "m".into() }));
     let mut scaled = tensor("q", DType::I16, &[2]);
-    scaled.quantization = Some(Quantization { scale: 64.try_into().unwrap() });
+    scaled.quantization = Some(Quantization::Units { scale: 64.try_into().unwrap() });
     let tensors =
         vec![weight, moment, scaled, tensor("half", DType::Bf16, &[2]), tensor("c", DType::C128, &[1])];
     let node = Node::new("fc", Op::Gemm).parameter("weight", "w");
@@ -332,4 +332,41 @@ fn numbers_of_a_model_that_are_no_tensors_stop_a_conversion_that_loses_them() {
         assert_eq!(std::fs::read(place.path("o.onnx")).unwrap(), std::fs::read(model).unwrap(), "{source}");
     }
     assert!(convert(model, "o.npz", &["--allow", "weight-dropped"]).status.success());
+}
+
+#[test]
+fn a_scale_and_zero_point_stop_every_target_that_does_not_keep_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::builtin();
+    let input = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/torch/accept/quantized.pt");
+    let source = Source::open(&registry, input, &OpenOptions::new()).unwrap();
+    let plain = [("metadata", "none")];
+    let targets = [
+        ("npz", "out.npz", &[][..]),
+        ("gguf", "out.gguf", &[]),
+        ("tf2", "out", &[]),
+        ("keras", "out.h5", &[]),
+        ("safetensors", "out.safetensors", &plain),
+        ("torch", "out.pt", &[]),
+    ];
+    for (format, name, options) in targets {
+        let output = directory.path().join(name);
+        let stopped = conversion(format, options).plan(&registry, &source, &output).unwrap_err();
+        assert_eq!(stopped.kind(), Kind::Lossy, "{format}: {stopped}");
+        for part in [
+            "scale-dropped 'q' (scale 0.5, zero point 3",
+            "'rows' (2 scales on axis 0: 0.1 0.25; zero points 0 7",
+        ] {
+            assert!(stopped.to_string().contains(part), "{format}: {stopped}");
+        }
+        conversion(format, options).allow(LossKind::ScaleDropped).plan(&registry, &source, &output).unwrap();
+    }
+    // Kept under the key of safetensors.
+    let output = directory.path().join("kept.safetensors");
+    let kept = conversion("safetensors", &[]).plan(&registry, &source, &output).unwrap();
+    kept.execute(&Execution::new().sync(false), &|_| ()).unwrap();
+    let kept = Source::open(&registry, output, &OpenOptions::new()).unwrap();
+    let hash = |source: &Source| ckpt::digest::digest(source, 1).unwrap().sha256;
+    assert_eq!(hash(&kept), hash(&source));
+    assert!(ckpt::diff::diff(&source, &kept, None).unwrap().agrees());
 }

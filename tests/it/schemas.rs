@@ -162,8 +162,10 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
         "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" }, "shape": [1],
     });
     let scaled = ckpt::api::Tensor::new("w", DType::F32, shape(&[1]))
-        .with_quantization(Some(ckpt::api::Quantization { scale: 255.try_into().unwrap() }));
-    let tensor = serde_json::to_value(scaled).unwrap();
+        .with_quantization(Some(ckpt::api::Quantization::Units { scale: 255.try_into().unwrap() }));
+    let tensor = serde_json::to_value(&scaled).unwrap();
+    let affine = ckpt::api::Affine::new([0.5], [3.0], Some(0)).unwrap();
+    let affine = serde_json::to_value(scaled.with_quantization(Some(affine.into()))).unwrap();
     let route = serde_json::json!({ "steps": steps, "access": "tile" });
     let encoding = &placement["encoding"];
     let stored =
@@ -177,7 +179,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
         "target": { "format": "b", "name": "y", "options": [], "overwrite": false },
         "settings": { "transforms": [], "include": [], "exclude": [], "made_of": { "w": ["v"] } },
         "source_files": ["x"], "files": [{ "name": "y", "len": null }],
-        "tensors": [{ "tensor": tensor, "from": placement }],
+        "tensors": [{ "tensor": tensor, "from": placement }, { "tensor": affine, "from": placement }],
         "transfers": [{ "number": 0, "to": placement, "route": route }],
         "items": [
             { "do": "write", "file": 0, "range": { "start": 0, "end": 4 }, "pieces": [piece] },

@@ -170,8 +170,9 @@ impl Contents {
             _ => false,
         };
         let axes_fit = tensor.axes.as_ref().is_none_or(|axes| axes.len() == rank);
+        let scales_fit = tensor.quantization.as_ref().is_none_or(|own| own.fits(&tensor.shape));
         let files_fit = placement.extents.iter().all(|extent| extent.file.0 < self.files.len());
-        if placement.tensor != id || !lengths_fit || !axes_fit || !files_fit {
+        if placement.tensor != id || !lengths_fit || !axes_fit || !scales_fit || !files_fit {
             return Err(Error::corrupt("the tensor's description contradicts itself"));
         }
         if placement.extents.iter().any(|extent| extent.region().is_some()) {

@@ -223,7 +223,7 @@ fn restore_tensors(
         placements.push(placement);
     }
     forget_slots(checkpoint);
-    note(notes, "no longer have the shape that their axes describe", changed);
+    note(notes, "no longer have the shape that their axes or scales describe", changed);
     note(notes, "were added since", new);
     note(notes, "were removed since", gone);
 }
@@ -239,7 +239,8 @@ fn forget_slots(checkpoint: &mut Checkpoint) {
 /// Returns whether the description still fits the tensor.
 fn describe(tensor: &mut Tensor, description: Description) -> bool {
     tensor.role = description.role.unwrap_or_default();
-    tensor.quantization = description.quantization;
+    let scales_fit = description.quantization.as_ref().is_none_or(|own| own.fits(&tensor.shape));
+    tensor.quantization = description.quantization.filter(|_| scales_fit);
     tensor.slot = description.slot;
     tensor.metadata = description.metadata;
     tensor.metadata = metadata(tensor);
@@ -249,7 +250,7 @@ fn describe(tensor: &mut Tensor, description: Description) -> bool {
     if fits {
         tensor.axes = description.axes;
     }
-    fits
+    fits && scales_fit
 }
 
 /// Gives a tensor its original dtype. The encoding keeps the dtype that is stored, in which other tools may have stored

@@ -22,8 +22,10 @@
 //! module has the names of its state dict. The option `root` reads one branch.
 //!
 //! **Metadata** of the namespace [`NAMESPACE`] is what lies beside the tensors: numbers, texts, lists and dicts, under
-//! their names. The tensor metadata `scale`, `zero_point` and `axis` state what the integers of a quantized tensor
-//! stand for.
+//! their names.
+//!
+//! **Quantized tensors** are their integers, with the scales and zero points by which they stand for numbers
+//! ([`ckpt_api::Affine`]).
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Limits, Options};
@@ -96,7 +98,7 @@ static INFO: FormatInfo = FormatInfo::new(format::ID, "PyTorch checkpoint (.pt, 
     .with_reads(Network::ALL)
     .with_writes(Network::ALL)
     .with_dtypes(&write::NATIVE)
-    .with_keeps(&[Aspect::Roles, Aspect::Slots])
+    .with_keeps(&[Aspect::Roles, Aspect::Slots, Aspect::Scales])
     .with_free_names()
     .with_framework("pt")
     .with_options(OPTIONS);

@@ -310,8 +310,8 @@ impl Builder<'_> {
 
 /// Returns the kind of a tensor's elements, and the scale of integers.
 fn elements(tensor: &Tensor) -> Result<Elements> {
-    match (integer_bits(tensor.dtype), &tensor.quantization) {
-        (Some(_), Some(quantization)) => Ok(Elements::Integers(u64::from(quantization.scale.get()))),
+    match (integer_bits(tensor.dtype), tensor.scale()) {
+        (Some(_), Some(scale)) => Ok(Elements::Integers(u64::from(scale.get()))),
         (Some(_), None) => {
             Err(Error::unsupported("the source does not record the scale of a tensor of integers")
                 .tensor(&tensor.name)

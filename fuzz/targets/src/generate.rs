@@ -97,7 +97,7 @@ pub fn describe(u: &mut Unstructured, checkpoint: &mut Checkpoint) -> Result<()>
         tensor.role = *u.choose(&Role::ALL)?;
         if u.arbitrary()? {
             let scale = NonZeroU32::new(u.arbitrary()?).unwrap_or(NonZeroU32::MIN);
-            tensor.quantization = Some(Quantization { scale });
+            tensor.quantization = Some(Quantization::Units { scale });
         }
         if u.arbitrary()? {
             tensor.slot = Some(Box::new(Slot { variable: u.choose(&names)?.clone(), name: text(u)? }));

@@ -5,7 +5,7 @@ use super::element::{Element, Elements, shortest};
 use crate::cli::render::harmless;
 use crate::source::TensorRef;
 use crate::words::hex;
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Quantization, Result};
 use serde_json::json;
 use std::ops::Range;
 
@@ -22,9 +22,11 @@ pub(super) fn write(
     let mut elements = Elements::new(shown, LONGEST)?;
     let (name, shape) = (text(tensor.name())?, json!(&tensor.shape()[..]));
     let rows = rows.map(|rows| format!(", \"rows\": {}", json!([rows.start, rows.end]))).unwrap_or_default();
+    let affine = tensor.quantization().and_then(Quantization::affine);
+    let affine = affine.map(|own| format!(", \"quantization\": {}", json!(own))).unwrap_or_default();
     output.write(
         format!(
-            "{{\"name\": {name}, \"dtype\": \"{}\", \"shape\": {shape}{rows}, \"values\": ",
+            "{{\"name\": {name}, \"dtype\": \"{}\"{affine}, \"shape\": {shape}{rows}, \"values\": ",
             tensor.dtype()
         )
         .as_bytes(),

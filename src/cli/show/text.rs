@@ -5,8 +5,8 @@ use crate::cli::cut::{columns_of, cut};
 use crate::cli::render;
 use crate::cli::width::{Width, folded};
 use crate::source::{Source, TensorRef};
-use crate::words::dtype;
-use ckpt_api::Result;
+use crate::words::quantized;
+use ckpt_api::{Quantization, Result, Tensor};
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -23,11 +23,12 @@ pub(super) fn text(
     rows: Option<&Range<u64>>,
     width: Width,
 ) -> Result<String> {
-    let scale = source.checkpoint().tensor(shown.name()).and_then(|(_, tensor)| tensor.scale());
-    let scale = scale.filter(|_| !shown.dtype().is_float());
+    let tensor = source.checkpoint().tensor(shown.name()).map(|(_, tensor)| tensor);
+    let scale = tensor.and_then(Tensor::scale).filter(|_| !shown.dtype().is_float());
+    let affine = shown.quantization().and_then(Quantization::affine);
+    let dtype = quantized(shown.dtype(), scale, affine);
     let rows = rows.map(|rows| format!(", rows {}..{}", rows.start, rows.end)).unwrap_or_default();
-    let mut text =
-        format!("{}: {} {}{rows}\n", render::plain(shown.name()), dtype(shown.dtype(), scale), shown.shape());
+    let mut text = format!("{}: {dtype} {}{rows}\n", render::plain(shown.name()), shown.shape());
     let elements = shown.shape().elements();
     let view = View::of(shown.shape());
     let cells = view.read(shown)?;

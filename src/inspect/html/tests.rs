@@ -64,6 +64,7 @@ fn tensor(name: String, number: usize) -> TensorSummary {
         logical_dtype: None,
         blocks: None,
         scale: None,
+        quantization: None,
         shape: Shape::new([300, 64]).unwrap(),
         axes: None,
         role: [Role::Weight, Role::Optimizer][number % 2],

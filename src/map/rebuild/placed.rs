@@ -7,8 +7,10 @@ use super::reshape::reshape;
 use crate::layout::inverse_permutation;
 use crate::recipe::AxisStep;
 use ckpt_api::{
-    Axis, AxisPart, DType, Encoding, Error, Operation, Placement, Region, Result, Shape, Tensor, Tile, Window,
+    Affine, Axis, AxisPart, DType, Encoding, Error, Operation, Placement, Quantization, Region, Result,
+    Shape, Tensor, Tile, Window,
 };
+use std::cmp::Ordering;
 
 /// A tensor and the placement of its bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +38,7 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
     for step in steps {
         // The shape that the file states has the axes in their former order.
         placed.placement.set_shape(None);
+        check_scales_can_follow(&placed, step)?;
         placed = match step {
             AxisStep::Transpose if placed.tensor.shape.rank() == 2 => permute(placed, &[1, 0])?,
             AxisStep::Transpose => return Err(misfit(step, &placed, "a matrix")),
@@ -67,6 +70,36 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
         };
     }
     Ok(placed)
+}
+
+/// Refuses steps that divide or mix an axis along which a tensor has scales.
+fn check_scales_can_follow(placed: &PlacedTensor, step: &AxisStep) -> Result<()> {
+    let affine = placed.tensor.quantization.as_ref().and_then(Quantization::affine);
+    let mixes = matches!(
+        step,
+        AxisStep::Reshape(_)
+            | AxisStep::Parts { .. }
+            | AxisStep::FlattenOrder(_)
+            | AxisStep::UnflattenOrder(_)
+    );
+    match affine.and_then(Affine::axis).filter(|_| mixes) {
+        None => Ok(()),
+        Some(axis) => Err(Error::unsupported(
+            "integers with a scale for each index of an axis cannot be reshaped or reordered",
+        )
+        .tensor(&placed.tensor.name)
+        .found(format!("'{step}', with scales along axis {axis} of {}", placed.tensor.shape))
+        .help("store the numbers that the integers stand for: in PyTorch, save tensor.dequantize() instead")),
+    }
+}
+
+/// Changes the axis along which a tensor has scales.
+fn move_scales(tensor: &mut Tensor, moved: impl FnOnce(usize, &Affine) -> Option<Affine>) {
+    if let Some(Quantization::Affine(affine)) = &mut tensor.quantization
+        && let Some(new) = affine.axis().and_then(|axis| moved(axis, affine))
+    {
+        **affine = new;
+    }
 }
 
 /// Gives a tensor another dtype. Its bytes keep theirs: the planner converts from one to the other.
@@ -114,6 +147,7 @@ pub(super) fn permute(mut placed: PlacedTensor, order: &[usize]) -> Result<Place
     if let Some(axes) = &mut tensor.axes {
         *axes = order.iter().filter_map(|axis| axes.get(*axis).copied()).collect();
     }
+    move_scales(tensor, |axis, own| moved.get(axis).map(|axis| own.clone().with_axis(*axis)));
     renumber(&mut placement.encoding, order.len(), order.len(), |axis| moved.get(axis).copied());
     each_region(placement, |start, shape| {
         *start = pick(start);
@@ -138,6 +172,11 @@ pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) ->
     tensor.shape = without(&tensor.shape)?;
     change_axes(tensor, |axes| {
         axes.remove(axis);
+    });
+    move_scales(tensor, |of, own| match of.cmp(&axis) {
+        Ordering::Less => None,
+        Ordering::Equal => own.at(0),
+        Ordering::Greater => Some(own.clone().with_axis(of - 1)),
     });
     // An empty slice could seem to hold elements without this axis.
     placement.extents.retain(|extent| extent.region().is_none_or(|region| region.shape.elements() > 0));
@@ -173,6 +212,7 @@ pub(super) fn unsqueeze(mut placed: PlacedTensor, axis: usize) -> Result<PlacedT
     };
     tensor.shape = with(&tensor.shape)?;
     change_axes(tensor, |axes| axes.insert(axis, Axis::Unit));
+    move_scales(tensor, |of, own| (of >= axis).then(|| own.clone().with_axis(of + 1)));
     let rank = tensor.shape.rank();
     let with_it = |stored| Some(if stored >= axis { stored + 1 } else { stored });
     renumber(&mut placement.encoding, rank - 1, rank, with_it);
@@ -259,6 +299,8 @@ pub(super) fn cut(placed: &mut PlacedTensor, axis: usize, first: u64, len: u64) 
     }
     placement.set_window(window);
     tensor.shape = Shape::new(dims)?;
+    let [first, len] = [first, len].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+    move_scales(tensor, |of, own| (of == axis).then(|| own.part(first, len)));
     Ok(())
 }
 
@@ -278,6 +320,10 @@ pub(super) fn merge(tensors: Vec<PlacedTensor>, axis: usize, sizes: Option<&[u64
         }
         all.tensor.shape = Shape::new(dims)?;
         all.placement.extents.extend(placed.placement.extents);
+        let scales = placed.tensor.quantization.as_ref().and_then(Quantization::affine);
+        move_scales(&mut all.tensor, |of, own| {
+            scales.filter(|_| of == axis).map(|next| own.followed_by(next))
+        });
         if all.tensor.axes != placed.tensor.axes {
             all.tensor.axes = None;
         }
@@ -315,11 +361,15 @@ fn check_like(first: &PlacedTensor, other: &PlacedTensor, axis: usize) -> Result
             .found(b.shape.to_string())
             .expected(format!("{}, except for axis {axis}", a.shape)));
     }
-    if a.dtype != b.dtype || a.quantization != b.quantization {
+    if a.dtype != b.dtype || !have_like_scales(a, b, axis) {
+        let described = |tensor: &Tensor| match &tensor.quantization {
+            None => tensor.dtype.to_string(),
+            Some(own) => format!("{} ({own})", tensor.dtype),
+        };
         return Err(Error::mapping("tensors of different dtypes cannot be merged")
             .tensor(&b.name)
-            .found(b.dtype.name())
-            .expected(a.dtype.name()));
+            .found(described(b))
+            .expected(described(a)));
     }
     if first.placement.encoding != other.placement.encoding {
         return Err(
@@ -327,6 +377,12 @@ fn check_like(first: &PlacedTensor, other: &PlacedTensor, axis: usize) -> Result
         );
     }
     Ok(())
+}
+
+/// Whether one description of scales fits two tensors that are merged: the same, or one for each index of that axis.
+fn have_like_scales(a: &Tensor, b: &Tensor, axis: usize) -> bool {
+    let along = |tensor: &Tensor| tensor.quantization.as_ref().and_then(|own| own.affine()?.axis());
+    a.quantization == b.quantization || (along(a) == Some(axis) && along(b) == Some(axis))
 }
 
 /// Turns extents into slices of a larger tensor, in which this one begins at `shift` on `axis`.

@@ -3,7 +3,8 @@
 use super::placed::{PlacedTensor, change_axes, check_fixed_size, cut, merge, permute, squeeze, unsqueeze};
 use super::reshape::{join, joined_range};
 use crate::recipe::{AxisStep, Parts};
-use ckpt_api::{Error, Extent, Result, Shape};
+use ckpt_api::{Error, Extent, Quantization, Result, Shape};
+use std::cmp::Ordering;
 
 /// Puts tensors of one shape side by side along a new axis. With `merged`, so many tensors are concatenated to each
 /// element before.
@@ -99,6 +100,31 @@ pub(super) fn element(whole: &PlacedTensor, axis: usize, index: u64) -> Result<P
         return Err(Error::mapping("a stack does not have this element")
             .found(format!("element {index} of axis {axis} of {}", whole.tensor.shape)));
     }
+    let index_of_scale = usize::try_from(index).unwrap_or(usize::MAX);
+    let scales = whole.tensor.quantization.clone().map(|own| without_axis(own, axis, index_of_scale));
+    let mut element = element_without_scales(whole, axis, index, len)?;
+    element.tensor.quantization = scales;
+    Ok(element)
+}
+
+/// What the integers at one index of an axis stand for.
+fn without_axis(own: Quantization, axis: usize, index: usize) -> Quantization {
+    let affine = match &own {
+        Quantization::Affine(affine) => affine,
+        Quantization::Units { .. } => return own,
+    };
+    let new = match affine.axis().map(|of| (of, of.cmp(&axis))) {
+        Some((_, Ordering::Equal)) => affine.at(index),
+        Some((of, Ordering::Greater)) => Some((**affine).clone().with_axis(of - 1)),
+        Some((_, Ordering::Less)) | None => None,
+    };
+    new.map_or(own, Quantization::from)
+}
+
+fn element_without_scales(whole: &PlacedTensor, axis: usize, index: u64, len: u64) -> Result<PlacedTensor> {
+    let mut whole = whole.clone();
+    whole.tensor.quantization = None;
+    let whole = &whole;
     if let Some(extent) = own_extent(whole, axis, index, len) {
         let PlacedTensor { tensor, placement } = whole;
         let mut placement = placement.clone().with_extents(vec![extent]);

@@ -2,7 +2,9 @@
 
 use super::placed::{PlacedTensor, check_fixed_size, reorder};
 use crate::recipe::{Join, Target};
-use ckpt_api::{Compression, DType, Encoding, Error, Extent, Extents, Method, Placement, Result, Tensor};
+use ckpt_api::{
+    Compression, DType, Encoding, Error, Extent, Extents, Method, Placement, Quantization, Result, Tensor,
+};
 
 /// A tensor that is added to a target where that is written.
 #[derive(Clone, Debug)]
@@ -36,6 +38,12 @@ pub(super) fn addends(target: &Target, sources: &[usize], tensors: &[PlacedTenso
 pub(super) fn zeros(mut placed: PlacedTensor) -> Result<PlacedTensor> {
     check_fixed_size(&placed, "replaced by zeros")?;
     let PlacedTensor { tensor, placement } = &mut placed;
+    let affine = tensor.quantization.as_ref().and_then(Quantization::affine);
+    if let Some(own) = affine.filter(|own| own.zero_points().iter().any(|point| *point != 0.0)) {
+        return Err(Error::unsupported("a tensor whose zero is another integer cannot be replaced by zeros")
+            .tensor(&tensor.name)
+            .found(own.to_string()));
+    }
     tensor.blocks = None;
     let encoding = Encoding::row_major(tensor);
     let bytes = encoding.stored_len(tensor.shape.elements());

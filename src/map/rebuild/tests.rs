@@ -2,6 +2,7 @@
 
 mod joined;
 mod numbers;
+mod quantized;
 mod scaled;
 
 use super::rebuild;

@@ -184,7 +184,7 @@ fn a_graph_and_the_metadata_of_other_formats_are_dropped_where_the_format_keeps_
 fn described() -> Contents {
     let mut first = tensor("w", DType::I8).with_axes([ckpt_api::Axis::Out]).with_role(Role::Optimizer);
     first.slot = Some(Box::new(Slot { variable: "v".into(), name: "m".into() }));
-    first.quantization = Some(Quantization { scale: NonZeroU32::new(64).unwrap() });
+    first.quantization = Some(Quantization::Units { scale: NonZeroU32::new(64).unwrap() });
     first.metadata.insert("nn", "key", "value");
     let mut own = tensor("own", DType::F32);
     own.metadata.insert("plain", "key", "value");

@@ -7,10 +7,9 @@ use ckpt_forward::Parameters;
 /// Returns a tensor's numbers, row-major; quantized integers divided by their scale.
 pub(super) fn values(parameters: &SourceParameters, name: &str) -> Result<Vec<f64>> {
     let values = parameters.load(name)?.to_f64();
-    let quantization = parameters.tensor(name).and_then(|tensor| tensor.quantization.as_ref());
-    Ok(match quantization {
-        Some(quantization) => {
-            let scale = f64::from(quantization.scale.get());
+    Ok(match parameters.tensor(name).and_then(Tensor::scale) {
+        Some(scale) => {
+            let scale = f64::from(scale.get());
             values.into_iter().map(|value| value / scale).collect()
         }
         None => values,

@@ -16,7 +16,7 @@ impl<'a> StoredIntegers<'a> {
     pub(crate) fn new(parameters: &'a SourceParameters<'a>) -> Self {
         let quantized = |name: &'a str| {
             let (tensor, storage) = parameters.stored(name)?;
-            let quantization = Quantization { scale: storage.scaling?.scale };
+            let quantization = Quantization::Units { scale: storage.scaling?.scale };
             Some((name, tensor.clone().with_dtype(storage.dtype).with_quantization(Some(quantization))))
         };
         StoredIntegers { quantized: parameters.names().filter_map(quantized).collect(), parameters }
@@ -30,9 +30,8 @@ impl Parameters for StoredIntegers<'_> {
 
     fn load(&self, name: &str) -> Result<Array> {
         let loaded = self.parameters.load(name)?;
-        let quantization = self.quantized.get(name).and_then(|tensor| tensor.quantization.as_ref());
-        match (loaded, quantization) {
-            (Array::F32(values), Some(Quantization { scale })) => {
+        match (loaded, self.quantized.get(name).and_then(Tensor::scale)) {
+            (Array::F32(values), Some(scale)) => {
                 let scale = f64::from(scale.get());
                 #[expect(
                     clippy::cast_possible_truncation,

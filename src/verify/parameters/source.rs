@@ -39,8 +39,8 @@ impl<'a> SourceParameters<'a> {
         let contents = self.source.contents();
         let (tensor, placement) = (contents.checkpoint.tensors.get(id.0)?, contents.placements.get(id.0)?);
         let encoding = &placement.encoding;
-        let own = tensor.quantization.as_ref().map(|own| Scaling {
-            scale: own.scale,
+        let own = tensor.scale().map(|scale| Scaling {
+            scale,
             // The rounding that made the integers is unknown: assume the coarser one.
             rounding: Rounding::Truncate,
             limit: None,

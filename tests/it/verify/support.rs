@@ -68,7 +68,7 @@ impl Net {
             *tensor = tensor
                 .clone()
                 .with_dtype(DType::I16)
-                .with_quantization(scale.map(|scale| Quantization { scale }));
+                .with_quantization(scale.map(|scale| Quantization::Units { scale }));
         }
         let integer = |number: &f32| ((number * 256.0).round() as i16).to_le_bytes();
         let values: Vec<Vec<u8>> =

@@ -31,7 +31,7 @@ fn tensor(given: &Tensor, back: &Tensor) -> Option<String> {
         .or_else(|| field("its shape", &given.shape, &back.shape))
         .or_else(|| field("its axes", &given.axes, &back.axes))
         .or_else(|| field("its role", &given.role, &back.role))
-        .or_else(|| field("its scale", &given.scale(), &back.scale()))
+        .or_else(|| field("its scale", &given.quantization, &back.quantization))
         .or_else(|| field("its slot", &given.slot, &back.slot))
         .or_else(|| field("the lengths of its elements", &given.lengths, &back.lengths))
         .or_else(|| field("its blocks", &given.blocks, &back.blocks))

@@ -160,7 +160,12 @@ impl Comparison<'_> {
             ("axes", "axes", Aspect::Axes, axes.is_some() && axes != found.axes),
             ("role", "roles", Aspect::Roles, given.role != found.role),
             ("slot", "slots", Aspect::Slots, given.slot.is_some() && given.slot != found.slot),
-            ("scale", "scales", Aspect::Scales, given.scale().is_some() && given.scale() != found.scale()),
+            (
+                "scale",
+                "scales",
+                Aspect::Scales,
+                given.quantization.is_some() && given.quantization != found.quantization,
+            ),
         ];
         for (name, all, aspect, _) in
             changed.iter().filter(|(_, _, aspect, lost)| *lost && self.keeps(*aspect))

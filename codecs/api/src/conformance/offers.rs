@@ -2,8 +2,8 @@
 
 use super::reading::Reading;
 use crate::{
-    Attribute, Axis, Checkpoint, DType, Graph, Metadata, MetadataValue, Node, Op, Quantization, Role, Shape,
-    Slot, Tensor, Value,
+    Affine, Attribute, Axis, Checkpoint, DType, Graph, Metadata, MetadataValue, Node, Op, Quantization,
+    Result, Role, Shape, Slot, Tensor, Value,
 };
 use std::num::NonZeroU32;
 
@@ -122,7 +122,7 @@ fn names() -> Offer {
 /// What is added, and how; `None` where the checkpoint has no place for it.
 type Addition = (&'static str, fn(&mut Offer) -> Option<()>);
 
-const ADDITIONS: [Addition; 13] = [
+const ADDITIONS: [Addition; 15] = [
     ("a tensor more", |offer| {
         offer.push("foreign/more", DType::F32, &[2], floats(&[1.0, 2.0]));
         Some(())
@@ -166,13 +166,22 @@ const ADDITIONS: [Addition; 13] = [
     ("a scale of 3", |offer| add_scaled(offer, 3)),
     ("a scale of 64", |offer| add_scaled(offer, 64)),
     ("the largest scale", |offer| add_scaled(offer, u32::MAX)),
+    ("a scale and a zero point", |offer| add_affine(offer, Affine::new([0.1], [3.0], None))),
+    ("scales of an axis", |offer| add_affine(offer, Affine::new([0.1, 0.2], [0.0, 1.0], Some(0)))),
 ];
 
 /// A tensor of integers of which `scale` stands for 1.0.
 fn add_scaled(offer: &mut Offer, scale: u32) -> Option<()> {
     offer.push("foreign/scaled", DType::I8, &[2], vec![1, 0xff]);
     let scale = NonZeroU32::new(scale)?;
-    offer.checkpoint.tensors.last_mut()?.quantization = Some(Quantization { scale });
+    offer.checkpoint.tensors.last_mut()?.quantization = Some(Quantization::Units { scale });
+    Some(())
+}
+
+/// A tensor of integers with scales and zero points.
+fn add_affine(offer: &mut Offer, affine: Result<Affine>) -> Option<()> {
+    offer.push("foreign/affine", DType::I8, &[2], vec![1, 0xff]);
+    offer.checkpoint.tensors.last_mut()?.quantization = Some(affine.ok()?.into());
     Some(())
 }
 

@@ -83,7 +83,7 @@ struct TensorNotes {
     role: Role,
     slot: Option<Slot>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    scale: Option<NonZeroU32>,
+    quantization: Option<Quantization>,
     metadata: Metadata,
 }
 
@@ -148,8 +148,8 @@ impl Chest {
         if !self.is(Mistake::DimensionsNotReversed) {
             dims.reverse();
         }
-        let dtype = if notes.scale.is_some() { DType::I8 } else { DType::F32 };
-        let quantization = notes.scale.map(|scale| Quantization { scale });
+        let dtype = if notes.quantization.is_some() { DType::I8 } else { DType::F32 };
+        let quantization = notes.quantization.clone();
         let tensor = Tensor::new(name, dtype, Shape::new(dims)?).with_quantization(quantization);
         let (offset, bytes) = (cursor.number(8)?, cursor.number(8)?);
         if bytes != tensor.value_bytes() && !self.is(Mistake::IgnoresALength) {
@@ -186,10 +186,12 @@ impl Chest {
             axes: tensor.axes.clone().filter(|_| !self.is(Mistake::AxesLost)),
             role: if self.is(Mistake::RolesLost) { Role::Weight } else { tensor.role },
             slot: tensor.slot.as_deref().cloned().filter(|_| !self.is(Mistake::SlotsLost)),
-            scale: tensor.scale().map(|scale| match self.0 {
-                Mistake::ScaleCut | Mistake::ScaleCutUnderAnotherKind => scale.min(LARGEST_SCALE),
-                _ => scale,
-            }),
+            quantization: match (self.0, tensor.scale()) {
+                (Mistake::ScaleCut | Mistake::ScaleCutUnderAnotherKind, Some(scale)) => {
+                    Some(Quantization::Units { scale: scale.min(LARGEST_SCALE) })
+                }
+                _ => tensor.quantization.clone(),
+            },
             metadata: if self.is(Mistake::TensorMetadataLost) {
                 Metadata::default()
             } else {
@@ -261,7 +263,7 @@ impl Codec for Chest {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
         let mut placed = OutputLayout::default();
-        let holds = |tensor: &&Tensor| match tensor.scale() {
+        let holds = |tensor: &&Tensor| match tensor.quantization {
             Some(_) => tensor.dtype == DType::I8,
             None => tensor.dtype == DType::F32,
         };

@@ -168,7 +168,7 @@ fn quantised(
     match entry.scale.filter(|_| keeps_integers) {
         Some(scale) => {
             tensor.dtype = entry.kind.dtype();
-            tensor.quantization = Some(Quantization { scale });
+            tensor.quantization = Some(Quantization::Units { scale });
         }
         None => encoding.set_scaling(entry.scaling()),
     }

@@ -296,7 +296,7 @@ impl Binding<'_> {
             other => Err(Error::unsupported("bullet stores 32-bit floats here")
                 .tensor(&self.source.name)
                 .found(other.name())
-                .help(match self.source.quantization {
+                .help(match self.source.scale() {
                     Some(_) => format!("read the source without {}", Setting::ReadOption("integers=true")),
                     None => format!("convert with {}", Setting::Dtype("f32")),
                 })),

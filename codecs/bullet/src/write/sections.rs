@@ -125,7 +125,7 @@ fn quantised(
         encoding = binding.lay_out(encoding, &layout)?;
     }
     let tensor = binding.source;
-    let scale = tensor.quantization.as_ref().map(|quantization| quantization.scale);
+    let scale = tensor.scale();
     let is_clipped =
         source.origin.is_some_and(|origin| origin.limit() == entry.limit() && origin.scale == entry.scale);
     let limit = entry.limit().filter(|_| !is_clipped);

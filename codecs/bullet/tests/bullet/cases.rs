@@ -292,10 +292,7 @@ fn positions_evaluate_in_integers_as_in_bullets_example_engine() {
             let (id, tensor) = contents.checkpoint.tensor(name).unwrap();
             let integers =
                 values[id.0].as_chunks::<2>().0.iter().map(|bytes| i16::from_le_bytes(*bytes).into());
-            (
-                integers.collect::<Vec<i32>>(),
-                tensor.quantization.as_ref().map_or(1, |q| q.scale.get().cast_signed()),
-            )
+            (integers.collect::<Vec<i32>>(), tensor.scale().map_or(1, |scale| scale.get().cast_signed()))
         };
         for position in described["positions"].as_array().unwrap() {
             let Some(expected) = position.get("example_integer_eval").and_then(Value::as_i64) else {

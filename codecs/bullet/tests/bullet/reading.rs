@@ -86,7 +86,7 @@ fn quantised_bin_gives_integers_divided_by_their_scale_or_the_integers_themselve
     let (contents, values) =
         read("quantised.bin", &files, &[("arch", PRESET), ("integers", "true")]).unwrap();
     let (id, tensor) = contents.checkpoint.tensor("l0b").unwrap();
-    assert_eq!((tensor.dtype, tensor.quantization.as_ref().unwrap().scale.get()), (DType::I16, 255));
+    assert_eq!((tensor.dtype, tensor.scale().unwrap().get()), (DType::I16, 255));
     assert_eq!(values[id.0], [3i16.to_le_bytes(), (-5i16).to_le_bytes()].concat());
     assert!(contents.checkpoint.graph.is_none());
 }

@@ -372,7 +372,7 @@ fn a_tensor_that_does_not_fit_is_refused_by_name() {
         }),
         ("32-bit floats", "integers=true", |checkpoint| {
             checkpoint.tensors[0].dtype = DType::I16;
-            checkpoint.tensors[0].quantization = Some(Quantization { scale: 3.try_into().unwrap() });
+            checkpoint.tensors[0].quantization = Some(Quantization::Units { scale: 3.try_into().unwrap() });
         }),
         ("under the same id", "l0b", |checkpoint| {
             let mut again = checkpoint.tensors[0].clone();

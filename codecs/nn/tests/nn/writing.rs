@@ -165,7 +165,7 @@ fn floats_are_cast_and_other_dtypes_refused() {
     net.tensors[1].dtype = DType::I32;
     refusal(&net, Kind::Unsupported, &["a/kernel", "i32"]);
     net.tensors[1].dtype = DType::F32;
-    net.tensors[1].quantization = Some(Quantization { scale: 64.try_into().unwrap() });
+    net.tensors[1].quantization = Some(Quantization::Units { scale: 64.try_into().unwrap() });
     refusal(&net, Kind::Unsupported, &["a/kernel", "scaled integers"]);
 }
 

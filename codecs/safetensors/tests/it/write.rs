@@ -188,7 +188,7 @@ fn dtypes_without_a_holder_have_no_place_but_an_object_graph_is_kept_in_the_meta
 
 fn described() -> Checkpoint {
     let mut scaled = tensor("q", DType::I16, &[2]);
-    scaled.quantization = Some(Quantization { scale: 64.try_into().unwrap() });
+    scaled.quantization = Some(Quantization::Units { scale: 64.try_into().unwrap() });
     let mut weight = tensor("w", DType::F32, &[2, 3]).with_axes([Axis::In, Axis::Out]);
     weight.metadata.insert("tf2", "key", "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE");
     let mut moment = tensor("m", DType::F32, &[2, 3]).with_role(Role::Optimizer);

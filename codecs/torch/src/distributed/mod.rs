@@ -18,8 +18,8 @@ use crate::read::walk::Dropped;
 use crate::read::{layout, notes};
 use crate::write::distributed as write;
 use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, MetadataValue, Placement,
-    Region, Result, Rules, Shape, Tensor, TensorId, first_few,
+    Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, Placement, Region, Result,
+    Rules, Shape, Tensor, TensorId, first_few,
 };
 use metadata::{Chunk, Location, Metadata, Sharded};
 use section::section;
@@ -219,7 +219,7 @@ impl Reader<'_> {
         };
         check_quantizers(sharded, &parts)?;
         let mut whole = Tensor::new(&sharded.name, tensor.dtype, sharded.shape.clone());
-        whole.metadata = tensor.metadata.clone();
+        whole.quantization = tensor.quantization.clone();
         // Axes of one element have no place in the order: the chunk with the fewest of them tells most.
         let longest = parts.iter().max_by_key(|(part, _)| part.shape.iter().filter(|len| **len > 1).count());
         let encoding = longest.map_or(first, |(_, longest)| longest).encoding.clone();
@@ -250,7 +250,7 @@ impl Reader<'_> {
         if let Some(stated) =
             sharded.element.and_then(|element| element.dtype).filter(|own| *own != tensor.dtype)
         {
-            let quantized = if tensor.metadata.is_empty() { "" } else { ", quantized with a scale" };
+            let quantized = if tensor.quantization.is_none() { "" } else { ", quantized with a scale" };
             return Err(on_chunk(
                 Error::corrupt("the chunk has another dtype than the metadata states")
                     .found(format!("{}{quantized}", tensor.dtype))
@@ -357,11 +357,11 @@ fn covers(extent: &Extent, sharded: &Sharded) -> bool {
 fn check_quantizers(sharded: &Sharded, parts: &[(Tensor, Placement)]) -> Result<()> {
     let Some((first, _)) = parts.first() else { return Ok(()) };
     let is_cut = |tensor: &Tensor| {
-        let axis = tensor.metadata.value(ID, "axis").and_then(MetadataValue::as_u64);
-        let len = |shape: &Shape| axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?).copied());
+        let axis = tensor.quantization.as_ref().and_then(|own| own.affine()?.axis());
+        let len = |shape: &Shape| axis.and_then(|axis| shape.get(axis).copied());
         len(&tensor.shape) != len(&sharded.shape)
     };
-    if parts.iter().all(|(tensor, _)| tensor.metadata == first.metadata && !is_cut(tensor)) {
+    if parts.iter().all(|(tensor, _)| tensor.quantization == first.quantization && !is_cut(tensor)) {
         return Ok(());
     }
     Err(Error::unsupported("the chunks of the quantized tensor have scales or zero points of their own")

@@ -298,7 +298,7 @@ fn quantized<'a>(tree: &'a Tree, items: &[Id]) -> Result<Made<'a>> {
             let zero_point = zero_point.ok_or_else(|| wrong("a quantized tensor has no valid zero point"))?;
             Quantizer::Tensor { scale, zero_point }
         }
-        Some("per_channel_affine") => {
+        Some("per_channel_affine" | "per_channel_affine_float_qparams") => {
             let [scales, zero_points] = [item(&quantizer, 1)?, item(&quantizer, 2)?];
             let axis = natural(tree, item(&quantizer, 3)?);
             let axis = axis.filter(|axis| *axis < view.shape.rank() as u64);

@@ -12,8 +12,9 @@ use crate::format::{ID, StorageClass, element_named};
 use crate::pickle::opcode as op;
 use crate::pickle::{Feed, Id, Tree, Value, parse, shown};
 use crate::read::layout;
-use crate::read::rebuild::{Made, View, made};
+use crate::read::rebuild::{Made, Quantizer, View, made};
 use crate::read::roles;
+use crate::read::stored::tensor_quantization;
 use crate::read::walk::{Container, Found, walk};
 use ckpt_api::{
     Checkpoint, Contents, Encoding, Endian, File, Limits, MetadataValue, Result, Tensor, TensorId, Ties,
@@ -226,7 +227,7 @@ fn filling(
     limits: &Limits,
 ) -> Option<Encoding> {
     let tensor = checkpoint.tensors.get(id.0)?;
-    if view.element.dtype != Some(tensor.dtype) || view.shape != tensor.shape {
+    if view.element.dtype != Some(tensor.dtype) || view.shape != tensor.shape || !has_scale(tensor, view) {
         return None;
     }
     let record = Record { start: 0, len, compression: None, crc: None };
@@ -236,6 +237,19 @@ fn filling(
             Some(placement.encoding)
         }
         _ => None,
+    }
+}
+
+/// Whether a tensor has the scale and zero point that the pickle states. Scales of an axis are tensors that no
+/// checkpoint lists, so that no such pickle is kept.
+fn has_scale(tensor: &Tensor, view: &View<'_>) -> bool {
+    let own = tensor.quantization.as_ref();
+    match view.quantizer {
+        None => own.is_none(),
+        Some(Quantizer::Channel { .. }) => false,
+        Some(Quantizer::Tensor { scale, zero_point }) => {
+            own == tensor_quantization(scale, zero_point).ok().as_ref()
+        }
     }
 }
 

@@ -27,7 +27,6 @@ use ckpt_api::{
 };
 use kept::Kept;
 use set::Target;
-use std::collections::BTreeMap;
 
 /// Key of the checkpoint's metadata: what PyTorch records of each module, by its path.
 const KEY_MODULES: &str = "_metadata";
@@ -120,7 +119,7 @@ fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
     let own = checkpoint.metadata.namespace(ID).into_iter().flat_map(|own| own.iter());
     let lost = own.filter(|(key, _)| ![KEY_MODULES, KEY_INDEX].contains(key));
     placed.losses.extend(lost.map(|(key, _)| Loss::new(LossKind::MetadataDropped, key, why)));
-    leave_out_scales(placed, checkpoint);
+    leave_out_scales(placed, why);
 }
 
 /// Declares the values of files that lay beside the shards of a directory.
@@ -133,15 +132,11 @@ fn leave_out_companions(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
     }
 }
 
-fn leave_out_scales(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
-    for tensor in &checkpoint.tensors {
-        if tensor.metadata.value(ID, "scale").is_some() {
-            let detail = "the integers are stored without their scale and zero point";
-            placed.losses.push(Loss::new(LossKind::ScaleDropped, &tensor.name, detail));
-        }
-    }
+/// Declares that integers are stored without what they stand for.
+fn leave_out_scales(placed: &mut OutputLayout, why: &str) {
+    placed.left_out.insert(Aspect::Scales, why.to_owned());
 }
 
 fn leave_out_roles(placed: &mut OutputLayout, why: &str) {
-    placed.left_out = BTreeMap::from([Aspect::Roles, Aspect::Slots].map(|aspect| (aspect, why.to_owned())));
+    placed.left_out.extend([Aspect::Roles, Aspect::Slots].map(|aspect| (aspect, why.to_owned())));
 }

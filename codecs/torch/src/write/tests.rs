@@ -2,8 +2,8 @@ use super::*;
 use crate::Torch;
 use crate::format::ID;
 use ckpt_api::{
-    ChecksumAlgorithm, DType, Encoding, Extent, FileId, MetadataMap, MetadataValue, Phases, Placement, Shape,
-    Tensor, TensorId, conformance,
+    Affine, ChecksumAlgorithm, DType, Encoding, Extent, FileId, MetadataMap, MetadataValue, Phases,
+    Placement, Shape, Tensor, TensorId, conformance,
 };
 use sha2::{Digest, Sha256};
 
@@ -324,7 +324,7 @@ fn a_set_has_the_names_of_hugging_face_and_an_index() {
 #[test]
 fn integers_of_a_quantized_tensor_lose_their_scale_in_a_plain_state_dict() {
     let (mut checkpoint, _) = of(vec![tensor("q", DType::I8, &[1], vec![1])]);
-    checkpoint.tensors[0].metadata.insert(ID, "scale", 0.5);
+    checkpoint.tensors[0].quantization = Some(Affine::new([0.5], [0.0], None).unwrap().into());
     let placed = place(&checkpoint, "m.pt", &Options::default()).unwrap();
-    assert_eq!(placed.losses[0].kind, LossKind::ScaleDropped);
+    assert!(placed.left_out.contains_key(&Aspect::Scales));
 }

@@ -127,7 +127,7 @@ impl<'a> States<'a> {
         let (stored, placement) = self.stored(id, "")?;
         self.check_crc(stored.record)?;
         let tensor = stored.tensor;
-        if !tensor.metadata.is_empty() {
+        if tensor.quantization.is_some() {
             return Err(Error::unsupported("a rank stores its parameters as a quantized tensor"));
         }
         let rows = placement.encoding.order.iter().copied().eq(0..tensor.shape.rank());

@@ -101,9 +101,15 @@ fn compare(contents: &Contents, values: &[Vec<u8>], expected: &Value) -> Result<
             return Err(format!("'{name}' has other values"));
         }
         if let Some(quantized) = tensor.get("quantised") {
-            let kept = serde_json::to_value(&own.metadata).unwrap()["torch"].clone();
-            if kept["scale"] != quantized["scale"] || kept["zero_point"] != quantized["zero_point"] {
-                return Err(format!("'{name}' has other scales: {kept}"));
+            let list = |key: &str| {
+                let stated = &quantized[key];
+                let numbers = stated.as_array().cloned().unwrap_or_else(|| vec![stated.clone()]);
+                numbers.iter().map(|number| number.as_f64().unwrap()).collect::<Vec<f64>>()
+            };
+            let kept = own.quantization.as_ref().and_then(|own| own.affine());
+            let kept = kept.map(|own| (own.scales().to_vec(), own.zero_points().to_vec()));
+            if kept != Some((list("scale"), list("zero_point"))) {
+                return Err(format!("'{name}' has other scales: {kept:?}"));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::build::{Py, dict, pickle, saved};
 use ckpt_api::conformance::{self, Sample, check};
-use ckpt_api::{Checkpoint, Contents, Error, Input, TensorId, Ties};
+use ckpt_api::{Affine, Checkpoint, Contents, Error, Input, TensorId, Ties};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -91,9 +91,8 @@ fn the_scale_of_a_quantized_tensor_is_kept_and_must_be_the_same_for_all_chunks()
         files_of(&chunks(), None, move |number, shape| Py::Quantized(0, shape.to_vec(), scale(number)))
     };
     let (contents, _) = conformance::read(&Torch, &Input::memory("", all(|_| 0.5)), &[]).unwrap();
-    let metadata = &contents.checkpoint.tensors[0].metadata;
-    assert_eq!(metadata.value("torch", "scale"), Some(&0.5.into()));
-    assert_eq!(metadata.value("torch", "zero_point"), Some(&3i64.into()));
+    let scaled = Affine::new([0.5], [3.0], None).unwrap().into();
+    assert_eq!(contents.checkpoint.tensors[0].quantization, Some(scaled));
     let error = error(all(|number| if number == 2 { 0.25 } else { 0.5 }));
     assert_eq!(error.kind(), ckpt_api::Kind::Unsupported);
     assert!(error.to_string().contains("scales or zero points of their own"), "{error}");

@@ -2,7 +2,8 @@
 
 use super::lowering::{Load, Lowering, Operand, elements};
 use crate::value::Numbers;
-use ckpt_api::{Axis, DType, Error, Result, Setting, Tensor};
+use ckpt_api::{Axis, DType, Error, Quantization, Result, Setting, Tensor};
+use std::num::NonZeroU32;
 
 /// A tensor bound to a node.
 pub(super) struct Weight {
@@ -123,8 +124,13 @@ fn scale(tensor: &Tensor, numbers: Numbers) -> Result<Option<f64>> {
             .expected("integers of at most 32 bits")),
         Numbers::Real if tensor.dtype.is_float() => Ok(None),
         Numbers::Real if is_integer => {
-            let scale = tensor.quantization.as_ref().map_or(1, |quantization| quantization.scale.get());
-            Ok(Some(f64::from(scale)))
+            if let Some(affine) = tensor.quantization.as_ref().and_then(Quantization::affine) {
+                return Err(Error::unsupported(
+                    "a layer is bound to integers with a zero point or a fraction as scale",
+                )
+                .found(affine.to_string()));
+            }
+            Ok(Some(f64::from(tensor.scale().map_or(1, NonZeroU32::get))))
         }
         Numbers::Real => Err(Error::unsupported("a layer is bound to a tensor that is not of real numbers")
             .found(tensor.dtype.name())),

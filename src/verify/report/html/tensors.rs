@@ -4,7 +4,8 @@ use super::cells::{Measured, cell, name, shape};
 use crate::diff::{Difference, Distance, Outcome, TensorDifference};
 use crate::html::{counted, escaped, long_table, shortened, whole};
 use crate::verify::report::TensorReport;
-use crate::words::{dtype, verb};
+use crate::words::{quantized, verb};
+use ckpt_api::{Affine, DType, Shape};
 use std::fmt::Write;
 
 /// Most tensors in the table.
@@ -109,15 +110,16 @@ fn row(tensor: &TensorDifference, columns: &[Column]) -> String {
         Outcome::Incomparable if tensor.a.0 != tensor.b.0 => ("fail", "other dtype"),
         Outcome::Incomparable => ("fail", "other scale"),
     };
-    let side = |(own, lens): &(ckpt_api::DType, ckpt_api::Shape), scale| {
-        format!("{} {}", dtype(*own, scale), shape(lens))
+    let side = |(own, lens): &(DType, Shape), scale, affine: &Option<Affine>| {
+        let dtype = quantized(*own, scale, affine.as_ref());
+        format!("{dtype} {}", shape(lens))
     };
     let mut text = format!(
         "<tr class=\"{verdict}\"><td class=\"name\">{}</td><td>{}</td><td class=\"aside\">{}</td><td><span class=\"badge \
          {verdict}\">{word}</span></td>",
         name(&tensor.name),
-        side(&tensor.a, tensor.scale_a),
-        side(&tensor.b, tensor.scale_b)
+        side(&tensor.a, tensor.scale_a, &tensor.quantization_a),
+        side(&tensor.b, tensor.scale_b, &tensor.quantization_b)
     );
     for (_, class, value) in columns {
         let measured = distance(tensor).map_or_else(|| Measured::number(None), value);

@@ -123,6 +123,8 @@ fn report(layers: usize, name: impl Fn(usize) -> String + Copy) -> Report {
             b: lens,
             scale_a: None,
             scale_b: None,
+            quantization_a: None,
+            quantization_b: None,
             first_index: None,
             outcome,
         }

@@ -105,7 +105,7 @@ fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint, parts: &Parts<'
         placed.losses.push(Loss::new(LossKind::MetadataDropped, KEY_MODULES, why));
     }
     leave_out_companions(placed, checkpoint);
-    leave_out_scales(placed, checkpoint);
+    leave_out_scales(placed, "the tensors of a directory are written without them");
     let own = || parts.tensors.iter().map(|stored| stored.tensor);
     let mut read: Vec<Tensor> =
         own().map(|own| Tensor::new(&own.name, own.dtype, own.shape.clone())).collect();

@@ -56,7 +56,7 @@ fn network(squared: bool, bucketed: bool) -> Graph {
 fn quantized(tensors: Tensors, name: &str, scale: u32) -> Tensors {
     tensors.edit(name, |tensor| {
         tensor.dtype = DType::I16;
-        tensor.quantization = Some(Quantization { scale: scale.try_into().unwrap() });
+        tensor.quantization = Some(Quantization::Units { scale: scale.try_into().unwrap() });
     })
 }
 

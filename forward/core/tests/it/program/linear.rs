@@ -143,7 +143,7 @@ fn quantized_integers_are_divided_by_their_scale() {
     let tensors = Tensors::default()
         .with("w", &[Axis::In, Axis::Out], &integer(&[2, 1], &[64, -32]))
         .edit("w", |tensor| {
-            tensor.quantization = Some(ckpt_api::Quantization { scale: 64.try_into().unwrap() })
+            tensor.quantization = Some(ckpt_api::Quantization::Units { scale: 64.try_into().unwrap() })
         });
     let node = Node::new("dense", Op::Gemm).parameter("weight", "w");
     assert_close(&run(node, &[real(&[1, 2], &[3.0, 4.0])], &tensors).unwrap(), &[1, 1], &[1.0]);
