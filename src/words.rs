@@ -1,8 +1,9 @@
 //! Text for people: counts, sizes, lists, and text from files.
 
 pub(crate) use ckpt_api::count;
-use ckpt_api::{Affine, DType};
+use ckpt_api::{Affine, DType, Loss};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroU32;
 
@@ -124,6 +125,24 @@ impl Display for Size {
             _ => write!(f, "{} {name}", rounded(unit, 1)),
         }
     }
+}
+
+/// What losses say, each once, with the subjects that it is said of.
+pub(crate) fn notes_on_losses(losses: &[Loss]) -> Vec<String> {
+    const SHOWN: usize = 8;
+    let mut subjects: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for loss in losses {
+        let place = *places.entry(&loss.detail).or_insert(subjects.len());
+        if place == subjects.len() {
+            subjects.push((&loss.detail, Vec::new()));
+        }
+        if let Some((_, own)) = subjects.get_mut(place) {
+            own.push(&loss.subject);
+        }
+    }
+    let note = |(detail, own): (&str, Vec<&str>)| format!("{}: {detail}", ckpt_api::first_few(&own, SHOWN));
+    subjects.into_iter().map(note).collect()
 }
 
 /// A dtype with the scale of its integers: `i16 at 255`.

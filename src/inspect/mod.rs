@@ -188,6 +188,7 @@ pub(crate) fn overview(source: &Source) -> Inspection {
         notes: contents
             .all_notes()
             .map(str::to_owned)
+            .chain(words::notes_on_losses(&contents.losses))
             .chain(architecture_note(source))
             .chain(scaled_notes(source))
             .chain(missing)

@@ -19,7 +19,7 @@ pub(crate) use rebuild::Addend;
 use rebuild::{Rebuilt, rebuild, rebuild_as};
 use retype::retype;
 use select::{Removed, remove, select};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use transform::transform;
 
@@ -77,7 +77,7 @@ pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<
         source: contents.clone(),
         contents: contents.clone(),
         excluded: Vec::new(),
-        losses: Vec::new(),
+        losses: contents.losses.clone(),
         made_of: BTreeMap::new(),
         twins: Vec::new(),
         addends: Vec::new(),
@@ -165,6 +165,8 @@ impl Mapped {
     }
 
     fn remove(&mut self, removed: Removed) {
+        let gone: HashSet<&str> = removed.names.iter().map(String::as_str).collect();
+        self.losses.retain(|loss| !gone.contains(loss.subject.as_str()));
         self.excluded.extend(removed.names);
         self.losses.extend(removed.losses);
     }
@@ -201,7 +203,7 @@ fn checked_whole(contents: &Contents, targets: &[Target]) -> Vec<Twins> {
     let is_in_runs =
         |target: &&Target| target.recipe.steps.iter().any(|step| matches!(step, AxisStep::Parts { .. }));
     let mut found: Vec<Twins> = Vec::new();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let mut names: Option<HashMap<&str, _>> = None;
     for target in targets.iter().filter(is_in_runs) {
         let ids = names.get_or_insert_with(|| contents.checkpoint.by_name());

@@ -133,6 +133,9 @@ impl Source {
         {
             give_graph(model, &mut contents)?;
         }
+        if contents.checkpoint.tensors.is_empty() {
+            contents.notes.push("the checkpoint has no tensors".to_owned());
+        }
         contents.notes.extend(missing_graph_note(&contents));
         for (_, names) in &activations {
             let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -527,10 +530,11 @@ fn missing_graph_note(contents: &Contents) -> Option<String> {
     };
     let mut metadata = contents.checkpoint.metadata.iter();
     let tensors = match metadata.any(|(_, keys)| keys.get(ckpt_api::KEY_WEIGHTS).is_some()) {
-        true => "some numbers of the model are no tensors",
-        false => "the tensors are complete",
+        true => "; some numbers of the model are no tensors",
+        false if contents.is_complete() => "; the tensors are complete",
+        false => "",
     };
-    Some(format!("no graph: {}; {tensors}{advice}", missing.reason))
+    Some(format!("no graph: {}{tensors}{advice}", missing.reason))
 }
 
 fn knows(info: &FormatInfo, key: &str) -> bool {

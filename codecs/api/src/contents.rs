@@ -5,8 +5,8 @@ use crate::input::ends_before;
 use crate::metadata;
 use crate::options::LENIENT;
 use crate::{
-    Checkpoint, Error, Extent, Graph, Input, Limit, Limits, Options, Placement, Result, Setting, Tensor,
-    TensorId,
+    Checkpoint, Error, Extent, Graph, Input, Limit, Limits, Loss, Options, Placement, Result, Setting,
+    Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -23,6 +23,9 @@ pub struct Contents {
     pub placements: Vec<Placement>,
     /// What a lenient reading had to mend.
     pub repairs: Vec<Repair>,
+    /// What the model has and this checkpoint has not: that it is a part of a model ([`LossKind::Partial`](crate::LossKind)),
+    /// and what reading left out. Every conversion has these losses, too, unless their subject is excluded.
+    pub losses: Vec<Loss>,
     /// What the user should know about this file, one sentence each.
     pub notes: Vec<String>,
     /// What the graph assumes about the model, or does not show of it, one sentence each. They qualify every result of
@@ -272,6 +275,18 @@ impl Contents {
     pub fn with_repairs(mut self, repairs: Vec<Repair>) -> Self {
         self.repairs = repairs;
         self
+    }
+
+    /// The same with these losses of reading.
+    #[must_use]
+    pub fn with_losses(mut self, losses: Vec<Loss>) -> Self {
+        self.losses = losses;
+        self
+    }
+
+    /// Whether every tensor of the files was read: no repair and no loss left one out.
+    pub fn is_complete(&self) -> bool {
+        self.repairs.is_empty() && self.losses.is_empty()
     }
 
     /// Returns all notes: those on the file, then those on the graph.

@@ -51,6 +51,8 @@ loss_kinds! {
     Unloadable = "unloadable", false;
     /// A weight that the target does not store.
     WeightDropped = "weight-dropped", true;
+    /// A part of a model, whose other parts are not there.
+    Partial = "partial", true;
     /// Values stored with less precision or range.
     Narrowed = "narrowed", true;
     /// Real numbers stored as scaled integers.

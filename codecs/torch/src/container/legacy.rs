@@ -3,7 +3,7 @@
 //! The third pickle states the byte order of the machine, which means nothing for the rest: PyTorch writes counts and
 //! elements little-endian on every machine, and reads them so without a look at it.
 
-use super::{LEGACY_MAGIC, Record, Saved, StorageId, check_ids};
+use super::{Classes, LEGACY_MAGIC, Record, Saved, StorageId, check_ids};
 use crate::pickle::{Feed, Names, Tree, Value, parse};
 use ckpt_api::{Endian, Error, File, Limit, Limits, Result};
 use std::collections::HashMap;
@@ -37,6 +37,8 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         records,
         endian: Endian::Little,
         is_script: false,
+        classes: Classes::default(),
+        constants: 0,
         folder: None,
         differences: vec![DIFFERENCE.to_owned()],
         followed_by: 0,

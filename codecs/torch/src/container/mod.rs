@@ -2,6 +2,7 @@
 
 mod differences;
 mod legacy;
+mod script;
 mod tar;
 mod zip;
 
@@ -25,6 +26,10 @@ pub(crate) struct Saved {
     pub(crate) endian: Endian,
     /// Whether it is a TorchScript archive, which also holds code.
     pub(crate) is_script: bool,
+    /// What the code of a TorchScript archive states of its classes.
+    pub(crate) classes: Classes,
+    /// Tensors that the code of a TorchScript archive has as constants, which are not read.
+    pub(crate) constants: usize,
     /// The folder of a zip archive in which the records lie.
     pub(crate) folder: Option<String>,
     /// How the file differs from the one that is written for the same pickle and storages, a clause each.
@@ -75,6 +80,7 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     }
 }
 
+pub(crate) use script::Classes;
 pub(crate) use zip::{Sign, sign};
 
 fn not_saved(file: &File) -> Result<Error> {

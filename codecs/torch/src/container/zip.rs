@@ -1,11 +1,12 @@
 //! The zip archive that `torch.save` writes since PyTorch 1.6, and TorchScript archives.
 
 use super::differences::Records;
-use super::{Record, Saved, check_ids};
+use super::{Classes, Record, Saved, check_ids};
 use crate::distributed::section::section;
 use crate::pickle::{Feed, Names, parse};
+use crate::read::rebuild::is_tensor;
 use ckpt_api::zip::{self, Entry, Member};
-use ckpt_api::{Cursor, Endian, Error, File, Limits, Result};
+use ckpt_api::{Cursor, Endian, Error, File, Limit, Limits, Result};
 use std::collections::HashMap;
 
 const PICKLE: &str = "data.pkl";
@@ -102,7 +103,16 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         return Err(Error::corrupt("bytes follow the pickle").field(PICKLE).offset(tree.end()));
     }
     check_ids(&tree).map_err(on_pickle)?;
-    let is_script = archive.find("constants.pkl").is_some();
+    let constants = archive.find("constants.pkl");
+    let is_script = constants.is_some();
+    let (classes, constants) = match constants {
+        None => (Classes::default(), 0),
+        Some(constants) => {
+            let code = archive.code();
+            let classes = Classes::read(&tree, file, |name| code.get(name).copied(), limits)?;
+            (classes, archive.count_tensors(constants, limits)?)
+        }
+    };
     Ok(Saved {
         names: Names::of(&tree),
         tree,
@@ -110,6 +120,8 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         records: archive.records(),
         endian,
         is_script,
+        classes,
+        constants,
         folder: Some(archive.folder.to_owned()),
         differences: differences(&archive, &entries, &members, directory, is_script),
         followed_by,
@@ -174,12 +186,30 @@ impl<'a> Archive<'a> {
         Some((entry, member))
     }
 
+    /// The members that have code, by name.
+    fn code(&self) -> HashMap<&'a str, (&'a Entry, &'a Member)> {
+        let is_code = |(name, ..): &&(&str, &Entry, &Member)| name.starts_with("code/");
+        self.members.iter().filter(is_code).map(|(name, entry, member)| (*name, (*entry, *member))).collect()
+    }
+
     fn required(&self, name: &str) -> Result<(&'a Entry, &'a Member)> {
         self.find(name).ok_or_else(|| {
             Error::corrupt("the archive lacks a member of a PyTorch checkpoint")
                 .expected(format!("'{name}' in its folder"))
                 .help("the file is damaged, or is another kind of archive")
         })
+    }
+
+    /// How many tensors a pickle makes that is a member of its own.
+    fn count_tensors(&self, (entry, member): (&Entry, &Member), limits: &Limits) -> Result<usize> {
+        limits.check(Limit::HeaderBytes, member.len).map_err(|error| error.field(&entry.name))?;
+        if entry.crc != 0 {
+            member.check_crc(self.file, entry.crc).map_err(|error| error.field(&entry.name))?;
+        }
+        let (source, start) = member.open(self.file)?;
+        let end = start.saturating_add(member.len);
+        let tree = parse(Feed::new(&source, start, end, limits)).map_err(|error| error.field(&entry.name))?;
+        Ok(tree.ids().filter_map(|id| tree.object(id)).filter(|object| is_tensor(&tree, *object)).count())
     }
 
     /// A short text that is a member of its own.

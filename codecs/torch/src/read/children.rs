@@ -10,6 +10,8 @@ use std::collections::{HashMap, HashSet};
 pub(crate) enum Part {
     Key(Id),
     Index(usize),
+    /// What a state dict calls it, though the pickle states no name.
+    Name(&'static str),
 }
 
 /// What a value is, for naming what lies within it.
@@ -21,6 +23,8 @@ pub(crate) enum Sort {
     Container,
     /// A pickled module: within it lies what its state dict has.
     Module,
+    /// What a class of C++ packs: the weights of a quantized layer, in a tuple.
+    Packed,
     /// A call of a class or function that this crate does not know; within it lies what it is given.
     Foreign,
 }
@@ -31,6 +35,7 @@ pub(crate) fn sort(tree: &Tree, id: Id) -> Sort {
         Value::Tuple(_) | Value::List(_) | Value::Set(_) | Value::Dict(_) => Sort::Container,
         Value::Object(object) if is_tensor(tree, object) || tree.is_attribute(object) => Sort::Leaf,
         Value::Object(object) if is_dict(tree, object) => Sort::Container,
+        Value::Object(object) if is_packed(tree, object) => Sort::Packed,
         Value::Object(object) if is_module(tree, object) => Sort::Module,
         Value::Object(_) => Sort::Foreign,
         _ => Sort::Leaf,
@@ -48,8 +53,40 @@ pub(crate) fn is_dict(tree: &Tree, object: Object) -> bool {
 }
 
 fn is_module(tree: &Tree, object: Object) -> bool {
-    let is_script = tree.callable(object).is_some_and(|(module, _)| module.starts_with("__torch__"));
-    is_script || object.state.is_some_and(|state| tree.entry(state, "_modules").is_some())
+    is_script(tree, object)
+        || fields(tree, object).is_some()
+        || tree.callable(object).is_some_and(|class| is_convolution(tree, object, class))
+}
+
+/// Whether it is an object of a TorchScript archive.
+pub(crate) fn is_script(tree: &Tree, object: Object) -> bool {
+    tree.callable(object).is_some_and(|(module, _)| module.starts_with("__torch__"))
+}
+
+/// The fields of a pickled module, a dict: its state, or what a function is given that makes it of its graph.
+fn fields(tree: &Tree, object: Object) -> Option<Id> {
+    let is_module = |id: &Id| tree.entry(*id, "_modules").is_some();
+    let given = || match tree.value(object.arguments) {
+        Value::Tuple(list) => tree.items(list).next(),
+        _ => None,
+    };
+    object.state.filter(is_module).or_else(|| given().filter(is_module))
+}
+
+/// Whether it is an object of a class of C++: of TorchScript, or of `torch.ScriptObject` in a pickle of Python.
+fn is_packed(tree: &Tree, object: Object) -> bool {
+    tree.callable(object).is_some_and(|(module, name)| {
+        module.starts_with("__torch__.torch.classes") || (module, name) == ("torch", "ScriptObject")
+    })
+}
+
+/// Items of the tuple that a quantized convolution is pickled as: where its weight and its bias are.
+const CONVOLUTION: [(usize, &str); 4] = [(10, "weight"), (11, "bias"), (12, "scale"), (13, "zero_point")];
+
+/// Whether it is a quantized convolution, which is pickled as the arguments that make it.
+fn is_convolution(tree: &Tree, object: Object, (module, _): (&str, &str)) -> bool {
+    let is_long = |state: Id| matches!(tree.value(state), Value::Tuple(list) if list.len() > 13);
+    module.contains(".quantized.") && module.contains(".conv") && object.state.is_some_and(is_long)
 }
 
 /// Returns what lies within a value.
@@ -61,6 +98,7 @@ pub(crate) fn children(tree: &Tree, id: Id) -> Vec<(Part, Id)> {
         Value::Object(object) => match sort(tree, id) {
             Sort::Leaf => Vec::new(),
             Sort::Module => module(tree, object),
+            Sort::Packed => packed(tree, object),
             Sort::Container => dict(tree, object),
             Sort::Foreign => foreign(tree, object),
         },
@@ -178,29 +216,143 @@ fn dict(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
     keyed(tree, entries.into_iter())
 }
 
-/// What the state dict of a module has: parameters and buffers, then what its modules have.
+/// What the state dict of a module has: parameters and buffers, what classes of C++ pack, then what its modules have.
 fn module(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
-    let field = |name: &str| object.state.and_then(|state| tree.entry(state, name));
-    let Some(modules) = field("_modules") else { return keyed(tree, state(tree, object).into_iter()) };
-    let transient: HashSet<&str> = field("_non_persistent_buffers_set")
-        .map(|set| elements(tree, set))
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|id| tree.text(id))
-        .collect();
-    // Only of a dict: modules in its place could nest without end.
-    let within = |dict: Option<Id>| match dict {
+    let Some(fields) = fields(tree, object) else { return made_of_state(tree, object) };
+    let field = |name: &str| tree.entry(fields, name);
+    let transient = transient(tree, fields);
+    let is_kept = |part: &(Part, Id)| !is_transient(tree, &transient, part);
+    let is_own =
+        |(part, id): &(Part, Id)| sort(tree, *id) == Sort::Packed || is_scale(tree, object, (*part, *id));
+    let mut all = within(tree, field("_parameters"));
+    all.extend(within(tree, field("_buffers")).into_iter().filter(is_kept));
+    all.extend(attributes(tree, fields).filter(is_own).map(|(part, id)| (part, unwrapped(tree, id))));
+    all.extend(within(tree, field("_modules")));
+    all
+}
+
+/// What lies in a dict. Modules in its place could nest without end.
+fn within(tree: &Tree, dict: Option<Id>) -> Vec<(Part, Id)> {
+    match dict {
         Some(dict) if sort(tree, dict) == Sort::Container => children(tree, dict),
         _ => Vec::new(),
-    };
-    let is_kept = |(part, _): &(Part, Id)| match part {
-        Part::Key(key) => tree.text(*key).is_none_or(|key| !transient.contains(key)),
-        Part::Index(_) => true,
-    };
-    let mut all = within(field("_parameters"));
-    all.extend(within(field("_buffers")).into_iter().filter(is_kept));
-    all.extend(within(Some(modules)));
+    }
+}
+
+/// What a module that states no dicts of parameters has: its fields, or the items of its state.
+fn made_of_state(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
+    let is_convolution = tree.callable(object).is_some_and(|class| is_convolution(tree, object, class));
+    let mut all = keyed(tree, state(tree, object).into_iter());
+    let items = state_items(tree, object).into_iter().enumerate();
+    all.extend(items.filter_map(|(index, id)| match is_convolution {
+        false => Some((Part::Index(index), id)),
+        true => CONVOLUTION.iter().find(|(at, _)| *at == index).map(|(_, name)| (Part::Name(name), id)),
+    }));
+    for (_, id) in &mut all {
+        *id = unwrapped(tree, *id);
+    }
     all
+}
+
+/// The names of buffers that a state dict leaves out.
+fn transient(tree: &Tree, fields: Id) -> HashSet<&str> {
+    let set = tree.entry(fields, "_non_persistent_buffers_set").map(|set| elements(tree, set));
+    set.unwrap_or_default().into_iter().filter_map(|id| tree.text(id)).collect()
+}
+
+fn is_transient(tree: &Tree, transient: &HashSet<&str>, (part, _): &(Part, Id)) -> bool {
+    matches!(part, Part::Key(key) if tree.text(*key).is_some_and(|key| transient.contains(key)))
+}
+
+/// The fields of a module beside its dicts of parameters, buffers and modules.
+fn attributes(tree: &Tree, fields: Id) -> impl Iterator<Item = (Part, Id)> {
+    let entries = match tree.value(fields) {
+        Value::Dict(list) => tree.entries(list).collect(),
+        _ => Vec::new(),
+    };
+    let is_other =
+        |key: Id| tree.text(key).is_none_or(|key| !matches!(key, "_parameters" | "_buffers" | "_modules"));
+    let others: Vec<(Id, Id)> = entries.into_iter().filter(|(key, _)| is_other(*key)).collect();
+    keyed(tree, others.into_iter()).into_iter()
+}
+
+/// What a module has that its state dict lacks: attributes beside parameters and buffers, and buffers that are not
+/// persistent.
+pub(crate) fn hidden(tree: &Tree, id: Id) -> Vec<(Part, Id)> {
+    let Some(fields) = tree.object(id).and_then(|object| fields(tree, object)) else { return Vec::new() };
+    let transient = transient(tree, fields);
+    let is_hidden = |part: &(Part, Id)| is_transient(tree, &transient, part);
+    let mut all: Vec<(Part, Id)> =
+        attributes(tree, fields).filter(|(_, id)| sort(tree, *id) != Sort::Packed).collect();
+    all.extend(within(tree, tree.entry(fields, "_buffers")).into_iter().filter(is_hidden));
+    all
+}
+
+/// Whether something of a module is the scale or zero point of what a quantized layer computes, a number, which a state
+/// dict has as a tensor.
+pub(crate) fn is_scale(tree: &Tree, module: Object, (part, id): (Part, Id)) -> bool {
+    let name = match part {
+        Part::Key(key) => tree.text(key),
+        Part::Name(name) => Some(name),
+        Part::Index(_) => None,
+    };
+    matches!(name, Some("scale" | "zero_point"))
+        && matches!(tree.value(id), Value::Float(_) | Value::Int(_))
+        && tree.callable(module).is_some_and(|(module, _)| module.contains(".quantized."))
+}
+
+/// What a class of C++ packs, by the places in its tuple: beside that, `torch.ScriptObject` has the name of the class.
+fn packed(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
+    let indexed = |(index, id)| (Part::Index(index), id);
+    contents(tree, object).into_iter().enumerate().map(indexed).collect()
+}
+
+fn contents(tree: &Tree, object: Object) -> Vec<Id> {
+    let items = state_items(tree, object);
+    match items[..] {
+        [contents, class] if tree.text(class).is_some_and(|class| class.starts_with("__torch__")) => {
+            match tree.value(contents) {
+                Value::Tuple(list) => tree.items(list).collect(),
+                _ => vec![contents],
+            }
+        }
+        _ => items,
+    }
+}
+
+/// The weight of a packed embedding, which a state dict has under the name of its packing; anything else as it is.
+fn unwrapped(tree: &Tree, id: Id) -> Id {
+    let Some(object) = tree.object(id).filter(|object| is_packed(tree, *object)) else { return id };
+    let tensors = |list: Id| match tree.value(list) {
+        Value::List(list) => tree.items(list).collect::<Vec<Id>>(),
+        _ => Vec::new(),
+    };
+    match contents(tree, object)[..] {
+        // Version, weights, then lists of numbers.
+        [version, weights, floats, bits] if tree.int(version).is_some() => {
+            let is_plain = |list: Id| tensors(list).iter().all(|item| tree.object(*item).is_none());
+            match tensors(weights)[..] {
+                [weight] if is_plain(floats) && is_plain(bits) => weight,
+                _ => id,
+            }
+        }
+        _ => id,
+    }
+}
+
+/// The items of a state that sets no fields.
+fn state_items(tree: &Tree, object: Object) -> Vec<Id> {
+    let Some(id) = object.state.filter(|_| state(tree, object).is_empty()) else { return Vec::new() };
+    let is_none = |id: &Id| matches!(tree.value(*id), Value::None | Value::Dict(_));
+    if tree.tuple::<2>(id).is_some_and(|parts| parts.iter().all(is_none)) {
+        // The fields of an object that has none.
+        return Vec::new();
+    }
+    match tree.value(id) {
+        Value::Tuple(list) | Value::List(list) => tree.items(list).collect(),
+        Value::Object(_) => vec![id],
+        _ => Vec::new(),
+    }
 }
 
 /// The elements of a set, also of one that a call makes of a list.
@@ -235,7 +387,7 @@ fn state(tree: &Tree, object: Object) -> Vec<(Id, Id)> {
     }
 }
 
-/// All that a call is given: arguments, items, entries and fields.
+/// All that a call is given: arguments, items, entries and what its state has.
 fn foreign(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
     let arguments = match tree.value(object.arguments) {
         Value::Tuple(list) => tree.items(list).collect(),
@@ -245,7 +397,7 @@ fn foreign(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
         Value::Dict(list) => tree.entries(list).collect(),
         _ => Vec::new(),
     };
-    let items = arguments.into_iter().chain(tree.items(object.items));
+    let items = arguments.into_iter().chain(tree.items(object.items)).chain(state_items(tree, object));
     let mut all: Vec<(Part, Id)> = items.enumerate().map(|(index, id)| (Part::Index(index), id)).collect();
     let entries = keywords.into_iter().chain(tree.entries(object.entries)).chain(state(tree, object));
     all.extend(keyed(tree, entries));

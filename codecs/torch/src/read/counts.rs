@@ -140,6 +140,7 @@ fn holders(tree: &Tree, id: Id) -> Vec<Id> {
     }
 }
 
-fn can_hold(tree: &Tree, id: Id) -> bool {
+/// Whether there may be tensors within a value.
+pub(super) fn can_hold(tree: &Tree, id: Id) -> bool {
     tree.object(id).is_some() || sort(tree, id) != Sort::Leaf
 }

@@ -6,8 +6,8 @@ use super::numpy::Array;
 use super::rebuild::{Made, has_attributes, made};
 use super::stored::{Source, Stored};
 use super::viewed::Viewed;
-use super::walk::{Found, branch, keys, walk};
-use super::{notes, roles};
+use super::walk::{Found, branch, keys, walk_script};
+use super::{losses, notes, roles};
 use crate::container::{self, Record, Saved};
 use crate::format::{ID, StorageClass};
 use crate::pickle::{Id, Tree};
@@ -24,7 +24,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())?;
     }
     let start = root.map_or(Ok(saved.tree.root()), |root| branch(&saved.tree, root))?;
-    let mut found = walk(&saved.tree, start, ID)?;
+    let mut found = walk_script(&saved.tree, start, ID, &saved.classes)?;
     for (name, _) in found.tensors.iter().filter(|(_, id)| has_attributes(&saved.tree, *id)) {
         found.dropped.add(name, || "attributes of the tensor".to_owned());
     }
@@ -52,9 +52,10 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
     reader.check_partly_read()?;
     let Reader { mut contents, meta, unswapped, widened, .. } = reader;
     roles::assign(&saved.tree, &found.optimizers, &mut contents.checkpoint.tensors);
-    contents.notes = notes::of(&saved, &found, &meta, root);
+    contents.notes = notes::of(&saved, &found, root);
     contents.notes.extend(notes::unswapped(&unswapped));
     contents.notes.extend(notes::widened(&widened));
+    contents.losses = losses::of(&saved, &found, &contents.checkpoint.tensors, meta);
     contents.missing_graph = missing_graph(&saved, &found);
     contents.checkpoint.metadata = found.metadata;
     if root.is_none() {

@@ -5,6 +5,7 @@ mod counts;
 mod dtensor;
 mod file;
 pub(crate) mod layout;
+mod losses;
 pub(crate) mod notes;
 pub(crate) mod numpy;
 pub(crate) mod rebuild;

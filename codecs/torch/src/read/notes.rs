@@ -8,8 +8,8 @@ use ckpt_api::{count, first_few};
 /// Names that a note lists.
 const SHOWN: usize = 12;
 
-/// The notes on one file; `meta` has the names of tensors without data.
-pub(crate) fn of(saved: &Saved, found: &Found, meta: &[String], root: Option<&str>) -> Vec<String> {
+/// The notes on one file.
+pub(crate) fn of(saved: &Saved, found: &Found, root: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(scanned(&saved.names));
     if saved.is_script {
@@ -32,13 +32,6 @@ pub(crate) fn of(saved: &Saved, found: &Found, meta: &[String], root: Option<&st
         let modules = count(found.modules, "pickled module");
         notes
             .push(format!("{modules} read as state dicts: the attributes beside their tensors are left out"));
-    }
-    if !meta.is_empty() {
-        notes.push(format!(
-            "{} without data (device meta) left out: {}",
-            count(meta.len(), "tensor"),
-            first_few(meta, SHOWN)
-        ));
     }
     if found.dropped.count > 0 {
         let count = count(found.dropped.count, "value");

@@ -87,6 +87,7 @@ fn add(all: &mut Contents, index: &Index, shard: &str, mut contents: Contents) -
     let file = FileId(all.files.len());
     all.files.push(shard.to_owned());
     all.notes.extend(contents.notes);
+    all.losses.extend(contents.losses);
     // What one file was written with says nothing of a set.
     contents.checkpoint.metadata.remove(write::ZIP);
     for (namespace, values) in contents.checkpoint.metadata.iter() {

@@ -10,6 +10,7 @@ mod differences;
 mod distributed;
 mod kit;
 mod metadata;
+mod modules;
 mod names;
 mod numpy;
 mod unsupported;

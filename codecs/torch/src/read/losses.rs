@@ -1,0 +1,30 @@
+//! What a file lacks of its model, and what of it is not read.
+
+use super::walk::Found;
+use crate::container::Saved;
+use ckpt_api::{Loss, LossKind, Tensor, count};
+
+/// The losses of reading one file; `meta` has the names of tensors without data.
+pub(super) fn of(saved: &Saved, found: &Found, tensors: &[Tensor], meta: Vec<String>) -> Vec<Loss> {
+    // Where nothing else is left, what is left out are the weights.
+    let left_out = if tensors.is_empty() { LossKind::WeightDropped } else { LossKind::MetadataDropped };
+    let attribute = |name: &String| {
+        Loss::new(
+            left_out,
+            name,
+            "tensors that are neither parameters nor buffers: no part of the state dict",
+        )
+    };
+    let without_data = |name| Loss::new(LossKind::Partial, name, "stored without data (device meta)");
+    let mut losses: Vec<Loss> = found.attributes.iter().map(attribute).collect();
+    if saved.constants > 0 {
+        let constants = count(saved.constants, "tensor");
+        losses.push(Loss::new(
+            left_out,
+            "constants.pkl",
+            format!("{constants} among the constants of the code not read"),
+        ));
+    }
+    losses.extend(meta.into_iter().map(without_data));
+    losses
+}
