@@ -79,6 +79,14 @@ def accepted():
     yield case("mxfp4", "bytes of two 4-bit floats each, with powers of two", file(*describe(mxfp4)), mxfp4)
     halves = {SHARDS[0]: file(*describe([WEIGHT])), SHARDS[1]: file(*describe([BIAS]))}
     where = {"dense.weight": SHARDS[0], "dense.bias": SHARDS[1]}
+    yield accept("no_index", "a set of two files without its index: read by its names", halves, "", [WEIGHT, BIAS])
+    rows = [Tensor("dense.weight", "f32", [1, 3], WEIGHT.data[:12]), Tensor("dense.weight", "f32", [1, 3], WEIGHT.data[12:])]
+    ranks = {}
+    for rank, tensors in enumerate([[rows[0]], [rows[1], BIAS]]):
+        starts = {tensor.name: {"saved_offsets": [0] if tensor is BIAS else [rank, 0]} for tensor in tensors}
+        stated = {"DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(starts), "format": "pt"}
+        ranks[f"shard-0000{rank + 1}-model-00001-of-00001.safetensors"] = file(*describe(tensors, stated))
+    yield accept("ranks", "parts of tensors that ranks saved, with the place of each", ranks, "", [WEIGHT, BIAS])
     yield accept("sharded", "a set of two files", halves | {INDEX: index(where)}, INDEX, [WEIGHT, BIAS])
     extra = Tensor("rope.inv_freq", "f32", [1], f32(0.25))
     unlisted = {SHARDS[0]: file(*describe([WEIGHT])), SHARDS[1]: file(*describe([extra, BIAS]))}

@@ -16,7 +16,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("npz", &ckpt_npz::Npz, 21, 57),
     ("onnx", &ckpt_onnx::Onnx, 14, 29),
-    ("safetensors", &ckpt_safetensors::Safetensors, 17, 34),
+    ("safetensors", &ckpt_safetensors::Safetensors, 19, 34),
     ("tf2", &ckpt_tf2::Tf2, 36, 59),
     ("torch", &ckpt_torch::Torch, 32, 66),
 ];

@@ -32,6 +32,7 @@
 mod carried;
 mod dims;
 mod format;
+mod parts;
 mod read;
 mod write;
 

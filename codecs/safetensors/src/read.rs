@@ -2,15 +2,15 @@
 
 use crate::carried::{self, Carried};
 use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index};
-use crate::{INDEX_NAMESPACE, NAMESPACE};
+use crate::{INDEX_NAMESPACE, NAMESPACE, parts};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue, Name,
-    Packing, Placement, Result, Shape, Tensor, TensorId, add_unlisted, first_few,
+    Packing, PartSet, Placement, Result, Shape, Tensor, TensorId, add_unlisted, first_few,
 };
 use std::collections::{BTreeSet, HashMap};
 
 /// Number of names that a message lists.
-const SHOWN: usize = 8;
+pub(crate) const SHOWN: usize = 8;
 
 /// See [`ckpt_api::Codec::probe`].
 pub fn probe(input: &Input) -> Result<Match> {
@@ -25,6 +25,11 @@ pub fn probe(input: &Input) -> Result<Match> {
         }
         Located::Index(name) => {
             let why = probe_index(&input.file(&name)?, limits);
+            (name, why)
+        }
+        Located::Parts(mut names) => {
+            let name = names.swap_remove(0);
+            let why = probe_file(input, &input.file(&name)?);
             (name, why)
         }
         Located::File(name) => {
@@ -67,13 +72,9 @@ fn probe_index(file: &File, limits: &Limits) -> Result<String> {
 pub fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     match locate(input)? {
         Located::File(name) => read_file(input, name, limits),
+        Located::Parts(names) => parts::read(input, &names, limits),
         Located::Index(name) => read_set(input, &name, limits),
-        Located::Several(names) => {
-            Err(Error::usage("the directory contains several safetensors checkpoints")
-                .file(input.display(""))
-                .found(first_few(&names, SHOWN))
-                .help("name the one to read"))
-        }
+        Located::Several(names) => Err(parts::several(input, &names)),
         Located::Nothing => Err(Error::usage("the directory contains no safetensors file")
             .file(input.display(""))
             .expected(format!("one file *{EXTENSION} or one index *{INDEX_EXTENSION}"))),
@@ -82,6 +83,8 @@ pub fn read(input: &Input, limits: &Limits) -> Result<Contents> {
 
 enum Located {
     File(String),
+    /// Files of one set, without an index.
+    Parts(Vec<String>),
     Index(String),
     Several(Vec<String>),
     Nothing,
@@ -102,9 +105,20 @@ fn locate(input: &Input) -> Result<Located> {
         (0, 0) => Located::Nothing,
         (1, _) => Located::Index(indexes.remove(0)),
         (0, 1) => Located::File(files.remove(0)),
-        (0, _) => Located::Several(files),
+        (0, _) => match PartSet::of(&files) {
+            Some(set) => Located::Parts(set.names.into_values().collect()),
+            None if files.iter().all(|name| is_of_ranks(name)) => Located::Parts(files),
+            None => Located::Several(files),
+        },
         _ => Located::Several(indexes),
     })
+}
+
+/// Whether a file is named as those of the ranks that saved parts of tensors: `shard-00001-model-00001-of-00001`. Reading
+/// shows whether it is one.
+fn is_of_ranks(name: &str) -> bool {
+    let number = name.strip_prefix("shard-").and_then(|rest| rest.split_once('-'));
+    number.is_some_and(|(number, _)| number.len() >= 5 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn read_index(file: &File, limits: &Limits) -> Result<Index> {
@@ -117,9 +131,10 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
     let file = input.file(&name)?;
     let known = input.take::<(Header, u64)>(&file).filter(|_| limits == input.limits());
     let (header, start) = known.map_or_else(|| Header::read(&file, limits), Ok)?;
+    let losses = parts::losses(&name, &header).map_err(|error| error.file(file.name()))?;
     let mut pairs = header.pairs.unwrap_or_default();
     let carried = pairs.get(carried::KEY).and_then(|text| Carried::parse(text));
-    let mut contents = Contents::default();
+    let mut contents = Contents::default().with_losses(losses);
     if carried.is_some() {
         pairs.remove(carried::KEY);
     } else if pairs.contains_key(carried::KEY) {
@@ -132,26 +147,17 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
         contents.checkpoint.metadata.insert(NAMESPACE, &key, value);
     }
     add_tensors(&mut contents, FileId(0), start, header.tensors).map_err(|error| error.file(file.name()))?;
-    if is_shard(&name) {
-        contents.notes.push(format!(
-            "'{name}' is named like one shard of a set: name the index or the directory to read all of it"
-        ));
-    }
     contents.files.push(name);
     restore(&mut contents, carried);
     Ok(contents)
 }
 
-/// Returns whether a name has the form `model-00001-of-00003.safetensors`.
-fn is_shard(name: &str) -> bool {
-    let number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    name.strip_suffix(EXTENSION)
-        .and_then(|stem| stem.rsplit_once("-of-"))
-        .and_then(|(rest, count)| Some((rest.rsplit_once('-')?.1, count)))
-        .is_some_and(|(rank, count)| number(rank) && number(count))
-}
-
-fn add_tensors(contents: &mut Contents, file: FileId, start: u64, tensors: Vec<(Name, Entry)>) -> Result<()> {
+pub(crate) fn add_tensors(
+    contents: &mut Contents,
+    file: FileId,
+    start: u64,
+    tensors: Vec<(Name, Entry)>,
+) -> Result<()> {
     contents.checkpoint.tensors.reserve_exact(tensors.len());
     contents.placements.reserve_exact(tensors.len());
     for (name, entry) in tensors {
@@ -163,7 +169,13 @@ fn add_tensors(contents: &mut Contents, file: FileId, start: u64, tensors: Vec<(
     Ok(())
 }
 
-fn describe(id: TensorId, file: FileId, start: u64, name: Name, entry: Entry) -> Result<(Tensor, Placement)> {
+pub(crate) fn describe(
+    id: TensorId,
+    file: FileId,
+    start: u64,
+    name: Name,
+    entry: Entry,
+) -> Result<(Tensor, Placement)> {
     let Some(dtype) = format::dtype(entry.dtype) else {
         let error = Error::unsupported("the dtype is not supported").field("dtype");
         return Err(error.found(entry.dtype.to_string()).tensor(name));
@@ -289,20 +301,5 @@ fn check_total(stated: &MetadataValue, contents: &mut Contents) {
         contents
             .notes
             .push(format!("the index states a total_size of {stated}; the size of the tensors is {total}"));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_shard;
-
-    #[test]
-    fn only_the_name_of_a_shard_is_taken_for_one() {
-        assert!(is_shard("model-00001-of-00003.safetensors"));
-        for name in
-            ["model.safetensors", "a-1-of-2.safetensors", "-of-.safetensors", "model-00001-of-00003.bin"]
-        {
-            assert!(!is_shard(name), "{name}");
-        }
     }
 }

@@ -13,10 +13,10 @@ pub(crate) use part::Part;
 use part::Untagged;
 
 use crate::config::Model;
-use crate::format::{ARCHIVE_END, CONFIG, DTYPE, H5_ENDS, INDEX_END, OPAQUE, WEIGHTS};
+use crate::format::{ARCHIVE_END, CONFIG, DTYPE, H5_ENDS, INDEX_END, OPAQUE, WEIGHTS, WEIGHTS_END};
 use crate::write::kept;
 use ckpt_api::zip::{self, record};
-use ckpt_api::{Contents, DType, Error, Input, Kind, Limits, Match, Options, Result, Rules};
+use ckpt_api::{Contents, DType, Error, Input, Kind, Limits, Loss, LossKind, Match, Options, Result, Rules};
 use std::cell::OnceCell;
 
 /// Bytes of the longest user block before the signature of a file with another format's name: more than any program is known
@@ -94,8 +94,28 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut contents = read_files(&files, chosen, &mut rules, limits)?;
     kept::keep(&files, input, &mut contents, limits)?;
     contents.repairs = rules.repairs;
+    contents.losses.extend(part_of_set(input, limits));
     let bytes = EACH_BYTES * contents.placements.len() as u64;
     Ok(contents.with_working_memory(bytes))
+}
+
+/// The loss of reading one of the files that Keras divides large weights into, `m_00001.weights.h5` beside the index
+/// `m.weights.json`; `None` if the index states that there is no other.
+fn part_of_set(input: &Input, limits: &Limits) -> Option<Loss> {
+    const DIGITS: usize = 5;
+    let name = input.entry();
+    let (stem, number) = name.strip_suffix(WEIGHTS_END)?.rsplit_once('_')?;
+    let is_number = number.len() == DIGITS && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.parse::<usize>().ok().filter(|_| is_number)?;
+    let index_name = format!("{stem}{INDEX_END}");
+    let index = input.file(&index_name).and_then(|file| index::Index::read(&file, limits)).ok();
+    let count = index.as_ref().map(|index| index.groups.len());
+    if count == Some(1) {
+        return None;
+    }
+    let of = count.map_or("several".to_owned(), |count| count.to_string());
+    let detail = format!("part {} of {of} of a model's weights; name its index, '{index_name}'", number + 1);
+    Some(Loss::new(LossKind::Partial, name, detail))
 }
 
 /// Reads the tensors of opened files, and what their configuration says of them. Opaque elements whose dataset does not state

@@ -2,6 +2,7 @@
 
 mod common;
 mod conformance;
+mod parts;
 mod peer;
 mod reject;
 mod write;

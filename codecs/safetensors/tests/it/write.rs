@@ -314,10 +314,3 @@ fn shards_that_disagree_about_a_key_are_noted() {
     assert_eq!(contents.checkpoint.metadata.text("safetensors", "k"), Some("x"));
     assert_eq!(contents.notes.len(), 2, "{:?}", contents.notes);
 }
-
-#[test]
-fn one_shard_of_a_set_read_alone_is_noted() {
-    let name = "m-00001-of-00002.safetensors";
-    let (contents, _) = read(name, files([(name, carrying("{\"version\":1}"))])).unwrap();
-    assert_eq!(contents.notes.len(), 1, "{:?}", contents.notes);
-}

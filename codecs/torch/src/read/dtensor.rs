@@ -68,18 +68,30 @@ pub(super) fn local(tree: &Tree, items: &[Id], attributes: Id) -> Result<std::re
 
 const INSTEAD: &str = "save tensor.full_tensor(), or the sharded state dict with torch.distributed.checkpoint, which ckpt reads";
 
-/// Refuses the local tensor of a distributed one if it is not all of it.
-pub(super) fn complete<'a>(made: Made<'a>, local: Option<Local>) -> Result<Made<'a>> {
-    let (Made::Tensor(view), Some(Local { whole, placements, .. })) = (&made, local) else { return Ok(made) };
-    if view.shape == whole {
-        return Ok(made);
+/// What a rank's file states of a distributed tensor of which the rank has a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Distributed {
+    /// Length of each axis of the whole tensor.
+    pub(crate) whole: Shape,
+    /// The axis along which the ranks cut it, in their order; `None` if they cut it along several.
+    pub(crate) axis: Option<usize>,
+    /// How it is placed on the ranks, for messages: `Shard(0)`.
+    pub(crate) placements: String,
+}
+
+/// Marks the local tensor of a distributed one as a part if it is not all of it.
+pub(super) fn of_rank<'a>(mut made: Made<'a>, local: Option<Local>) -> Made<'a> {
+    if let (Made::Tensor(view), Some(Local { whole, placements, .. })) = (&mut made, local)
+        && view.shape != whole
+    {
+        let axis = match &placements[..] {
+            [placement] => placement.strip_prefix("Shard(").and_then(|rest| rest.strip_suffix(')')),
+            _ => None,
+        };
+        let axis = axis.and_then(|axis| axis.parse().ok());
+        view.distributed = Some(Box::new(Distributed { whole, axis, placements: placements.join(", ") }));
     }
-    let error = unsupported("one rank's part of a distributed tensor", INSTEAD).found(format!(
-        "{} of {whole}, placed by {}",
-        view.shape,
-        placements.join(", ")
-    ));
-    Ok(Made::Unsupported(error))
+    made
 }
 
 /// The name of a placement's class.

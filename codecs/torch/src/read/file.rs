@@ -1,6 +1,7 @@
 //! Reads one file: its tensors, and where their bytes lie.
 
 use super::children::Work;
+use super::dtensor::Distributed;
 use super::layout::Use;
 use super::numpy::Array;
 use super::rebuild::{Made, has_attributes, made};
@@ -15,10 +16,22 @@ use crate::write;
 use ckpt_api::{
     Contents, Endian, Error, Extent, File, Kind, Limit, Limits, MissingGraph, Result, Rules, TensorId,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Reads one file. `root` is the path of the part to read.
 pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &Limits) -> Result<Contents> {
+    let (mut contents, parts) = read_rank(file, root, rules, limits)?;
+    contents.losses.extend(losses::of_parts(&contents.checkpoint.tensors, &parts));
+    Ok(contents)
+}
+
+/// Reads one file, which may be that of a rank: returns the distributed tensors of which it has a part, by name.
+pub(crate) fn read_rank(
+    file: &File,
+    root: Option<&str>,
+    rules: &mut Rules,
+    limits: &Limits,
+) -> Result<(Contents, HashMap<String, Distributed>)> {
     let saved = container::open(file, limits)?;
     if let Some(danger) = saved.names.danger() {
         rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())?;
@@ -39,6 +52,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         meta: Vec::new(),
         unswapped: Vec::new(),
         widened: Vec::new(),
+        parts: HashMap::new(),
         work: Work::new(&saved.tree),
     };
     reader.viewed.open(file.len(), saved.records.values().map(|record| record.len));
@@ -50,7 +64,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
         }
     }
     reader.check_partly_read()?;
-    let Reader { mut contents, meta, unswapped, widened, .. } = reader;
+    let Reader { mut contents, meta, parts, unswapped, widened, .. } = reader;
     roles::assign(&saved.tree, &found.optimizers, &mut contents.checkpoint.tensors);
     contents.notes = notes::of(&saved, &found, root);
     contents.notes.extend(notes::unswapped(&unswapped));
@@ -61,7 +75,7 @@ pub(crate) fn read(file: &File, root: Option<&str>, rules: &mut Rules, limits: &
     if root.is_none() {
         write::keep(&saved, &mut contents, &found.tensors, found.containers, limits)?;
     }
-    Ok(contents)
+    Ok((contents, parts))
 }
 
 /// Checks that no two tensors have one name, which keys with dots make possible.
@@ -106,6 +120,8 @@ struct Reader<'a> {
     unswapped: Vec<String>,
     /// Tensors of devices whose values were saved with another dtype.
     widened: Vec<String>,
+    /// Distributed tensors of which the file has a part, by name.
+    parts: HashMap<String, Distributed>,
     /// Texts of arrays that may still be looked at: arrays may share them.
     work: Work,
 }
@@ -138,6 +154,9 @@ impl<'a> Reader<'a> {
         match used {
             Use::Whole => self.wholly.push(record.start),
             Use::Part => drop(self.partly.insert(record.start, record)),
+        }
+        if let Some(own) = view.distributed.filter(|own| own.whole != tensor.shape) {
+            self.parts.insert(name.to_owned(), *own);
         }
         self.contents.checkpoint.tensors.push(tensor);
         self.contents.placements.push(placement);

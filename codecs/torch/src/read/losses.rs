@@ -1,8 +1,10 @@
 //! What a file lacks of its model, and what of it is not read.
 
+use super::dtensor::Distributed;
 use super::walk::Found;
 use crate::container::Saved;
 use ckpt_api::{Loss, LossKind, Tensor, count};
+use std::collections::HashMap;
 
 /// The losses of reading one file; `meta` has the names of tensors without data.
 pub(super) fn of(saved: &Saved, found: &Found, tensors: &[Tensor], meta: Vec<String>) -> Vec<Loss> {
@@ -27,4 +29,17 @@ pub(super) fn of(saved: &Saved, found: &Found, tensors: &[Tensor], meta: Vec<Str
     }
     losses.extend(meta.into_iter().map(without_data));
     losses
+}
+
+/// The losses of distributed tensors of which a file has a part.
+pub(super) fn of_parts(tensors: &[Tensor], parts: &HashMap<String, Distributed>) -> Vec<Loss> {
+    let loss = |tensor: &Tensor| {
+        let Distributed { whole, placements, .. } = parts.get(tensor.name.as_str())?;
+        let detail = format!(
+            "the part {} of a DTensor of shape {whole}, {placements}; name the directory with the files of all ranks",
+            tensor.shape
+        );
+        Some(Loss::new(LossKind::Partial, &tensor.name, detail))
+    };
+    tensors.iter().filter_map(loss).collect()
 }

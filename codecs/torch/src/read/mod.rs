@@ -8,6 +8,8 @@ pub(crate) mod layout;
 mod losses;
 pub(crate) mod notes;
 pub(crate) mod numpy;
+mod part;
+mod ranks;
 pub(crate) mod rebuild;
 pub(crate) mod roles;
 mod set;
@@ -21,7 +23,7 @@ pub(crate) mod walk;
 use crate::container::{self, Kind, Sign};
 use crate::format::{ENDINGS, INDEX_ENDING};
 use crate::{distributed, zero};
-use ckpt_api::{Contents, Error, Input, Limits, Match, Options, Result, Rules};
+use ckpt_api::{Contents, Error, File, Input, Limits, Match, Options, PartSet, Result, Rules};
 use set::Index;
 
 /// What an input is.
@@ -29,6 +31,10 @@ enum Located {
     Nothing,
     File,
     Index(String),
+    /// The files of one set, without an index.
+    Parts(Vec<String>),
+    /// The files of all ranks, in their order.
+    Ranks(Vec<String>),
     Distributed,
     Zero,
 }
@@ -49,18 +55,21 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
             }
             Err(_) => Ok(Match::No),
         },
-        Located::File => probe_file(input),
+        Located::File => probe_file(input, &input.main()?),
+        Located::Parts(names) | Located::Ranks(names) => match names.first() {
+            Some(name) => probe_file(input, &input.file(name)?),
+            None => Ok(Match::No),
+        },
     }
 }
 
-fn probe_file(input: &Input) -> Result<Match> {
-    let file = input.main()?;
-    let is_named = ENDINGS.iter().any(|ending| input.entry().ends_with(&format!(".{ending}")));
+fn probe_file(input: &Input, file: &File) -> Result<Match> {
+    let is_named = ENDINGS.iter().any(|ending| file.name().ends_with(&format!(".{ending}")));
     let is_pickle = file.len() >= 2 && matches!(file.bytes(0, 2)?[..], [0x80, 0..=5]);
-    Ok(match container::kind(&file)? {
+    Ok(match container::kind(file)? {
         Some(Kind::Legacy) => Match::Certain("begins with the magic number of torch.save".to_owned()),
         Some(Kind::Tar) => Match::Certain("a tar archive of storages and tensors".to_owned()),
-        Some(Kind::Zip) => match container::sign(&file, input.limits())? {
+        Some(Kind::Zip) => match container::sign(file, input.limits())? {
             Sign::Checkpoint => Match::Certain("a zip archive with a data.pkl in its folder".to_owned()),
             Sign::Damaged if is_named => {
                 Match::Possible("begins as a zip archive, and is named like one".to_owned())
@@ -80,7 +89,9 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut rules = Rules::new(options);
     let root = options.text("root").filter(|root| !root.is_empty());
     let contents = match locate(input)? {
-        Located::Distributed | Located::Zero | Located::Index(_) if root.is_some() => {
+        Located::Distributed | Located::Zero | Located::Index(_) | Located::Parts(_) | Located::Ranks(_)
+            if root.is_some() =>
+        {
             return Err(Error::usage("a set of files has no branches")
                 .field("root")
                 .help("name one of its files"));
@@ -88,8 +99,14 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         Located::Distributed => distributed::read(input, &mut rules, limits)?,
         Located::Zero => zero::read(input, limits)?,
         Located::Index(name) => set::read(input, &name, &mut rules, limits)?,
+        Located::Parts(names) => set::read_parts(input, &names, &mut rules, limits)?,
+        Located::Ranks(names) => ranks::read(input, &names, &mut rules, limits)?,
         Located::Nothing | Located::File => {
-            input.read_alone("a PyTorch checkpoint", |file| file::read(file, root, &mut rules, limits))?
+            let mut contents = input
+                .read_alone("a PyTorch checkpoint", |file| file::read(file, root, &mut rules, limits))?;
+            let losses = part::losses(input, &contents);
+            contents.losses.extend(losses);
+            contents
         }
     };
     let bytes = EACH_BYTES * contents.placements.len() as u64;
@@ -115,6 +132,14 @@ fn locate(input: &Input) -> Result<Located> {
     let mut indexes = names.iter().filter(|name| name.ends_with(INDEX_ENDING));
     Ok(match (indexes.next(), indexes.next()) {
         (Some(index), None) => Located::Index(index.clone()),
-        _ => Located::Nothing,
+        _ => {
+            let is_ours = |name: &&String| ENDINGS.iter().any(|ending| name.ends_with(&format!(".{ending}")));
+            let files: Vec<String> = names.iter().filter(is_ours).cloned().collect();
+            match (PartSet::of(&files), ranks::set(&files)) {
+                (Some(set), _) => Located::Parts(set.names.into_values().collect()),
+                (None, Some(ranks)) => Located::Ranks(ranks),
+                (None, None) => Located::Nothing,
+            }
+        }
     })
 }

@@ -1,6 +1,6 @@
 //! Recognizes the calls that make a tensor, and parses their arguments.
 
-use super::dtensor;
+use super::dtensor::{self, Distributed};
 use super::numpy::{self, Array};
 use crate::container::StorageId;
 use crate::format::{Element, StorageClass, element_named};
@@ -27,6 +27,8 @@ pub(crate) struct View<'a> {
     pub(crate) strides: Vec<u64>,
     pub(crate) quantizer: Option<Quantizer>,
     pub(crate) turned: Option<Turned>,
+    /// Of which distributed tensor it is what one rank has.
+    pub(crate) distributed: Option<Box<Distributed>>,
 }
 
 /// Which parts of a view's floats are stored with the other sign.
@@ -117,6 +119,14 @@ pub(crate) fn has_attributes(tree: &Tree, id: Id) -> bool {
         Value::Tuple(list) => tree.items(list).nth(3),
         _ => None,
     };
+    let is_distributed = match tree.value(object.arguments) {
+        Value::Tuple(list) => tree.items(list).nth(1).and_then(|class| tree.global(class)),
+        _ => None,
+    };
+    if is_distributed.is_some_and(|(_, name)| name == "DTensor") {
+        // Its attributes are the tensor that the rank has, and how the whole is cut.
+        return false;
+    }
     let given = match tree.global(object.callable) {
         Some(("torch._utils", "_rebuild_parameter_with_state")) | Some((_, "_rebuild_from_type_v2")) => {
             arguments
@@ -214,16 +224,16 @@ pub(crate) fn made<'a>(tree: &'a Tree, id: Id) -> Result<Made<'a>> {
                 (callable, arguments) = (object.callable, object.arguments);
                 whole = Some(part);
             }
-            Rebuilder::Plain => return dtensor::complete(plain(tree, &items, None, 6)?, whole),
+            Rebuilder::Plain => return Ok(dtensor::of_rank(plain(tree, &items, None, 6)?, whole)),
             Rebuilder::Typed => {
                 let name = tree.global(item(&items, 6)?).filter(|(module, _)| *module == "torch");
                 let (_, name) = name.ok_or_else(|| wrong("the type of a tensor is not one of PyTorch's"))?;
                 let Some(element) = element_named(name) else {
                     return Ok(Made::Unsupported(unknown_type(name)));
                 };
-                return dtensor::complete(plain(tree, &items, Some(element), 7)?, whole);
+                return Ok(dtensor::of_rank(plain(tree, &items, Some(element), 7)?, whole));
             }
-            Rebuilder::Quantized => return dtensor::complete(quantized(tree, &items)?, whole),
+            Rebuilder::Quantized => return Ok(dtensor::of_rank(quantized(tree, &items)?, whole)),
             Rebuilder::Meta => return Ok(Made::Meta),
             Rebuilder::Sparse => return Ok(Made::Unsupported(sparse(tree, &items))),
             Rebuilder::Nested => {
@@ -278,7 +288,16 @@ fn view<'a>(tree: &'a Tree, items: &[Id], element: Option<Element>) -> Result<Vi
             .found(format!("{strides:?}"))
             .expected(format!("as many as {sizes:?}")));
     }
-    Ok(View { storage, element, offset, shape: Shape::new(sizes)?, strides, quantizer: None, turned: None })
+    Ok(View {
+        storage,
+        element,
+        offset,
+        shape: Shape::new(sizes)?,
+        strides,
+        quantizer: None,
+        turned: None,
+        distributed: None,
+    })
 }
 
 fn quantized<'a>(tree: &'a Tree, items: &[Id]) -> Result<Made<'a>> {

@@ -4,8 +4,8 @@ use super::file;
 use crate::format::ID;
 use crate::write;
 use ckpt_api::{
-    Contents, Error, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, Placement, Result,
-    Rules, Tensor, TensorId, add_unlisted, first_few,
+    Contents, Error, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, PartSet, Placement,
+    Result, Rules, Tensor, TensorId, add_unlisted, first_few,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
         let file =
             input.file(shard).map_err(|error| error.help("the index names it: copy all files of the set"))?;
         let contents = file::read(&file, None, rules, limits).map_err(|error| error.file(file.name()))?;
-        unlisted.extend(add(&mut all, &index, shard, contents));
+        unlisted.extend(add(&mut all, Some(&index), shard, contents));
     }
     let found: BTreeSet<&str> = all.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let missing: Vec<&String> = index.files.keys().filter(|name| !found.contains(name.as_str())).collect();
@@ -82,8 +82,38 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
     Ok(all)
 }
 
-/// Adds the tensors that the index places in a file; returns the file's other tensors.
-fn add(all: &mut Contents, index: &Index, shard: &str, mut contents: Contents) -> Vec<(Tensor, Placement)> {
+/// Reads the files of a set that has no index, by their names.
+///
+/// # Errors
+/// Those of reading the files.
+pub(crate) fn read_parts(
+    input: &Input,
+    names: &[String],
+    rules: &mut Rules,
+    limits: &Limits,
+) -> Result<Contents> {
+    limits.check(Limit::Files, names.len() as u64)?;
+    input.will_open(names);
+    let mut all = Contents::default();
+    for name in names {
+        let file = input.file(name)?;
+        let contents = file::read(&file, None, rules, limits).map_err(|error| error.file(file.name()))?;
+        add(&mut all, None, name, contents);
+    }
+    all.notes.sort();
+    all.notes.dedup();
+    all.losses.extend(PartSet::of(names).and_then(|set| set.loss(&input.display(""))));
+    Ok(all)
+}
+
+/// Adds the tensors that the index places in a file; returns the file's other tensors. Without an
+/// index, it adds all.
+fn add(
+    all: &mut Contents,
+    index: Option<&Index>,
+    shard: &str,
+    mut contents: Contents,
+) -> Vec<(Tensor, Placement)> {
     let file = FileId(all.files.len());
     all.files.push(shard.to_owned());
     all.notes.extend(contents.notes);
@@ -102,7 +132,8 @@ fn add(all: &mut Contents, index: &Index, shard: &str, mut contents: Contents) -
         for extent in &mut placement.extents {
             extent.file = file;
         }
-        if index.files.get(tensor.name.as_str()).is_none_or(|own| own != shard) {
+        let is_listed = |index: &Index| index.files.get(tensor.name.as_str()).is_some_and(|own| own == shard);
+        if index.is_some_and(|index| !is_listed(index)) {
             unlisted.push((tensor, placement));
             continue;
         }

@@ -68,26 +68,32 @@ fn a_distributed_tensor_is_read_if_the_rank_has_all_of_it() {
 }
 
 #[test]
-fn a_part_of_a_distributed_tensor_is_refused_with_its_placement() {
-    let part = distributed(&[4, 3], &[2, 3], &placed("Shard"));
-    let terms = distributed(&[2, 3], &[2, 3], &placed("Partial"));
-    for (value, found) in [(part, "[2, 3] of [4, 3], placed by Shard(0)"), (terms, "Partial()")] {
-        let error = open(&value, &[vec![0.0; 6]]).unwrap_err();
-        assert_eq!(error.kind(), Kind::Unsupported);
-        for part in [found, "full_tensor()", "torch.distributed.checkpoint"] {
-            assert!(error.to_string().contains(part), "{part}: {error}");
-        }
+fn a_part_of_a_distributed_tensor_is_a_loss_with_its_placement_and_terms_of_a_sum_are_refused() {
+    let (contents, _) = open(&distributed(&[4, 3], &[2, 3], &placed("Shard")), &[vec![0.0; 6]]).unwrap();
+    assert!(contents.losses[0].detail.starts_with("the part [2, 3] of a DTensor of shape [4, 3], Shard(0)"));
+    let error = open(&distributed(&[2, 3], &[2, 3], &placed("Partial")), &[vec![0.0; 6]]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    for part in ["Partial()", "full_tensor()", "torch.distributed.checkpoint"] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
     }
 }
 
 #[test]
-fn the_file_of_a_rank_says_how_to_save_all_of_its_tensors() {
+fn the_files_of_all_ranks_make_whole_tensors_and_each_alone_is_a_part() {
     let Some(path) = report("reports/dcp-safetensors-parts") else { return };
     for (rank, shape) in [(0, "[4, 5]"), (1, "[3, 5]")] {
         let input = Input::open(path.join(format!("model_world_size_2_rank_{rank}.pt"))).unwrap();
-        let error = read(&Torch, &input, &[]).unwrap_err().to_string();
-        assert!(error.contains(&format!("{shape} of [7, 5], placed by Shard(0)")), "{error}");
+        let (contents, _) = read(&Torch, &input, &[]).unwrap();
+        let detail = &contents.losses[0].detail;
+        assert!(
+            detail.starts_with(&format!("the part {shape} of a DTensor of shape [7, 5], Shard(0)")),
+            "{detail}"
+        );
     }
+    let (whole, values) = read(&Torch, &Input::open(path).unwrap(), &[]).unwrap();
+    let expected: Vec<u8> = (0u8..35).flat_map(|number| f32::from(number).to_le_bytes()).collect();
+    assert_eq!((&whole.checkpoint.tensors[0].shape[..], &values[0]), (&[7, 5][..], &expected));
+    assert!(whole.losses.is_empty());
 }
 
 /// An array of 32-bit floats.

@@ -13,6 +13,7 @@ mod metadata;
 mod modules;
 mod names;
 mod numpy;
+mod parts;
 mod unsupported;
 mod views;
 mod zero;

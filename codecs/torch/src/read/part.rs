@@ -1,0 +1,97 @@
+//! Files that are parts of a model: what their names, the files beside them and their tensors tell.
+
+use crate::format::ID;
+use ckpt_api::{Contents, Input, Loss, LossKind, MetadataValue, PartName};
+
+/// Digits of a rank in a name.
+const MOST_DIGITS: usize = 6;
+
+/// The losses of reading one file of a model that has several.
+pub(super) fn losses(input: &Input, contents: &Contents) -> Vec<Loss> {
+    let name = input.entry();
+    let found = PartName::parse(name).and_then(|part| part.loss(name));
+    let found = found.or_else(|| of_zero(name, contents)).or_else(|| of_world(name));
+    found.or_else(|| of_meta(input, contents)).or_else(|| of_megatron(input, contents)).into_iter().collect()
+}
+
+fn partial(name: &str, number: Option<u64>, count: Option<u64>, rest: &str) -> Loss {
+    let number = number.map_or(String::new(), |number| format!(" {}", number.saturating_add(1)));
+    let count = count.map_or("several".to_owned(), |count| count.to_string());
+    Loss::new(LossKind::Partial, name, format!("part{number} of {count} of a model{rest}"))
+}
+
+/// The number that follows a word in a name.
+pub(super) fn number_after(name: &str, word: &str) -> Option<u64> {
+    let (_, rest) = name.split_once(word)?;
+    let digits = rest.len() - rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+    rest.get(..digits).filter(|text| text.len() <= MOST_DIGITS)?.parse().ok()
+}
+
+/// How many files beside the input have a number after this word, if they are numbered from 0.
+fn numbered(input: &Input, word: &str) -> u64 {
+    let names = input.list("").unwrap_or_default();
+    names.iter().filter_map(|name| number_after(name, word)).max().map_or(0, |last| last.saturating_add(1))
+}
+
+/// A file of one rank of DeepSpeed's ZeRO.
+fn of_zero(name: &str, contents: &Contents) -> Option<Loss> {
+    let rank = number_after(name, "zero_pp_rank_")?;
+    let is_empty = contents.checkpoint.tensors.iter().any(|tensor| tensor.shape[..] == [0]);
+    let rest = format!(
+        ", that of rank {rank} in a checkpoint of DeepSpeed's ZeRO; name the folder that has 'latest'"
+    );
+    (is_empty || name.ends_with("_optim_states.pt")).then(|| partial(name, None, None, &rest))
+}
+
+/// A file that a rank of a sharded training saved: `model_world_size_2_rank_0.pt`.
+fn of_world(name: &str) -> Option<Loss> {
+    let (count, rank) = (number_after(name, "world_size_")?, number_after(name, "_rank_")?);
+    let rest = "; merge the ranks: torch.distributed.checkpoint, or full_tensor() of each DTensor";
+    (count > 1).then(|| partial(name, Some(rank), Some(count), rest))
+}
+
+/// One of Meta's files `consolidated.NN.pth`, across which most tensors are cut.
+fn of_meta(input: &Input, contents: &Contents) -> Option<Loss> {
+    const WORD: &str = "consolidated.";
+    let name = input.entry();
+    let number = number_after(name, WORD).filter(|_| name.starts_with(WORD))?;
+    let len = |name: &str, axis: usize| contents.checkpoint.tensor(name)?.1.shape.get(axis).copied();
+    // The rows of a query are cut, those of a normalization are not.
+    let rows = len("layers.0.attention.wq.weight", 0).filter(|rows| *rows > 0);
+    let cut = rows.zip(len("norm.weight", 0)).map(|(rows, all)| all / rows).filter(|count| *count > 1);
+    let count = cut.unwrap_or(numbered(input, WORD)).max(number.saturating_add(1));
+    let rest =
+        ", which cuts tensors across its files; merge them with transformers' convert_llama_weights_to_hf.py";
+    (count > 1).then(|| partial(name, Some(number), Some(count), rest))
+}
+
+/// One of the files of a model that Megatron or DeepSpeed cut across devices: `mp_rank_00`.
+fn of_megatron(input: &Input, contents: &Contents) -> Option<Loss> {
+    const WORD: &str = "mp_rank_";
+    let name = input.entry();
+    let metadata = &contents.checkpoint.metadata;
+    let stated = |key: &str| metadata.value(ID, key).and_then(MetadataValue::as_u64);
+    let of_arguments = |key: &str| metadata.value(ID, "args")?.as_map()?.get(key)?.as_u64();
+    let sizes = ["tensor_model_parallel_size", "pipeline_model_parallel_size"];
+    let sizes = sizes.map(of_arguments).into_iter().flatten().fold(1u64, u64::saturating_mul);
+    let number = number_after(name, WORD);
+    let beside = if number.is_some() { numbered(input, WORD) } else { 0 };
+    let count = stated("mp_world_size").unwrap_or(0).max(sizes).max(beside);
+    let count = count.max(number.map_or(0, |number| number.saturating_add(1)));
+    let rest = ", which is cut across devices; merge the parts with the tools of its framework";
+    (count > 1).then(|| partial(name, number, Some(count), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number_after;
+
+    #[test]
+    fn the_number_after_a_word_ends_with_its_digits() {
+        assert_eq!(number_after("zero_pp_rank_12_mp_rank_03_model_states.pt", "mp_rank_"), Some(3));
+        assert_eq!(number_after("zero_pp_rank_12_mp_rank_03_model_states.pt", "zero_pp_rank_"), Some(12));
+        for name in ["mp_rank_", "mp_rank_x", "mp_rank_1234567", "rank_1"] {
+            assert_eq!(number_after(name, "mp_rank_"), None, "{name}");
+        }
+    }
+}
