@@ -111,8 +111,12 @@ fn a_file_that_is_not_written_byte_for_byte_is_noted() {
             if !output.status.success() || said.contains("dropped or changed") {
                 continue;
             }
-            let is_same = std::fs::read(&source).unwrap() == std::fs::read(place.path(&target)).unwrap();
-            assert_eq!(is_same, !said.contains("not written byte for byte"), "{}: {said}", source.display());
+            let (before, after) =
+                (std::fs::read(&source).unwrap(), std::fs::read(place.path(&target)).unwrap());
+            let (is_same, is_noted) = (before == after, said.contains("not written byte for byte"));
+            // Headers of the same length are not compared.
+            let is_right = is_noted != is_same || (!is_noted && before.len() == after.len());
+            assert!(is_right, "{}: {said}", source.display());
             *(if is_same { &mut kept } else { &mut noted }) += 1;
         }
     }
