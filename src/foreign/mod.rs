@@ -9,7 +9,7 @@ pub(crate) use formats::instead;
 pub use placeholder::explain_file;
 pub(crate) use placeholder::{explain, refuse};
 
-use ckpt_api::{Error, Input, Result, Setting, zip};
+use ckpt_api::{Error, Input, Kind, Result, Setting, zip};
 use flate2::read::GzDecoder;
 use formats::{BESIDE, CONTAINERS, FORMATS, Format, Sign};
 use std::fs;
@@ -55,6 +55,10 @@ pub(crate) fn unrecognized(input: &Input, endings: &[&str], formats: &str) -> Re
         return Ok(error);
     }
     let looked = Looked::at(input)?;
+    let error = || Error::unsupported("the input's format is not recognized").file(name.as_str());
+    if let Some(advice) = of_this_program(input)? {
+        return Ok(error().expected(format!("one of: {formats}")).help(advice));
+    }
     if let Some(format) = CONTAINERS.iter().find(|format| looked.has_sign(format)) {
         return Ok(unread(input, format));
     }
@@ -63,8 +67,7 @@ pub(crate) fn unrecognized(input: &Input, endings: &[&str], formats: &str) -> Re
             .file(name)
             .help(in_archive(members, endings)));
     }
-    let error = Error::unsupported("the input's format is not recognized");
-    Ok(error.file(name).expected(format!("one of: {formats}")).help(advice(input, &looked, endings)?))
+    Ok(error().expected(format!("one of: {formats}")).help(advice(input, &looked, endings)?))
 }
 
 /// The format that the ending of a name stands for.
@@ -113,8 +116,11 @@ impl<'a> Looked<'a> {
             let file = input.main()?;
             looked.start = file.bytes(0, file.len().min(LOOKED_AT))?;
             if looked.start.starts_with(&zip::record::LOCAL) {
-                let entries =
-                    zip::entries(&file, input.limits()).map(|(entries, _)| entries).unwrap_or_default();
+                let entries = match zip::entries(&file, input.limits()) {
+                    Ok((entries, _)) => entries,
+                    Err(error) if error.kind() == Kind::Io => return Err(error),
+                    Err(_) => Vec::new(),
+                };
                 looked.members = Some(entries.into_iter().map(|entry| entry.name).collect());
             }
         } else if let Some(directory) = input.directory().filter(|_| input.is_directory()) {
@@ -195,9 +201,6 @@ fn advice(input: &Input, looked: &Looked<'_>, endings: &[&str]) -> Result<String
              which the data cannot be read"
         ));
     }
-    if let Some(advice) = of_this_program(input)? {
-        return Ok(advice);
-    }
     let is_known = input.entry().rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending));
     if looked.start.iter().all(|byte| *byte == 0) && is_known {
         return Ok("it begins with zeros, as a file whose download did not end: download it again".to_owned());
@@ -211,6 +214,9 @@ fn of_this_program(input: &Input) -> Result<Option<String>> {
     const READ: u64 = 1024;
     /// Most bytes of a text that are looked at.
     const START: u64 = 128;
+    if !input.is_file() {
+        return Ok(None);
+    }
     let file = input.main()?;
     let mut start = file.bytes(0, file.len().min(READ))?;
     if start.starts_with(&[0x1f, 0x8b]) {

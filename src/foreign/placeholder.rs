@@ -1,7 +1,7 @@
 //! Texts in the place of files: pointers of version control, and answers of servers that were saved under the name of
 //! what was asked for.
 
-use ckpt_api::{Error, File, Input, Kind};
+use ckpt_api::{Error, File, Input, Kind, Result};
 use serde_json::{Map, Value};
 
 /// Bytes of a file that show whether it is text.
@@ -20,7 +20,7 @@ const ANSWERS: [&str; 8] =
 /// the error names.
 pub(crate) fn explain(error: Error, input: &Input) -> Error {
     // A file that is missing may be one that only a whole checkpoint has beside it.
-    if error.kind() == Kind::Defect || (error.kind() == Kind::Io && !error.is_missing()) {
+    if error.kind() == Kind::Defect || is_failure(&error) {
         return error;
     }
     let mut names = input.opened();
@@ -32,10 +32,16 @@ pub(crate) fn explain(error: Error, input: &Input) -> Error {
     let knows_file = names.iter().any(is_named);
     names.sort_by_key(|name| !is_named(name));
     for name in &names {
-        let Ok(file) = input.file(name) else { continue };
+        let file = match input.file(name) {
+            Ok(file) => file,
+            Err(error) if is_failure(&error) => return error,
+            Err(_) => continue,
+        };
         let is_suspect = !knows_file || is_named(name);
-        if let Some(found) = error_for(&file, is_suspect) {
-            return found;
+        match error_for(&file, is_suspect) {
+            Ok(Some(found)) => return found,
+            Err(error) if is_failure(&error) => return error,
+            _ => {}
         }
         if is_suspect && file.is_empty() && is_plain(&error) {
             return Error::corrupt("the file is empty")
@@ -60,7 +66,7 @@ pub(crate) fn explain(error: Error, input: &Input) -> Error {
 pub fn explain_file(error: Error, file: &File) -> Error {
     match error.kind() {
         Kind::Io | Kind::Defect => error,
-        _ => error_for(file, true).unwrap_or(error),
+        _ => error_for(file, true).map_or_else(|failure| failure, |found| found.unwrap_or(error)),
     }
 }
 
@@ -73,23 +79,33 @@ fn is_plain(error: &Error) -> bool {
 ///
 /// # Errors
 /// [`Kind::Corrupt`], naming the file and saying what it is.
-pub(crate) fn refuse(file: &File) -> Result<(), Error> {
-    match (file.len() <= LONGEST).then(|| error_for(file, false)).flatten() {
-        Some(error) => Err(error),
-        None => Ok(()),
+pub(crate) fn refuse(file: &File) -> Result<()> {
+    if file.len() > LONGEST {
+        return Ok(());
     }
+    error_for(file, false)?.map_or(Ok(()), Err)
+}
+
+/// Whether reading itself fails: that says more than what was read before.
+fn is_failure(error: &Error) -> bool {
+    error.kind() == Kind::Io && !error.is_missing()
 }
 
 /// The error for a file that is a text in the place of one. Texts that other files could be, too, count only in one that is
 /// `suspect`.
-fn error_for(file: &File, suspect: bool) -> Option<Error> {
-    let starts_as_text = |len: u64| file.bytes(0, file.len().min(len)).ok().filter(|start| is_text(start));
-    starts_as_text(FIRST)?;
-    let bytes = starts_as_text(LOOKED_AT)?;
-    let found = recognize(file.name(), &bytes, file.len(), suspect)?;
-    let error = Error::corrupt(format!("this is {}, not the file itself", found.what));
-    let error = error.file(file.name()).help(found.help);
-    Some(if found.text.is_empty() { error } else { error.found(found.text) })
+///
+/// # Errors
+/// [`Kind::Io`].
+fn error_for(file: &File, suspect: bool) -> Result<Option<Error>> {
+    if !is_text(&file.bytes(0, file.len().min(FIRST))?) {
+        return Ok(None);
+    }
+    let bytes = file.bytes(0, file.len().min(LOOKED_AT))?;
+    Ok(recognize(file.name(), &bytes, file.len(), suspect).filter(|_| is_text(&bytes)).map(|found| {
+        let error = Error::corrupt(format!("this is {}, not the file itself", found.what));
+        let error = error.file(file.name()).help(found.help);
+        if found.text.is_empty() { error } else { error.found(found.text) }
+    }))
 }
 
 /// What a text is.
@@ -242,7 +258,7 @@ mod tests {
 
     fn of(text: &str, suspect: bool) -> Option<String> {
         let file = File::new(Arc::new(text.as_bytes().to_vec()), "m.pt").unwrap();
-        error_for(&file, suspect).map(|error| error.to_string())
+        error_for(&file, suspect).unwrap().map(|error| error.to_string())
     }
 
     #[test]

@@ -61,14 +61,13 @@ fn outputs_that_cannot_be_written_are_refused_before_the_graph_runs_and_with_adv
         ("x.foo", &["does not show a format for arrays", "'x.foo'", "outputs.safetensors"]),
         ("x", &["does not show a format for arrays", "outputs.npy"]),
         ("x.nnue", &["outputs.npz"]),
-        ("old.npz", &["the output exists", "choose another name"]),
         ("missing/x.npz", &["directory does not exist", "create it first"]),
     ] {
         let said = place.refused(&["run", RUNS, "-o", name]);
         for text in says {
             assert!(said.contains(text), "{name} does not say {text:?}: {said}");
         }
-        // `run` has none of these.
+        // `run` has none of these, and nothing to replace.
         for option in ["--to", "--arch", "--force", "--allow"] {
             assert!(!said.contains(option), "{name} recommends {option}: {said}");
         }
@@ -383,7 +382,7 @@ fn an_existing_file_is_the_same_error_in_every_command() {
         (&["map", "suggest", DIGITS, DIGITS, "-o", "old.toml"], "this command replaces no file"),
         (&["verify", DIGITS, DIGITS, "--html", "old.html"], "this command replaces no file"),
         (&["verify", DIGITS, DIGITS, "--report", "old.json"], "this command replaces no file"),
-        (&["run", DIGITS, "-o", "old.npz"], "this command replaces no file"),
+        (&["run", DIGITS, "-o", "old.npz"], "replace it with --force"),
     ] {
         let said = place.refused(arguments);
         assert!(

@@ -2,7 +2,7 @@
 //! that it must refuse gives the documented kind of error. `corpus/generate.py` makes both.
 
 use crate::common::corpus::{Case, manifest, root};
-use ckpt_api::{Codec, Contents, Error, Kind, Match, conformance};
+use ckpt_api::{Codec, Contents, Error, Kind, Match, Quantization, conformance};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
@@ -122,6 +122,14 @@ fn digest(contents: &Contents, values: &[Vec<u8>]) -> String {
         }
         hasher.update(rest);
         total.update(hasher.finalize());
+        let affine = tensor.quantization.as_ref().and_then(Quantization::affine);
+        if let Some(own) = affine.filter(|own| !own.is_identity()) {
+            let axis = own.axis().map_or(u64::MAX, |axis| axis as u64);
+            let numbers = own.scales().iter().chain(own.zero_points()).map(|number| number.to_bits());
+            for number in [u64::MAX - 1, axis, own.scales().len() as u64].into_iter().chain(numbers) {
+                total.update(number.to_le_bytes());
+            }
+        }
     }
     hex(&total.finalize())
 }

@@ -48,9 +48,9 @@ fn maps(table: &str, count: usize, expected: &Expected, dropped: &[&str]) -> Vec
 }
 
 #[test]
-fn every_table_has_a_title_and_an_inverse_unless_it_dequantizes() {
+fn every_table_has_a_title_and_an_inverse_unless_it_dequantizes_or_drops_the_name_of_a_class() {
     let names: Vec<_> = Mapping::builtin_names().collect();
-    assert_eq!(names.len(), 29);
+    assert_eq!(names.len(), 31);
     let mut one_way = Vec::new();
     for name in names {
         let mapping = Mapping::builtin(name).unwrap();
@@ -58,12 +58,16 @@ fn every_table_has_a_title_and_an_inverse_unless_it_dequantizes() {
         match mapping.inverse() {
             Ok(_) => {}
             Err(error) => {
-                assert!(error.to_string().contains("dequantizes"), "{name}: {error}");
+                let (says, class) = (error.to_string(), "the capture 'model' does not appear in 'to'");
+                assert!(says.contains("dequantizes") || says.contains(class), "{name}: {error}");
                 one_way.push(name);
             }
         }
     }
-    assert_eq!(one_way, ["fp8-blocks-to-bf16", "fp8-scales-to-bf16", "mxfp4-to-bf16"]);
+    assert_eq!(
+        one_way,
+        ["bert-h5-to-hf", "fp8-blocks-to-bf16", "fp8-scales-to-bf16", "gpt2-h5-to-hf", "mxfp4-to-bf16"]
+    );
     assert!(Mapping::builtin("gpt2").is_none());
 }
 

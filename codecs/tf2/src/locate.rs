@@ -147,7 +147,7 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
             "the directory contains several checkpoints, and no file 'checkpoint' names the latest",
         )
         .file(input.display(""))
-        .found(first_few(&shown(several), SHOWN))
+        .found(first_few(shown(several), SHOWN))
         .help("name one of them")),
     }
 }
@@ -203,15 +203,17 @@ fn by_state_file(input: &Input) -> Result<Location> {
 fn only(input: &Input, path: &str) -> Result<String> {
     let message = "the file 'checkpoint' names a checkpoint that is not in its directory";
     let known = prefixes(input)?;
+    let leads_out = path.split(['/', '\\']).any(|part| part == "..");
     let (error, help) = match &known[..] {
-        [prefix] => return Ok(prefix.clone()),
+        [prefix] if !leads_out => return Ok(prefix.clone()),
         [] => {
             let help = "the checkpoint was moved or removed: name the checkpoint itself";
             (Error::corrupt(message), help.to_owned())
         }
         known => {
-            let known = first_few(&shown(known), SHOWN);
-            (Error::usage(message), format!("name the checkpoint itself; the directory contains {known}"))
+            let known = first_few(shown(known), SHOWN);
+            let error = if leads_out { Error::corrupt(message) } else { Error::usage(message) };
+            (error, format!("name the checkpoint itself; the directory contains {known}"))
         }
     };
     Err(error

@@ -59,12 +59,12 @@ smoke! {
     safetensors_peer: 106 seeds, 2000 mutations;
     safetensors_read: 53 seeds, 2000 mutations;
     safetensors_round_trip: 64 seeds, 2000 mutations;
-    tf2_entries: 74 seeds, 2000 mutations;
-    tf2_files: 99 seeds, 2000 mutations;
-    tf2_read: 95 seeds, 2000 mutations;
+    tf2_entries: 70 seeds, 2000 mutations;
+    tf2_files: 95 seeds, 2000 mutations;
+    tf2_read: 89 seeds, 2000 mutations;
     tf2_round_trip: 64 seeds, 2000 mutations;
     tf2_saved_model: 64 seeds, 500 mutations;
-    tf2_table: 159 seeds, 2000 mutations;
+    tf2_table: 153 seeds, 2000 mutations;
     torch_directories: 32 seeds, 2000 mutations;
     torch_read: 163 seeds, 2000 mutations;
     transform: 64 seeds, 2000 mutations;

@@ -88,10 +88,6 @@ impl<'a> Opened<'a> {
     /// As [`Opened::extent`], of an extent of which any part may be read in any order: its checksum is compared before,
     /// once for all who read it.
     pub(super) fn verified(&self, extent: &Extent) -> Result<(Handle<'a>, u64)> {
-        let memory = extent.decompression_memory();
-        if memory == 0 {
-            return Ok((Handle::File(self.decompressed(extent)?), 0));
-        }
         let place = (extent.file, extent.offset, extent.len);
         if extent.checksum.is_some() && !self.files.is_verified(place) {
             verify_extent(self, extent, VERIFIED_AT_ONCE, &mut Buffer::default())?;

@@ -222,7 +222,7 @@ fn help_names_the_options_of_the_checkpoint_that_an_error_concerns() {
         let output = ckpt(place.path(), &["verify", a, b, &format!("{side}set"), "activations=relu,softmax"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
     }
-    std::fs::write(place.path().join("x"), "no checkpoint").unwrap();
+    std::fs::write(place.path().join("x"), "\u{1}no checkpoint").unwrap();
     let output = ckpt(place.path(), &["verify", DIGITS, "x"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("--b-from") && !said.contains(" --from"), "{said}");

@@ -238,8 +238,6 @@ fn varint(value: u64) -> Vec<u8> {
     bytes
 }
 
-/// `StringStringEntryProto`.
-
 /// Lengths, data type and name of a tensor.
 fn head(dims: &[u64], data_type: i64, name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();

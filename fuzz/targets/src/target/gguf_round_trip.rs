@@ -3,7 +3,7 @@
 use crate::generate::{self, Given};
 use crate::round_trip::round_trip;
 use arbitrary::{Result, Unstructured};
-use ckpt_api::{Codec, Options, Side};
+use ckpt_api::{Codec, LossKind, Options, Side};
 use ckpt_gguf::Gguf;
 
 const NAMES: [&str; 7] = ["", "a", "w", "/", ".", "ä\0", "attn_q.weight"];
@@ -23,7 +23,8 @@ fn run(u: &mut Unstructured) -> Result<()> {
         false => "m.gguf".to_owned(),
     };
     let back = round_trip(&Gguf, &given, ["m.gguf", &entry], [write, &[]]);
-    assert_eq!(back.losses, []);
+    // A file without the keys of a model, which llama.cpp does not load.
+    assert!(back.losses.iter().all(|loss| loss.kind == LossKind::Unloadable), "{:?}", back.losses);
     assert_eq!(back.given.checkpoint, given.checkpoint);
     assert_eq!(back.given.values, given.values);
     Ok(())

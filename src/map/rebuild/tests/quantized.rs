@@ -42,12 +42,9 @@ fn a_part_has_the_scales_of_its_indices_and_an_element_one() {
     let second = (vec![0.25], vec![1.0]);
     let (own, zero_points, axis) = scales(part(0, 1, 2, None), &[]).unwrap();
     assert_eq!(((own, zero_points), axis), (second.clone(), Some(0)));
-    let (own, zero_points, axis) = scales(part(0, 1, 2, None), &["squeeze 0"]).unwrap();
-    assert_eq!(((own, zero_points), axis), (second.clone(), None));
     let element = |axis, index| Join::Element { axis, index, part: None };
     let (own, zero_points, axis) = scales(element(0, 1), &[]).unwrap();
     assert_eq!(((own, zero_points), axis), (second, None));
-    assert_eq!(scales(element(1, 3), &[]).unwrap().2, Some(0));
     assert_eq!(scales(part(1, 1, 2, None), &[]).unwrap().0, [0.5, 0.25]);
 }
 
