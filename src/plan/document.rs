@@ -372,6 +372,7 @@ pub(super) fn contradiction(found: &str) -> Error {
 }
 
 /// Blames the plan for what would be a defect in a plan of this process: a document can state what no codec lays out.
+#[cfg(any(test, feature = "cli"))]
 pub(crate) fn blame_document(error: Error) -> Error {
     if error.kind() == Kind::Defect { contradiction(&error.quoted()) } else { error }
 }

@@ -16,6 +16,7 @@ mod policy;
 pub use clone::Cloning;
 pub(crate) use clone::{CloneSettings, CopiedRun};
 pub(crate) use compile::{Parts, compile, unequal};
+#[cfg(any(test, feature = "cli"))]
 pub(crate) use document::blame_document;
 pub(crate) use memory::Stores;
 pub use policy::Policy;
