@@ -19,6 +19,7 @@ KERNEL = Tensor("dense/kernel", "f32", [3, 2], ramp(6))
 BIAS = Tensor("dense/bias", "f32", [2], f32(0.25, -4))
 STEP = Tensor("global_step", "i64", [], struct.pack("<q", 1234))
 BASIC = [KERNEL, BIAS, STEP]
+CONSTANT = Tensor("dense/constant", "f32", [3, 2], f32(1, -2, 3, -4, 5, -6))
 # Of two floats and of none, as TensorFlow 2.21.0 stores lists of tensors.
 LISTS = Tensor("list", "variant", [2], [
     bytes.fromhex("0a1674656e736f72666c6f773a3a54656e736f724c697374120c0001ffffffffffffffffff01"
@@ -105,6 +106,16 @@ def saved_model() -> bytes:
     nodes = operation("rk", "ReadVariableOp", "k") + operation("rb", "ReadVariableOp", "b")
     nodes += operation("m", "MatMul", "x", "rk:value:0") + operation("a", "BiasAdd", "m:product:0", "rb:value:0")
     return served(nodes, "a:output:0")
+
+
+def constant_kernel() -> bytes:
+    """Serves `x · constant + bias`; the constant is in the function."""
+    shape = b"".join(message(2, number(1, length)) for length in CONSTANT.shape)
+    tensor = number(1, 1) + message(2, shape) + message(4, CONSTANT.data)
+    value = message(5, text(1, "value") + message(2, message(8, tensor)))
+    nodes = operation(CONSTANT.name, "Const", attributes=value) + operation("rb", "ReadVariableOp", "b")
+    nodes += operation("m", "MatMul", "x", f"{CONSTANT.name}:output:0")
+    return served(nodes + operation("a", "BiasAdd", "m:product:0", "rb:value:0"), "a:output:0")
 
 
 def endless_calls() -> bytes:
@@ -221,6 +232,8 @@ def accepted():
         ("saved_model_endless", "a SavedModel whose function calls itself", endless_calls()),
     ]:
         yield case(name, why, inside | {"saved_model.pb": model}, named, "saved_model.pb")
+    yield case("saved_model_constant", "a SavedModel whose kernel is a constant of the graph",
+               inside | {"saved_model.pb": constant_kernel()}, named + [CONSTANT], "saved_model.pb")
     yield case("object_graph_keys", "an object graph, and keys = true", graph, with_graph(keys), options=["keys=true"])
 
 

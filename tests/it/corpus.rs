@@ -17,7 +17,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
     ("npz", &ckpt_npz::Npz, 21, 57),
     ("onnx", &ckpt_onnx::Onnx, 14, 29),
     ("safetensors", &ckpt_safetensors::Safetensors, 19, 34),
-    ("tf2", &ckpt_tf2::Tf2, 36, 59),
+    ("tf2", &ckpt_tf2::Tf2, 37, 59),
     ("torch", &ckpt_torch::Torch, 32, 66),
 ];
 

@@ -1,6 +1,6 @@
 //! Reading: finds the tensors of a checkpoint, and where their bytes are.
 
-use crate::describe::{self, Description, OPTIMIZER_NUMBER, Sources, TensorInfo};
+use crate::describe::{self, Description, GraphConstant, OPTIMIZER_NUMBER, Sources, TensorInfo};
 use crate::format::{Entry, Header, OBJECT_GRAPH, shard_name};
 use crate::index::{Index, KeyedEntry};
 use crate::key::Key;
@@ -15,6 +15,7 @@ use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Name,
     Options, Placement, Region, Result, Rules, Tensor, TensorId,
 };
+use prost::bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads everything except tensor data; of the data, it reads the lengths of strings and the object graph.
@@ -58,9 +59,29 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     drop(entries);
     drop(index.entries);
     let tensors = by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number));
-    let description = description(input, &location, tensors, object_graph.as_deref(), options, limits)?;
+    let mut description = description(input, &location, tensors, object_graph.as_deref(), options, limits)?;
+    if let Some(file) = location.saved_model {
+        add_constants(std::mem::take(&mut description.constants), file, &mut contents);
+    }
     apply(description, &mut contents, options)?;
     Ok(contents)
+}
+
+/// Adds the constants of the graph that are weights, whose bytes are in the file of the graph, after all other tensors.
+fn add_constants(constants: Vec<GraphConstant>, file: String, contents: &mut Contents) {
+    if constants.is_empty() {
+        return;
+    }
+    let id = FileId(contents.files.len());
+    contents.files.push(file);
+    for GraphConstant { key, dtype, shape, offset, len } in constants {
+        let tensor = Tensor::new(key, dtype, shape);
+        let extents = vec![Extent::new(id, offset, len)];
+        let encoding = Encoding::row_major(&tensor);
+        let number = TensorId(contents.placements.len());
+        contents.placements.push(Placement::new(number, &tensor.name, extents, encoding));
+        contents.checkpoint.tensors.push(tensor);
+    }
 }
 
 /// Locates an error that names no file at the entry.
@@ -102,11 +123,11 @@ fn description<'a>(
     options: &Options,
     limits: &Limits,
 ) -> Result<Description> {
-    let read = |name: &Option<String>| -> Result<Option<Vec<u8>>> {
+    let read = |name: &Option<String>| -> Result<Option<Bytes>> {
         let Some(name) = name else { return Ok(None) };
         let file = input.file(name)?;
         limits.check(Limit::HeaderBytes, file.len()).map_err(|error| error.file(file.name()))?;
-        file.bytes(0, file.len()).map(Some)
+        file.bytes(0, file.len()).map(|bytes| Some(Bytes::from(bytes)))
     };
     let (saved_model, keras_metadata) = (read(&location.saved_model)?, read(&location.keras_metadata)?);
     let infos: Vec<TensorInfo> = tensors
@@ -115,7 +136,7 @@ fn description<'a>(
     let file = input.display(&location.index);
     let sources = Sources {
         object_graph,
-        saved_model: saved_model.as_deref(),
+        saved_model: saved_model.as_ref(),
         keras_metadata: keras_metadata.as_deref(),
         assume_chain: options.list("activations").is_some(),
         file: &file,
@@ -132,6 +153,7 @@ fn apply(description: Description, contents: &mut Contents, options: &Options) -
         slots,
         numbers,
         graph,
+        constants: _,
         is_nested,
         notes,
         graph_notes,

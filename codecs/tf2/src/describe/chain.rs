@@ -4,15 +4,18 @@
 //! wherever the order changes, so that it computes exactly what the model does.
 
 use super::no_chain::NoChain;
-use super::{Catalog, last, path};
+use super::{Catalog, GraphConstant, last, path};
 use ckpt_api::{Activation, Attribute, Axis, Graph, Node, Op, Shape};
 use std::collections::BTreeMap;
 
 /// The tensors that a chain refers to.
+#[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub catalog: &'a Catalog<'a>,
     /// Names of variables by key.
     pub names: &'a BTreeMap<String, String>,
+    /// The file that the functions are in, as it was parsed; empty for other sources.
+    pub file: &'a [u8],
 }
 
 impl Context<'_> {
@@ -32,6 +35,8 @@ pub(super) struct Chain {
     pub is_nested: bool,
     /// What the graph assumes about the model, or does not show of it.
     pub notes: Vec<String>,
+    /// Constants of the graph that are weights.
+    pub constants: Vec<GraphConstant>,
 }
 
 /// The note on a model that computes in 16 bits.
@@ -160,7 +165,7 @@ impl Chain {
         }
         builder.ensure_channels_last();
         let graph = Graph::sequential(name, input, builder.dims, builder.nodes);
-        Ok(Chain { graph, axes: builder.axes, is_nested: false, notes: Vec::new() })
+        Ok(Chain { graph, axes: builder.axes, is_nested: false, notes: Vec::new(), constants: Vec::new() })
     }
 }
 

@@ -23,6 +23,7 @@ use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
 use chain::Chain;
 use ckpt_api::{Axis, DType, Graph, Limits, MissingGraph, Result, Role, Shape, Slot};
 use objects::Objects;
+use prost::bytes::Bytes;
 use std::collections::BTreeMap;
 
 /// Metadata key of a tensor that is one of an optimizer's numbers; the value is the number's name.
@@ -48,13 +49,28 @@ pub(crate) struct Sources<'a> {
     /// The serialized object graph.
     pub object_graph: Option<&'a [u8]>,
     /// Contents of `saved_model.pb`.
-    pub saved_model: Option<&'a [u8]>,
+    pub saved_model: Option<&'a Bytes>,
     /// Contents of Keras 2's `keras_metadata.pb`.
     pub keras_metadata: Option<&'a [u8]>,
     /// Whether the layers of a functional model are assumed to form a chain.
     pub assume_chain: bool,
     /// Name of the index file, for errors.
     pub file: &'a str,
+}
+
+/// A constant of the graph in `saved_model.pb` that is a weight, and so a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GraphConstant {
+    /// Its key, which no tensor of the index has as its key or name.
+    pub key: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape.
+    pub shape: Shape,
+    /// Position of its bytes in the file.
+    pub offset: u64,
+    /// Number of its bytes.
+    pub len: u64,
 }
 
 /// What was inferred about the tensors, by key.
@@ -73,6 +89,8 @@ pub(crate) struct Description {
     pub numbers: BTreeMap<String, &'static str>,
     /// The layers, if they form a chain that is fully known. Parameters are keys.
     pub graph: Option<Graph>,
+    /// Constants that the graph has as weights.
+    pub constants: Vec<GraphConstant>,
     /// Whether layers of the chain are within other layers.
     pub is_nested: bool,
     /// Notes for the user.
@@ -133,6 +151,7 @@ pub(crate) fn describe(tensors: &[TensorInfo], sources: &Sources, limits: &Limit
             description.graph_notes = chain.notes;
             description.axes = chain.axes;
             description.graph = Some(chain.graph);
+            description.constants = chain.constants;
             description.is_nested = chain.is_nested;
         }
         Found::Unknown(missing) => description.missing_graph = Some(missing),
@@ -161,7 +180,8 @@ fn find_chain(
     limits: &Limits,
     names: &BTreeMap<String, String>,
 ) -> Result<Found> {
-    let context = chain::Context { catalog, names };
+    let context =
+        chain::Context { catalog, names, file: sources.saved_model.map_or(&[], |bytes| &bytes[..]) };
     let mut reasons = Vec::new();
     if let (Some(bytes), Some(objects)) = (sources.keras_metadata, objects) {
         match keras_metadata::chain(bytes, objects, &context, limits)? {

@@ -11,6 +11,7 @@ use crate::proto::{GraphDef, MetaGraphDef, NodeDef, SavedModel, SavedObjectGraph
 use crate::wire::{self, Nested};
 use ckpt_api::{Limit, Limits, Result, first_few};
 use prost::Message;
+use prost::bytes::Bytes;
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 
@@ -44,7 +45,7 @@ const SHOWN: usize = 8;
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].
 pub(super) fn chain(
-    bytes: &[u8],
+    bytes: &Bytes,
     objects: Option<&Objects>,
     context: &Context,
     limits: &Limits,
@@ -54,12 +55,12 @@ pub(super) fn chain(
 }
 
 fn read(
-    bytes: &[u8],
+    bytes: &Bytes,
     objects: Option<&Objects>,
     context: &Context,
     limits: &Limits,
 ) -> Result<Chain, NoChain> {
-    let model = SavedModel::decode(bytes)
+    let model = SavedModel::decode(bytes.clone())
         .map_err(|error| NoChain::unstated(format!("it cannot be parsed ({error})")))?;
     let budget = limits.get(Limit::GraphNodes);
     if !model.meta_graphs.is_empty() && model.meta_graphs.iter().all(|graph| graph.object_graph_def.is_none())

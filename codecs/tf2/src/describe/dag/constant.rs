@@ -60,7 +60,7 @@ pub(super) fn reals(node: &NodeDef, limit: usize) -> Option<Reals> {
     Some(Reals { shape, values })
 }
 
-fn tensor(node: &NodeDef) -> Option<&TensorProto> {
+pub(super) fn tensor(node: &NodeDef) -> Option<&TensorProto> {
     match (attribute(node, "value"), node.op.as_str()) {
         (Some(Value::Tensor(tensor)), "Const") => Some(tensor),
         _ => None,
@@ -72,7 +72,7 @@ fn chunks<const N: usize>(raw: &[u8]) -> impl Iterator<Item = [u8; N]> {
 }
 
 /// Returns the lengths of a tensor of at most `limit` elements.
-fn dims(tensor: &TensorProto, limit: usize) -> Option<Vec<usize>> {
+pub(super) fn dims(tensor: &TensorProto, limit: usize) -> Option<Vec<usize>> {
     let Some(shape) = &tensor.tensor_shape else { return Some(Vec::new()) };
     let dims: Option<Vec<usize>> = shape.dim.iter().map(|dim| usize::try_from(dim.size).ok()).collect();
     let dims = dims.filter(|dims| dims.len() <= 32)?;

@@ -1,5 +1,6 @@
 //! The shapes of inputs that the file does not state.
 
+use super::constant;
 use super::reach::{Dag, Edge, What};
 use super::value::{BATCH, Dims, Int};
 
@@ -32,8 +33,14 @@ pub(super) fn inferred(dag: &Dag, at: usize, variable: impl Fn(&str) -> Option<D
         {
             continue;
         }
-        let Some(What::Variable(key)) = source(dag, *weight) else { continue };
-        let dims = variable(key)?;
+        let dims = match source(dag, *weight) {
+            Some(What::Variable(key)) => variable(key)?,
+            Some(What::Op(op)) if op.op == "Const" => {
+                let lens = constant::shape(op)?.into_iter().map(i64::try_from);
+                lens.map(|len| len.ok().map(Int::Known)).collect::<Option<Dims>>()?
+            }
+            _ => continue,
+        };
         let is_turned = super::super::node::flag(op, "transpose_b");
         return match (op.op.as_str(), &dims[..]) {
             ("MatMul", [rows, columns]) => {

@@ -18,9 +18,11 @@ mod reach;
 mod recurrent;
 mod shapes;
 mod value;
+mod weights;
 
 pub(super) use reach::Bound;
 
+use super::Catalog;
 use super::chain::{Chain, Context, IN_16_BITS};
 use super::no_chain::NoChain;
 use crate::proto::attr_value::Value;
@@ -32,6 +34,7 @@ use pattern::View;
 use reach::{Dag, Reader, Steps};
 use std::collections::HashMap;
 use value::{Dims, Int};
+use weights::Constants;
 
 /// Limit on the inputs and on the results of a model.
 const MAX_ENDS: usize = 1 << 10;
@@ -140,7 +143,17 @@ fn finish<'a>(
         let dag = read(&steps)?;
         let shapes = shapes(&dag, stated, context);
         let facts = Facts::infer(&dag, &shapes, |key| stored(key, context));
-        let view = View { dag: &dag, facts: &facts, context };
+        let constants = Constants::find(&dag, &facts, context);
+        let tensors;
+        let catalog;
+        let mut context = *context;
+        if !constants.is_empty() {
+            tensors = constants.added_to(context.catalog);
+            catalog = Catalog(&tensors);
+            context.catalog = &catalog;
+        }
+        let context = &context;
+        let view = View { dag: &dag, facts: &facts, context, constants: Some(&constants) };
         let found = recurrent::find(view, library, context);
         if recurrent::add_steps(view, library, context, &found, &mut steps) {
             continue;
@@ -183,13 +196,16 @@ fn made(
         let name = if stated.len() == 1 { "input".to_owned() } else { input.name.clone() };
         inputs.push(ModelInput { name, dims, dtype: integers(input.dtype) });
     }
-    let lowered = lower::lower(view, loops, inputs, names)?;
+    let mut lowered = lower::lower(view, loops, inputs, names)?;
+    let used = |constants: &Constants| constants.used(&mut lowered.graph, &mut lowered.axes, view.context);
+    let constants = view.constants.map(used).unwrap_or_default();
     let notes = lowered.is_half.then(|| IN_16_BITS.to_owned());
     Ok(Chain {
         graph: lowered.graph,
         axes: lowered.axes,
         is_nested: lowered.is_nested,
         notes: notes.into_iter().collect(),
+        constants,
     })
 }
 

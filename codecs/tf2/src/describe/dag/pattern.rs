@@ -6,6 +6,7 @@ use super::constant;
 use super::facts::{Facts, dtype};
 use super::reach::{Dag, Edge, What};
 use super::value::{Dims, Int};
+use super::weights::Constants;
 use crate::proto::NodeDef;
 
 /// Limit on the operations that one pattern follows in a row.
@@ -17,6 +18,8 @@ pub(super) struct View<'a> {
     pub dag: &'a Dag<'a>,
     pub facts: &'a Facts,
     pub context: &'a Context<'a>,
+    /// Constants that can be weights; none within a loop.
+    pub constants: Option<&'a Constants>,
 }
 
 impl<'a> View<'a> {
@@ -115,10 +118,12 @@ impl<'a> View<'a> {
         edge
     }
 
-    /// Returns the key of the variable that a value is, possibly cast.
+    /// Returns the key of the variable or constant that a value is, possibly cast.
     pub fn variable(&self, edge: Edge) -> Option<&'a str> {
-        match &self.dag.nodes.get(self.passed(edge).node)?.what {
+        let edge = self.passed(edge);
+        match &self.dag.nodes.get(edge.node)?.what {
             What::Variable(key) => Some(key),
+            What::Op(_) if edge.output == 0 => self.constants?.key(edge.node),
             _ => None,
         }
     }
@@ -127,8 +132,9 @@ impl<'a> View<'a> {
     pub fn vector(&self, mut edge: Edge) -> Option<&'a str> {
         for _ in 0..MAX_STEPS {
             edge = self.passed(edge);
-            if let Some(key) = self.variable(edge) {
-                return (self.dims(edge)?.len() == 1).then_some(key);
+            let key = self.variable(edge);
+            if key.is_some() && self.dims(edge)?.len() == 1 {
+                return key;
             }
             let inner = self.only(edge, &["Reshape", "Squeeze", "ExpandDims"])?;
             let dims = self.dims(edge)?;

@@ -166,8 +166,8 @@ fn count(
     let shapes: Vec<Option<Dims>> = inputs.iter().map(|edge| outer.dims(*edge).cloned()).collect();
     let (inner, facts) =
         (Facts::infer(&body, &shapes, |_| None), Facts::infer(&condition, &shapes, |_| None));
-    let found = Loop { outer, inputs, view: View { dag: &body, facts: &inner, context } };
-    let test = View { dag: &condition, facts: &facts, context };
+    let found = Loop { outer, inputs, view: View { dag: &body, facts: &inner, context, constants: None } };
+    let test = View { dag: &condition, facts: &facts, context, constants: None };
     let bounds = found.bounds(&test)?;
     let least = bounds.iter().map(|bound| bound.known()).collect::<Option<Vec<i64>>>()?.into_iter().min()?;
     let steps = usize::try_from(least.max(0)).ok().filter(|steps| *steps <= MAX_STEPS)?;
@@ -186,11 +186,11 @@ fn recurrent(
     let condition = read(library, op, "cond")?;
     let shapes: Vec<Option<Dims>> = inputs.iter().map(|edge| outer.dims(*edge).cloned()).collect();
     let facts = Facts::infer(&body, &shapes, |_| None);
-    let view = View { dag: &body, facts: &facts, context };
+    let view = View { dag: &body, facts: &facts, context, constants: None };
     let found = Loop { outer, inputs, view };
     let layer = found.layer(op)?;
     let facts = Facts::infer(&condition, &shapes, |_| None);
-    let test = View { dag: &condition, facts: &facts, context };
+    let test = View { dag: &condition, facts: &facts, context, constants: None };
     found.runs_through(&test, &layer.input)?;
     Some(layer)
 }

@@ -16,6 +16,7 @@ use crate::proto::{
 };
 use ckpt_api::{DType, Limits, Shape};
 use prost::Message;
+use prost::bytes::Bytes;
 
 pub(super) type Owned = Vec<(String, DType, Shape)>;
 
@@ -32,6 +33,8 @@ pub(super) fn describe_with(
 ) -> Description {
     let entries: Vec<TensorInfo> =
         list.iter().map(|(key, dtype, shape)| TensorInfo { key, dtype: *dtype, shape }).collect();
+    let saved_model = saved_model.map(Bytes::copy_from_slice);
+    let saved_model = saved_model.as_ref();
     let sources =
         Sources { object_graph, saved_model, keras_metadata, assume_chain: false, file: "ckpt.index" };
     describe(&entries, &sources, &Limits::default()).unwrap()
@@ -150,6 +153,18 @@ pub(super) fn float(name: &str, number: f32) -> NodeDef {
         dtype: 1,
         tensor_shape: Some(shape(&[])),
         float_val: vec![number],
+        ..TensorProto::default()
+    };
+    with(op(name, "Const", &[]), "value", Value::Tensor(tensor))
+}
+
+/// A constant of float32 values, stored as bytes.
+pub(super) fn floats(name: &str, dims: &[i64], values: &[f32]) -> NodeDef {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let tensor = TensorProto {
+        dtype: 1,
+        tensor_shape: Some(shape(dims)),
+        tensor_content: bytes.into(),
         ..TensorProto::default()
     };
     with(op(name, "Const", &[]), "value", Value::Tensor(tensor))

@@ -8,6 +8,7 @@ mod hostile;
 mod images;
 mod keras2;
 mod loops;
+mod weights;
 
 use super::*;
 use build::{Objects, describe_with, entries, run, typed};

@@ -88,7 +88,7 @@ pub(super) fn lower(
 ) -> Result<Lowered, NoChain> {
     let mut lowering = Lowering {
         view,
-        values: Values::new(view.context),
+        values: Values::new(view.context, view.constants),
         made: HashMap::new(),
         is_half: false,
         elements: constant::MAX_ELEMENTS,
@@ -365,9 +365,13 @@ impl Lowering<'_> {
     }
 
     /// Makes the value of a constant of floating-point numbers.
-    fn constant(&mut self, op: &NodeDef) -> Result<Val, NoChain> {
-        let reals = constant::reals(op, self.elements)
-            .ok_or_else(|| refuse(op, "is a constant of a type or size that is not supported"))?;
+    fn constant(&mut self, op: &NodeDef, edge: Edge) -> Result<Val, NoChain> {
+        let Some(reals) = constant::reals(op, self.elements) else {
+            let key = self.view.variable(edge);
+            let key =
+                key.ok_or_else(|| refuse(op, "is a constant of a type or size that is not supported"))?;
+            return self.values.stored(key);
+        };
         self.elements -= reals.values.len();
         let node = Node::new(self.values.place.clone(), Op::Constant);
         let node = match (&reals.shape[..], &reals.values[..]) {
@@ -385,7 +389,7 @@ impl Lowering<'_> {
         let named = |error: NoChain| error.of(describe(op));
         check_integers(op)?;
         let val = match op.op.as_str() {
-            "Const" => self.constant(op)?,
+            "Const" => self.constant(op, edge)?,
             "While" | "StatelessWhile" => return self.recurrent(op, edge, inputs),
             "Unpack" | "Split" | "SplitV" | "TopKV2" => {
                 let parts = match op.op.as_str() {
@@ -438,7 +442,7 @@ impl Lowering<'_> {
         match kernel.is_some_and(is_variable) {
             true => "has a form that is not supported",
             false => {
-                "has a kernel that is no variable: constants of the graph and computed kernels are not supported"
+                "has a kernel that is no variable, and no constant of which the file has each number: computed kernels are not supported"
             }
         }
     }

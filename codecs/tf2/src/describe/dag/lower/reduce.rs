@@ -168,13 +168,13 @@ impl Lowering<'_> {
         if !is_training && (is_channels_last(op) || is_first) {
             let mut parameters = Vec::new();
             for (role, edge) in [("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)] {
-                if let Some(key) = view.vector(*edge) {
-                    parameters.push((role, key.to_owned()));
+                let neutral = if role == "scale" { 1.0 } else { 0.0 };
+                if matches!(role, "scale" | "bias") && self.is_filled(*edge, neutral) {
                     continue;
                 }
-                let neutral = if role == "scale" { 1.0 } else { 0.0 };
-                if !matches!(role, "scale" | "bias") || !self.is_filled(*edge, neutral) {
-                    return Err(NoChain::unsupported(format!("its {role} is not a variable")));
+                match view.vector(*edge) {
+                    Some(key) => parameters.push((role, key.to_owned())),
+                    None => return Err(NoChain::unsupported(format!("its {role} is not a variable"))),
                 }
             }
             let norm = super::BatchNorm { input: edge, parameters, epsilon };

@@ -8,6 +8,7 @@ use super::super::super::chain::{Context, layer_name};
 use super::super::super::no_chain::NoChain;
 use super::super::super::path;
 use super::super::value::{Dims, Int, broadcast};
+use super::super::weights::Constants;
 use ckpt_api::{Attribute, Axis, DType, Node, Op, Shape};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -86,6 +87,7 @@ fn first_order(rank: usize) -> Vec<usize> {
 /// Tensors and nodes of the graph that is made.
 pub(super) struct Values<'a> {
     pub context: &'a Context<'a>,
+    constants: Option<&'a Constants>,
     pub nodes: Vec<Node>,
     /// Meanings of the parameters' axes, by key.
     pub axes: BTreeMap<String, Vec<Axis>>,
@@ -105,9 +107,10 @@ pub(super) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    pub fn new(context: &'a Context<'a>) -> Self {
+    pub fn new(context: &'a Context<'a>, constants: Option<&'a Constants>) -> Self {
         Values {
             context,
+            constants,
             nodes: Vec::new(),
             axes: BTreeMap::new(),
             inputs: Vec::new(),
@@ -313,7 +316,9 @@ impl<'a> Values<'a> {
         if !entry.dtype.is_float() && !matches!(entry.dtype, DType::I32 | DType::I64 | DType::Bool) {
             return Err(NoChain::unsupported(format!("'{}' is of type {}", path(key), entry.dtype.name())));
         }
-        let node = Node::new(self.context.shown(key), Op::Constant).parameter("value", key);
+        let name = self.constants.and_then(|constants| constants.name(key));
+        let name = name.unwrap_or_else(|| self.context.shown(key));
+        let node = Node::new(name, Op::Constant).parameter("value", key);
         self.plain(node, &[], known_dims(&lens)?)
     }
 
@@ -325,8 +330,12 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// Returns the name of the layer of a weight: the one in the weight's name, or one that is numbered as by Keras.
+    /// Returns the name of the layer of a weight: the one in the weight's name, or one that is numbered as by Keras; of
+    /// a constant without one, the operation's.
     pub fn layer(&mut self, key: &str, kind: &'static str) -> String {
+        if let Some(constants) = self.constants.filter(|constants| constants.name(key).is_some()) {
+            return constants.layer(key).unwrap_or(&self.place).to_owned();
+        }
         layer_name(self.context, key).unwrap_or_else(|| {
             let number = self.unnamed.entry(kind).or_default();
             *number += 1;
