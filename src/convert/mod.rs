@@ -223,7 +223,7 @@ impl Conversion {
         let is_cloned = clone.is_some();
         let origin = Origin { record: source_record(source)?, store, framework, clone };
         let mut plan = self.compile(&*codec, origin, mapped, (&output, code), words)?;
-        if let Some(note) = same_bytes::note(self, source, &plan).filter(|_| !is_cloned) {
+        if let Some(note) = same_bytes::note(self, source, &plan, &*codec).filter(|_| !is_cloned) {
             Arc::make_mut(&mut plan.contents).notes.push(note);
         }
         Planned::new(registry, source, codec, output, plan, self)

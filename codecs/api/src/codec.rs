@@ -47,8 +47,10 @@ pub trait Codec: Send + Sync {
     /// Returns the literals that depend on what was written. `written` is parallel to `placed.placements`.
     ///
     /// # For implementers
-    /// The engine calls this once, after all tensors are written. `placed` is what [`Codec::place`] returned, perhaps
-    /// in another process: then [`OutputLayout::finish`] was written to a plan and read again.
+    /// The engine calls this after all tensors are written. `placed` is what [`Codec::place`] returned, perhaps
+    /// in another process: then [`OutputLayout::finish`] was written to a plan and read again. The engine may also call it
+    /// while it plans, with made-up checksums, to learn which bytes are decided here: these depend on the arguments only,
+    /// and their places on `placed` only.
     ///
     /// # Errors
     /// Those of [`crate::FinishState::get`]; none else for a `placed` that this codec made.
