@@ -4,7 +4,7 @@ mod dtype;
 mod entry;
 mod entry_fields;
 
-pub(crate) use dtype::{STORED_DTYPES, holder};
+pub(crate) use dtype::{STORED_DTYPES, holder, joins_slices};
 pub(crate) use entry::{Entry, SliceExtent, WHOLE_AXIS, encode_crc};
 
 use crate::proto;

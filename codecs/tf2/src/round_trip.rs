@@ -3,7 +3,7 @@
 //! That is what TensorFlow would not write again for the same tensors in the same order: slices, data that is not dense
 //! in one file, bytes that belong to no tensor, an index with other blocks.
 
-use crate::format::{Entry, OBJECT_GRAPH, SliceExtent, shard_name};
+use crate::format::{Entry, OBJECT_GRAPH, SliceExtent, joins_slices, shard_name};
 use crate::index::{Index, KeyedEntry};
 use crate::object_graph;
 use crate::ordered_code::slice_key;
@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Metadata key of a partitioned tensor whose own entry has another data file than its first slice.
 pub(crate) const WHOLE_SHARD: &str = "whole_shard";
+/// Metadata key of the dtype of a partitioned tensor whose slices TensorFlow does not join.
+pub(crate) const SLICES_DTYPE: &str = "slices_dtype";
 /// Limit on the bytes outside of tensors that are recorded.
 pub(crate) const MAX_FILLER: u64 = 64 << 10;
 /// A recorded layout may have this many bytes outside of tensors, or as many as the tensors have.
@@ -155,6 +157,9 @@ fn record_slices(contents: &mut Contents, by_offset: &[TensorId], bundle: &ReadB
         if !slices.is_empty() {
             let slices: Vec<String> = slices.iter().map(|slice| slice_text(slice)).collect();
             tensor.metadata.insert("tf2", "slices", slices);
+            if !joins_slices(tensor.dtype) {
+                tensor.metadata.insert("tf2", SLICES_DTYPE, tensor.dtype.name());
+            }
             let whole = bundle.entries.get(entry.0).map(|(_, whole)| whole.shard);
             let first = bundle.ranges(*entry).first().map(|(shard, ..)| *shard);
             if let Some(shard) = whole.filter(|shard| Some(*shard) != first) {

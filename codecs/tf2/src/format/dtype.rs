@@ -60,6 +60,28 @@ pub(crate) fn holder(dtype: DType) -> DType {
     }
 }
 
+/// Whether TensorFlow joins slices of `dtype`. It stores slices of every dtype, and fails to read the others: "Dtype half
+/// not supported." (tried with TensorFlow 2.21).
+pub(crate) fn joins_slices(dtype: DType) -> bool {
+    matches!(
+        dtype,
+        DType::F32
+            | DType::F64
+            | DType::Bf16
+            | DType::C64
+            | DType::C128
+            | DType::Bool
+            | DType::I8
+            | DType::I16
+            | DType::I32
+            | DType::I64
+            | DType::U8
+            | DType::Qi8
+            | DType::Qu8
+            | DType::Qi32
+    )
+}
+
 pub(super) fn number(dtype: DType) -> Result<u32> {
     let known = DTYPES.iter().find(|(_, known)| *known == dtype);
     known

@@ -166,7 +166,7 @@ impl EntryGroup {
         let dtype = holder(tensor.dtype);
         let keep_slices = !merge && order.iter().enumerate().all(|(position, axis)| position == *axis);
         let encoding = Encoding::row_major(tensor).with_dtype(dtype).with_endian(endian).with_order(order);
-        let slices = if keep_slices { recorded_slices(tensor) } else { None };
+        let slices = if keep_slices { recorded_slices(tensor, dtype) } else { None };
         let positions = recorded_positions(tensor);
         let name = key.name();
         let mut group = EntryGroup::default();

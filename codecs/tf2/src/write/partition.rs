@@ -1,6 +1,7 @@
 //! Writes partitioned tensors in the slices that they were read from.
 
-use crate::format::SliceExtent;
+use crate::format::{SliceExtent, joins_slices};
+use crate::round_trip::SLICES_DTYPE;
 use crate::slices::{flat_indices, parse_slice, region};
 use crate::write::data_entry::{DataEntry, Segment};
 use ckpt_api::{
@@ -17,9 +18,14 @@ pub(crate) struct RecordedSlice {
     pub(crate) region: Region,
 }
 
-/// Returns the slices that the tensor was read from, if they still cover it exactly.
-pub(crate) fn recorded_slices(tensor: &Tensor) -> Option<Vec<RecordedSlice>> {
+/// Returns the slices that the tensor was read from, if they still cover it exactly, and if TensorFlow can join slices of
+/// `stored`, the dtype that is written, or the source already had them of this dtype.
+pub(crate) fn recorded_slices(tensor: &Tensor, stored: DType) -> Option<Vec<RecordedSlice>> {
     let recorded = tensor.metadata.value("tf2", "slices")?.as_list()?;
+    let source = tensor.metadata.value("tf2", SLICES_DTYPE).and_then(MetadataValue::as_text);
+    if !joins_slices(stored) && source != Some(stored.name()) {
+        return None;
+    }
     Limits::default().check(Limit::Slices, recorded.len() as u64).ok()?;
     let slices = recorded.iter().map(|slice| parse(tensor, slice)).collect::<Option<Vec<_>>>()?;
     let covered = match tensor.dtype {

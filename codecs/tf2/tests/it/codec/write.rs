@@ -244,6 +244,31 @@ fn recorded_slices_that_do_not_fit_the_tensor_are_ignored() {
 }
 
 #[test]
+fn a_tensor_becomes_whole_if_it_gets_a_dtype_whose_slices_tensorflow_does_not_join() {
+    let slices = |before: DType, after: DType| {
+        let number = if before == DType::F16 { 19 } else { 1 };
+        let size = usize::try_from(before.bytes().unwrap()).unwrap();
+        let (first, second) = ([(0, 1)], [(1, 1)]);
+        let bundle = bundle()
+            .partitioned("v", number, &[2], &[&first, &second])
+            .tensor(slice_key("v", &first), number, &[1], &vec![0; size])
+            .tensor(slice_key("v", &second), number, &[1], &vec![0; size]);
+        let (contents, _) = conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
+        let mut tensor = contents.checkpoint.tensors[0].clone();
+        tensor.dtype = after;
+        place(&tensors([tensor]), "m", &[]).unwrap().placements[0].extents.len()
+    };
+    for dtype in [DType::F64, DType::Bf16, DType::I64, DType::Bool, DType::C128, DType::Qi32] {
+        assert_eq!(slices(DType::F32, dtype), 2, "{dtype}");
+    }
+    for dtype in [DType::F16, DType::U16, DType::U32, DType::U64, DType::Qi16, DType::F8E5m2, DType::I4] {
+        assert_eq!(slices(DType::F32, dtype), 1, "{dtype}");
+    }
+    // What TensorFlow wrote stays as it is.
+    assert_eq!((slices(DType::F16, DType::F16), slices(DType::F16, DType::U16)), (2, 1));
+}
+
+#[test]
 fn a_renamed_tensor_keeps_its_slices() {
     let (mut contents, values) = conformance::read(&ckpt_tf2::Tf2, &partitioned().input(), &[]).unwrap();
     contents.checkpoint.tensors[0].name = "w".into();
