@@ -99,9 +99,13 @@ def accepted():
     yield case("float6", "floats of 6 bits, in the low bits of a byte each", model(graph(six)), [
         Tensor("a", "f6_e2m3", [3], b"\x08\x3f\xc1"), Tensor("b", "f6_e3m2", [3], b"\x0c\x20\x1f"),
     ])
-    odd = [raw("b", [3], BIAS), raw("i", [19], bytes(10), INT4), raw("u", [5], bytes(2), UINT2)]
-    yield case("odd_count_left_out", "small integers that do not fill whole bytes, which are left out", model(graph(odd)), [B],
-        None, ["lenient=true"])
+    nibbles, pairs = bytes(k % 16 for k in range(19)), bytes([1, 2, 3, 0, 2])
+    packed = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2] + b"\0"))
+    typed = head("t", INT4, [19]) + data(5, b"".join(varint(byte) for byte in packed))
+    odd = [raw("b", [3], BIAS), raw("i", [19], packed, INT4), typed, raw("u", [5, 1], b"\x39\x02", UINT2)]
+    yield case("odd_count", "small integers that do not fill their last byte", model(graph(odd)), [
+        B, Tensor("i", "i4", [19], nibbles), Tensor("t", "i4", [19], nibbles), Tensor("u", "u2", [5, 1], pairs),
+    ])
     scale = data(5, data(1, "scale") + b"".join(b"\x3d" + struct.pack("<f", number) for number in (0.5, 2.0)) + number(20, 6))
     scaler = node("Scaler", ["x"], ["y"], scale, "ai.onnx.ml")
     body = model(graph([], [scaler], [value("x", [None, 2])], [value("y", [None, 2])]))

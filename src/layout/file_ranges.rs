@@ -164,7 +164,8 @@ impl Pieces<'_, '_> {
         let mut at = 0;
         loop {
             let len = most.min(total - at);
-            let bytes = units.source(start + at)?..units.source(start + at + len)?;
+            let end = units.source_end(start + at + len, || transfer.stored_len(from))?;
+            let bytes = units.source(start + at)?..end;
             self.push(number, at, len, Part::Sequence { extents: from, bytes })?;
             at += len;
             if at == total {

@@ -74,7 +74,7 @@ impl<'c> Origins<'c> {
     pub(crate) fn has(&self, piece: &Piece) -> bool {
         match (&piece.part, self.origins.get(piece.extent as usize)) {
             (Part::Sequence { extents, bytes }, Some(Origin::Sequence { extents: all, start })) => {
-                extents == all && self.stored(*start, piece).is_some_and(|stored| stored == *bytes)
+                extents == all && self.stored(*extents, *start, piece).is_some_and(|stored| stored == *bytes)
             }
             (Part::Box(part), Some(Origin::Box { region, start })) => {
                 start.checked_add(piece.at).is_some_and(|at| self.is_run(region, part, at, piece.len))
@@ -84,13 +84,13 @@ impl<'c> Origins<'c> {
     }
 
     /// The source's bytes that become a piece of what begins at `start`.
-    fn stored(&self, start: u64, piece: &Piece) -> Option<Range<u64>> {
+    fn stored(&self, extents: ExtentNumbers, start: u64, piece: &Piece) -> Option<Range<u64>> {
         let Cut { transfer, target, .. } = self.cut;
         let units =
             Units::new(&transfer.source.encoding, &target.encoding, transfer.steps.is_empty()).ok()?;
         let first = start.checked_add(piece.at)?;
         let end = first.checked_add(piece.len)?;
-        Some(units.source(first).ok()?..units.source(end).ok()?)
+        Some(units.source(first).ok()?..units.source_end(end, || transfer.stored_len(extents)).ok()?)
     }
 
     /// Whether `part` is the `len` bytes from `at` of `region` in the target's order.

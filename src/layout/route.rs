@@ -434,6 +434,12 @@ impl Transfer<'_> {
         self.source.extents.iter().any(|extent| extent.is_compressed() && extent.region().is_none())
     }
 
+    /// Bytes of the concatenation of some extents of the source.
+    pub(crate) fn stored_len(&self, extents: ExtentNumbers) -> u64 {
+        let extents = self.source.extents.get(extents.indices()).unwrap_or_default();
+        extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.len))
+    }
+
     /// Everything, as one part.
     pub(crate) fn everything(&self) -> Part {
         match self.access {

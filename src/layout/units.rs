@@ -51,6 +51,21 @@ impl Units {
     }
 }
 
+impl Units {
+    /// The byte of the source after those that the bytes of the target before `byte` are made of. `whole` gives the length of the
+    /// source, whose last byte need not be full.
+    pub(super) fn source_end(self, byte: u64, whole: impl FnOnce() -> u64) -> Result<u64> {
+        let is_small = |stored: Stored| stored.elements == 1 && stored.bits < 8;
+        let Units::Elements { source, target } = self else { return Ok(byte) };
+        if !is_small(source) && !is_small(target) {
+            return self.source(byte);
+        }
+        let bits = byte.checked_mul(8).and_then(|bits| (bits / target.bits.max(1)).checked_mul(source.bits));
+        let (end, whole) = (bits.ok_or_else(misplaced)?.div_ceil(8), whole());
+        if end >= whole { Ok(whole) } else { self.source(byte) }
+    }
+}
+
 /// The error for an extent that ends within an element.
 pub(super) fn misplaced() -> Error {
     Error::defect("an extent of the target ends within an element")
@@ -78,6 +93,21 @@ mod tests {
             assert_eq!(units.piece(least), Some(least));
             assert_eq!(units.piece(u64::MAX), None);
         }
+    }
+
+    #[test]
+    fn only_the_last_byte_of_packed_elements_may_be_filled_in_part() {
+        let plain = |bits| Stored { elements: 1, bits };
+        // 19 elements of 4 bits.
+        let unpacked = Units::Elements { source: plain(4), target: plain(8) };
+        assert_eq!(unpacked.source_end(18, || 10).unwrap(), 9);
+        assert_eq!(unpacked.source_end(19, || 10).unwrap(), 10);
+        assert!(unpacked.source_end(17, || 10).is_err());
+        let packed = Units::Elements { source: plain(8), target: plain(4) };
+        assert_eq!(packed.source_end(9, || 19).unwrap(), 18);
+        assert_eq!(packed.source_end(10, || 19).unwrap(), 19);
+        let whole = Units::Elements { source: plain(16), target: plain(32) };
+        assert!(whole.source_end(6, || 3).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! ONNX models through the engine: what other programs wrote is run, converted and given to other checkpoints.
 
-use crate::common::{cases, convert, error, open};
+use crate::common::{cases, convert, error, open, workplace::Workplace};
 use ckpt::{Kind, OpenOptions, Registry, Source};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -273,4 +273,20 @@ fn a_receipt_and_a_plan_name_the_model_that_gave_the_graph() {
     let items = at("items.json");
     let why = ckpt(&["run-plan", text(&plan), "--receipts", text(&items)]).unwrap_err();
     assert!(why.contains("graph.onnx") && why.contains("changed"), "{why}");
+}
+
+#[test]
+fn small_integers_that_do_not_fill_their_last_byte_are_read_and_written() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/onnx/accept/odd_count.onnx");
+    let place = Workplace::new();
+    for (from, to) in [(source, "odd.npz"), (source, "odd.onnx"), ("odd.onnx", "again.onnx")] {
+        let output = place.ckpt(&["convert", from, to, "--verify", "--allow", "all"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && !said.contains("weight-dropped"), "{to}: {said}");
+    }
+    let first = std::fs::read(place.path("odd.onnx")).unwrap();
+    assert_eq!(first, std::fs::read(place.path("again.onnx")).unwrap());
+    // Nine pairs and one number of -8 to 7, twice, and two bytes of four and one of 0 to 3.
+    let packed = [0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 0x10, 0x02];
+    assert_eq!(first.windows(10).filter(|window| *window == packed).count(), 2);
 }

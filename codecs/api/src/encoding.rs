@@ -150,6 +150,15 @@ impl Encoding {
         self.rare = (rare != RareOfEncoding::default()).then(|| Box::new(rare));
     }
 
+    /// Bytes that `elements` take, the last of which may be filled up with zeros; `None` where elements have a length each.
+    /// Only elements that are stored together, and not in [`Region`](crate::Region)s, can end within a byte.
+    pub fn padded_len(&self, elements: u64) -> Option<u64> {
+        match (self.packing, self.blocks()) {
+            (Packing::Bits, None) => Some(elements.checked_mul(u64::from(self.dtype.bits()?))?.div_ceil(8)),
+            _ => self.stored_len(elements),
+        }
+    }
+
     /// Bytes that `elements` take; `None` where elements have a length each, or do not fill whole bytes.
     pub fn stored_len(&self, elements: u64) -> Option<u64> {
         if let Some(blocks) = self.blocks() {
@@ -303,6 +312,7 @@ mod tests {
         let mut encoding = Encoding::new(DType::F4E2m1, vec![0]).with_packing(Packing::Bits);
         assert_eq!(encoding.stored_len(4), Some(2));
         assert_eq!(encoding.stored_len(3), None);
+        assert_eq!(encoding.padded_len(3), Some(2));
         encoding.packing = Packing::Bytes;
         assert_eq!(encoding.stored_len(3), Some(3));
     }

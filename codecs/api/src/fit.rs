@@ -31,7 +31,7 @@ pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
     }
     let stored = placement.extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.len));
     let expected = match tensor.dtype.bytes() {
-        Some(_) => placement.encoding.stored_len(shape.elements()),
+        Some(_) => placement.encoding.padded_len(shape.elements()),
         None => Some(tensor.value_bytes()),
     };
     if stored.is_some() && stored == expected {

@@ -89,7 +89,7 @@ impl<'a> ScaleReader<'a> {
             let (offset, len) = (self.start + bytes(first)?, bytes(end.saturating_sub(first))?);
             self.bytes.resize(to_usize(len)?, offset);
             self.stored.read_at(offset, &mut self.bytes)?;
-            apply_elementwise(&self.steps, first, &mut self.bytes, &mut self.spare)?;
+            apply_elementwise(&self.steps, first, 0, &mut self.bytes, &mut self.spare)?;
             let floats = self.bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
             self.held.0 = first;
             self.held.1.clear();

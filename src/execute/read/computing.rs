@@ -116,7 +116,7 @@ impl<'a> Computing<'a> {
         let Memory { numbers, spare, .. } = memory;
         numbers.resize(to_usize(len)?, offset);
         self.stored.read_at(offset, numbers)?;
-        apply_elementwise(&self.steps, first, numbers, spare).map(drop)
+        apply_elementwise(&self.steps, first, 0, numbers, spare).map(drop)
     }
 
     /// Applies one operation; returns whether a number became too large.

@@ -5,7 +5,7 @@ use crate::transform::{Buffer, cast, dequantize, pack, quantize, swap_bytes, unp
 use ckpt_api::Result;
 
 /// Applies the elementwise steps of `steps` to a chunk of whole elements, in place of `bytes`; `first` is the position
-/// of its first element, for errors. Returns the largest absolute rounding error of a cast or of
+/// of its first element, for errors. `padding` elements are no elements, but fill up the last byte of packed ones. Returns the largest absolute rounding error of a cast or of
 /// blocks.
 ///
 /// # Errors
@@ -13,6 +13,7 @@ use ckpt_api::Result;
 pub(super) fn apply_elementwise(
     steps: &[Step],
     first: u64,
+    padding: usize,
     bytes: &mut Buffer,
     spare: &mut Buffer,
 ) -> Result<f64> {
@@ -26,6 +27,8 @@ pub(super) fn apply_elementwise(
             }
             Step::Unpack { dtype } => {
                 unpack(*dtype, bytes, spare.vec());
+                let elements = spare.len().saturating_sub(padding);
+                spare.vec().truncate(elements);
                 std::mem::swap(bytes, spare);
             }
             Step::Pack { dtype } => {

@@ -12,7 +12,7 @@ use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form, plan_number
 use crate::resources::{ALL_TILES, Budget};
 use crate::transform::Buffer;
 use ckpt_api::{
-    Encoding, Error, Extent, Kind, Packing, Region, Result, Rounding, RunningChecksum, Scaling,
+    Encoding, Error, Extent, Kind, Packing, Placement, Region, Result, Rounding, RunningChecksum, Scaling,
     ScatteredChecksum,
 };
 use std::ops::Range;
@@ -73,6 +73,8 @@ struct Sequence {
     /// Bytes of the first of them that were read, or that belong to another part.
     done: u64,
     left: u64,
+    /// Elements that would have room in the last byte and are none.
+    padding: usize,
     /// Of the first extent that is left, once some of it was read.
     check: Option<Check>,
 }
@@ -279,8 +281,9 @@ impl<'a> TensorStream<'a> {
             let share = sequence.read(extent, &self.opened, now, self.checking, self.ahead)?;
             self.shares.extend(share);
         }
+        let padding = if sequence.left == 0 { sequence.padding } else { 0 };
         let (bytes, spare) = (&mut self.buffers.bytes, &mut self.buffers.spare);
-        let rounding = apply_elementwise(&self.transfer.steps, self.position, bytes, spare)?;
+        let rounding = apply_elementwise(&self.transfer.steps, self.position, padding, bytes, spare)?;
         self.rounding = self.rounding.max(rounding);
         self.position += elements_in(&self.transfer.source.encoding, len);
         let runs = Runs::one(self.handed, self.buffers.bytes.len() as u64);
@@ -326,7 +329,7 @@ impl<'a> TensorStream<'a> {
             } else if !matches!(step, Step::DecodeBlocks { .. }) {
                 // Blocks were decoded when the box was gathered.
                 let one = std::slice::from_ref(step);
-                let rounding = apply_elementwise(one, self.position, bytes, spare)?;
+                let rounding = apply_elementwise(one, self.position, 0, bytes, spare)?;
                 self.rounding = self.rounding.max(rounding);
             }
         }
@@ -363,6 +366,7 @@ impl<'a> TensorStream<'a> {
 impl Sequence {
     fn new(transfer: &Transfer<'_>, mut extents: Range<usize>, bytes: Range<u64>) -> Self {
         let all = transfer.source.extents.get(extents.clone()).unwrap_or_default();
+        let padding = padding(transfer, &extents, &bytes);
         let mut done = bytes.start;
         for extent in all {
             // What ends where the part begins is another part's; an empty extent at the very beginning is nobody
@@ -373,7 +377,7 @@ impl Sequence {
             done -= extent.len;
             extents.start += 1;
         }
-        Sequence { extents, done, left: bytes.end.saturating_sub(bytes.start), check: None }
+        Sequence { extents, done, left: bytes.end.saturating_sub(bytes.start), padding, check: None }
     }
 
     /// Reads the next bytes of the first extent that is left; what they contribute to its checksum, where they are the
@@ -448,6 +452,18 @@ impl Check {
 fn read_box(files: &Files<'_>, transfer: &Transfer<'_>, wanted: &Region, budget: Budget) -> Result<Vec<u8>> {
     let part = Part::Box(Box::new(wanted.clone()));
     TensorStream::new(files, transfer.clone(), &part, Checking::Before, budget)?.read_all()
+}
+
+/// How many elements the last of these bytes has room for beside those of the tensor, whose end it is.
+fn padding(transfer: &Transfer<'_>, extents: &Range<usize>, bytes: &Range<u64>) -> usize {
+    let Placement { encoding, extents: all, .. } = &*transfer.source;
+    let is_whole = *extents == (0..all.len()) && all.iter().all(|extent| extent.region().is_none());
+    if encoding.packing == Packing::Bytes || encoding.blocks().is_some() || !is_whole {
+        return 0;
+    }
+    let len = all.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.len));
+    let room = elements_in(encoding, len).saturating_sub(transfer.shape.elements());
+    if bytes.end == len { usize::try_from(room).unwrap_or(usize::MAX) } else { 0 }
 }
 
 /// How many elements so many stored bytes hold; 0 for those that have a length each.

@@ -2,6 +2,7 @@
 //! back.
 
 use crate::NAMESPACE;
+use crate::format::is_packed;
 use crate::format::message::{Chunk, Model, Tensor};
 use crate::format::wire::put_len;
 use crate::read::graph::pieces::elements;
@@ -297,8 +298,8 @@ fn rewritten(file: &File, tensor: &Tensor) -> Option<(Vec<Edit>, u64)> {
         return None;
     }
     let dtype = super::tensor::dtype_of(tensor).ok()?;
-    let bits = u64::from(dtype.bits()?);
-    let data = super::tensor::shape_of(tensor).ok()?.elements().checked_mul(bits)? / 8;
+    let bits = if is_packed(dtype) { dtype.bits()?.into() } else { dtype.bytes()?.checked_mul(8)? };
+    let data = super::tensor::shape_of(tensor).ok()?.elements().checked_mul(bits)?.div_ceil(8);
     let mut last = Vec::new();
     put_len(&mut last, RAW_DATA, data);
     let cut: u64 = tensor.typed.iter().map(|chunk| chunk.span.end.saturating_sub(chunk.span.start)).sum();

@@ -176,9 +176,8 @@ impl<'a> Assembler<'a> {
         if is_packed(dtype) {
             encoding = encoding.with_packing(Packing::Bits);
         }
-        let len = encoding.stored_len(tensor.shape.elements()).ok_or_else(|| {
-            Error::unsupported("elements that are smaller than a byte do not fill whole bytes")
-                .found(format!("{} of {dtype}", tensor.shape))
+        let len = encoding.padded_len(tensor.shape.elements()).ok_or_else(|| {
+            Error::unsupported("the tensor has too many bytes").found(format!("{} of {dtype}", tensor.shape))
         })?;
         let mut bytes = head(dims, number, &tensor.name);
         let is_external = self.threshold.is_some_and(|threshold| len >= threshold && len > 0);

@@ -500,12 +500,7 @@ impl<'a> Builder<'a> {
         for (id, tensor) in self.checkpoint.tensors.iter().enumerate() {
             let is_kept =
                 tensor.role == Role::Weight && tensor.slot.is_none() && number(tensor.dtype).is_some();
-            let is_whole = !crate::format::is_packed(tensor.dtype)
-                || tensor
-                    .dtype
-                    .bits()
-                    .is_some_and(|bits| (tensor.shape.elements() * u64::from(bits)).is_multiple_of(8));
-            if is_kept && is_whole && !self.stored.contains_key(&id) {
+            if is_kept && !self.stored.contains_key(&id) {
                 let (order, dims) = ((0..tensor.shape.rank()).collect(), tensor.shape.to_vec());
                 self.built.initializers.push(Initializer::Tensor {
                     id: TensorId(id),
