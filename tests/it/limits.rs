@@ -3,15 +3,17 @@
 use ckpt::mapping::Mapping;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Registry, Source};
 use ckpt_api::{
-    ArchitectureFile, Compression, Contents, DType, Encoding, Extent, FileId, Limit, Limits, Method,
-    Placement, Result, Shape, Tensor, TensorId,
+    ArchitectureFile, Compression, Contents, DType, Encoding, Extent, File, FileId, Limit, Limits, Method,
+    Placement, Result, Shape, Tensor, TensorId, zip::Member,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Every limit has a test below that is called after it.
-const TESTED: [&str; 20] = [
+const TESTED: [&str; 21] = [
     "header_bytes",
+    "header_ratio",
     "block_bytes",
     "chunk_bytes",
     "tensors",
@@ -76,6 +78,22 @@ fn header_bytes_bounds_what_is_parsed_as_a_whole() {
     let options = [("arch", "simple:3x2x1,buckets=2"), ("optimiser", "radam")];
     let steps = fs::metadata(corpus("bullet/accept/radam/optimiser_state/step.txt")).unwrap().len();
     assert_eq!(bound("header_bytes", &corpus("bullet/accept/radam"), &options), steps);
+}
+
+#[test]
+fn header_ratio_bounds_what_a_small_archive_decompresses_to() {
+    let file = File::new(Arc::new(vec![0; 1000]), "f").unwrap();
+    let check = |len: u64, is_compressed: bool, ratio: u64| {
+        let compression = is_compressed.then(|| Compression::new(Method::Deflate, 900));
+        Member { start: 50, len, compression }
+            .check_header(&file, &Limits::default().with(Limit::HeaderRatio, ratio))
+    };
+    let free = 4 << 20;
+    check(free, true, 0).unwrap();
+    check(free + 32_000, true, 32).unwrap();
+    check(free + 32_001, false, 32).unwrap();
+    let error = check(free + 32_001, true, 32).unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.to_string().contains("header_ratio"), "{error}");
 }
 
 #[test]

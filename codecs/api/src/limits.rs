@@ -29,6 +29,8 @@ macro_rules! limits {
 limits! {
     /// Bytes of one header that is parsed as a whole (JSON, object graph, SavedModel).
     HeaderBytes = "header_bytes", 256 << 20;
+    /// Bytes of a header that a member of an archive decompresses to, beyond 4 MiB, for each byte of the archive.
+    HeaderRatio = "header_ratio", 32;
     /// Bytes of one table block after decompression.
     BlockBytes = "block_bytes", 64 << 20;
     /// Bytes of one compressed chunk that is decompressed as a whole, because its bytes are shuffled.

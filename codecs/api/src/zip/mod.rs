@@ -34,6 +34,9 @@ const PIECE: usize = 1 << 20;
 const NEAR: u64 = 4 << 10;
 const READ_AT_ONCE: u64 = 64 << 10;
 
+/// Decompressed bytes of a header that any archive may have, however small it is.
+const ANY_RATIO: u64 = 4 << 20;
+
 /// An entry of the central directory.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -78,6 +81,22 @@ impl Member {
             Some(_) => Ok((whole.open(archive)?, 0)),
             None => Ok((archive.clone(), self.start)),
         }
+    }
+
+    /// Checks that the data may be parsed as a whole, before any of it is read: its length, and, where it is compressed, how
+    /// many bytes it has for each one of the archive. What parsing takes is a multiple of the decompressed bytes, of which one
+    /// byte can hold a thousand; those of honest archives hold a few.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Limit`] beyond [`Limit::HeaderBytes`] or [`Limit::HeaderRatio`].
+    pub fn check_header(&self, archive: &File, limits: &Limits) -> Result<()> {
+        limits.check(Limit::HeaderBytes, self.len)?;
+        let excess = self.len.saturating_sub(ANY_RATIO);
+        match self.compression {
+            Some(_) => limits.check(Limit::HeaderRatio, excess.div_ceil(archive.len().max(1))),
+            None => Ok(()),
+        }
+        .map_err(|error| error.offset(self.start))
     }
 
     /// Reads the data, and compares its CRC-32 with `stored`, the directory's.

@@ -174,7 +174,7 @@ fn text(file: &File, limits: &Limits) -> Result<String> {
 }
 
 fn member_text(archive: &File, entry: &Entry, member: &Member, limits: &Limits) -> Result<String> {
-    limits.check(Limit::HeaderBytes, member.len).map_err(|error| error.field(&entry.name))?;
+    member.check_header(archive, limits).map_err(|error| error.field(&entry.name))?;
     member.check_crc(archive, entry.crc).map_err(|error| error.field(&entry.name))?;
     let whole = Extent::new(FileId(0), member.start, member.len).with_compression(member.compression.clone());
     text(&whole.open(archive)?, limits).map_err(|error| error.field(&entry.name))

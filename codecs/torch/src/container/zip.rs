@@ -6,7 +6,7 @@ use crate::distributed::section::section;
 use crate::pickle::{Feed, Names, parse};
 use crate::read::rebuild::is_tensor;
 use ckpt_api::zip::{self, Entry, Member};
-use ckpt_api::{Cursor, Endian, Error, File, Limit, Limits, Result};
+use ckpt_api::{Cursor, Endian, Error, File, Limits, Result};
 use std::collections::HashMap;
 
 const PICKLE: &str = "data.pkl";
@@ -91,6 +91,7 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     let endian = archive.endian()?;
     let (entry, pickle) = archive.required(PICKLE)?;
     let on_pickle = |error: Error| error.field(PICKLE);
+    pickle.check_header(file, limits).map_err(on_pickle)?;
     let (source, start) = pickle.open(file)?;
     let end = start.saturating_add(pickle.len);
     // A few bytes can decompress to any number: their limit comes before the checksum, which reads them all.
@@ -202,7 +203,7 @@ impl<'a> Archive<'a> {
 
     /// How many tensors a pickle makes that is a member of its own.
     fn count_tensors(&self, (entry, member): (&Entry, &Member), limits: &Limits) -> Result<usize> {
-        limits.check(Limit::HeaderBytes, member.len).map_err(|error| error.field(&entry.name))?;
+        member.check_header(self.file, limits).map_err(|error| error.field(&entry.name))?;
         if entry.crc != 0 {
             member.check_crc(self.file, entry.crc).map_err(|error| error.field(&entry.name))?;
         }
