@@ -6,6 +6,7 @@ import gc
 import resource
 import sys
 import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,10 @@ def test_strings_are_objects() -> None:
 def test_what_is_saved_in_any_format_is_loaded(tmp_path: Path, extension: str) -> None:
     arrays = {"w": np.asfortranarray(np.arange(12, dtype="f4").reshape(3, 4)), "b": np.ones(4, "f4")[::-1]}
     output = tmp_path / f"x.{extension}"
-    allow = "all" if extension == "gguf" else None
-    assert ckpt.save(arrays, output, allow=allow).tensors == 2
+    # llama.cpp loads no tensors without the keys of a model.
+    warned = pytest.warns(ckpt.LossWarning, match="unloadable") if extension == "gguf" else nullcontext()
+    with warned:
+        assert ckpt.save(arrays, output).tensors == 2
     loaded = ckpt.load(output)
     assert loaded.keys() == arrays.keys()
     for name, array in arrays.items():
