@@ -34,8 +34,8 @@ use crate::registry::{Evidence, Registry};
 use crate::resources::Budget;
 use crate::store::IntoInput;
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Loss, LossKind,
-    Match, Options, Result, Role, Side, Tensor, TensorId,
+    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Match, Options,
+    Result, Side, TensorId,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -133,8 +133,6 @@ impl Source {
         {
             give_graph(model, &mut contents)?;
         }
-        let empty = empty_weights(&contents);
-        contents.losses.extend(empty);
         if contents.checkpoint.tensors.is_empty() {
             contents.notes.push("the checkpoint has no tensors".to_owned());
         }
@@ -521,22 +519,6 @@ fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<A
         Some(name) => error.file(name),
         None => error,
     })
-}
-
-/// The losses of weights that have no elements: a program saved the model while its parameters were elsewhere.
-fn empty_weights(contents: &Contents) -> Vec<Loss> {
-    const NAMES: [&str; 3] = ["weight", "bias", "kernel"];
-    let is_weight = |tensor: &&Tensor| {
-        let name = tensor.name.rsplit(['.', '/']).next().unwrap_or_default();
-        tensor.shape[..] == [0]
-            && tensor.role == Role::Weight
-            && tensor.dtype.is_float()
-            && NAMES.contains(&name)
-    };
-    let detail =
-        "a weight without elements: the model was saved without gathering its parameters (ZeRO stage 3)";
-    let empty = contents.checkpoint.tensors.iter().filter(is_weight);
-    empty.map(|tensor| Loss::new(LossKind::Partial, &tensor.name, detail)).collect()
 }
 
 /// The note on a checkpoint without a graph.

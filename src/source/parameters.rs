@@ -61,7 +61,10 @@ impl Source {
         let Some(outline) = &self.contents().outline else { return Err(self.without_graph()) };
         let translation = translate(outline, &self.checkpoint().tensors, generator.names)?;
         let reason = self.contents().missing_graph.as_ref().map_or("", |missing| missing.reason.as_str());
-        Ok(Some(translation.of_outline(reason, self.without_graph())))
+        let without_code = Error::mapping("a PyTorch module is made of a graph, and this model has none")
+            .found(reason)
+            .help("without 'code', the weights of all other layers are converted: a program must compute the rest");
+        Ok(Some(translation.of_outline(reason, without_code)))
     }
 
     /// The error of a mapping that is made of a graph: what the checkpoint lacks, or why the model that was given beside it

@@ -111,7 +111,7 @@ pub use op::Op;
 pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
 pub use options::{OptionKind, OptionSpec, Options, Side, nearest, parse_size};
 pub use output_layout::{Literal, OutputFile, OutputLayout, Reading, Written};
-pub use part::{PartName, PartSet};
+pub use part::{PartName, PartSet, weights_left_elsewhere};
 pub use phases::Phases;
 pub use placement::{Added, AddedAxis, FileId, Placement, TensorId, Window};
 pub use quantization::{Affine, Quantization};

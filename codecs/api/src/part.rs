@@ -1,6 +1,6 @@
 //! Files that are parts of a set by their names: `model-00002-of-00003.safetensors`.
 
-use crate::{Loss, LossKind};
+use crate::{Loss, LossKind, Role, Tensor};
 use std::collections::BTreeMap;
 
 /// Digits of a number in a name: no set has more files.
@@ -105,6 +105,25 @@ impl PartSet {
     }
 }
 
+/// The losses of weights that PyTorch's programs save without elements, shape [0], while their parameters are on other devices
+/// (ZeRO stage 3). None in a model that has layers without features: their matrices have an axis of length 0, and another one.
+pub fn weights_left_elsewhere(tensors: &[Tensor]) -> Vec<Loss> {
+    const NAMES: [&str; 2] = ["weight", "bias"];
+    let is_empty = |tensor: &&Tensor| {
+        let name = tensor.name.rsplit('.').next().unwrap_or_default();
+        tensor.shape[..] == [0]
+            && tensor.role == Role::Weight
+            && tensor.dtype.is_float()
+            && NAMES.contains(&name)
+    };
+    if tensors.iter().any(|tensor| tensor.shape.rank() > 1 && tensor.shape.contains(&0)) {
+        return Vec::new();
+    }
+    let detail =
+        "a weight without elements: the model was saved without gathering its parameters (ZeRO stage 3)";
+    tensors.iter().filter(is_empty).map(|tensor| Loss::new(LossKind::Partial, &tensor.name, detail)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +148,25 @@ mod tests {
         for name in others {
             assert_eq!(PartName::parse(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn layers_without_features_are_no_weights_left_elsewhere() {
+        let tensor = |name: &str, shape: &[u64]| {
+            Tensor::new(name, crate::DType::F32, crate::Shape::new(shape.to_vec()).unwrap())
+        };
+        let left = [
+            tensor("l.weight", &[0]),
+            tensor("l.bias", &[0]),
+            tensor("norm.weight", &[4]),
+            tensor("x", &[0]),
+        ];
+        let subjects: Vec<String> =
+            weights_left_elsewhere(&left).into_iter().map(|loss| loss.subject).collect();
+        assert_eq!(subjects, ["l.weight", "l.bias"]);
+        let without_features =
+            [tensor("0.weight", &[0, 3]), tensor("0.bias", &[0]), tensor("1.weight", &[0])];
+        assert_eq!(weights_left_elsewhere(&without_features), []);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::{INDEX_NAMESPACE, NAMESPACE, parts};
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue, Name,
     Packing, PartSet, Placement, Result, Shape, Tensor, TensorId, add_unlisted, first_few,
+    weights_left_elsewhere,
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -148,6 +149,9 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
     }
     add_tensors(&mut contents, FileId(0), start, header.tensors).map_err(|error| error.file(file.name()))?;
     contents.files.push(name);
+    if carried.is_none() && contents.checkpoint.metadata.value(NAMESPACE, "format").is_some() {
+        contents.losses.extend(weights_left_elsewhere(&contents.checkpoint.tensors));
+    }
     restore(&mut contents, carried);
     Ok(contents)
 }

@@ -101,7 +101,10 @@ impl Part {
         for dataset in &self.tree.datasets {
             if matches!(dataset.datatype, Datatype::Text | Datatype::FixedText { .. } | Datatype::Reference) {
                 let what = dataset.datatype.name();
-                contents.notes.push(format!("'{}' is left out: it holds {what}, no numbers", dataset.path));
+                contents.notes.push(format!(
+                    "'{}' holds {what}, no numbers: it is no tensor, and only an unchanged copy keeps it",
+                    dataset.path
+                ));
                 continue;
             }
             match self.tensor(dataset, untagged, contents) {
@@ -128,7 +131,7 @@ impl Part {
         }
         if let Datatype::Enumeration { dtype, .. } = dataset.datatype {
             contents.notes.push(format!(
-                "'{}' is an enumeration: its integers are read as {dtype}, and the names of the values are left out",
+                "'{}' is an enumeration: its integers are read as {dtype}; only an unchanged copy keeps the names of values",
                 dataset.path
             ));
         }

@@ -23,7 +23,9 @@ pub(crate) mod walk;
 use crate::container::{self, Kind, Sign};
 use crate::format::{ENDINGS, INDEX_ENDING};
 use crate::{distributed, zero};
-use ckpt_api::{Contents, Error, File, Input, Limits, Match, Options, PartSet, Result, Rules};
+use ckpt_api::{
+    Contents, Error, File, Input, Limits, Match, Options, PartSet, Result, Rules, weights_left_elsewhere,
+};
 use set::Index;
 
 /// What an input is.
@@ -88,7 +90,7 @@ const EACH_BYTES: u64 = 640;
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let mut rules = Rules::new(options);
     let root = options.text("root").filter(|root| !root.is_empty());
-    let contents = match locate(input)? {
+    let mut contents = match locate(input)? {
         Located::Distributed | Located::Zero | Located::Index(_) | Located::Parts(_) | Located::Ranks(_)
             if root.is_some() =>
         {
@@ -109,6 +111,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
             contents
         }
     };
+    contents.losses.extend(weights_left_elsewhere(&contents.checkpoint.tensors));
     let bytes = EACH_BYTES * contents.placements.len() as u64;
     Ok(contents.with_repairs(rules.repairs).with_working_memory(bytes))
 }

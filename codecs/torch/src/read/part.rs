@@ -14,9 +14,29 @@ pub(super) fn losses(input: &Input, contents: &Contents) -> Vec<Loss> {
     found.or_else(|| of_meta(input, contents)).or_else(|| of_megatron(input, contents)).into_iter().collect()
 }
 
-fn partial(name: &str, number: Option<u64>, count: Option<u64>, rest: &str) -> Loss {
+/// How many parts a model has.
+#[derive(Clone, Copy)]
+enum Count {
+    Known(u64),
+    AtLeast(u64),
+    Unknown,
+}
+
+impl Count {
+    /// The number that a file states, unless the parts that are seen are more; `None` for a single part.
+    fn of(stated: u64, seen: u64) -> Option<Self> {
+        let count = if stated >= seen { Count::Known(stated) } else { Count::AtLeast(seen) };
+        (stated.max(seen) > 1).then_some(count)
+    }
+}
+
+fn partial(name: &str, number: Option<u64>, count: Count, rest: &str) -> Loss {
     let number = number.map_or(String::new(), |number| format!(" {}", number.saturating_add(1)));
-    let count = count.map_or("several".to_owned(), |count| count.to_string());
+    let count = match count {
+        Count::Known(count) => count.to_string(),
+        Count::AtLeast(count) => format!("at least {count}"),
+        Count::Unknown => "several".to_owned(),
+    };
     Loss::new(LossKind::Partial, name, format!("part{number} of {count} of a model{rest}"))
 }
 
@@ -40,14 +60,14 @@ fn of_zero(name: &str, contents: &Contents) -> Option<Loss> {
     let rest = format!(
         ", that of rank {rank} in a checkpoint of DeepSpeed's ZeRO; name the folder that has 'latest'"
     );
-    (is_empty || name.ends_with("_optim_states.pt")).then(|| partial(name, None, None, &rest))
+    (is_empty || name.ends_with("_optim_states.pt")).then(|| partial(name, None, Count::Unknown, &rest))
 }
 
 /// A file that a rank of a sharded training saved: `model_world_size_2_rank_0.pt`.
 fn of_world(name: &str) -> Option<Loss> {
     let (count, rank) = (number_after(name, "world_size_")?, number_after(name, "_rank_")?);
     let rest = "; merge the ranks: torch.distributed.checkpoint, or full_tensor() of each DTensor";
-    (count > 1).then(|| partial(name, Some(rank), Some(count), rest))
+    (count > 1).then(|| partial(name, Some(rank), Count::Known(count), rest))
 }
 
 /// One of Meta's files `consolidated.NN.pth`, across which most tensors are cut.
@@ -59,10 +79,10 @@ fn of_meta(input: &Input, contents: &Contents) -> Option<Loss> {
     // The rows of a query are cut, those of a normalization are not.
     let rows = len("layers.0.attention.wq.weight", 0).filter(|rows| *rows > 0);
     let cut = rows.zip(len("norm.weight", 0)).map(|(rows, all)| all / rows).filter(|count| *count > 1);
-    let count = cut.unwrap_or(numbered(input, WORD)).max(number.saturating_add(1));
+    let count = Count::of(cut.unwrap_or(0), numbered(input, WORD).max(number.saturating_add(1)))?;
     let rest =
         ", which cuts tensors across its files; merge them with transformers' convert_llama_weights_to_hf.py";
-    (count > 1).then(|| partial(name, Some(number), Some(count), rest))
+    Some(partial(name, Some(number), count, rest))
 }
 
 /// One of the files of a model that Megatron or DeepSpeed cut across devices: `mp_rank_00`.
@@ -76,10 +96,10 @@ fn of_megatron(input: &Input, contents: &Contents) -> Option<Loss> {
     let sizes = sizes.map(of_arguments).into_iter().flatten().fold(1u64, u64::saturating_mul);
     let number = number_after(name, WORD);
     let beside = if number.is_some() { numbered(input, WORD) } else { 0 };
-    let count = stated("mp_world_size").unwrap_or(0).max(sizes).max(beside);
-    let count = count.max(number.map_or(0, |number| number.saturating_add(1)));
+    let seen = beside.max(number.map_or(0, |number| number.saturating_add(1)));
+    let count = Count::of(stated("mp_world_size").unwrap_or(0).max(sizes), seen)?;
     let rest = ", which is cut across devices; merge the parts with the tools of its framework";
-    (count > 1).then(|| partial(name, number, Some(count), rest))
+    Some(partial(name, number, count, rest))
 }
 
 #[cfg(test)]
