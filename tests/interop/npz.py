@@ -120,7 +120,7 @@ def archives_of_other_writers_are_read(folder, writer):
 def what_is_no_array_of_numbers_is_refused_with_a_remedy(folder, sort):
     value, said = {
         "object": (np.array([None]), "pickled"), "text": (np.array(["a"]), "strings"),
-        "bfloat16": (np.ones(3, ml_dtypes.bfloat16), "float32"), "structured": (np.ones(2, [("x", "f4")]), "each field"),
+        "bfloat16": (np.ones(3, ml_dtypes.bfloat16), "dtype=bfloat16"), "structured": (np.ones(2, [("x", "f4")]), "each field"),
     }[sort]
     np.savez(folder / "in.npz", w=value, v=np.ones(2))
     assert said in convert(folder / "in.npz", folder / "out.safetensors", fails=True)

@@ -65,7 +65,7 @@ CHECKPOINTS = {
     "every_dtype": every_dtype,
     "tied": tied,
     "transposed": lambda: Dict(w=torch.arange(6.0).reshape(2, 3).t()),
-    "many": lambda: Dict((f"layer.{number}.weight", torch.full((number % 5,), float(number))) for number in range(2001)),
+    "many": lambda: Dict((f"layer.{number}.weight", torch.full((number % 5 + 1,), float(number))) for number in range(2001)),
     "thousand": lambda: {f"k{number}": torch.full((3,), float(number)) for number in range(1000)},
     "training": training,
 }
