@@ -127,7 +127,7 @@ impl Display for Size {
     }
 }
 
-/// What losses say, each once, with the subjects that it is said of.
+/// The details of losses, each once, with its subjects.
 pub(crate) fn notes_on_losses(losses: &[Loss]) -> Vec<String> {
     const SHOWN: usize = 8;
     let mut subjects: Vec<(&str, Vec<&str>)> = Vec::new();

@@ -63,7 +63,7 @@ pub(super) fn only_file(registry: &Registry, input: &Input, format: Option<&str>
 struct Asked<'a> {
     /// The names of those that a codec recognizes.
     recognized: Vec<&'a str>,
-    /// The models of formats that no codec reads, and what is said of each.
+    /// The models of formats that no codec reads, each with its error.
     unread: Vec<(&'a str, Error)>,
 }
 

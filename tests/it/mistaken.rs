@@ -1,4 +1,4 @@
-//! Files that are not what their names promise, directories of one file, and what is said of them.
+//! Files that are not what their names promise, directories of one file, and the errors for them.
 
 use crate::common::cases;
 use crate::common::workplace::{DIGITS, Workplace};
@@ -10,7 +10,7 @@ const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head></
 const JSON: &str = "{\"error\":\"Repository not found\"}";
 const XML: &str = "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>";
 
-/// Each text, and what is said of it.
+/// Each text, and what its error says.
 const TEXTS: [(&str, &[&str]); 5] = [
     (LFS, &["a Git LFS pointer", "of 12345678 bytes", "git lfs pull"]),
     (PAGE, &["an HTML page", "'Sign in'", "download"]),

@@ -1,6 +1,6 @@
 //! Names of output files: they follow from the name that the user gave, never from what an input says.
 
-use crate::{Error, FormatInfo, OutputFile, OutputLayout, Result};
+use crate::{Error, FormatInfo, OutputFile, OutputLayout, PartName, Result};
 
 impl OutputLayout {
     /// Checks that the name of every file follows from `name`, the one that the user gave for the output:
@@ -47,15 +47,13 @@ fn is_beside(file: &str, name: &str, fixed: &[&str]) -> bool {
 /// The part of a file's name before its extensions, and before the number of a shard.
 fn stem(name: &str) -> &str {
     let base = name.rsplit('/').next().unwrap_or(name);
+    // Every name begins with an empty stem.
+    if let Some(part) = PartName::parse(base).filter(|part| !part.stem.is_empty()) {
+        return part.stem;
+    }
     // A dot at the start hides a file, and begins no extension.
     let end = base.char_indices().skip(1).find(|(_, character)| *character == '.').map(|(at, _)| at);
-    let stem = end.and_then(|end| base.get(..end)).unwrap_or(base);
-    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let shard = stem.rsplit_once("-of-").and_then(|(before, count)| {
-        let (stem, number) = before.rsplit_once('-')?;
-        (is_number(count) && is_number(number)).then_some(stem)
-    });
-    shard.filter(|stem| !stem.is_empty()).unwrap_or(stem)
+    end.and_then(|end| base.get(..end)).unwrap_or(base)
 }
 
 #[cfg(test)]
@@ -101,6 +99,7 @@ mod tests {
             ("steps/model", "checkpoint"),
             ("steps/model", "model.index"),
             ("net", "network/raw.bin"),
+            ("-00001-of-00003.bin", "weights.bin"),
         ] {
             assert!(!is_allowed(name, file), "{file} of {name}");
         }
