@@ -105,7 +105,7 @@ impl PartSet {
     }
 }
 
-/// The losses of weights that PyTorch's programs save without elements, shape [0], while their parameters are on other devices
+/// The losses of weights that PyTorch's programs save without elements, shape `[0]`, while their parameters are on other devices
 /// (ZeRO stage 3). None in a model that has layers without features: their matrices have an axis of length 0, and another one.
 pub fn weights_left_elsewhere(tensors: &[Tensor]) -> Vec<Loss> {
     const NAMES: [&str; 2] = ["weight", "bias"];
