@@ -23,18 +23,20 @@ pub struct PartName<'a> {
 }
 
 impl<'a> PartName<'a> {
-    /// Parses a name as tools write them: `STEM-NNNNN-of-NNNNN.ENDING`.
+    /// Parses a name as tools write them: `STEM-NNNNN-of-NNNNN.ENDING`. A browser's ` (1)` before the ending is ignored.
     ///
     /// ```
     /// use ckpt_api::PartName;
     /// let part = PartName::parse("model-00002-of-00003.bin").unwrap();
     /// assert_eq!((part.stem, part.number, part.count, part.ending), ("model", 2, 3, ".bin"));
+    /// assert_eq!(PartName::parse("model-00002-of-00003 (1).bin"), Some(part));
     /// assert!(PartName::parse("model-4-of-3.bin").is_none());
     /// ```
     pub fn parse(name: &'a str) -> Option<Self> {
         let (before, after) = name.rsplit_once("-of-")?;
         let (stem, number) = before.rsplit_once('-')?;
         let (count, ending) = after.split_at_checked(after.find('.')?)?;
+        let count = without_copy_number(count).unwrap_or(count);
         let parsed = |digits: &str| {
             let is_number =
                 DIGITS.contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,6 +55,21 @@ impl<'a> PartName<'a> {
     }
 }
 
+/// Whether a browser renamed a part.
+fn is_renamed(name: &str) -> bool {
+    name.rsplit_once("-of-").is_some_and(|(_, after)| {
+        let (count, _) = after.split_once('.').unwrap_or((after, ""));
+        without_copy_number(count).is_some()
+    })
+}
+
+/// The text before ` (N)`, which browsers add to the name of a file that is there already.
+fn without_copy_number(text: &str) -> Option<&str> {
+    let (before, number) = text.strip_suffix(')')?.rsplit_once(" (")?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(before)
+}
+
 /// The files of one set that are there, by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -65,7 +82,7 @@ pub struct PartSet {
 
 impl PartSet {
     /// The only set of several parts that files of these names are parts of; `None` if there is none, or more than one.
-    /// Other files are left out.
+    /// Other files are left out, and so is a part that a browser renamed if the part is there under its own name.
     ///
     /// ```
     /// use ckpt_api::PartSet;
@@ -83,7 +100,12 @@ impl PartSet {
             if (part.stem, part.count, part.ending) != (first.stem, first.count, first.ending) {
                 return None;
             }
-            set.names.insert(part.number, name.as_ref().to_owned());
+            let name = name.as_ref();
+            match set.names.get(&part.number).map(|other| (is_renamed(other), is_renamed(name))) {
+                None | Some((true, false)) => drop(set.names.insert(part.number, name.to_owned())),
+                Some((false, true)) => {}
+                Some(_) => return None,
+            }
         }
         Some(set)
     }
@@ -167,6 +189,23 @@ mod tests {
         let without_features =
             [tensor("0.weight", &[0, 3]), tensor("0.bias", &[0]), tensor("1.weight", &[0])];
         assert_eq!(weights_left_elsewhere(&without_features), []);
+    }
+
+    #[test]
+    fn a_part_that_a_browser_renamed_is_a_part_and_comes_second_to_its_own_name() {
+        for name in ["m-00001-of-00002 (1).bin", "m-00001-of-00002 (12).bin"] {
+            assert!(PartName::parse(name).unwrap().loss(name).unwrap().detail.starts_with("part 1 of 2"));
+        }
+        for name in ["m-00001-of-00002 ().bin", "m-00001-of-00002 (x).bin", "m-00001-of-00002(1).bin"] {
+            assert_eq!(PartName::parse(name), None, "{name}");
+        }
+        let (own, renamed) = ("m-00001-of-00002.bin", "m-00001-of-00002 (1).bin");
+        let second = "m-00002-of-00002 (1).bin";
+        for names in [[own, renamed, second], [renamed, own, second]] {
+            let set = PartSet::of(&names).unwrap();
+            assert_eq!(set.names.values().collect::<Vec<_>>(), [own, second]);
+        }
+        assert_eq!(PartSet::of(&[renamed, "m-00001-of-00002 (2).bin", second]), None);
     }
 
     #[test]
