@@ -1,6 +1,6 @@
 //! Tensors of one name in several files of a set.
 
-use crate::{Contents, Error, Extent, Input, Placement, Result, Tensor, TensorId, first_few};
+use crate::{Contents, Error, Extent, Input, Name, Placement, Result, Tensor, TensorId, first_few};
 use std::collections::HashMap;
 
 /// Bytes that are compared at once.
@@ -9,7 +9,7 @@ const PIECE: u64 = 1 << 20;
 const SHOWN: usize = 8;
 
 /// Adds the tensors of a set's files that its index does not list there: new ones are read like the others, and a copy of one
-/// that is there already is left out. Notes say which.
+/// that is there already is left out. Notes say which, and which of them the index places in another file (`is_listed`).
 ///
 /// # Errors
 /// [`Kind::Corrupt`](crate::Kind::Corrupt) for a second tensor of one name with other values; those of reading.
@@ -17,39 +17,80 @@ pub fn add_unlisted(
     input: &Input,
     contents: &mut Contents,
     unlisted: Vec<(Tensor, Placement)>,
+    is_listed: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    if unlisted.is_empty() {
-        return Ok(());
+    let differ = |_: &str| {
+        Error::corrupt("a file holds another tensor of a name that the index places elsewhere")
+            .help("the index or the file belongs to another checkpoint: copy both again")
+    };
+    let Found { added, copies } = add(input, contents, unlisted, differ)?;
+    let (misplaced, added): (Vec<Name>, Vec<Name>) = added.into_iter().partition(|name| is_listed(name));
+    let notes = [
+        ("the index does not list tensors of its files, which are read, too", added),
+        (
+            "the index places tensors in other files than those that hold them, from which they are read",
+            misplaced,
+        ),
+        ("files hold equal copies of tensors that the index places in another file", copies),
+    ];
+    contents.notes.extend(notes.into_iter().filter_map(|(text, names)| note(text, &names)));
+    Ok(())
+}
+
+/// Adds the tensors of a set's files that has no index. A copy of one that is there already is left out, and a note says so.
+///
+/// # Errors
+/// [`Kind::Unsupported`](crate::Kind::Unsupported) for a second tensor of one name with other values; those of reading.
+pub fn add_parts(input: &Input, contents: &mut Contents, tensors: Vec<(Tensor, Placement)>) -> Result<()> {
+    let differ = |first: &str| {
+        Error::unsupported("two files of a set hold different tensors of one name")
+            .found(format!("another tensor in '{}'", first.escape_debug()))
+            .help("without an index, nothing says which one is meant: take out the file that is of another checkpoint, or add the index")
+    };
+    let found = add(input, contents, tensors, differ)?;
+    contents.notes.extend(note("files hold equal copies of tensors, which are read once", &found.copies));
+    Ok(())
+}
+
+fn note(text: &str, names: &[Name]) -> Option<String> {
+    let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    (!names.is_empty()).then(|| format!("{text}: {}", first_few(&quoted, SHOWN)))
+}
+
+/// Names of tensors in several files.
+struct Found {
+    added: Vec<Name>,
+    /// Of tensors that were there already.
+    copies: Vec<Name>,
+}
+
+/// Adds tensors, but for equal copies of others. `differ` makes the error for one that is not equal of the first one's file.
+fn add(
+    input: &Input,
+    contents: &mut Contents,
+    tensors: Vec<(Tensor, Placement)>,
+    differ: impl Fn(&str) -> Error,
+) -> Result<Found> {
+    let mut found = Found { added: Vec::new(), copies: Vec::new() };
+    if tensors.is_empty() {
+        return Ok(found);
     }
     let names = |(id, tensor): (usize, &Tensor)| (tensor.name.clone(), id);
     let mut known: HashMap<_, _> = contents.checkpoint.tensors.iter().enumerate().map(names).collect();
-    let (mut added, mut copies) = (Vec::new(), Vec::new());
-    for (tensor, mut placement) in unlisted {
+    for (tensor, mut placement) in tensors {
         if let Some(id) = known.get(&tensor.name) {
-            check_copy(input, contents, *id, (&tensor, &placement))?;
-            copies.push(format!("'{}'", tensor.name));
+            check_copy(input, contents, *id, (&tensor, &placement), &differ)?;
+            found.copies.push(tensor.name);
             continue;
         }
         let id = contents.checkpoint.tensors.len();
         known.insert(tensor.name.clone(), id);
-        added.push(format!("'{}'", tensor.name));
+        found.added.push(tensor.name.clone());
         placement.tensor = TensorId(id);
         contents.checkpoint.tensors.push(tensor);
         contents.placements.push(placement);
     }
-    if !added.is_empty() {
-        let names = first_few(&added, SHOWN);
-        contents
-            .notes
-            .push(format!("the index does not list tensors of its files, which are read, too: {names}"));
-    }
-    if !copies.is_empty() {
-        let names = first_few(&copies, SHOWN);
-        contents.notes.push(format!(
-            "files hold equal copies of tensors that the index places in another file: {names}"
-        ));
-    }
-    Ok(())
+    Ok(found)
 }
 
 /// Checks that a tensor is equal to the one with this id.
@@ -58,6 +99,7 @@ fn check_copy(
     contents: &Contents,
     id: usize,
     (tensor, placement): (&Tensor, &Placement),
+    differ: impl Fn(&str) -> Error,
 ) -> Result<()> {
     let (first, stored) = contents.tensor_at(TensorId(id))?;
     let is_alike =
@@ -68,12 +110,14 @@ fn check_copy(
     if is_alike && are_as_many && pairs.try_fold(true, |all, pair| Ok(all && is_equal(pair)?))? {
         return Ok(());
     }
-    let file = placement.extents.first().and_then(|extent| contents.files.get(extent.file.0));
-    Err(Error::corrupt("a file holds another tensor of a name that the index places elsewhere")
-        .file(file.map(|name| input.display(name)).unwrap_or_default())
+    let file = |placement: &Placement| {
+        let name = placement.extents.first().and_then(|extent| contents.files.get(extent.file.0));
+        name.map(|name| input.display(name)).unwrap_or_default()
+    };
+    Err(differ(&file(stored))
+        .file(file(placement))
         .tensor(&tensor.name)
-        .expected("the same values in both files, or the tensor in one of them")
-        .help("the index or the file belongs to another checkpoint: copy both again"))
+        .expected("the same values in both files, or the tensor in one of them"))
 }
 
 /// Whether two extents that are stored as they are hold the same bytes.

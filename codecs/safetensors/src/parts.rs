@@ -3,10 +3,10 @@
 
 use crate::NAMESPACE;
 use crate::format::{Entry, Header};
-use crate::read::{SHOWN, add_tensors, describe};
+use crate::read::{SHOWN, describe};
 use ckpt_api::{
     Contents, Error, FileId, Input, Limit, Limits, Loss, LossKind, Name, PartName, PartSet, Placement,
-    Region, Result, Shape, Tensor, TensorId, first_few,
+    Region, Result, Shape, Tensor, TensorId, add_parts, first_few,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -57,13 +57,14 @@ pub(crate) fn losses(name: &str, header: &Header) -> Result<Vec<Loss>> {
 /// Reads all files of a directory, of which none is an index.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] for files that are not parts of one set; those of reading them.
+/// [`ckpt_api::Kind::Usage`] for files that are not parts of one set; [`ckpt_api::Kind::Unsupported`] for two tensors of one
+/// name; those of reading the files.
 pub(crate) fn read(input: &Input, names: &[String], limits: &Limits) -> Result<Contents> {
     limits.check(Limit::Files, names.len() as u64)?;
     input.will_open(names);
     let set = PartSet::of(names);
     let mut contents = Contents::default();
-    let mut joined = Joined::default();
+    let (mut whole, mut joined) = (Vec::new(), Joined::default());
     for name in names {
         let file = input.file(name)?;
         let on_file = |error: Error| error.file(file.name());
@@ -82,7 +83,11 @@ pub(crate) fn read(input: &Input, names: &[String], limits: &Limits) -> Result<C
             }
         }
         match offsets {
-            None => add_tensors(&mut contents, id, start, tensors).map_err(on_file)?,
+            None => {
+                let described = |(name, entry)| describe(TensorId(0), id, start, name, entry);
+                let described: Result<Vec<_>> = tensors.into_iter().map(described).collect();
+                whole.extend(described.map_err(on_file)?);
+            }
             Some(offsets) => {
                 for (name, entry) in tensors {
                     let at = offsets.get(name.as_str());
@@ -92,6 +97,7 @@ pub(crate) fn read(input: &Input, names: &[String], limits: &Limits) -> Result<C
             }
         }
     }
+    add_parts(input, &mut contents, whole)?;
     joined.finish(&mut contents)?;
     contents.losses.extend(set.and_then(|set| set.loss(&input.display(""))));
     Ok(contents)

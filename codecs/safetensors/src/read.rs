@@ -8,7 +8,7 @@ use ckpt_api::{
     Packing, PartSet, Placement, Result, Shape, Tensor, TensorId, add_unlisted, first_few,
     weights_left_elsewhere,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Number of names that a message lists.
 pub(crate) const SHOWN: usize = 8;
@@ -156,12 +156,7 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
     Ok(contents)
 }
 
-pub(crate) fn add_tensors(
-    contents: &mut Contents,
-    file: FileId,
-    start: u64,
-    tensors: Vec<(Name, Entry)>,
-) -> Result<()> {
+fn add_tensors(contents: &mut Contents, file: FileId, start: u64, tensors: Vec<(Name, Entry)>) -> Result<()> {
     contents.checkpoint.tensors.reserve_exact(tensors.len());
     contents.placements.reserve_exact(tensors.len());
     for (name, entry) in tensors {
@@ -224,15 +219,22 @@ fn read_set(input: &Input, name: &str, limits: &Limits) -> Result<Contents> {
                 .map_err(|error| error.file(&shown))?,
         );
     }
+    // transformers reads the header of each shard, and not where the index places a tensor.
+    let mut misplaced = HashSet::new();
+    for (tensor, _) in &unlisted {
+        if listed.remove(tensor.name.as_str()).is_some() {
+            misplaced.insert(tensor.name.clone());
+        }
+    }
     if let Some((tensor, shard)) = listed.into_iter().min() {
-        return Err(Error::corrupt("the index names a tensor that its shard does not hold")
+        return Err(Error::corrupt("the index names a tensor that no shard holds")
             .file(shown)
             .field("weight_map")
             .tensor(tensor)
             .expected(format!("it in '{shard}'"))
             .help("the index or the shard belongs to another checkpoint: copy both again"));
     }
-    add_unlisted(input, &mut contents, unlisted)?;
+    add_unlisted(input, &mut contents, unlisted, |name| misplaced.contains(name))?;
     limits.check(Limit::Tensors, contents.placements.len() as u64).map_err(|error| error.file(&shown))?;
     let carried = read_index_metadata(index, &mut contents);
     restore(&mut contents, carried);

@@ -49,6 +49,46 @@ fn a_directory_without_an_index_or_a_shard_is_a_part() {
 }
 
 #[test]
+fn a_part_that_a_browser_renamed_is_a_part_of_its_set() {
+    let renamed = "m-00001-of-00002 (1).safetensors";
+    let both = files([(renamed, shard("a")), (SECOND, shard("b"))]);
+    let (contents, _) = read(renamed, both.clone()).unwrap();
+    assert!(part(&contents)[0].1.starts_with("part 1 of 2 of a model"));
+    let (contents, _) = read("", both).unwrap();
+    assert_eq!((contents.checkpoint.tensors.len(), part(&contents)), (2, vec![]));
+}
+
+#[test]
+fn an_equal_copy_in_another_part_is_read_once_and_another_tensor_of_the_name_is_refused() {
+    let two = format!("{{{},{}}}", entry("a", "U8", "[2]", 0, 2), entry("b", "U8", "[2]", 2, 4));
+    let (contents, values) =
+        read("", files([(FIRST, shard("a")), (SECOND, file(&two, &[data(2), data(2)].concat()))])).unwrap();
+    assert_eq!((contents.checkpoint.tensors.len(), values.len()), (2, 2));
+    assert_eq!(contents.notes, ["files hold equal copies of tensors, which are read once: 'a'"]);
+    let error = read("", files([(FIRST, shard("a")), (SECOND, file(&two, &[9; 4]))])).unwrap_err();
+    let context = error.context();
+    assert_eq!((error.kind(), context.tensor), (Kind::Unsupported, Some("a")), "{error}");
+    assert!(context.file.unwrap().ends_with(SECOND) && context.found.unwrap().contains(FIRST), "{error}");
+    assert!(context.help.is_some());
+}
+
+#[test]
+fn a_tensor_that_the_index_places_in_the_wrong_shard_is_read_from_the_one_that_holds_it() {
+    // The index swaps the shards of 'b' and of the other tensor.
+    let with = |other: &str| {
+        let index = format!(r#"{{"weight_map":{{"{other}":"{SECOND}","b":"{FIRST}"}}}}"#);
+        let index = ("m.safetensors.index.json", index.into_bytes());
+        read("", files([(FIRST, shard("c")), (SECOND, shard("b")), index]))
+    };
+    let error = with("a").unwrap_err();
+    assert!(error.kind() == Kind::Corrupt && error.to_string().contains("no shard holds"), "{error}");
+    let (contents, _) = with("c").unwrap();
+    assert_eq!(contents.checkpoint.tensors.len(), 2);
+    let said = "the index places tensors in other files than those that hold them, from which they are read: 'c', 'b'";
+    assert!(contents.notes.iter().any(|note| note == said), "{:?}", contents.notes);
+}
+
+#[test]
 fn files_of_two_checkpoints_are_refused_with_what_would_be_one() {
     let other = "n-00002-of-00002.safetensors";
     let error = read("", files([(FIRST, shard("a")), (other, shard("b"))])).unwrap_err();

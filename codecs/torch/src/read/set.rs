@@ -5,7 +5,7 @@ use crate::format::ID;
 use crate::write;
 use ckpt_api::{
     Contents, Error, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, PartSet, Placement,
-    Result, Rules, Tensor, TensorId, add_unlisted, first_few,
+    Result, Rules, Tensor, TensorId, add_parts, add_unlisted, first_few,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,15 +64,17 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
         let contents = file::read(&file, None, rules, limits).map_err(|error| error.file(file.name()))?;
         unlisted.extend(add(&mut all, Some(&index), shard, contents));
     }
-    let found: BTreeSet<&str> = all.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    // transformers reads what each file has, and not where the index places a tensor.
+    let tensors = all.checkpoint.tensors.iter().chain(unlisted.iter().map(|(tensor, _)| tensor));
+    let found: BTreeSet<&str> = tensors.map(|tensor| tensor.name.as_str()).collect();
     let missing: Vec<&String> = index.files.keys().filter(|name| !found.contains(name.as_str())).collect();
     if !missing.is_empty() {
-        return Err(Error::corrupt("the index names tensors that their files lack")
+        return Err(Error::corrupt("the index names tensors that no file holds")
             .file(index_file.name())
             .found(first_few(&missing, SHOWN))
             .help("the files are of different checkpoints: copy all of them again"));
     }
-    add_unlisted(input, &mut all, unlisted)?;
+    add_unlisted(input, &mut all, unlisted, |name| index.files.contains_key(name))?;
     // Sorted, and each once.
     all.notes.sort();
     all.notes.dedup();
@@ -85,7 +87,7 @@ pub(crate) fn read(input: &Input, name: &str, rules: &mut Rules, limits: &Limits
 /// Reads the files of a set that has no index, by their names.
 ///
 /// # Errors
-/// Those of reading the files.
+/// [`ckpt_api::Kind::Unsupported`] for two tensors of one name; those of reading the files.
 pub(crate) fn read_parts(
     input: &Input,
     names: &[String],
@@ -94,20 +96,20 @@ pub(crate) fn read_parts(
 ) -> Result<Contents> {
     limits.check(Limit::Files, names.len() as u64)?;
     input.will_open(names);
-    let mut all = Contents::default();
+    let (mut all, mut tensors) = (Contents::default(), Vec::new());
     for name in names {
         let file = input.file(name)?;
         let contents = file::read(&file, None, rules, limits).map_err(|error| error.file(file.name()))?;
-        add(&mut all, None, name, contents);
+        tensors.extend(add(&mut all, None, name, contents));
     }
+    add_parts(input, &mut all, tensors)?;
     all.notes.sort();
     all.notes.dedup();
     all.losses.extend(PartSet::of(names).and_then(|set| set.loss(&input.display(""))));
     Ok(all)
 }
 
-/// Adds the tensors that the index places in a file; returns the file's other tensors. Without an
-/// index, it adds all.
+/// Adds a file, and the tensors that the index places in it; returns the file's other tensors: without an index, all.
 fn add(
     all: &mut Contents,
     index: Option<&Index>,
@@ -133,7 +135,7 @@ fn add(
             extent.file = file;
         }
         let is_listed = |index: &Index| index.files.get(tensor.name.as_str()).is_some_and(|own| own == shard);
-        if index.is_some_and(|index| !is_listed(index)) {
+        if !index.is_some_and(is_listed) {
             unlisted.push((tensor, placement));
             continue;
         }
