@@ -106,13 +106,18 @@ pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<
 
 /// The error of a directory that has shards alone.
 fn no_metadata(input: &Input) -> Result<Error> {
-    let shards: Vec<String> = input.list("")?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
-    Ok(Error::corrupt("the distributed checkpoint has no file '.metadata'")
-        .file(input.display(""))
-        .found(first_few(&shards, SHOWN))
-        .help(
+    let (shards, others): (Vec<String>, Vec<String>) =
+        input.list("")?.into_iter().partition(|name| name.ends_with(ENDING));
+    let is_renamed = |name: &&String| input.file(name).and_then(|file| is_metadata(&file)).unwrap_or(false);
+    let error = Error::corrupt("the distributed checkpoint has no file '.metadata'").file(input.display(""));
+    Ok(match others.iter().take(SHOWN).find(is_renamed) {
+        Some(name) => error
+            .found(format!("it as '{}'", name.escape_debug()))
+            .help("rename the file back to '.metadata'"),
+        None => error.found(first_few(&shards, SHOWN)).help(
             "the file says which tensors the shards hold: copy it, too; it is hidden, so that '*' omits it",
-        ))
+        ),
+    })
 }
 
 /// Checks that a pickle calls nothing with which it can run any program: PyTorch loads `.metadata` and the values that
@@ -145,11 +150,36 @@ fn check_files(input: &Input, metadata: &Metadata) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Error::corrupt("files of the distributed checkpoint are missing")
-        .file(input.display(""))
-        .found(format!("no {}", first_few(&missing, SHOWN)))
-        .expected(ckpt_api::count(named.len(), "file"))
-        .help("copy the files of all ranks into one directory"))
+    let others = other_shards(input, &named)?;
+    let error = Error::corrupt("files of the distributed checkpoint are missing").file(input.display(""));
+    Err(match others.is_empty() {
+        true => error
+            .found(format!("no {}", first_few(&missing, SHOWN)))
+            .expected(ckpt_api::count(named.len(), "file"))
+            .help("copy the files of all ranks into one directory"),
+        false => error
+            .found(format!(
+                "no {}, and {}, which '.metadata' does not name",
+                first_few(&missing, SHOWN),
+                first_few(&others, SHOWN)
+            ))
+            .expected("the names that '.metadata' has for the files")
+            .help("if the files were renamed, rename each back to the name that '.metadata' has for it; otherwise, copy the files of all ranks into one directory"),
+    })
+}
+
+/// The files of the directory that begin as shards do, and that the metadata does not name.
+fn other_shards(input: &Input, named: &BTreeSet<&str>) -> Result<Vec<String>> {
+    const LOOKED_AT: usize = 64;
+    let is_other = |name: &String| !name.starts_with('.') && !named.contains(name.as_str());
+    let mut others: Vec<String> = input.list("")?.into_iter().filter(is_other).take(LOOKED_AT).collect();
+    let is_saved = |name: &String| {
+        let sign = input.file(name).and_then(|file| container::sign(&file, input.limits()));
+        sign.is_ok_and(|sign| sign == container::Sign::Checkpoint)
+    };
+    let is_companion = |name: &String| companions::FILES.iter().any(|(own, _)| name == own);
+    others.retain(|name| name.contains(ENDING) || !is_companion(name) && is_saved(name));
+    Ok(others)
 }
 
 /// Returns the chunks that several tensors have, which are ties: PyTorch writes each one, and this crate writes one. Checks

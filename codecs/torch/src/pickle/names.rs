@@ -86,6 +86,11 @@ impl Names {
         *entry = (*entry).max(use_);
     }
 
+    /// Whether one of the names, by its module and itself, is such a one.
+    pub(crate) fn has(&self, is_one: impl Fn(&str, &str) -> bool) -> bool {
+        self.uses.keys().any(|(module, name)| is_one(module, name))
+    }
+
     /// The names, each with its use, as people should see them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (String, Use)> {
         self.uses.iter().map(|((module, name), use_)| (shown(module, name), *use_))

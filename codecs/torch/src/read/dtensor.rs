@@ -24,6 +24,11 @@ pub(super) struct Local {
     placements: Vec<String>,
 }
 
+/// Whether this is the class of distributed tensors.
+pub(super) fn is_distributed(module: &str, name: &str) -> bool {
+    module.starts_with("torch.distributed") && name == "DTensor"
+}
+
 /// Finds the local tensor of a distributed one; an error in it for any other subclass, and for a tensor whose values are
 /// terms of a sum.
 ///
@@ -31,7 +36,7 @@ pub(super) struct Local {
 /// [`ckpt_api::Kind::Corrupt`] for arguments that PyTorch does not write.
 pub(super) fn local(tree: &Tree, items: &[Id], attributes: Id) -> Result<std::result::Result<Local, Error>> {
     let class = tree.global(item(items, 0)?);
-    if !class.is_some_and(|(module, name)| module.starts_with("torch.distributed") && name == "DTensor") {
+    if !class.is_some_and(|(module, name)| is_distributed(module, name)) {
         let what = "a subclass of a tensor that wraps others";
         let error = unsupported(what, "save a dense tensor on the CPU instead");
         return Ok(Err(match class {

@@ -36,7 +36,8 @@ pub(super) fn of_parts(tensors: &[Tensor], parts: &HashMap<String, Distributed>)
     let loss = |tensor: &Tensor| {
         let Distributed { whole, placements, .. } = parts.get(tensor.name.as_str())?;
         let detail = format!(
-            "the part {} of a DTensor of shape {whole}, {placements}; name the directory with the files of all ranks",
+            "the part {} of a DTensor of shape {whole}, {placements}; name the directory with the files of all ranks, \
+             model_world_size_N_rank_R.pt",
             tensor.shape
         );
         Some(Loss::new(LossKind::Partial, &tensor.name, detail))

@@ -37,6 +37,8 @@ enum Located {
     Parts(Vec<String>),
     /// The files of all ranks, in their order.
     Ranks(Vec<String>),
+    /// The files of ranks that are not joined, and why.
+    Apart(&'static str, Error),
     Distributed,
     Zero,
 }
@@ -48,6 +50,8 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         Located::Nothing => Ok(Match::No),
         Located::Distributed => certain("a directory of torch.distributed.checkpoint"),
         Located::Zero => certain("a directory of DeepSpeed"),
+        // Another format's model may lie beside the ranks.
+        Located::Apart(what, _) => Ok(Match::Possible(what.to_owned())),
         Located::Index(name) => match Index::read(&input.file(&name)?, input.limits()) {
             Ok(index) if index.is_ours() => certain("an index whose weight_map names files of PyTorch"),
             Ok(_) => Ok(Match::No),
@@ -98,6 +102,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
                 .field("root")
                 .help("name one of its files"));
         }
+        Located::Apart(_, error) => return Err(error),
         Located::Distributed => distributed::read(input, &mut rules, limits)?,
         Located::Zero => zero::read(input, limits)?,
         Located::Index(name) => set::read(input, &name, &mut rules, limits)?,
@@ -141,8 +146,20 @@ fn locate(input: &Input) -> Result<Located> {
             match (PartSet::of(&files), ranks::set(&files)) {
                 (Some(set), _) => Located::Parts(set.names.into_values().collect()),
                 (None, Some(ranks)) => Located::Ranks(ranks),
-                (None, None) => Located::Nothing,
+                (None, None) => apart(input, &files)?,
             }
         }
+    })
+}
+
+/// What a directory is whose files make no set: those of ranks that are not joined, or nothing.
+fn apart(input: &Input, files: &[String]) -> Result<Located> {
+    if let Some(names) = part::model_parallel(input, files) {
+        let error = part::not_joined(input, &names);
+        return Ok(Located::Apart("the ranks of a model-parallel model", error));
+    }
+    Ok(match ranks::unnamed(input, files)? {
+        Some(error) => Located::Apart("files of the ranks of a sharded training", error),
+        None => Located::Nothing,
     })
 }

@@ -1,8 +1,17 @@
 //! Files that are parts of a model: what their names, the files beside them and their tensors tell.
 
 use crate::format::ID;
-use ckpt_api::{Contents, Input, Loss, LossKind, MetadataValue, PartName};
+use ckpt_api::{Contents, Error, Input, Loss, LossKind, MetadataValue, PartName, Setting, first_few};
+use std::collections::BTreeMap;
 
+/// What stands before the number of one of Meta's files.
+const CONSOLIDATED: &str = "consolidated.";
+/// What stands before the number of a rank of DeepSpeed or Megatron.
+const MP_RANK: &str = "mp_rank_";
+/// The file in the folder of a rank of Megatron.
+const MEGATRON: [&str; 2] = ["model_optim_rng.pt", "model_rng.pt"];
+/// Names that a message lists.
+const SHOWN: usize = 8;
 /// Digits of a rank in a name.
 const MOST_DIGITS: usize = 6;
 
@@ -70,9 +79,42 @@ fn of_world(name: &str) -> Option<Loss> {
     (count > 1).then(|| partial(name, Some(rank), Count::Known(count), rest))
 }
 
+/// The files of a directory that are the ranks of one model-parallel model: those of Meta, DeepSpeed and Megatron, which has a
+/// folder for each rank. `None` for fewer than two.
+pub(super) fn model_parallel(input: &Input, names: &[String]) -> Option<Vec<String>> {
+    let beside = |word: &str| -> BTreeMap<u64, String> {
+        let ours = names.iter().filter(|name| word != CONSOLIDATED || name.starts_with(word));
+        ours.filter_map(|name| Some((number_after(name, word)?, name.clone()))).collect()
+    };
+    let folders = || -> BTreeMap<u64, String> {
+        let ranks = (0..2).flat_map(|rank| MEGATRON.map(|file| (rank, format!("{MP_RANK}{rank:02}/{file}"))));
+        ranks.filter(|(_, name)| input.has_file(name)).collect()
+    };
+    let found = [beside(CONSOLIDATED), beside(MP_RANK), folders()];
+    found.into_iter().find(|files| files.len() > 1).map(|files| files.into_values().collect())
+}
+
+/// The error of a directory with the ranks of a model-parallel model.
+pub(super) fn not_joined(input: &Input, names: &[String]) -> Error {
+    let is_metas = names.iter().all(|name| name.starts_with(CONSOLIDATED));
+    let tool = match is_metas {
+        true => "transformers' convert_llama_weights_to_hf.py, or the project's own tool",
+        false => "the tool of the framework that saved it, such as Megatron-LM's tools/checkpoint/convert.py",
+    };
+    Error::unsupported("the files are the ranks of one model-parallel model, which cuts its tensors across them")
+        .file(input.display(""))
+        .found(first_few(names, SHOWN))
+        .expected("a model that is whole, or shards of whole tensors")
+        .help(format!(
+            "joining the ranks needs the model's layout, which the files do not state: merge them first with {tool}; \
+             to convert what one rank has, name its file and set {}",
+            Setting::Allow("partial")
+        ))
+}
+
 /// One of Meta's files `consolidated.NN.pth`, across which most tensors are cut.
 fn of_meta(input: &Input, contents: &Contents) -> Option<Loss> {
-    const WORD: &str = "consolidated.";
+    const WORD: &str = CONSOLIDATED;
     let name = input.entry();
     let number = number_after(name, WORD).filter(|_| name.starts_with(WORD))?;
     let len = |name: &str, axis: usize| contents.checkpoint.tensor(name)?.1.shape.get(axis).copied();
@@ -87,7 +129,7 @@ fn of_meta(input: &Input, contents: &Contents) -> Option<Loss> {
 
 /// One of the files of a model that Megatron or DeepSpeed cut across devices: `mp_rank_00`.
 fn of_megatron(input: &Input, contents: &Contents) -> Option<Loss> {
-    const WORD: &str = "mp_rank_";
+    const WORD: &str = MP_RANK;
     let name = input.entry();
     let metadata = &contents.checkpoint.metadata;
     let stated = |key: &str| metadata.value(ID, key).and_then(MetadataValue::as_u64);

@@ -1,21 +1,32 @@
 //! Joins the files of all ranks of a sharded training, `model_world_size_2_rank_0.pt`: each has a part of every distributed
 //! tensor, and the same of all others.
 
-use super::dtensor::Distributed;
+use super::dtensor::{Distributed, is_distributed};
 use super::file;
 use super::part::number_after;
+use crate::container::{self, Sign};
+use crate::pickle::Names;
 use crate::write;
 use ckpt_api::{
-    Contents, Error, FileId, Input, Limit, Limits, Name, Placement, Region, Result, Rules, Shape, Tensor,
-    TensorId,
+    Contents, Error, File, FileId, Input, Kind, Limit, Limits, Name, Placement, Region, Result, Rules, Shape,
+    Tensor, TensorId, first_few,
 };
 use std::collections::{BTreeMap, HashMap};
 
 const WORLD: &str = "world_size_";
 const RANK: &str = "_rank_";
+/// Names that a message lists.
+const SHOWN: usize = 8;
 
 /// The files of all ranks, in their order, if these are the files of one training, or some are those of a model.
 pub(super) fn set(names: &[String]) -> Option<Vec<String>> {
+    let (count, files) = ranks(names)?;
+    let is_whole = files.len() as u64 == count && files.keys().copied().eq(0..count);
+    is_whole.then(|| files.into_values().cloned().collect())
+}
+
+/// The number of ranks that the names of one training state, and its files by their ranks.
+fn ranks(names: &[String]) -> Option<(u64, BTreeMap<u64, &String>)> {
     let mut sets: BTreeMap<(&str, u64), BTreeMap<u64, &String>> = BTreeMap::new();
     for name in names {
         let numbers = number_after(name, WORLD).zip(number_after(name, RANK));
@@ -28,8 +39,62 @@ pub(super) fn set(names: &[String]) -> Option<Vec<String>> {
     }
     let mut sets = sets.into_iter();
     let ((_, count), files) = sets.next().filter(|_| sets.next().is_none())?;
-    let is_whole = files.len() as u64 == count && files.keys().copied().eq(0..count);
-    is_whole.then(|| files.into_values().cloned().collect())
+    Some((count, files))
+}
+
+/// The error of several files of which some are those of ranks, but not all by their names. `None` if none is.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`].
+pub(super) fn unnamed(input: &Input, names: &[String]) -> Result<Option<Error>> {
+    if names.len() < 2 {
+        return Ok(None);
+    }
+    let wrong = |what: &str| Error::unsupported(what).file(input.display(""));
+    let Some((count, files)) = ranks(names) else {
+        let [first, ..] = names else { return Ok(None) };
+        return Ok(has_distributed(&input.file(first)?, input.limits())?.then(|| {
+            wrong("the files are those of ranks, and their names do not say of which")
+                .found(first_few(names, SHOWN))
+                .expected("model_world_size_2_rank_0.pt, and so on, for all ranks")
+                .help("give the files of all ranks these names back, with the number of ranks and that of each rank")
+        }));
+    };
+    let missing = (0..count).filter(|rank| !files.contains_key(rank)).take(SHOWN);
+    let named = |rank: u64| {
+        let (_, first) = files.first_key_value()?;
+        let (before, after) = first.split_once(RANK)?;
+        Some(format!(
+            "{before}{RANK}{rank}{}",
+            after.trim_start_matches(|digit: char| digit.is_ascii_digit())
+        ))
+    };
+    let missing: Vec<String> = missing.filter_map(named).collect();
+    let others: Vec<&String> = names.iter().filter(|name| !files.values().any(|file| file == name)).collect();
+    let help = match others.is_empty() {
+        true => "copy the files of all ranks into the directory",
+        false => {
+            "if one of these files is that of a rank, rename it back; otherwise, copy the files of all ranks"
+        }
+    };
+    let found = match others.is_empty() {
+        true => format!("{} of {count} ranks", files.len()),
+        false => format!("{} of {count} ranks, and {}", files.len(), first_few(&others, SHOWN)),
+    };
+    let error = wrong("files of ranks of the distributed model are missing").found(found);
+    Ok((!missing.is_empty()).then(|| error.expected(first_few(&missing, SHOWN)).help(help)))
+}
+
+/// Whether a file has parts of distributed tensors.
+fn has_distributed(file: &File, limits: &Limits) -> Result<bool> {
+    if container::sign(file, limits)? != Sign::Checkpoint {
+        return Ok(false);
+    }
+    match container::open(file, limits) {
+        Ok(saved) => Ok(Names::of(&saved.tree).has(|module, name| is_distributed(module, name))),
+        Err(error) if error.kind() == Kind::Io => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Reads the files of all ranks, in their order.

@@ -152,6 +152,25 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
+fn a_shard_or_the_metadata_under_another_name_is_to_be_renamed_back() {
+    let renamed = |from: &str, to: &str| {
+        let mut all = files(&chunks());
+        let file = all.remove(from).unwrap();
+        all.insert(to.to_owned(), file);
+        let error = error(all);
+        let context = error.context();
+        let texts = [context.found, context.help].map(|text| text.unwrap().to_owned());
+        assert!(texts[1].contains("rename"), "{error}");
+        texts[0].clone()
+    };
+    for name in ["__1_0 (1).distcp", "rank1.distcp", "shard1.pt"] {
+        let found = renamed("__1_0.distcp", name);
+        assert_eq!(found, format!("no __1_0.distcp, and {name}, which '.metadata' does not name"));
+    }
+    assert_eq!(renamed(".metadata", "metadata"), "it as 'metadata'");
+}
+
+#[test]
 fn chunks_with_more_elements_than_the_tensor_are_refused_before_any_is_opened() {
     let mut more = chunks();
     more.push(("__0_0.distcp", [1, 0], [1, 1], vec![4.0]));

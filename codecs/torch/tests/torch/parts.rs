@@ -2,7 +2,7 @@
 
 use crate::build::{Py, dict, saved};
 use crate::modules;
-use ckpt_api::{Contents, Input, LossKind, conformance};
+use ckpt_api::{Codec, Contents, Error, Input, Kind, LossKind, Match, conformance};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -49,6 +49,27 @@ fn a_set_without_its_index_is_read_by_its_names() {
 }
 
 #[test]
+fn an_equal_copy_in_another_file_of_a_set_is_read_once_and_another_tensor_of_the_name_is_refused() {
+    let index = format!(r#"{{"weight_map":{{"a":"{SECOND}","b":"{FIRST}"}}}}"#).into_bytes();
+    let both = [(FIRST, file(&["a"])), (SECOND, file(&["a", "b"]))];
+    let contents = read("", &both);
+    assert_eq!(contents.checkpoint.tensors.len(), 2);
+    assert_eq!(contents.notes[0], "files hold equal copies of tensors, which are read once: 'a'");
+    let mut misplaced = both.to_vec();
+    misplaced.push(("pytorch_model.bin.index.json", index));
+    let contents = read("", &misplaced);
+    assert_eq!(contents.checkpoint.tensors.len(), 2);
+    let is_said = |text: &str| contents.notes.iter().any(|note| note.starts_with(text));
+    assert!(is_said("the index places tensors in other files"), "{:?}", contents.notes);
+    let other = saved(&dict(vec![("a", Py::Floats(0, vec![1]))]), &[vec![2.0]]);
+    let files = BTreeMap::from([(FIRST.to_owned(), file(&["a"])), (SECOND.to_owned(), other)]);
+    let error = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert!(error.context().file.unwrap().ends_with(SECOND), "{error}");
+    assert!(error.context().found.unwrap().contains(FIRST), "{error}");
+}
+
+#[test]
 fn a_file_of_a_rank_is_a_part_by_its_name_and_by_those_beside_it() {
     let alone = |name: &str| part(&read(name, &[(name, file(&["a"]))])).map(str::to_owned);
     for (name, expected) in [
@@ -68,6 +89,50 @@ fn a_file_of_a_rank_is_a_part_by_its_name_and_by_those_beside_it() {
     let names = ["consolidated.00.pth", "consolidated.01.pth"];
     let contents = read(names[0], &names.map(|name| (name, file(&["a"]))));
     assert!(part(&contents).unwrap().starts_with("part 1 of at least 2"));
+}
+
+fn refused(files: &[(&str, Vec<u8>)]) -> Error {
+    let files: BTreeMap<String, Vec<u8>> =
+        files.iter().map(|(name, data)| ((*name).to_owned(), data.clone())).collect();
+    let input = Input::memory("", files);
+    assert!(matches!(Torch.probe(&input).unwrap(), Match::Possible(_)));
+    conformance::read(&Torch, &input, &[]).unwrap_err()
+}
+
+#[test]
+fn a_directory_of_the_ranks_of_a_model_parallel_model_says_that_they_are_to_be_merged_first() {
+    for names in [
+        ["consolidated.00.pth", "consolidated.01.pth"],
+        ["mp_rank_00_model_states.pt", "mp_rank_01_model_states.pt"],
+        ["mp_rank_00/model_optim_rng.pt", "mp_rank_01/model_optim_rng.pt"],
+    ] {
+        let error = refused(&names.map(|name| (name, file(&["a"]))));
+        let context = error.context();
+        assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+        assert!(error.message().contains("ranks of one model-parallel model"), "{error}");
+        assert!(names.iter().all(|name| context.found.unwrap().contains(name)), "{error}");
+        for words in ["the model's layout", "merge them first", "to convert what one rank has, name its file"]
+        {
+            assert!(context.help.unwrap().contains(words), "{words}: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_file_of_a_rank_under_another_name_is_to_be_renamed_back() {
+    let ranks = || [rank_file(&distributed(2, 3, "Shard")), rank_file(&distributed(2, 1, "Shard"))];
+    let named = |names: [&str; 2]| refused(&names.into_iter().zip(ranks()).collect::<Vec<_>>());
+    let error = named(["model_world_size_2_rank_0.pt", "second.pt"]);
+    let context = error.context();
+    assert_eq!(context.expected, Some("model_world_size_2_rank_1.pt"), "{error}");
+    assert!(context.found.unwrap().contains("1 of 2 ranks, and second.pt"), "{error}");
+    assert!(context.help.unwrap().contains("rename it back"), "{error}");
+    let error = named(["first.pt", "second.pt"]);
+    let context = error.context();
+    assert_eq!(context.found, Some("first.pt, second.pt"), "{error}");
+    assert!(context.expected.unwrap().starts_with("model_world_size_2_rank_0.pt"), "{error}");
+    let others = [("a.pt", file(&["a"])), ("b.pt", file(&["b"]))].map(|(name, data)| (name.to_owned(), data));
+    assert_eq!(Torch.probe(&Input::memory("", others.into())).unwrap(), Match::No);
 }
 
 #[test]
