@@ -183,6 +183,8 @@ impl Mapped {
         let Rebuilt { losses, addends } = rebuild_by(mapping, self.contents_mut(), &applied.targets)?;
         self.losses.extend(losses);
         self.addends.extend(addends);
+        let tensors = &self.contents.checkpoint;
+        self.losses.extend(mapping.unmet_needs(|name| tensors.tensor(name).is_some()));
         let unused = applied.unused.iter().filter(|_| !mapping.is_builtin());
         let unused = unused.map(|rule| format!("of the mapping, nothing matched: {rule}"));
         let is_same = |target: &Target| target.recipe.is_plain() && target.sources == [target.name.as_str()];

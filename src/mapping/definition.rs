@@ -1,6 +1,7 @@
 //! The type [`Mapping`]: what a mapping consists of, and how errors describe its entries.
 
 use super::lookup::{Entry, Lookup, check_lookup};
+use super::needs::Need;
 use super::parameters::Parameters;
 use super::rule::{Rule, Separators};
 use crate::pattern::Pattern;
@@ -49,6 +50,8 @@ pub struct Mapping {
     pub(crate) is_builtin: bool,
     pub(crate) roles: Roles,
     pub(crate) parameters: Parameters,
+    /// Tensors that the target needs beside those of the rules.
+    pub(crate) needs: Vec<Need>,
     pub(crate) lookup: Lookup,
     pub(crate) rules: Vec<Rule>,
     /// What makes the mapping when there is a graph; until then it has no rules.
@@ -134,6 +137,7 @@ impl Mapping {
             is_builtin: false,
             roles: Roles::new(),
             parameters: Parameters::new(),
+            needs: Vec::new(),
             lookup: Lookup::new(),
             rules: Vec::new(),
             generator: None,

@@ -3,6 +3,7 @@
 use super::dead;
 use super::definition::{Frameworks, Ignore, Mapping, Roles};
 use super::lookup::{Entry, Lookup, check_lookup};
+use super::needs::{self, Need};
 use super::parameters::{self, Parameters};
 use super::rule::{Rule, Separators, check_count};
 use super::rule_text::{Context, Lines, RuleText, parse_steps};
@@ -54,6 +55,8 @@ struct MappingFile {
     #[serde(default)]
     parameters: Parameters,
     #[serde(default)]
+    needs: Vec<Need>,
+    #[serde(default)]
     lookup: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     rule: Vec<RuleText>,
@@ -67,6 +70,7 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
     check_count("ignore", raw.ignore.len(), limits)?;
     check_count("roles", raw.roles.len(), limits)?;
     check_count("parameters", raw.parameters.len(), limits)?;
+    check_count("needs", raw.needs.len(), limits)?;
     let lines = Lines::new(text);
     let source = separator("separator", raw.separator.as_deref())?;
     let target = separator("target_separator", raw.target_separator.as_deref())?;
@@ -91,9 +95,11 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
         rules,
         roles,
         parameters: raw.parameters,
+        needs: raw.needs,
         generator: None,
     };
     parameters::check(&mapping, limits)?;
+    needs::check(&mapping.needs)?;
     check_lookup(&mapping.lookup, limits)?;
     dead::check(&mapping)?;
     Ok(mapping)

@@ -53,6 +53,7 @@ fn invert(mapping: &Mapping) -> Result<Mapping> {
         is_builtin: mapping.is_builtin,
         roles: roles.collect(),
         parameters: mapping.parameters.clone(),
+        needs: Vec::new(),
         lookup: lookup.collect(),
         rules,
         generator: None,

@@ -78,6 +78,7 @@ mod file;
 mod inverse;
 mod lookup;
 mod named;
+mod needs;
 mod parameters;
 mod print;
 mod problems;

@@ -1,6 +1,7 @@
 //! Writes a mapping as a TOML file.
 
 use super::definition::{Frameworks, Mapping};
+use super::needs::Need;
 use super::parameters::Parameter;
 use super::relation::{Relation, Stack};
 use super::rule::{Rule, Separators};
@@ -57,6 +58,9 @@ fn print(mapping: &Mapping) -> String {
     for (name, parameter) in &mapping.parameters {
         text += &parameter_text(name, parameter);
     }
+    for need in &mapping.needs {
+        text += &need_text(need);
+    }
     if !mapping.lookup.is_empty() {
         text += "\n[lookup]\n";
     }
@@ -84,6 +88,15 @@ fn parameter_text(name: &str, parameter: &Parameter) -> String {
         text += &format!("default = {}\n", string(default));
     }
     text
+}
+
+fn need_text(need: &Need) -> String {
+    let Need { tensor, config, values, reason, stated: _ } = need;
+    let mut text = format!("\n[[needs]]\ntensor = {}\n", string(tensor));
+    for (key, texts) in [("config", config), ("values", values)] {
+        text += &format!("{key} = {}\n", list(texts.iter().cloned()));
+    }
+    text + &format!("reason = {}\n", string(reason))
 }
 
 fn rule_text(rule: &Rule) -> String {

@@ -13,7 +13,7 @@ const CONFIGURATIONS: [&str; 2] = ["config.json", "params.json"];
 
 impl Source {
     /// Returns the mapping with a value for each parameter: that of the `config.json` or `params.json` beside the
-    /// checkpoint, of its metadata, or the default.
+    /// checkpoint, of its metadata, or the default. Its needs are those that this file states.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for a parameter without a value; whatever keeps the file from being read.
@@ -21,11 +21,16 @@ impl Source {
         if let Some(translation) = self.translation(mapping)? {
             return translation.mapping_for(mapping).map(Cow::Owned);
         }
-        if mapping.parameters().next().is_none() {
+        let has_parameters = mapping.parameters().next().is_some();
+        if !has_parameters && mapping.needs.is_empty() {
             return Ok(Cow::Borrowed(mapping));
         }
         let limits = &self.options.limits;
-        let configuration = Configuration::beside(&self.input, &CONFIGURATIONS.map(str::to_owned), limits)?;
+        let configuration = Configuration::beside(&self.input, &CONFIGURATIONS.map(str::to_owned), limits);
+        // A file of this name that is no configuration matters to a parameter only.
+        let configuration = if has_parameters { configuration? } else { configuration.ok().flatten() };
+        let mapping =
+            mapping.clone().with_needs_of(|key| configuration.as_ref().and_then(|config| config.text(key)));
         let find = |parameter: &Parameter| {
             let config = configuration
                 .iter()

@@ -42,6 +42,14 @@ impl Configuration {
         }
     }
 
+    /// The text at a key, if there is one.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        match self.get(key)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// The value at a key; dots lead into objects, and before a number into lists.
     pub(super) fn get(&self, key: &str) -> Option<Value> {
         let found = key.split('.').try_fold(&self.json, |json, part| match json {

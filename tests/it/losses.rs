@@ -1,5 +1,6 @@
 //! Losses that the engine declares by itself, whatever the target's codec says.
 
+use crate::common::workplace::Workplace;
 use ckpt::api::{
     Axis, Checkpoint, Codec, Contents, DType, Encoding, Extent, FileId, FormatInfo, Graph, Input, Kind,
     Limits, LossKind, Match, Network, Node, Op, Options, OutputFile, OutputLayout, Placement, Quantization,
@@ -369,4 +370,38 @@ fn a_scale_and_zero_point_stop_every_target_that_does_not_keep_them() {
     let hash = |source: &Source| ckpt::digest::digest(source, 1).unwrap().sha256;
     assert_eq!(hash(&kept), hash(&source));
     assert!(ckpt::diff::diff(&source, &kept, None).unwrap().agrees());
+}
+
+#[test]
+fn what_llama_cpp_needs_beside_the_tensors_of_a_mapping_is_unloadable_if_the_configuration_says_so() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("hf")).unwrap();
+    place.checkpoint("hf/model.safetensors", &[("model.norm.weight".to_owned(), vec![2], vec![1.0, 2.0])]);
+    let unloadable = |mapping: &str, config: &str| -> Vec<String> {
+        place.write("hf/config.json", config);
+        let summary = place.json(&["convert", "hf", "out.gguf", "--map", mapping, "--force"]);
+        let losses = summary["losses"].as_array().unwrap().iter();
+        let losses = losses.filter(|loss| loss["detail"].as_str().unwrap().contains("rotary frequencies"));
+        assert!(losses.clone().all(|loss| loss["kind"] == "unloadable"));
+        losses.map(|loss| loss["subject"].as_str().unwrap().to_owned()).collect()
+    };
+    let llama = "llama-hf-to-gguf,heads=2,kv_heads=2";
+    for config in [
+        r#"{"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}"#,
+        r#"{"rope_scaling": {"type": "llama3"}}"#,
+        r#"{"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}}"#,
+    ] {
+        assert_eq!(unloadable(llama, config), ["rope_freqs.weight"], "{config}");
+    }
+    for config in
+        ["{}", r#"{"rope_scaling": null}"#, r#"{"rope_scaling": {"rope_type": "linear"}}"#, "no JSON"]
+    {
+        assert_eq!(unloadable(llama, config), [""; 0], "{config}");
+    }
+    let long = r#"{"rope_scaling": {"type": "longrope"}}"#;
+    let factors = ["rope_factors_long.weight", "rope_factors_short.weight"];
+    assert_eq!(unloadable("phi3-hf-to-gguf", long), factors);
+    let refused = place.ckpt(&["convert", "hf", "strict.gguf", "--map", "phi3-hf-to-gguf", "--strict"]);
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && text.contains("rope_factors_long.weight"), "{text}");
 }

@@ -325,6 +325,9 @@ fn the_schema_of_mappings_accepts_what_the_program_accepts() {
             true,
         ),
         ("[[rule]]\nfrom = ['x', 'y']\nto = 'a'\nmerge = 1\ninverse = false", true),
+        ("identity = true\n[[needs]]\ntensor = 't'\nconfig = ['a.b']\nvalues = ['v']\nreason = 'r'", true),
+        ("identity = true\n[[needs]]\ntensor = 't'\nconfig = []\nvalues = ['v']\nreason = 'r'", false),
+        ("identity = true\n[[needs]]\ntensor = 't'", false),
         (
             "[[rule]]\nfrom = 'a'\nto = 'b'\nsteps = ['reshape _ -> 32 2 _ on 1', 'reshape 4 4 -> 16', 'cast f32 -> bf16']",
             true,

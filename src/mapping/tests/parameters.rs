@@ -74,6 +74,30 @@ fn the_inverse_has_the_parameters_of_the_mapping_and_a_file_has_them_too() {
 }
 
 #[test]
+fn a_need_that_the_configuration_states_and_no_tensor_meets_is_unloadable() {
+    let text = "
+        identity = true
+        [[needs]]
+        tensor = 'factors'
+        config = ['rope.type', 'type']
+        values = ['a', 'b']
+        reason = 'it computes other numbers'";
+    let needs = mapping(text);
+    assert_eq!(mapping(&needs.to_toml()).needs, needs.needs);
+    assert!(needs.inverse().unwrap().needs.is_empty());
+    assert_eq!(needs.unmet_needs(|_| false), [], "nothing is known of the model");
+    let with = |value: &'static str| {
+        needs.clone().with_needs_of(move |key| (key == "type").then(|| value.to_owned()))
+    };
+    assert_eq!(with("c").unmet_needs(|_| false), []);
+    assert_eq!(with("b").unmet_needs(|name| name == "factors"), []);
+    let losses = with("b").unmet_needs(|_| false);
+    assert_eq!((losses.len(), losses[0].kind), (1, ckpt_api::LossKind::Unloadable));
+    assert_says(&losses[0].detail, &["'factors'", "type is 'b'", "computes other numbers"]);
+    refused("[[needs]]\ntensor = 'x'\nconfig = []\nvalues = ['a']\nreason = 'r'");
+}
+
+#[test]
 fn parameters_and_steps_name_each_other() {
     let rule = |step: &str| format!("[[rule]]\nfrom = 'q'\nto = 'Q'\nsteps = ['{step}']");
     let wrong = |head: &str, step: &str| refused(&format!("{head}\n{}", rule(step))).to_string();

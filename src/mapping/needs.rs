@@ -1,0 +1,64 @@
+//! Tensors that a target needs beside those that a mapping makes, where the model's configuration says so.
+
+use super::definition::Mapping;
+use ckpt_api::{Error, Loss, LossKind, Result};
+
+/// A tensor that the target's program needs for models of a certain configuration.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Need {
+    /// Its name in the target.
+    pub(crate) tensor: String,
+    /// Keys of the `config.json` or `params.json` beside the checkpoint; dots lead into objects.
+    pub(crate) config: Vec<String>,
+    /// The texts of which one is at one of the keys if the tensor is needed.
+    pub(crate) values: Vec<String>,
+    /// What goes wrong without the tensor, and what to do.
+    pub(crate) reason: String,
+    /// What the configuration states: `rope_scaling.rope_type is 'llama3'`; `None` until it is read, and if it does not say that
+    /// the tensor is needed.
+    #[serde(skip)]
+    pub(crate) stated: Option<String>,
+}
+
+impl Mapping {
+    /// The mapping with those needs stated that the configuration has, whose texts `find` returns by their keys.
+    pub(crate) fn with_needs_of(mut self, find: impl Fn(&str) -> Option<String>) -> Self {
+        for need in &mut self.needs {
+            need.stated = need.config.iter().find_map(|key| {
+                let value = find(key).filter(|value| need.values.contains(value))?;
+                Some(format!("{key} is '{value}'"))
+            });
+        }
+        self
+    }
+
+    /// The losses of tensors that are needed and not there.
+    pub(crate) fn unmet_needs(&self, is_there: impl Fn(&str) -> bool) -> Vec<Loss> {
+        let unmet = self.needs.iter().filter(|need| !is_there(&need.tensor));
+        let loss = |need: &Need| {
+            let stated = need.stated.as_ref()?;
+            let detail =
+                format!("the model's configuration needs '{}' ({stated}): {}", need.tensor, need.reason);
+            Some(Loss::new(LossKind::Unloadable, &need.tensor, detail))
+        };
+        unmet.filter_map(loss).collect()
+    }
+}
+
+/// Checks the needs of a file.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] for one without a name, a key, a value or a reason.
+pub(super) fn check(needs: &[Need]) -> Result<()> {
+    let is_empty = |need: &Need| {
+        let texts = [&need.tensor, &need.reason];
+        need.config.is_empty() || need.values.is_empty() || texts.iter().any(|text| text.is_empty())
+    };
+    match needs.iter().position(is_empty) {
+        Some(index) => Err(Error::mapping("a need of the mapping is empty")
+            .field(format!("needs {}", index.saturating_add(1)))
+            .expected("a tensor, keys of the configuration, values, and a reason")),
+        None => Ok(()),
+    }
+}
