@@ -194,7 +194,7 @@ impl Difference {
     /// The number of tensors of real numbers that were not compared because their dtypes differ, which a tolerance
     /// changes.
     #[cfg(any(feature = "cli", feature = "forward"))]
-    fn not_compared_for_their_dtypes(&self) -> usize {
+    pub(crate) fn not_compared_for_their_dtypes(&self) -> usize {
         let is_one = |tensor: &&TensorDifference| {
             matches!(tensor.outcome, Outcome::Incomparable)
                 && tensor.a.0 != tensor.b.0

@@ -42,10 +42,12 @@
 //! The second checkpoint should be made from the first: a wider dtype than the first one's holds the same numbers
 //! (*bits*), a narrower one does not (*bound*).
 //!
-//! Where a graph is missing, tensors of the same name (after mapping) are compared as [`diff`](crate::diff::diff) does.
-//! So they are where the activations are not stated. Tensors of other roles than weights that only one checkpoint has
-//! are no difference.
+//! Where a graph is missing, tensors of the same name (after mapping) are compared as [`diff`](crate::diff::diff) does. If they
+//! do not all agree and one checkpoint has a graph, the other is run with it, provided that it has the tensors that the graph
+//! needs and no weights beside; otherwise, that is an error, unless tensors that both have differ. Tensors are also compared
+//! where the activations are not stated. Tensors of other roles than weights that only one checkpoint has are no difference.
 
+mod borrowed;
 mod compare;
 mod device_run;
 pub mod devices;
@@ -149,6 +151,23 @@ fn compare(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Re
         let sides = [a, b].map(|source| source.checkpoint().graph.is_some());
         if difference.tensors.is_empty() && (sides == [true, false] || sides == [false, true]) {
             return Err(incomparable(if sides == [true, false] { b } else { a }, options));
+        }
+        if sides[0] != sides[1] && unstated.is_none() && !difference.agrees() {
+            if let Some(found) = borrowed::with_graph(a, b, options)? {
+                let renamed = Options { mapping: None, ..options.clone() };
+                match compare(registry, &found.a, &found.b, &renamed) {
+                    Ok(mut run) => {
+                        run.mapping = report.mapping;
+                        run.notes.push(found.note);
+                        return Ok(run);
+                    }
+                    Err(error) if !borrowed::differ(&difference) => return Err(error),
+                    // What differs does so whether it can be run or not.
+                    Err(_) => {}
+                }
+            } else if !borrowed::differ(&difference) {
+                return Err(borrowed::unjudged(a, b, options, &difference)?);
+            }
         }
         report.verdict = Verdict::of(difference.agrees() && !difference.tensors.is_empty());
         report.notes = notes_on_tensors(a, b, options, &difference);

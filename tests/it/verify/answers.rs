@@ -108,6 +108,37 @@ fn a_checkpoint_without_a_graph_and_without_common_names_is_not_said_to_differ()
 }
 
 #[test]
+fn rounded_tensors_without_a_graph_are_judged_by_the_graph_of_the_other() {
+    let place = tempfile::tempdir().unwrap();
+    converts(place.path(), &[DIGITS, "half.npz", "--dtype", "f16"]);
+    let (code, text) = answer(place.path(), &["verify", DIGITS, "half.npz"]);
+    assert!(
+        code == Some(0) && text.contains("\npass\n") && text.contains("bound: f32 stored as f16"),
+        "{text}"
+    );
+    assert!(text.contains("half.npz has no graph: it was run with the graph of "), "{text}");
+}
+
+/// Whether the others compute the same, nothing shows.
+#[test]
+fn a_checkpoint_without_a_graph_and_with_some_of_the_tensors_is_not_judged_unless_they_differ() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    converts(place, &[DIGITS, "part.npz", "--include", "**/kernel"]);
+    for arguments in [["verify", DIGITS, "part.npz"], ["verify", "part.npz", DIGITS]] {
+        let (code, text) = answer(place, &arguments);
+        assert_eq!(code, Some(1), "{text}");
+        for words in ["cannot be judged", "part.npz", "2 of 2 tensors of the same name agree", "--map"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(text.contains("it lacks digits/digit/bias, digits/hidden/bias"), "{text}");
+    }
+    archive(&place.join("other.safetensors"), "digits/hidden/bias", &[32], &[7.0; 32]);
+    let (code, text) = answer(place, &["verify", DIGITS, "other.safetensors"]);
+    assert!(code == Some(4) && text.contains("\nfail (tensors only; nothing was run)\n"), "{text}");
+}
+
+#[test]
 fn checkpoints_without_names_in_common_are_told_of_mappings_beside_activations() {
     let place = tempfile::tempdir().unwrap();
     converts(place.path(), &[DIGITS, "m.nn"]);

@@ -402,6 +402,37 @@ fn checkpoints_without_a_graph_are_compared_by_their_tensors() {
 }
 
 #[test]
+fn a_checkpoint_without_a_graph_is_run_with_the_others_unless_it_has_weights_beside() {
+    let graph = || {
+        let node = Node::new("one", Op::Gemm).parameter("weight", "w");
+        Graph::sequential("net", vec![None, Some(4)], vec![None, Some(4)], vec![node])
+    };
+    let axes: &[(Axis, u64)] = &[(Axis::In, 4), (Axis::Out, 4)];
+    let net = Net::new(graph(), &[("w", axes)]);
+    let mut bare = Net::new(graph(), &[("w", axes)]);
+    bare.checkpoint.graph = None;
+    bare.tensor("w")[0] += 1.0;
+    for (a, b) in [(&net, &bare), (&bare, &net)] {
+        let report = check(&a.source(), &b.source(), &Options::default());
+        assert_eq!((report.verdict, report.runs.len()), (Verdict::Fail, 1));
+        assert!(
+            report.notes.iter().any(|note| note.contains("has no graph: it was run with")),
+            "{:?}",
+            report.notes
+        );
+    }
+    let mut more = Net::new(graph(), &[("w", axes), ("extra", axes)]);
+    more.checkpoint.graph = None;
+    let registry = ckpt::Registry::builtin();
+    let error = ckpt::verify::verify(&registry, &net.source(), &more.source(), &Options::default());
+    let error = error.unwrap_err();
+    assert!(error.context().found.unwrap().ends_with("it also has the weights extra"), "{error}");
+    more.tensor("w")[0] += 1.0;
+    let report = check(&net.source(), &more.source(), &Options::default());
+    assert_eq!((report.verdict, report.runs.len()), (Verdict::Fail, 0));
+}
+
+#[test]
 fn graphs_with_other_inputs_are_refused() {
     let options = Options::default();
     let registry = ckpt::Registry::builtin();
