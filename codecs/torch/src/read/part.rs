@@ -1,6 +1,7 @@
 //! Files that are parts of a model: what their names, the files beside them and their tensors tell.
 
 use crate::format::ID;
+use crate::zero;
 use ckpt_api::{Contents, Error, Input, Loss, LossKind, MetadataValue, PartName, Setting, first_few};
 use std::collections::BTreeMap;
 
@@ -86,12 +87,32 @@ pub(super) fn model_parallel(input: &Input, names: &[String]) -> Option<Vec<Stri
         let ours = names.iter().filter(|name| word != CONSOLIDATED || name.starts_with(word));
         ours.filter_map(|name| Some((number_after(name, word)?, name.clone()))).collect()
     };
-    let folders = || -> BTreeMap<u64, String> {
-        let ranks = (0..2).flat_map(|rank| MEGATRON.map(|file| (rank, format!("{MP_RANK}{rank:02}/{file}"))));
-        ranks.filter(|(_, name)| input.has_file(name)).collect()
+    let folders = |step: &str| -> BTreeMap<u64, String> {
+        let files = |rank: u64| MEGATRON.map(|file| (rank, format!("{step}{MP_RANK}{rank:02}/{file}")));
+        (0..2).flat_map(files).filter(|(_, name)| input.has_file(name)).collect()
     };
-    let found = [beside(CONSOLIDATED), beside(MP_RANK), folders()];
-    found.into_iter().find(|files| files.len() > 1).map(|files| files.into_values().collect())
+    // The folder of the last step, which a file of the directory names.
+    let of_deepspeed = || -> Option<BTreeMap<u64, String>> {
+        let step = zero::last_step(input)?;
+        let names = input.list(&step).ok()?.into_iter();
+        Some(
+            names
+                .filter_map(|name| Some((number_after(&name, MP_RANK)?, format!("{step}/{name}"))))
+                .collect(),
+        )
+    };
+    let of_megatron = || Some(folders(&format!("iter_{:07}/", last_iteration(input)?)));
+    let last = [of_deepspeed(), of_megatron()].into_iter().flatten();
+    let mut found = [beside(CONSOLIDATED), beside(MP_RANK), folders("")].into_iter().chain(last);
+    found.find(|files| files.len() > 1).map(|files| files.into_values().collect())
+}
+
+/// The number of the last step, as Megatron writes it beside the folders of the steps.
+fn last_iteration(input: &Input) -> Option<u64> {
+    const LATEST: &str = "latest_checkpointed_iteration.txt";
+    let file = input.has_file(LATEST).then(|| input.file(LATEST).ok())??;
+    let text = file.bytes(0, file.len().min(32)).ok()?;
+    std::str::from_utf8(&text).ok()?.trim().parse().ok()
 }
 
 /// The error of a directory with the ranks of a model-parallel model.

@@ -36,6 +36,11 @@ pub(crate) fn is_zero(input: &Input) -> Result<bool> {
     Ok(names.iter().any(|name| name.contains(RANK) && name.ends_with(OPTIM)))
 }
 
+/// The folder of the last step, if the directory names one that is there.
+pub(crate) fn last_step(input: &Input) -> Option<String> {
+    folder(input).ok().filter(|folder| !folder.is_empty())
+}
+
 impl Files {
     pub(super) fn find(input: &Input) -> Result<Files> {
         let folder = folder(input)?;

@@ -22,7 +22,7 @@ use ckpt_api::{
     Shape, Slot, Tensor, TensorId,
 };
 use files::Files;
-pub(crate) use files::is_zero;
+pub(crate) use files::{is_zero, last_step};
 use flat::{Flat, Joined};
 use slots::Slots;
 use states::{Shapes, States, lacks};

@@ -101,12 +101,19 @@ fn refused(files: &[(&str, Vec<u8>)]) -> Error {
 
 #[test]
 fn a_directory_of_the_ranks_of_a_model_parallel_model_says_that_they_are_to_be_merged_first() {
+    // The files that name the last step change nothing of the others.
+    let step = ("latest", b"step".to_vec());
+    let iteration = ("latest_checkpointed_iteration.txt", b"7\n".to_vec());
     for names in [
+        ["step/mp_rank_00_model_states.pt", "step/mp_rank_01_model_states.pt"],
+        ["iter_0000007/mp_rank_00/model_optim_rng.pt", "iter_0000007/mp_rank_01/model_optim_rng.pt"],
         ["consolidated.00.pth", "consolidated.01.pth"],
         ["mp_rank_00_model_states.pt", "mp_rank_01_model_states.pt"],
         ["mp_rank_00/model_optim_rng.pt", "mp_rank_01/model_optim_rng.pt"],
     ] {
-        let error = refused(&names.map(|name| (name, file(&["a"]))));
+        let mut files = names.map(|name| (name, file(&["a"]))).to_vec();
+        files.extend([step.clone(), iteration.clone()]);
+        let error = refused(&files);
         let context = error.context();
         assert_eq!(error.kind(), Kind::Unsupported, "{error}");
         assert!(error.message().contains("ranks of one model-parallel model"), "{error}");
