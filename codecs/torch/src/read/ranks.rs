@@ -91,7 +91,7 @@ fn has_distributed(file: &File, limits: &Limits) -> Result<bool> {
         return Ok(false);
     }
     match container::open(file, limits) {
-        Ok(saved) => Ok(Names::of(&saved.tree).has(|module, name| is_distributed(module, name))),
+        Ok(saved) => Ok(Names::of(&saved.tree).has(is_distributed)),
         Err(error) if error.kind() == Kind::Io => Err(error),
         Err(_) => Ok(false),
     }
