@@ -13,10 +13,11 @@ use crate::strings::{self, ByteRange, Elements};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Name,
-    Options, Placement, Region, Result, Rules, Tensor, TensorId,
+    Options, Placement, Region, Result, Rules, Tensor, TensorId, Window,
 };
 use prost::bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Reads everything except tensor data; of the data, it reads the lengths of strings and the object graph.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
@@ -74,12 +75,16 @@ fn add_constants(constants: Vec<GraphConstant>, file: String, contents: &mut Con
     }
     let id = FileId(contents.files.len());
     contents.files.push(file);
-    for GraphConstant { key, dtype, shape, offset, len } in constants {
+    for GraphConstant { key, dtype, shape, ranges, is_repeated } in constants {
         let tensor = Tensor::new(key, dtype, shape);
-        let extents = vec![Extent::new(id, offset, len)];
+        let extent = |range: Range<u64>| Extent::new(id, range.start, range.end.saturating_sub(range.start));
+        let extents: Vec<Extent> = ranges.into_iter().map(extent).collect();
         let encoding = Encoding::row_major(&tensor);
         let number = TensorId(contents.placements.len());
-        contents.placements.push(Placement::new(number, &tensor.name, extents, encoding));
+        let (rank, whole) = (tensor.shape.rank(), tensor.shape.clone());
+        let window = is_repeated.then(|| Window::new(vec![0; rank], whole).with_strides(vec![0; rank]));
+        let placement = Placement::new(number, &tensor.name, extents, encoding).with_window(window);
+        contents.placements.push(placement);
         contents.checkpoint.tensors.push(tensor);
     }
 }

@@ -25,6 +25,7 @@ use ckpt_api::{Axis, DType, Graph, Limits, MissingGraph, Result, Role, Shape, Sl
 use objects::Objects;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Metadata key of a tensor that is one of an optimizer's numbers; the value is the number's name.
 pub(crate) const OPTIMIZER_NUMBER: &str = "optimizer";
@@ -67,10 +68,10 @@ pub(crate) struct GraphConstant {
     pub dtype: DType,
     /// Shape.
     pub shape: Shape,
-    /// Position of its bytes in the file.
-    pub offset: u64,
-    /// Number of its bytes.
-    pub len: u64,
+    /// Its bytes in the file, one range after the other.
+    pub ranges: Vec<Range<u64>>,
+    /// Whether the ranges hold one number, which all elements are.
+    pub is_repeated: bool,
 }
 
 /// What was inferred about the tensors, by key.
