@@ -78,11 +78,13 @@ ops! {
     Gemm = "Gemm";
     /// Convolution (cross-correlation) of one to three dimensions, with ONNX's `strides`, `pads`, `dilations`, `group`,
     /// `auto_pad`; `weight` has axes out, in, and kernel_z, kernel_y and kernel_x, the last ones of them, in any order.
-    /// One with an axis multiplier in place of out is depthwise.
+    /// One with an axis multiplier in place of out is depthwise. A weight that the graph computes is input 1, with the
+    /// axes in this order, and the bias is then input 2.
     Conv = "Conv";
     /// Transposed convolution of one to three dimensions, with ONNX's `strides`, `pads`, `dilations`, `group`,
     /// `auto_pad`, `output_padding`, `output_shape`; `weight` has axes in, out (of each group), and those of the
-    /// kernel, in any order.
+    /// kernel, in any order. A weight that the graph computes is input 1, with the axes in this order, and the bias is
+    /// then input 2.
     ConvTranspose = "ConvTranspose";
     /// Values one after the other along `axis`, in the order of the inputs.
     Concat = "Concat";
@@ -285,7 +287,8 @@ ops! {
     /// gate after the other) and in; `bias`, in its stored order, one number for each direction and unit of a gate, or
     /// two: the input's, then the recurrent ones; `recurrent_bias`, likewise, may be a tensor of its own. `gates` is
     /// the order of the gates along out, `iofc` unless given. `hidden_size`, `direction` (`forward`, `reverse`,
-    /// `bidirectional`), `activations`, `activation_alpha`, `activation_beta` and `clip` are as in ONNX.
+    /// `bidirectional`), `activations`, `activation_alpha`, `activation_beta` and `clip` are as in ONNX. Weights that the
+    /// graph computes are inputs 3 to 5: `weight`, `recurrent_weight` and `bias`, with ONNX's axes.
     LSTM = "LSTM";
     /// Gated recurrent unit, as [`Op::LSTM`] without cell state; `gates` is `zrh` unless given. With
     /// `linear_before_reset` 1, the reset gate multiplies the product of the hidden state with its weight.

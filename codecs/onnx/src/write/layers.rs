@@ -73,10 +73,17 @@ impl Builder<'_> {
         allow(node, &names)?;
         roles(node, &["weight", "bias"])?;
         let (x, rank) = self.input(node)?;
+        let is_transposed = node.op.name() == "ConvTranspose";
+        let op = if is_transposed { "ConvTranspose" } else { "Conv" };
+        if node.inputs.len() > 1 {
+            roles(node, &[])?;
+            let inputs = self.inputs(node)?;
+            let inputs = self.all_of(inputs, Kind::Real);
+            return self.finish(node, op, inputs, ints(node, &names)?, rank);
+        }
         let (id, weight) = self.required(node, "weight")?;
         let has = |axis: Axis| weight.axis(axis).is_some();
         let kernel: Vec<Axis> = KERNEL.into_iter().filter(|axis| has(*axis)).collect();
-        let is_transposed = node.op.name() == "ConvTranspose";
         let mut settings = ints(node, &names)?;
         let (order, dims, outputs) = if has(Axis::Multiplier) && !is_transposed {
             // Each input channel has outputs of its own: a group for each.
@@ -103,7 +110,6 @@ impl Builder<'_> {
         let weight = self.tensor(id, order, dims)?;
         let bias = self.bias(node, outputs)?;
         let inputs = [Some(x), Some(weight), bias].into_iter().flatten().collect();
-        let op = if is_transposed { "ConvTranspose" } else { "Conv" };
         self.finish(node, op, inputs, settings, rank)
     }
 

@@ -6,6 +6,9 @@ use super::ops::{allow, ints};
 use crate::format::gates::{self, Gates};
 use ckpt_api::{Axis, Error, Node, Result};
 
+/// The input from which on a recurrent layer has weights that the graph computes.
+const WEIGHT_INPUT: usize = 3;
+
 impl Builder<'_> {
     /// A recurrent layer, stored with an axis of directions and its gates in ONNX's order.
     pub(super) fn recurrent(&mut self, node: &Node, op: &'static str) -> Result<()> {
@@ -14,7 +17,8 @@ impl Builder<'_> {
         let names =
             ["hidden_size", "layout", "linear_before_reset", "direction", "activations", "input_forget"];
         allow(node, &[&names[..], &["gates", "clip", "activation_alpha", "activation_beta"]].concat())?;
-        roles(node, &["weight", "recurrent_weight", "bias"])?;
+        let is_computed = node.inputs.len() > WEIGHT_INPUT;
+        roles(node, if is_computed { &[] } else { &["weight", "recurrent_weight", "bias"] })?;
         let reordered = |elements: u64| Gates::of(own, standard, elements);
         if own != standard && reordered(1).is_none() {
             return Err(Error::corrupt("attribute 'gates' is not valid")
@@ -24,7 +28,7 @@ impl Builder<'_> {
         let mut inputs = vec![self.input(node)?.0];
         let mut hidden = 0;
         let mut directions = 1;
-        for role in ["weight", "recurrent_weight"] {
+        for role in ["weight", "recurrent_weight"].into_iter().filter(|_| !is_computed) {
             let (id, tensor) = self.required(node, role)?;
             let has_directions = tensor.axis(Axis::Direction).is_some();
             let wanted: &[Axis] =
@@ -39,16 +43,22 @@ impl Builder<'_> {
             inputs.push(self.stored_as(id, Stored { order, dims, gates: reordered(block) })?);
         }
         let units = hidden.saturating_mul(standard.len().max(1) as u64);
-        inputs.push(self.recurrent_bias(node, directions, units, reordered(hidden))?);
+        if is_computed {
+            let computed = self.inputs(node)?.into_iter().skip(WEIGHT_INPUT).collect();
+            inputs.extend(self.all_of(computed, Kind::Real));
+            inputs.resize(4, String::new());
+        } else {
+            inputs.push(self.recurrent_bias(node, directions, units, reordered(hidden))?);
+        }
         inputs.push(String::new());
-        for state in node.inputs.iter().skip(1) {
+        for state in node.inputs.iter().take(WEIGHT_INPUT).skip(1) {
             inputs.push(self.value(state)?);
         }
         while inputs.last().is_some_and(String::is_empty) {
             inputs.pop();
         }
         let mut settings = ints(node, &names)?;
-        if !settings.iter().any(|(name, _)| *name == "hidden_size") {
+        if !is_computed && !settings.iter().any(|(name, _)| *name == "hidden_size") {
             settings.push(("hidden_size", Setting::Int(i64::try_from(hidden).unwrap_or(i64::MAX))));
         }
         if node.attributes.contains_key("clip") {

@@ -414,3 +414,78 @@ fn a_scale_for_each_place_of_an_axis_broadcasts_along_it() {
     let reason = read(&blocked).missing_graph.expect("a reason").reason;
     assert!(reason.contains("for each block of an axis"), "{reason}");
 }
+
+#[test]
+fn a_kernel_that_the_graph_computes_is_an_input_of_its_convolution() {
+    let model = of(&[1, 1, 4, 4])
+        .node("Cast", &["k8"], &["kf"], &[int_attribute("to", 1)])
+        .node("Mul", &["kf", "scale"], &["k"], &[])
+        .node("Conv", &["x", "k", "b"], &["y"], &[])
+        .tensor([crate::build::head("k8", 3, &[2, 1, 3, 3]), crate::build::field(9, &[1; 18])].concat())
+        .tensor(tensor("scale", &[2, 1, 1, 1], &[0.5, 2.0]))
+        .tensor(tensor("b", &[2], &[1.0, 2.0]))
+        .output("y", &[1, 2, 2, 2]);
+    let graph = graph(&model);
+    assert_eq!(ops(&graph)[..2], ["Constant", "Cast"]);
+    let conv = last(&graph);
+    assert_eq!((conv.op.name(), conv.inputs.len(), conv.parameters.len()), ("Conv", 3, 0));
+    assert_eq!(conv.inputs[1], "k");
+}
+
+#[test]
+fn a_kernel_of_unknown_shape_is_named() {
+    let model = of(&[1, 1, 4, 4])
+        .node("Expand", &["one", "x"], &["k"], &[])
+        .node("Conv", &["x", "k"], &["y"], &[])
+        .tensor(tensor("one", &[1, 1, 1, 1], &[1.0]))
+        .output("y", &[1, 1, 4, 4]);
+    assert!(read(&model).checkpoint.graph.is_none());
+}
+
+#[test]
+fn weights_that_the_graph_puts_in_order_are_inputs_of_their_recurrent_layer() {
+    let gates = |from: &str, to: &str| {
+        [
+            crate::build::node("Split", &[from, "sizes"], &[&format!("{to}i"), &format!("{to}o")], &[]),
+            crate::build::node(
+                "Concat",
+                &[&format!("{to}o"), &format!("{to}i")],
+                &[&format!("{to}c")],
+                &[int_attribute("axis", 0)],
+            ),
+            crate::build::node("Unsqueeze", &[&format!("{to}c"), "first"], &[to], &[]),
+        ]
+    };
+    let mut model = of(&[5, 1, 3]);
+    model.nodes.extend(gates("wi", "W").into_iter().chain(gates("wh", "R")));
+    let model = model
+        .node("LSTM", &["x", "W", "R"], &["y"], &[int_attribute("hidden_size", 1)])
+        .tensor(tensor("wi", &[4, 3], &[0.5; 12]))
+        .tensor(tensor("wh", &[4, 1], &[0.5; 4]))
+        .tensor(list("sizes", &[2, 2]))
+        .tensor(list("first", &[0]))
+        .output("y", &[5, 1, 1, 1]);
+    let graph = graph(&model);
+    let layer = last(&graph);
+    assert_eq!((layer.op.name(), layer.parameters.len()), ("LSTM", 0));
+    assert_eq!(layer.inputs, ["x", "", "", "W", "R"]);
+}
+
+#[test]
+fn bounds_that_the_graph_computes_are_a_maximum_and_a_minimum() {
+    let model = |bounds: [&str; 2]| {
+        of(&[1, 4])
+            .node("ReduceMax", &["x"], &["m"], &[int_attribute("keepdims", 0)])
+            .node("Clip", &["x", bounds[0], bounds[1]], &["y"], &[])
+            .tensor([crate::build::head("one", 1, &[]), crate::build::field(9, &floats(&[1.0]))].concat())
+            .output("y", &[1, 4])
+    };
+    for (bounds, expected) in [
+        (["m", ""], &["ReduceMax", "Max"][..]),
+        (["", "m"], &["ReduceMax", "Min"]),
+        (["one", "m"], &["ReduceMax", "Constant", "Max", "Min"]),
+        (["one", ""], &["ReduceMax", "Clip"]),
+    ] {
+        assert_eq!(ops(&graph(&model(bounds))), expected);
+    }
+}

@@ -24,7 +24,10 @@ pub(super) fn recurrent(lowering: &mut Lowering) -> Result<()> {
         "input_forget",
     ])?;
     lowering.allow_roles(&["weight", "recurrent_weight", "bias", "recurrent_bias"])?;
-    lowering.at_most(if lowering.node.op == Op::LSTM { 3 } else { 2 })?;
+    lowering.at_most(6)?;
+    if lowering.node.op != Op::LSTM && lowering.inputs.get(2).copied().flatten().is_some() {
+        return Err(Error::corrupt("the layer has a cell state").found(format!("{}", lowering.node.op)));
+    }
     if lowering.node.flag("input_forget")? {
         return Err(Error::unsupported("coupled gates are not supported").found("input_forget 1"));
     }
@@ -84,8 +87,11 @@ impl Layer {
         let directions = directions(lowering)?;
         let gates = gates(lowering)?;
         let axes = [Axis::Direction, Axis::Out, Axis::In];
-        let weight = lowering.required_weight("weight", &axes, Numbers::Real)?;
-        let recurrent = lowering.required_weight("recurrent_weight", &axes, Numbers::Real)?;
+        let mut weight = |role, index| match lowering.computed(role, index, &axes, Numbers::Real)? {
+            Some(weight) => Ok(weight),
+            None => lowering.required_weight(role, &axes, Numbers::Real),
+        };
+        let (weight, recurrent) = (weight("weight", 3)?, weight("recurrent_weight", 4)?);
         let hidden = recurrent.axis(Axis::In)?.len;
         let units = elements(&[gates.len(), hidden])?;
         for tensor in [&weight, &recurrent] {
@@ -264,10 +270,13 @@ impl Biases {
     fn of(lowering: &mut Lowering, directions: usize, units: usize) -> Result<Self> {
         let mut bias = Biases { input: None, recurrent: None };
         for role in ["bias", "recurrent_bias"] {
-            if !lowering.node.parameters.contains_key(role) {
-                continue;
-            }
-            let (shape, numbers, operand) = lowering.stored(role)?;
+            let computed = lowering.inputs.get(5).copied().flatten().filter(|_| role == "bias");
+            let has_tensor = lowering.node.parameters.contains_key(role);
+            let (shape, numbers, operand) = match computed {
+                Some(info) if !has_tensor => (info.shape.clone(), info.numbers, Operand::Input(5)),
+                _ if has_tensor => lowering.stored(role)?,
+                _ => continue,
+            };
             let (len, one) = (elements(&shape)?, elements(&[directions, units])?);
             let refuse = |expected: String| Err(misfit(&shape, format!("{expected} in the tensor '{role}'")));
             if numbers != Numbers::Real {

@@ -27,10 +27,14 @@ pub(super) fn conv_transpose(lowering: &mut Lowering) -> Result<()> {
         "output_shape",
     ])?;
     lowering.allow_roles(&["weight", "bias"])?;
-    let [x] = lowering.exactly()?;
+    lowering.at_most(3)?;
+    let x = lowering.input(0)?;
     let image = Image::of(x)?;
     let axes = [&[Axis::In, Axis::Out], image.kernel_axes()].concat();
-    let weight = lowering.required_weight("weight", &axes, x.numbers)?;
+    let weight = match lowering.computed("weight", 1, &axes, x.numbers)? {
+        Some(weight) => weight,
+        None => lowering.required_weight("weight", &axes, x.numbers)?,
+    };
     let kernel = image.kernel_axes().iter().map(|axis| Ok(weight.axis(*axis)?.len));
     let kernel = kernel.collect::<Result<Vec<_>>>()?;
     check_kernel_shape(lowering, &kernel)?;
@@ -43,7 +47,7 @@ pub(super) fn conv_transpose(lowering: &mut Lowering) -> Result<()> {
         return Err(misfit(&x.shape, format!("a multiple of {groups} channels, for as many groups")));
     }
     let outputs = elements(&[groups, weight.axis(Axis::Out)?.len])?;
-    let bias = lowering.weight("bias", &[Axis::Out], x.numbers)?;
+    let bias = lowering.bias(x.numbers)?;
     if let Some(bias) = &bias {
         bias.axis_of(Axis::Out, outputs)?;
     }

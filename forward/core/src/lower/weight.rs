@@ -1,6 +1,7 @@
 //! Binds a node to its tensors, by the meaning of their axes.
 
-use super::lowering::{Load, Lowering, Operand, elements};
+use super::lowering::{Load, Lowering, Operand, elements, misfit};
+use super::strides::row_major;
 use crate::value::Numbers;
 use ckpt_api::{Axis, DType, Error, Quantization, Result, Setting, Tensor};
 use std::num::NonZeroU32;
@@ -64,6 +65,29 @@ impl Lowering<'_> {
                 .found(format!("{:?}", self.node.parameters.keys().collect::<Vec<_>>()))
                 .expected(role)
         })
+    }
+
+    /// Returns what the graph computes in place of the tensor in `role`: input `index`, with these axes in this order.
+    pub(super) fn computed(
+        &self,
+        role: &str,
+        index: usize,
+        axes: &[Axis],
+        numbers: Numbers,
+    ) -> Result<Option<Weight>> {
+        let Some(info) = self.inputs.get(index).copied().flatten() else { return Ok(None) };
+        if self.node.parameters.contains_key(role) {
+            return Err(Error::corrupt("the layer has both a tensor and an input in one role").found(role));
+        }
+        self.check_numbers(info, numbers)?;
+        if info.shape.len() != axes.len() {
+            return Err(misfit(&info.shape, names(axes)));
+        }
+        let strided = info.shape.iter().zip(row_major(&info.shape));
+        let strided = strided.map(|(len, stride)| StridedAxis { len: *len, stride });
+        let axes = axes.iter().copied().zip(strided).collect();
+        let name = self.node.inputs.get(index).cloned().unwrap_or_default();
+        Ok(Some(Weight { operand: Operand::Input(index), name, axes }))
     }
 
     /// Binds the tensor in `role`, which must be present, in its stored order of axes, and returns its shape and kind.

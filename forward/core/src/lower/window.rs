@@ -15,15 +15,22 @@ pub(super) const KERNEL: [Axis; 3] = [Axis::KernelZ, Axis::KernelY, Axis::Kernel
 pub(super) fn conv(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["strides", "pads", "dilations", "group", "auto_pad", "kernel_shape"])?;
     lowering.allow_roles(&["weight", "bias"])?;
-    let [x] = lowering.exactly()?;
+    lowering.at_most(3)?;
+    let x = lowering.input(0)?;
     let image = Image::of(x)?;
-    let axes = [&[Axis::In, Axis::Out, Axis::Multiplier], image.kernel_axes()].concat();
-    let weight = lowering.required_weight("weight", &axes, x.numbers)?;
+    let axes = [&[Axis::Out, Axis::In], image.kernel_axes()].concat();
+    let weight = match lowering.computed("weight", 1, &axes, x.numbers)? {
+        Some(weight) => weight,
+        None => {
+            let axes = [&axes[..], &[Axis::Multiplier]].concat();
+            lowering.required_weight("weight", &axes, x.numbers)?
+        }
+    };
     let kernel = image.kernel_axes().iter().map(|axis| Ok(weight.axis(*axis)?.len));
     let kernel = kernel.collect::<Result<Vec<_>>>()?;
     check_kernel_shape(lowering, &kernel)?;
     let Filters { operand, groups, outputs, strides } = filters(lowering, &weight, &image)?;
-    let bias = lowering.weight("bias", &[Axis::Out], x.numbers)?;
+    let bias = lowering.bias(x.numbers)?;
     if let Some(bias) = &bias {
         bias.axis_of(Axis::Out, outputs)?;
     }
@@ -157,6 +164,14 @@ fn depthwise(
 }
 
 impl Lowering<'_> {
+    /// The bias of a convolution: a tensor or input 2.
+    pub(super) fn bias(&mut self, numbers: Numbers) -> Result<Option<Weight>> {
+        match self.computed("bias", 2, &[Axis::Out], numbers)? {
+            Some(bias) => Ok(Some(bias)),
+            None => self.weight("bias", &[Axis::Out], numbers),
+        }
+    }
+
     /// The number of groups that the node states.
     pub(super) fn group(&self) -> Result<Option<usize>> {
         if !self.node.attributes.contains_key("group") {

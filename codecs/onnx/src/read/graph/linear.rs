@@ -160,10 +160,10 @@ impl<'a> Reader<'a> {
 
     pub(super) fn conv(&mut self, node: &'a Node) -> Read<()> {
         let (x, w) = (node.input(0).ok_or("lacks its input")?, node.input(1).ok_or("lacks its weight")?);
-        let (id, name, rank) = self
-            .tensor(w)
-            .map(|(id, tensor)| (id, tensor.name.clone(), tensor.shape.rank()))
-            .ok_or("has a weight that is no tensor")?;
+        let lens = self.shape(w).map(|lens| lens.into_iter().map(|len| u64::try_from(len.known()?).ok()));
+        let lens: Option<Vec<u64>> = lens.and_then(Iterator::collect);
+        let lens = lens.ok_or("has a weight of a shape that is not known")?;
+        let rank = lens.len();
         let is_transposed = node.op == "ConvTranspose";
         let first = if is_transposed { [Axis::In, Axis::Out] } else { [Axis::Out, Axis::In] };
         let window: &[Axis] = match rank {
@@ -173,25 +173,25 @@ impl<'a> Reader<'a> {
             _ => return Err(format!("has a weight of {rank} axes")),
         };
         let axes = [&first[..], window].concat();
-        if !self.claim(id, &axes) {
-            return Err("has a weight that another operator takes with other axes".to_owned());
-        }
         let group = node.int("group").unwrap_or(1);
-        let lens = self.tensors.get(id).map(|tensor| tensor.shape.iter().skip(2)).into_iter().flatten();
-        let kernel: Vec<i64> = lens.map(|len| i64::try_from(*len).unwrap_or(i64::MAX)).collect();
-        let outputs = self
-            .tensors
-            .get(id)
-            .and_then(|tensor| tensor.shape.get(usize::from(is_transposed)).copied())
-            .unwrap_or(0);
+        let kernel = lens.iter().skip(2).map(|len| i64::try_from(*len).unwrap_or(i64::MAX));
+        let kernel: Vec<i64> = kernel.collect();
+        let outputs = lens.get(usize::from(is_transposed)).copied().unwrap_or(0);
         let outputs = if is_transposed { outputs.saturating_mul(group.unsigned_abs()) } else { outputs };
-        let mut layer = Layer::new(String::new(), Op::from(node.op.clone())).parameter("weight", name);
+        let bias_shape = node.input(2).and_then(|bias| self.shape(bias));
+        if bias_shape.is_some_and(|shape| shape.len() != 1) {
+            return Err("has a bias that is no vector".to_owned());
+        }
+        let mut layer = Layer::new(String::new(), Op::from(node.op.clone()));
         layer.inputs = vec![self.operand(x)?];
-        if let Some(bias) = node.input(2) {
-            layer = layer.parameter(
-                "bias",
-                self.bias(bias, outputs).ok_or("has a bias that is no tensor, or of another width")?,
-            );
+        match self.filters(node, &axes, outputs) {
+            Some(tensors) => {
+                layer.parameters = tensors.map(|(role, tensor)| (role.to_owned(), tensor)).collect();
+            }
+            None => {
+                let given = [Some(w), node.input(2)].into_iter().flatten();
+                layer.inputs.extend(given.map(|name| self.operand(name)).collect::<Read<Vec<_>>>()?);
+            }
         }
         let mut attributes =
             self.window(node, &["strides", "pads", "dilations", "output_padding", "output_shape"])?;
@@ -210,6 +210,23 @@ impl<'a> Reader<'a> {
         }
         self.set_shape(output, Some(shape));
         Ok(())
+    }
+
+    /// The tensors of a convolution by role. `None` if the graph computes one, or another operator takes it with other
+    /// axes: then all are inputs.
+    fn filters(
+        &mut self,
+        node: &Node,
+        axes: &[Axis],
+        outputs: u64,
+    ) -> Option<impl Iterator<Item = (&'static str, String)> + use<>> {
+        let (id, weight) = self.tensor(node.input(1)?)?;
+        let name = weight.name.to_string();
+        let bias = match node.input(2) {
+            Some(bias) => Some(("bias", self.bias(bias, outputs)?)),
+            None => None,
+        };
+        self.claim(id, axes).then(|| std::iter::once(("weight", name)).chain(bias))
     }
 
     pub(super) fn gather(&mut self, node: &'a Node) -> Read<()> {

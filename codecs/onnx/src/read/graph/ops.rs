@@ -275,9 +275,13 @@ impl<'a> Reader<'a> {
 
     fn clip(&mut self, node: &'a Node) -> Read<()> {
         let mut attributes = Attributes::new();
+        let is_computed = |name: &str| self.number(name).is_none();
+        if [1, 2].into_iter().any(|at| node.input(at).is_some_and(is_computed)) {
+            return self.clip_between(node);
+        }
         for (at, name) in [(1, "min"), (2, "max")] {
             let bound = match node.input(at) {
-                Some(input) => Some(self.number(input).ok_or("has a bound that is not a constant")?),
+                Some(input) => self.number(input),
                 None => node.float(name).map(f64::from),
             };
             if let Some(bound) = bound {
@@ -285,6 +289,24 @@ impl<'a> Reader<'a> {
             }
         }
         self.plain(node, Op::Clip, attributes)
+    }
+
+    /// Bounds that the graph computes: `min(max(x, least), most)`.
+    fn clip_between(&mut self, node: &'a Node) -> Read<()> {
+        let x = node.input(0).ok_or("lacks its input")?;
+        let shape = self.shape(x);
+        let output = node.outputs.first().ok_or("lacks its output")?;
+        let mut value = self.operand(x)?;
+        let most = node.input(2);
+        if let Some(least) = node.input(1) {
+            let inputs = vec![value, self.operand(least)?];
+            if most.is_none() {
+                return self.emit_one(node, Op::Max, inputs, Attributes::new(), shape);
+            }
+            value = self.near(node, Op::Max, inputs, Attributes::new(), &format!("{output}/raised"));
+        }
+        let inputs = vec![value, self.operand(most.ok_or("lacks its bounds")?)?];
+        self.emit_one(node, Op::Min, inputs, Attributes::new(), shape)
     }
 
     /// One number that is known.

@@ -21,18 +21,13 @@ impl<'a> Reader<'a> {
         let mut layer = Layer::new(String::new(), Op::from(node.op.clone()));
         for (at, role) in [(1, "weight"), (2, "recurrent_weight")] {
             let name = node.input(at).ok_or_else(|| format!("lacks its {role}"))?;
-            let (id, tensor) = self.tensor(name).ok_or_else(|| format!("has a {role} that is no tensor"))?;
-            let (name, rank) = (tensor.name.clone(), tensor.shape.rank());
-            if rank != 3 || !self.claim(id, &[Axis::Direction, Axis::Out, Axis::In]) {
+            if self.shape(name).is_some_and(|shape| shape.len() != 3) {
                 return Err(format!("has a {role} of other axes"));
             }
-            layer = layer.parameter(role, name);
         }
-        if let Some(bias) = node.input(3) {
-            let id = self.padded.get(bias).copied().or_else(|| Some(self.tensor(bias)?.0));
-            let tensor = id.and_then(|id| self.tensors.get(id)).ok_or("has a bias that is no tensor")?;
-            layer = layer.parameter("bias", tensor.name.clone());
-        }
+        let tensors = self.recurrent_tensors(node);
+        let is_computed = tensors.is_none();
+        layer.parameters.extend(tensors.into_iter().flatten());
         layer.attributes = recurrent_attributes(node).0;
         if let Some(gates) = gates::stated(node)
             .filter(|_| node.outputs.first().is_some_and(|output| self.reordered.contains(output.as_str())))
@@ -48,6 +43,14 @@ impl<'a> Reader<'a> {
                 _ => String::new(),
             });
         }
+        if is_computed {
+            if node.input(3).is_some_and(|bias| self.padded.contains_key(bias)) {
+                return Err("has weights that the graph computes, and a bias that it pads".to_owned());
+            }
+            for at in 1..=3 {
+                inputs.push(node.input(at).map(|name| self.operand(name)).transpose()?.unwrap_or_default());
+            }
+        }
         while inputs.last().is_some_and(String::is_empty) {
             inputs.pop();
         }
@@ -56,6 +59,22 @@ impl<'a> Reader<'a> {
         self.push(node.layer(), layer);
         self.recurrent_shapes(node);
         Ok(())
+    }
+
+    /// The tensors of a recurrent layer by role. `None` if the graph computes one, or another operator takes it with other
+    /// axes: then all are inputs.
+    fn recurrent_tensors(&mut self, node: &Node) -> Option<Vec<(String, String)>> {
+        let mut tensors = Vec::with_capacity(3);
+        if let Some(bias) = node.input(3) {
+            let id = self.padded.get(bias).copied().or_else(|| Some(self.tensor(bias)?.0));
+            tensors.push(("bias".to_owned(), self.tensors.get(id?)?.name.to_string()));
+        }
+        for (at, role) in [(1, "weight"), (2, "recurrent_weight")] {
+            let (id, tensor) = self.tensor(node.input(at)?)?;
+            tensors.push((role.to_owned(), tensor.name.to_string()));
+            self.claim(id, &[Axis::Direction, Axis::Out, Axis::In]).then_some(())?;
+        }
+        Some(tensors)
     }
 
     /// Whether a node pads the bias of a recurrent layer, which alone takes it, with the zeros of the recurrent bias, or

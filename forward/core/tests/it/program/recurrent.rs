@@ -315,7 +315,8 @@ fn a_recurrent_layer_that_does_not_fit_is_refused() {
         (node().attribute("activations", names(&["Tanh"])), x(), "3 names"),
         (node().attribute("activations", names(&["Tanh", "Tanh", "Affine"])), x(), "'Affine'"),
         (Node::new("l", Op::GRU).parameter("weight", "w").parameter("recurrent_weight", "r"), x(), "6"),
-        (node(), vec![zeros(&[2, 1, 3]); 4], "more inputs"),
+        (node(), vec![zeros(&[2, 1, 3]); 4], "both a tensor and an input"),
+        (node(), vec![zeros(&[2, 1, 3]); 7], "more inputs"),
     ] {
         let error = run(node, &inputs, &tensors).unwrap_err().to_string();
         assert!(error.contains(part), "{part}: {error}");
@@ -370,4 +371,37 @@ fn outputs_that_are_left_out_have_no_names() {
     let program = Program::new(&graph, &tensors, &shapes).unwrap();
     let made = program.run(&mut Cpu::new(Arithmetic::F64), &program.random_inputs(1), &mut ()).unwrap();
     assert_eq!(made["again"].shape, [1, 1, 2]);
+}
+
+#[test]
+fn weights_that_the_graph_computes_are_inputs_behind_the_first_states() {
+    let mut random = Random::new(7);
+    let (steps, batch, features, hidden) = (4, 2, 3, 5);
+    let x = reals(&mut random, &[steps, batch, features]);
+    let [h, c] = [(); 2].map(|()| reals(&mut random, &[2, batch, hidden]));
+    for (op, gates) in [(Op::LSTM, 4), (Op::GRU, 3), (Op::RNN, 1)] {
+        let w = reals(&mut random, &[2, gates * hidden, features]);
+        let r = reals(&mut random, &[2, gates * hidden, hidden]);
+        let b = reals(&mut random, &[2, 2 * gates * hidden]);
+        let axes = [Axis::Direction, Axis::Out, Axis::In];
+        let tensors = Tensors::default().with("w", &axes, &w).with("r", &axes, &r).with(
+            "b",
+            &[Axis::Direction, Axis::Out],
+            &b,
+        );
+        let direction = Attribute::Text("bidirectional".into());
+        let node = Node::new("l", op.clone()).attribute("direction", direction);
+        let stored = node.clone().parameter("weight", "w").parameter("recurrent_weight", "r");
+        let stored = stored.parameter("bias", "b");
+        if op == Op::LSTM {
+            let expected = run(stored, &[x.clone(), h.clone(), c.clone()], &tensors).unwrap();
+            let inputs = [x.clone(), h.clone(), c.clone(), w, r, b];
+            let found = run(node, &inputs, &Tensors::default()).unwrap();
+            assert_eq!(found.array.to_f64(), expected.array.to_f64());
+        } else {
+            // They have no cell state.
+            let inputs = [x.clone(), h.clone(), c.clone(), w, r, b];
+            assert!(run(node, &inputs, &Tensors::default()).is_err());
+        }
+    }
 }

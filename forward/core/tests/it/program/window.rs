@@ -403,3 +403,25 @@ fn images_of_a_size_that_no_memory_holds_take_neither_time_nor_memory() {
     let error = ckpt_forward::Program::new(&graph, &Tensors::default(), &shapes).err().unwrap();
     assert_eq!(error.kind(), ckpt_api::Kind::Limit, "{error}");
 }
+
+#[test]
+fn a_kernel_that_the_graph_computes_is_one_of_the_checkpoint_in_its_order_of_axes() {
+    let mut random = Random::new(5);
+    let x = reals(&mut random, &[2, 4, 6, 5]);
+    let b = reals(&mut random, &[6]);
+    let image = [Axis::KernelY, Axis::KernelX];
+    for (op, shape, axes) in [
+        (Op::Conv, [6, 2, 3, 2], [Axis::Out, Axis::In]),
+        (Op::ConvTranspose, [4, 3, 3, 2], [Axis::In, Axis::Out]),
+    ] {
+        let w = reals(&mut random, &shape);
+        let tensors = Tensors::default().with("w", &[axes, image].concat(), &w).with("b", &[Axis::Out], &b);
+        let node = Node::new("c", op).attribute("group", Attribute::Int(2));
+        let stored = node.clone().parameter("weight", "w").parameter("bias", "b");
+        let expected = run(stored.clone(), std::slice::from_ref(&x), &tensors).unwrap();
+        let inputs = [x.clone(), w, b.clone()];
+        let found = run(node, &inputs, &Tensors::default()).unwrap();
+        assert_eq!((&found.shape, found.array.to_f64()), (&expected.shape, expected.array.to_f64()));
+        assert!(run(stored, &inputs, &tensors).is_err(), "two weights");
+    }
+}
