@@ -5,7 +5,7 @@ use crate::format::message::{Chunk, Tensor as Stored};
 use crate::format::{STRING, dtype, is_packed};
 use ckpt_api::{
     Compression, Cursor, DType, Encoding, Error, Extent, File, FileId, Input, Limits, Method, Packing,
-    Placement, ProtobufNumbers, Result, Shape, Tensor, TensorId,
+    Placement, ProtobufNumbers, Result, Shape, Tensor, TensorId, Viewed,
 };
 use std::collections::HashMap;
 use std::num::NonZeroU8;
@@ -20,12 +20,16 @@ pub(crate) struct Locator<'a> {
     pub(crate) files: Vec<String>,
     /// The file of each location.
     pub(crate) ids: HashMap<String, FileId>,
+    /// External data of any tensors can be the same bytes.
+    viewed: Viewed,
 }
 
 impl<'a> Locator<'a> {
     /// `entry` is the model's name.
     pub(crate) fn new(input: &'a Input, file: &'a File, limits: &'a Limits, entry: &str) -> Self {
-        Locator { input, file, limits, files: vec![entry.to_owned()], ids: HashMap::new() }
+        let mut viewed = Viewed::default();
+        viewed.open(file.len(), []);
+        Locator { input, file, limits, files: vec![entry.to_owned()], ids: HashMap::new(), viewed }
     }
 
     /// Returns the tensor and its place.
@@ -61,7 +65,9 @@ impl<'a> Locator<'a> {
             if stored.raw.is_some() || !stored.typed.is_empty() {
                 return Err(Error::corrupt("the tensor is stored both in the model and as external data"));
             }
-            return self.external(&stored.external, len).map(|extent| vec![extent]);
+            let extent = self.external(&stored.external, len)?;
+            self.viewed.add(tensor).map_err(|error| error.help("give each tensor bytes of its own"))?;
+            return Ok(vec![extent]);
         }
         let raw = stored.raw.clone().filter(|raw| !raw.is_empty() || stored.typed.is_empty());
         match raw {
@@ -195,6 +201,9 @@ impl<'a> Locator<'a> {
         self.input.check_links(&name).map_err(|error| error.field("location"))?;
         self.limits.check(ckpt_api::Limit::Files, self.files.len() as u64 + 1)?;
         let id = FileId(self.files.len());
+        // One that is missing is named when its bytes are needed.
+        let len = self.input.file(&name).map_or(u64::MAX, |file| file.len());
+        self.viewed.open(len, [len]);
         self.files.push(name);
         self.ids.insert(location.to_owned(), id);
         Ok(id)

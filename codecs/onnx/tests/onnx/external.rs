@@ -128,3 +128,30 @@ fn carried_metadata_makes_no_file_that_is_larger_than_its_tensors() {
     let files = far(1 << 40).unwrap().files;
     assert!(files.len() == 1 && files[0].len.unwrap() < 4096, "{files:?}");
 }
+
+/// A model with so many initializers that all are the same mebibyte of external data.
+fn sharing(count: usize) -> BTreeMap<String, Vec<u8>> {
+    let mut model = Model::new().node("Identity", &["x"], &["y"], &[]).input("x", &[2]).output("y", &[2]);
+    for number in 0..count {
+        model = model.tensor(external(&format!("w{number}"), &[1 << 18], "w.bin", 0, 1 << 20));
+    }
+    let mut files = model.files();
+    files.insert("w.bin".to_owned(), vec![0; 1 << 20]);
+    files
+}
+
+#[test]
+fn initializers_may_be_the_same_bytes_but_not_so_often_that_little_data_is_much() {
+    assert_eq!(read(sharing(2)).unwrap().checkpoint.tensors.len(), 2);
+    assert_eq!(read(sharing(1000)).unwrap().checkpoint.tensors.len(), 1000);
+    let error = read(sharing(1100)).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert!(error.to_string().contains("too often"), "{error}");
+}
+
+#[test]
+fn a_model_whose_external_data_is_missing_is_described() {
+    let mut files = sharing(2000);
+    files.remove("w.bin");
+    assert_eq!(read(files).unwrap().checkpoint.tensors.len(), 2000);
+}

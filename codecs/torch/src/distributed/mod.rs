@@ -13,10 +13,10 @@ use crate::pickle::{Feed, Names, Tree, parse};
 use crate::read::rebuild::{Made, made};
 use crate::read::stored::{Source, Stored};
 use crate::read::values::{Budget, convert};
-use crate::read::viewed::Viewed;
 use crate::read::walk::Dropped;
 use crate::read::{layout, notes};
 use crate::write::distributed as write;
+use ckpt_api::Viewed;
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, Placement, Region, Result,
     Rules, Shape, Tensor, TensorId, first_few,

@@ -6,13 +6,13 @@ use super::layout::Use;
 use super::numpy::Array;
 use super::rebuild::{Made, has_attributes, made};
 use super::stored::{Source, Stored};
-use super::viewed::Viewed;
 use super::walk::{Found, branch, keys, walk_script};
 use super::{losses, notes, roles};
 use crate::container::{self, Record, Saved};
 use crate::format::{ID, StorageClass};
 use crate::pickle::{Id, Tree};
 use crate::write;
+use ckpt_api::Viewed;
 use ckpt_api::{
     Contents, Endian, Error, Extent, File, Kind, Limit, Limits, MissingGraph, Result, Rules, TensorId,
 };

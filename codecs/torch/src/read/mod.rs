@@ -17,7 +17,6 @@ pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;
-pub(crate) mod viewed;
 pub(crate) mod walk;
 
 use crate::container::{self, Kind, Sign};

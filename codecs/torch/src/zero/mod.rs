@@ -16,7 +16,7 @@ mod slots;
 mod states;
 
 use crate::read::roles::slot_name;
-use crate::read::viewed::Viewed;
+use ckpt_api::Viewed;
 use ckpt_api::{
     AxisOrder, Contents, Encoding, Error, Extent, FileId, Input, Limits, Name, Placement, Result, Role,
     Shape, Slot, Tensor, TensorId,
