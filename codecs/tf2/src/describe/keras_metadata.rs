@@ -77,7 +77,7 @@ fn computes_in_16_bits(config: &Value) -> bool {
 /// memory.
 const MAX_JSON_BYTES: usize = 16 << 20;
 
-fn parse(json: &str) -> Result<Value, NoChain> {
+pub(super) fn parse(json: &str) -> Result<Value, NoChain> {
     if json.len() > MAX_JSON_BYTES {
         return Err(NoChain::unstated(format!(
             "there is JSON of {} bytes, which is more than {MAX_JSON_BYTES}",
@@ -87,13 +87,18 @@ fn parse(json: &str) -> Result<Value, NoChain> {
     serde_json::from_str(json).map_err(|error| NoChain::unstated(format!("there is invalid JSON ({error})")))
 }
 
+/// Returns the object at a path, such as `root.layer_with_weights-0`.
+pub(super) fn object(path: &str, objects: &Objects) -> Option<usize> {
+    let mut steps = path.split('.');
+    let start = (steps.next() == Some("root")).then_some(0);
+    steps.fold(start, |id, name| objects.child(id?, name))
+}
+
 /// Returns objects by the names of their layers; `None` for a name that two layers share.
 fn named_objects(metadata: &SavedMetadata, objects: &Objects) -> HashMap<String, Option<usize>> {
     let mut named = HashMap::new();
     for node in &metadata.nodes {
-        let mut steps = node.node_path.split('.');
-        let start = (steps.next() == Some("root")).then_some(0);
-        let Some(id) = steps.fold(start, |id, name| objects.child(id?, name)) else { continue };
+        let Some(id) = object(&node.node_path, objects) else { continue };
         let json = parse(&node.metadata).unwrap_or_default();
         let Some(name) = json["config"]["name"].as_str().or(json["name"].as_str()) else { continue };
         let known = named.entry(name.to_owned()).or_insert(Some(id));

@@ -8,6 +8,7 @@ mod axes;
 mod chain;
 mod dag;
 mod keras_metadata;
+mod momentum;
 mod names;
 mod no_chain;
 mod node;
@@ -148,7 +149,8 @@ pub(crate) fn describe(tensors: &[TensorInfo], sources: &Sources, limits: &Limit
     let chain = find_chain(&catalog, objects.as_ref(), sources, limits, &description.names)
         .map_err(|error| error.file(sources.file))?;
     match chain {
-        Found::Chain(chain) => {
+        Found::Chain(mut chain) => {
+            momentum::state(&mut chain.graph, objects.as_ref(), sources.keras_metadata);
             description.graph_notes = chain.notes;
             description.axes = chain.axes;
             description.graph = Some(chain.graph);

@@ -132,3 +132,43 @@ fn a_functional_model_that_is_no_chain_is_refused_with_the_reason() {
         assert_eq!(why(&description), format!("in keras_metadata.pb: {reason}"));
     }
 }
+
+/// A dense layer with a batch normalization behind it, which states its momentum or does not.
+fn normalized(momentum: Option<f64>, records_layers: bool) -> f64 {
+    const VARIABLES: [&str; 4] = ["gamma", "beta", "moving_mean", "moving_variance"];
+    let mut objects = Objects::default();
+    let mut shapes: Vec<(&str, &[u64])> = vec![("a/kernel", &[4, 3])];
+    let layer = objects.child(0, "layer_with_weights-0");
+    objects.variable(layer, "kernel", "a/kernel", "a/kernel");
+    let layer = objects.child(0, "layer_with_weights-1");
+    for (name, key) in VARIABLES.into_iter().zip(["b/g", "b/b", "b/m", "b/v"]) {
+        objects.variable(layer, name, key, key);
+        shapes.push((key, &[3]));
+    }
+    let mut norm = json!({"class_name": "BatchNormalization", "name": "b",
+        "config": {"name": "b", "axis": [1], "epsilon": 0.001, "scale": true, "center": true}});
+    if let Some(momentum) = momentum {
+        norm["config"]["momentum"] = json!(momentum);
+    }
+    let layers = json!([dense("a", "linear", false), norm.clone()]);
+    let model = json!({"class_name": "Sequential", "config": {"name": "m", "layers": layers}});
+    let own = if records_layers { norm } else { json!({"config": {"name": "b"}}) };
+    let named = json!({"config": {"name": "a"}});
+    let nodes = vec![
+        node("root", model),
+        node("root.layer_with_weights-0", named),
+        node("root.layer_with_weights-1", own),
+    ];
+    let bytes = SavedMetadata { nodes }.encode_to_vec();
+    let description = describe_with(&typed(&shapes), Some(&objects.bytes()), None, Some(&bytes));
+    let graph = description.graph.unwrap();
+    let norm = graph.nodes.iter().find(|node| node.op == Op::BatchNormalization).unwrap();
+    norm.float("momentum", f64::NAN).unwrap()
+}
+
+#[test]
+fn a_batch_normalization_has_the_momentum_that_keras_recorded_or_keras_default() {
+    assert_eq!(normalized(Some(0.9), true), 0.9);
+    assert_eq!(normalized(None, true), 0.99);
+    assert_eq!(normalized(None, false), 0.99);
+}
