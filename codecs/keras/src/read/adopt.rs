@@ -3,19 +3,25 @@
 //! Keras finds the variables of a model by their places: by classes and order in `.weights.h5` files, by layers in `.h5` files.
 //! So the configuration of the model tells what each tensor is, whatever container it was read from. A model of another
 //! format gets one made of its graph.
+//!
+//! Of an `.h5` file, `load_weights` of Keras takes the layers with weights in the order of `layer_names`, even if the model has
+//! layers of these names in another order. Only `by_name=True` joins them by their names.
 
+use super::describe::weight_lists;
 use super::{Files, read_files};
 use crate::config::{Described, Generation, Model};
 use crate::format::{ID, KEY_CONFIG, KEY_PATH, KEY_VERSION};
 use crate::write::order;
-use ckpt_api::{Checkpoint, Contents, DType, Limits, Result, Rules, Shape};
-use std::collections::HashMap;
+use ckpt_api::{Checkpoint, Contents, DType, Limits, Options, Result, Rules, Shape, Tensor};
+use std::collections::{BTreeMap, HashMap};
 
 /// The configuration of a model, and the shapes of its variables by their paths.
 struct Given {
     config: String,
     version: Option<String>,
     shapes: HashMap<String, Shape>,
+    /// Whether the configuration has the layers in the order in which Keras has them.
+    is_ordered: bool,
 }
 
 impl Given {
@@ -29,6 +35,7 @@ impl Given {
                     config: config.to_owned(),
                     version: model.metadata.text(ID, KEY_VERSION).map(str::to_owned),
                     shapes: model.tensors.iter().filter_map(shape).collect(),
+                    is_ordered: true,
                 })
             }
             None => Self::described(model),
@@ -40,15 +47,35 @@ impl Given {
         let Described { config, variables } = Model::describe(model, Generation::Keras3).ok()?;
         let mut shapes = HashMap::new();
         let mut names = Vec::new();
+        let (mut numbered, mut layers) = (Vec::new(), HashMap::new());
         for own in &variables {
             let tensor = model.tensors.get(own.tensor.0)?;
             shapes.insert(own.variable.path.clone(), tensor.shape.permuted(&own.order));
             names.push((own.variable.path.as_str(), tensor.name.as_str()));
+            let next = layers.len();
+            numbered.push((tensor.name.as_str(), *layers.entry(own.variable.group.as_str()).or_insert(next)));
         }
-        let is_certain = order::losses(model.graph.as_ref()?, names.into_iter()).is_empty();
-        is_certain.then_some(Given { config, version: Some("3".to_owned()), shapes })
+        let graph = model.graph.as_ref()?;
+        let is_certain = order::losses(graph, names.into_iter()).is_empty();
+        let is_ordered = order::is_certain(graph, numbered.into_iter());
+        is_certain.then_some(Given { config, version: Some("3".to_owned()), shapes, is_ordered })
+    }
+
+    /// The tensors of the model's variables, by their paths; `None` if one is lacking, or has another shape.
+    fn tensors<'t>(&self, contents: &'t Contents) -> Option<BTreeMap<&'t str, &'t str>> {
+        contents.checkpoint.graph.as_ref()?;
+        let is_shaped = |tensor: &'t Tensor| {
+            let path = tensor.metadata.text(ID, KEY_PATH)?;
+            (self.shapes.get(path)? == &tensor.shape).then_some((path, tensor.name.as_str()))
+        };
+        let tensors: BTreeMap<_, _> = contents.checkpoint.tensors.iter().filter_map(is_shaped).collect();
+        (tensors.len() == self.shapes.len()).then_some(tensors)
     }
 }
+
+/// The note on lists of weights that the file has in another order than the model has layers of their names.
+const IN_ANOTHER_ORDER: &str = "the file lists layers in another order than the model that is given beside it has layers of these \
+     names";
 
 /// Reads files that have no configuration with that of the model; `None` if they lack one of its variables, or have it in
 /// another shape. `files` have the configuration then.
@@ -59,22 +86,39 @@ pub(super) fn adopt(
     files: &mut Files,
     model: &Checkpoint,
     chosen: Option<DType>,
-    rules: &mut Rules,
+    options: &Options,
     limits: &Limits,
 ) -> Result<Option<Contents>> {
-    let Some(Given { config, version, shapes }) = Given::of(model) else { return Ok(None) };
+    let Some(mut given) = Given::of(model) else { return Ok(None) };
     let before = (files.config.take(), files.version.take());
-    (files.config, files.version) = (Some(config), version);
-    let mut contents = read_files(files, chosen, rules, limits)?;
-    let is_shaped = |tensor: &ckpt_api::Tensor| {
-        let path = tensor.metadata.text(ID, KEY_PATH)?;
-        (shapes.get(path)? == &tensor.shape).then_some(path.to_owned())
+    (files.config, files.version) = (Some(std::mem::take(&mut given.config)), given.version.take());
+    let read = |files: &mut Files, joins_by_order: bool| -> Result<Contents> {
+        files.joins_by_order = joins_by_order;
+        let mut rules = Rules::new(options);
+        let mut contents = read_files(files, chosen, &mut rules, limits)?;
+        contents.repairs = rules.repairs;
+        Ok(contents)
     };
-    let found = contents.checkpoint.tensors.iter().filter_map(is_shaped).count();
-    if contents.checkpoint.graph.is_some() && found == shapes.len() {
-        contents.adopts_model = true;
-        return Ok(Some(contents));
+    let by_order = read(files, true)?;
+    let has_lists = files.parts.first().is_some_and(|part| !weight_lists(part).is_empty());
+    let by_name = if has_lists { read(files, false)? } else { by_order.clone() };
+    let (ordered, named) = (given.tensors(&by_order), given.tensors(&by_name));
+    let takes_order = ordered.is_some() && (given.is_ordered || named.is_none());
+    if !takes_order && named.is_none() {
+        (files.config, files.version) = before;
+        files.joins_by_order = false;
+        return Ok(None);
     }
-    (files.config, files.version) = before;
-    Ok(None)
+    let differ = ordered != named;
+    let mut contents = if takes_order { by_order } else { by_name };
+    files.joins_by_order = takes_order;
+    contents.adopts_model = true;
+    if differ {
+        let joined = match takes_order {
+            true => "they are joined by order, as load_weights of Keras joins them without by_name=True",
+            false => "they are joined by name, as load_weights of Keras joins them with by_name=True",
+        };
+        contents.notes.push(format!("{IN_ANOTHER_ORDER}: {joined}"));
+    }
+    Ok(Some(contents))
 }

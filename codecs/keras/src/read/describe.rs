@@ -210,7 +210,7 @@ pub(super) fn find(
         }
         own.push(variable);
     }
-    lists.by_order(&ordered, &groups);
+    lists.by_order(&ordered, &groups, files.joins_by_order);
     lists.0.retain(|group, list| groups.get(group).is_none_or(|own| is_in_order(own, list)));
     let lists = lists.0;
     let of = |variable: &Variable| {
@@ -239,15 +239,24 @@ fn is_in_order(variables: &[&Variable], list: &[String]) -> bool {
 pub(super) struct Lists<'p>(BTreeMap<&'p str, Vec<String>>, Vec<String>);
 
 impl<'p> Lists<'p> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Gives the lists the names of the model's layers. Keras takes the lists in their order, whatever the layers are called:
-    /// names of layers without one count up in each program.
-    fn by_order(&mut self, layers: &[&'p str], variables: &HashMap<&'p str, Vec<&Variable>>) {
+    /// names of layers without one count up in each program. Lists of these names keep them unless `replaces_names`.
+    fn by_order(
+        &mut self,
+        layers: &[&'p str],
+        variables: &HashMap<&'p str, Vec<&Variable>>,
+        replaces_names: bool,
+    ) {
         let Lists(lists, names) = self;
         let mut listed: Vec<Vec<String>> = Vec::new();
         for name in names.iter() {
             listed.extend(lists.get(name.as_str()).filter(|list| !list.is_empty()).cloned());
         }
-        let is_named = layers.iter().all(|layer| lists.contains_key(layer));
+        let is_named = !replaces_names && layers.iter().all(|layer| lists.contains_key(layer));
         let pairs = || layers.iter().zip(&listed);
         let fits = |(layer, list): (&&str, &Vec<String>)| {
             variables.get(*layer).is_some_and(|own| own.len() == list.len())

@@ -28,6 +28,9 @@ pub(crate) struct Files {
     /// Places of the checksum of the weights in an archive.
     pub(crate) checksums: Vec<u64>,
     pub(crate) notes: Vec<String>,
+    /// Whether the configuration is another file's, whose layers take the lists of weights in their order even if they have
+    /// the names of the lists.
+    pub(crate) joins_by_order: bool,
 }
 
 impl Files {
@@ -44,6 +47,7 @@ impl Files {
             saved: None,
             checksums: Vec::new(),
             notes: Vec::new(),
+            joins_by_order: false,
         }
     }
 

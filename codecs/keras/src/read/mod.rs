@@ -83,9 +83,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let chosen = options.text(DTYPE).and_then(|name| OPAQUE.iter().find(|(_, own)| *own == name));
     let chosen = chosen.map(|(dtype, _)| *dtype);
     if let Some(model) = options.model().filter(|_| files.config.is_none()) {
-        let mut rules = Rules::new(options);
-        if let Some(mut contents) = adopt::adopt(&mut files, model, chosen, &mut rules, limits)? {
-            contents.repairs = rules.repairs;
+        if let Some(contents) = adopt::adopt(&mut files, model, chosen, options, limits)? {
             let bytes = EACH_BYTES * contents.placements.len() as u64;
             return Ok(contents.with_working_memory(bytes));
         }

@@ -29,6 +29,12 @@ pub(crate) fn losses<'a>(graph: &Graph, variables: impl Iterator<Item = (&'a str
     classes.iter().filter_map(|(class, tensors)| loss((class, tensors))).collect()
 }
 
+/// Whether the order of layers follows from the graph: each needs what the one before it made. Each tensor is given with the
+/// number of its layer.
+pub(crate) fn is_certain<'a>(graph: &Graph, tensors: impl Iterator<Item = (&'a str, usize)>) -> bool {
+    first_in_doubt(graph, &tensors.collect()).is_none()
+}
+
 /// The class and the number of a layer: `dense_1` is number 1.
 fn numbered(layer: &str) -> (&str, usize) {
     let parts = layer.rsplit_once('_');

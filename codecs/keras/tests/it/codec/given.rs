@@ -14,35 +14,47 @@ const CONFIG: &str = r#"{"class_name": "Sequential", "config": {"name": "m", "la
     {"class_name": "Dense", "config": {"name": "a", "units": 2, "use_bias": false}},
     {"class_name": "Dense", "config": {"name": "b", "units": 2, "use_bias": false}}]}}"#;
 
-fn kernel(value: f32) -> Vec<u8> {
-    [value; 4].iter().flat_map(|value| value.to_le_bytes()).collect()
+/// Like [`CONFIG`], with kernels of the shapes [2, 3] and [3, 2].
+fn of_two_shapes() -> String {
+    CONFIG.replacen("\"units\": 2", "\"units\": 3", 1)
 }
 
 /// The model, as it is read from an `.h5` file.
 fn model() -> Checkpoint {
-    let tensor = |path: &str| {
-        let mut tensor = Tensor::new(path, DType::F32, Shape::new([2u64, 2]).unwrap());
+    model_of(CONFIG, [[2, 2], [2, 2]])
+}
+
+fn model_of(config: &str, shapes: [[u64; 2]; 2]) -> Checkpoint {
+    let tensor = |(path, shape): (&str, [u64; 2])| {
+        let mut tensor = Tensor::new(path, DType::F32, Shape::new(shape).unwrap());
         tensor.axes = Some([Axis::In, Axis::Out].into());
         tensor.metadata.insert("keras", "path", path);
         tensor
     };
-    let tensors = ["layers/dense/vars/0", "layers/dense_1/vars/0"].map(tensor).to_vec();
+    let paths = ["layers/dense/vars/0", "layers/dense_1/vars/0"];
+    let values: Vec<_> =
+        shapes.iter().map(|[rows, columns]| vec![0; (rows * columns * 4) as usize]).collect();
+    let tensors = paths.into_iter().zip(shapes).map(tensor).collect();
     let mut checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
-    checkpoint.metadata.insert("keras", "config", CONFIG);
+    checkpoint.metadata.insert("keras", "config", config);
     checkpoint.metadata.insert("keras", "keras_version", "2.15.0");
-    let files = write(&Keras, &checkpoint, &[kernel(0.0), kernel(0.0)], "m.h5", &[]).unwrap();
+    let files = write(&Keras, &checkpoint, &values, "m.h5", &[]).unwrap();
     read(&Keras, &Input::memory("m.h5", files), &[]).unwrap().0.checkpoint
 }
 
 /// A file that `save_weights` writes, whose layers have these names.
 fn weights(layers: [&str; 2]) -> Input {
+    weights_of(layers, [[2, 2], [2, 2]])
+}
+
+fn weights_of(layers: [&str; 2], shapes: [[u64; 2]; 2]) -> Input {
     let texts =
         |texts: Vec<String>| AttributeValue::Texts(texts.into_iter().map(String::into_bytes).collect());
     let mut draft = Draft::default();
     draft.attribute("", "layer_names", texts(layers.map(str::to_owned).to_vec())).unwrap();
-    for layer in layers {
+    for (layer, shape) in layers.into_iter().zip(shapes) {
         draft.attribute(layer, "weight_names", texts(vec![format!("{layer}/kernel:0")])).unwrap();
-        let shape = Shape::new([2u64, 2]).unwrap();
+        let shape = Shape::new(shape).unwrap();
         draft.dataset(&format!("{layer}/{layer}/kernel:0"), Datatype::little(DType::F32), shape).unwrap();
     }
     let plan = draft.place().unwrap();
@@ -81,6 +93,33 @@ fn layers_of_other_names_are_taken_in_their_order() {
     let contents = read_beside(&weights(["z", "c"]), model());
     let expected = [("layers/dense/vars/0", "z/z/kernel:0"), ("layers/dense_1/vars/0", "c/c/kernel:0")];
     assert_eq!(by_path(&contents), expected.map(|(path, name)| (path.to_owned(), name.to_owned())));
+}
+
+/// Keras 3.15 and tf_keras 2.21 give the layer `a` the kernel that the file has for `b`, unless `by_name=True` is given.
+#[test]
+fn layers_of_the_same_names_in_another_order_are_taken_in_their_order_as_keras_does() {
+    let contents = read_beside(&weights(["b", "a"]), model());
+    let expected = [("layers/dense/vars/0", "b/b/kernel:0"), ("layers/dense_1/vars/0", "a/a/kernel:0")];
+    assert_eq!(by_path(&contents), expected.map(|(path, name)| (path.to_owned(), name.to_owned())));
+    let node = &contents.checkpoint.graph.as_ref().unwrap().nodes[0];
+    assert_eq!((node.name.as_str(), node.parameters["weight"].as_str()), ("a", "b/b/kernel:0"));
+    assert!(
+        contents.notes.iter().any(|note| note.contains("in another order") && note.contains("by order")),
+        "{:?}",
+        contents.notes
+    );
+    let contents = read_beside(&weights(["a", "b"]), model());
+    assert!(!contents.notes.iter().any(|note| note.contains("in another order")), "{:?}", contents.notes);
+}
+
+#[test]
+fn layers_whose_shapes_fit_by_their_names_alone_are_joined_by_name() {
+    let model = model_of(&of_two_shapes(), [[2, 3], [3, 2]]);
+    let contents = read_beside(&weights_of(["b", "a"], [[3, 2], [2, 3]]), model);
+    assert!(contents.adopts_model);
+    let expected = [("layers/dense/vars/0", "a/a/kernel:0"), ("layers/dense_1/vars/0", "b/b/kernel:0")];
+    assert_eq!(by_path(&contents), expected.map(|(path, name)| (path.to_owned(), name.to_owned())));
+    assert!(contents.notes.iter().any(|note| note.contains("by name")), "{:?}", contents.notes);
 }
 
 #[test]
