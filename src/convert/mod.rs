@@ -210,7 +210,7 @@ impl Conversion {
             generated::report(translation, &mut mapped, code.is_some(), is_inverse);
         }
         if let Some(model) = source.pending_graph() {
-            give_graph(model, Arc::make_mut(&mut mapped.contents))?;
+            give_graph(model, Arc::make_mut(&mut mapped.contents), &source.shown())?;
         }
         if let Some(model) = source.options.graph.as_deref() {
             model.describe(codec.info(), &mut Arc::make_mut(&mut mapped.contents).checkpoint);

@@ -131,7 +131,7 @@ impl Source {
             && !contents.adopts_model
             && pending_graph(&options, &contents).is_none()
         {
-            give_graph(model, &mut contents)?;
+            give_graph(model, &mut contents, &shown)?;
         }
         if contents.checkpoint.tensors.is_empty() {
             contents.notes.push("the checkpoint has no tensors".to_owned());
@@ -334,6 +334,11 @@ impl Source {
         Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() }
     }
 
+    /// The file that was named, for people.
+    pub(crate) fn shown(&self) -> String {
+        self.input.display(self.input.entry())
+    }
+
     /// The model that gives its graph to what a mapping makes of this checkpoint; `None` where names need no mapping.
     pub(crate) fn pending_graph(&self) -> Option<&ModelGraph> {
         pending_graph(&self.options, &self.contents)
@@ -351,7 +356,7 @@ impl Source {
         };
         let mapping = self.with_parameters(mapping)?;
         let (mut contents, _) = renamed(&self.contents, &mapping, &self.options.limits)?;
-        give_graph(model, &mut contents)?;
+        give_graph(model, &mut contents, &self.shown())?;
         Ok(Some(self.with_contents(contents)))
     }
 
@@ -402,9 +407,9 @@ fn pending_graph<'a>(options: &'a OpenOptions, contents: &Contents) -> Option<&'
     (!model.fits_names(&contents.checkpoint)).then_some(model)
 }
 
-/// Gives contents the graph of a model, in place of their own.
-pub(crate) fn give_graph(model: &ModelGraph, contents: &mut Contents) -> Result<()> {
-    model.apply(&mut contents.checkpoint)?;
+/// Gives the contents of a file the graph of a model, in place of their own.
+pub(crate) fn give_graph(model: &ModelGraph, contents: &mut Contents, file: &str) -> Result<()> {
+    model.apply(&mut contents.checkpoint, contents.misfit.as_ref(), file)?;
     contents.graph_notes.clear();
     contents.missing_graph = None;
     Ok(())

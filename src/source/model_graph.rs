@@ -2,7 +2,8 @@
 
 use super::Source;
 use ckpt_api::{
-    Axis, Checkpoint, DType, Error, FormatInfo, Graph, Input, Metadata, Name, Result, Shape, Tensor,
+    Axis, Checkpoint, DType, Error, FormatInfo, Graph, Input, Metadata, Name, Result, Shape, ShapeMismatch,
+    Tensor,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -100,29 +101,33 @@ impl ModelGraph {
         self.tensors.iter().all(|(name, ..)| names.contains(name.as_str()))
     }
 
-    /// Gives a checkpoint the graph, in place of its own.
+    /// Gives a checkpoint the graph, in place of its own. `misfit` is what the codec found not to fit, and `file` the
+    /// checkpoint's.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the checkpoint lacks a tensor of the graph, or has it in another shape.
-    pub(crate) fn apply(&self, checkpoint: &mut Checkpoint) -> Result<()> {
+    pub(crate) fn apply(
+        &self,
+        checkpoint: &mut Checkpoint,
+        misfit: Option<&ShapeMismatch>,
+        file: &str,
+    ) -> Result<()> {
         let ids: HashMap<Name, usize> =
             checkpoint.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.clone(), id)).collect();
         for (name, shape, axes) in &self.tensors {
             let own = ids.get(name.as_str()).and_then(|id| checkpoint.tensors.get_mut(*id));
             let Some(own) = own else {
+                if let Some(ShapeMismatch { tensor, found, expected }) = misfit {
+                    return Err(self.other_shape(file, tensor, found, expected));
+                }
                 return Err(Error::usage("the checkpoint lacks a tensor of the model that gives its graph")
-                    .file(self.name.as_str())
+                    .file(file)
                     .tensor(name.as_str())
+                    .expected(format!("the tensors of {}", self.name))
                     .help("the tensors of both must have the same names: rename those of the checkpoint with a mapping"));
             };
             if own.shape != *shape {
-                return Err(Error::usage(
-                    "a tensor has another shape than in the model that gives its graph",
-                )
-                .file(self.name.as_str())
-                .tensor(name.as_str())
-                .found(own.shape.to_string())
-                .expected(shape.to_string()));
+                return Err(self.other_shape(file, name, &own.shape, shape));
             }
             if axes.is_some() {
                 own.axes.clone_from(axes);
@@ -130,6 +135,15 @@ impl ModelGraph {
         }
         checkpoint.graph = Some(self.graph.clone());
         Ok(())
+    }
+
+    fn other_shape(&self, file: &str, tensor: &Name, found: &Shape, expected: &Shape) -> Error {
+        Error::usage("a tensor has another shape than in the model that gives its graph")
+            .file(file)
+            .tensor(tensor.as_str())
+            .found(found.to_string())
+            .expected(format!("{expected}, as in {}", self.name))
+            .help("give the model whose weights these are")
     }
 
     /// Gives a checkpoint that has the model's graph what the model's format states of the model: where the target is of

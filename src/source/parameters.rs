@@ -75,10 +75,11 @@ impl Source {
     /// The error of a mapping that is made of a graph: what the checkpoint lacks, or why the model that was given beside it
     /// does not fit.
     fn without_graph(&self) -> Error {
-        let misfit =
-            self.options.graph.as_ref().and_then(|model| model.apply(&mut self.checkpoint().clone()).err());
-        if let Some(misfit) = misfit {
-            return misfit;
+        let (shown, misfit) = (self.shown(), self.contents().misfit.as_ref());
+        let model = self.options.graph.as_ref();
+        let error = model.and_then(|model| model.apply(&mut self.checkpoint().clone(), misfit, &shown).err());
+        if let Some(error) = error {
+            return error;
         }
         let reason = self.contents().missing_graph.as_ref().map(|missing| missing.reason.clone());
         Error::mapping("a mapping that is made of a graph needs a graph")

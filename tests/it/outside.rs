@@ -137,3 +137,34 @@ fn run_replaces_a_file_with_force_but_never_the_model() {
     assert!(said.contains("replace the model"), "{said}");
     assert_eq!(std::fs::read(place.path("digits.safetensors")).unwrap(), before);
 }
+
+#[test]
+fn weights_of_another_model_are_refused_with_both_shapes_and_both_files() {
+    let place = Workplace::new();
+    let corpus = |name: &str| format!("{}/corpus/keras/accept/{name}", env!("CARGO_MANIFEST_DIR"));
+    let weights = corpus("outside_weights.weights.h5");
+    for (target, model) in [("o.onnx", "archive/m.keras"), ("o.keras", "archive/m.keras")] {
+        let says = [
+            "a tensor has another shape",
+            "outside_weights.weights.h5",
+            "tensor    layers/dense/vars/0",
+            "found     [4, 3]",
+            "expected  [2, 3], as in ",
+            "m.keras",
+        ];
+        place.refuses(&["convert", &weights, target, "--arch", &corpus(model)], 2, &says);
+    }
+    let Some(root) = report("keras-weights-and-arch") else { return };
+    let (weights, model) = (root.join("only_weights.h5"), corpus("outside_model.keras"));
+    for more in [&["--map", "keras-to-torch"][..], &[]] {
+        let arguments = [&["convert", text(&weights), "o.onnx", "--arch", &model][..], more].concat();
+        let says = [
+            "only_weights.h5",
+            "tensor    b1/b1/beta:0",
+            "found     [2]",
+            "expected  [3], as in ",
+            "outside_model.keras",
+        ];
+        place.refuses(&arguments, 2, &says);
+    }
+}

@@ -5,8 +5,8 @@ use crate::input::ends_before;
 use crate::metadata;
 use crate::options::LENIENT;
 use crate::{
-    Checkpoint, Error, Extent, Graph, Input, Limit, Limits, Loss, Options, Placement, Result, Setting,
-    Tensor, TensorId,
+    Checkpoint, Error, Extent, Graph, Input, Limit, Limits, Loss, Name, Options, Placement, Result, Setting,
+    Shape, Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -41,12 +41,25 @@ pub struct Contents {
     pub missing_graph: Option<MissingGraph>,
     /// Whether the graph is that of [`Options::model`], with the names that the tensors have here.
     pub adopts_model: bool,
+    /// Why the tensors are not those of [`Options::model`], if the codec knows which tensor is which of the model's.
+    pub misfit: Option<ShapeMismatch>,
     /// The layers that have tensors, if there is no graph of the whole model: what they compute of what is not stated, but how
     /// their tensors are stored is. It cannot be run.
     pub outline: Option<Box<Graph>>,
     /// Bytes of memory that reading took beside all this, where it is much: several hundred for each tensor. The engine counts
     /// them among what a conversion needs.
     pub working_memory: u64,
+}
+
+/// A tensor that has another shape than the same tensor of a model that is given beside the checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShapeMismatch {
+    /// The tensor's name in the checkpoint.
+    pub tensor: Name,
+    /// Its shape in the checkpoint.
+    pub found: Shape,
+    /// The shape in the model.
+    pub expected: Shape,
 }
 
 /// Why a checkpoint has no graph.

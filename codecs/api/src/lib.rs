@@ -90,7 +90,7 @@ pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
 pub use codec::{Codec, FormatInfo, Match, Network};
 pub use compression::{Compression, Method, ProtobufNumbers, Signs};
 pub use computed::{BlockScales, Computed, Operation, Scalar};
-pub use contents::{Contents, MissingGraph, Repair, Rules};
+pub use contents::{Contents, MissingGraph, Repair, Rules, ShapeMismatch};
 pub use copies::{add_parts, add_unlisted};
 pub use cover::check_cover;
 pub use cursor::Cursor;

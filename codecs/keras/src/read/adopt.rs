@@ -12,7 +12,7 @@ use super::{Files, read_files};
 use crate::config::{Described, Generation, Model};
 use crate::format::{ID, KEY_CONFIG, KEY_PATH, KEY_VERSION};
 use crate::write::order;
-use ckpt_api::{Checkpoint, Contents, DType, Limits, Options, Result, Rules, Shape, Tensor};
+use ckpt_api::{Checkpoint, Contents, DType, Limits, Options, Result, Rules, Shape, ShapeMismatch, Tensor};
 use std::collections::{BTreeMap, HashMap};
 
 /// The configuration of a model, and the shapes of its variables by their paths.
@@ -71,14 +71,40 @@ impl Given {
         let tensors: BTreeMap<_, _> = contents.checkpoint.tensors.iter().filter_map(is_shaped).collect();
         (tensors.len() == self.shapes.len()).then_some(tensors)
     }
+
+    /// The first variable that has another shape than in the model.
+    fn misfit(&self, contents: &Contents) -> Option<ShapeMismatch> {
+        contents.checkpoint.tensors.iter().find_map(|tensor| {
+            let expected = self.shapes.get(tensor.metadata.text(ID, KEY_PATH)?)?;
+            let misfit = || ShapeMismatch {
+                tensor: tensor.name.clone(),
+                found: tensor.shape.clone(),
+                expected: expected.clone(),
+            };
+            (expected != &tensor.shape).then(misfit)
+        })
+    }
 }
 
-/// The note on lists of weights that the file has in another order than the model has layers of their names.
-const IN_ANOTHER_ORDER: &str = "the file lists layers in another order than the model that is given beside it has layers of these \
-     names";
+/// Weights that were read with the configuration of a model.
+pub(super) enum Adoption {
+    /// They are the model's.
+    Fits(Box<Contents>),
+    /// They are not. Names the first variable that has another shape, if one has.
+    Differs(Option<ShapeMismatch>),
+}
 
-/// Reads files that have no configuration with that of the model; `None` if they lack one of its variables, or have it in
-/// another shape. `files` have the configuration then.
+/// The note on lists of weights, by whether they are joined by order.
+fn note_on_order(is_by_order: bool) -> String {
+    let joined = match is_by_order {
+        true => "each has the weights of the same place, whatever the names, as with load_weights of Keras",
+        false => "each has the weights of the same name, as with load_weights(by_name=True) of Keras",
+    };
+    format!("the file lists its layers in another order than the model that is given beside it: {joined}")
+}
+
+/// Reads files that have no configuration with that of the model. `files` have the configuration if the weights fit: if each
+/// variable of the model is there, in its shape.
 ///
 /// # Errors
 /// Those of reading the files.
@@ -88,8 +114,8 @@ pub(super) fn adopt(
     chosen: Option<DType>,
     options: &Options,
     limits: &Limits,
-) -> Result<Option<Contents>> {
-    let Some(mut given) = Given::of(model) else { return Ok(None) };
+) -> Result<Adoption> {
+    let Some(mut given) = Given::of(model) else { return Ok(Adoption::Differs(None)) };
     let before = (files.config.take(), files.version.take());
     (files.config, files.version) = (Some(std::mem::take(&mut given.config)), given.version.take());
     let read = |files: &mut Files, joins_by_order: bool| -> Result<Contents> {
@@ -101,24 +127,24 @@ pub(super) fn adopt(
     };
     let by_order = read(files, true)?;
     let has_lists = files.parts.first().is_some_and(|part| !weight_lists(part).is_empty());
-    let by_name = if has_lists { read(files, false)? } else { by_order.clone() };
-    let (ordered, named) = (given.tensors(&by_order), given.tensors(&by_name));
+    let by_name = has_lists.then(|| read(files, false)).transpose()?;
+    let ordered = given.tensors(&by_order);
+    let named = by_name.as_ref().and_then(|contents| given.tensors(contents));
     let takes_order = ordered.is_some() && (given.is_ordered || named.is_none());
-    if !takes_order && named.is_none() {
-        (files.config, files.version) = before;
-        files.joins_by_order = false;
-        return Ok(None);
-    }
-    let differ = ordered != named;
-    let mut contents = if takes_order { by_order } else { by_name };
+    let (is_named, is_other_order) = (named.is_some(), by_name.is_some() && ordered != named);
+    let mut contents = match by_name.filter(|_| is_named && !takes_order) {
+        Some(by_name) => by_name,
+        None if takes_order => by_order,
+        None => {
+            (files.config, files.version) = before;
+            files.joins_by_order = false;
+            return Ok(Adoption::Differs(given.misfit(&by_order)));
+        }
+    };
     files.joins_by_order = takes_order;
     contents.adopts_model = true;
-    if differ {
-        let joined = match takes_order {
-            true => "they are joined by order, as load_weights of Keras joins them without by_name=True",
-            false => "they are joined by name, as load_weights of Keras joins them with by_name=True",
-        };
-        contents.notes.push(format!("{IN_ANOTHER_ORDER}: {joined}"));
+    if is_other_order {
+        contents.notes.push(note_on_order(takes_order));
     }
-    Ok(Some(contents))
+    Ok(Adoption::Fits(Box::new(contents)))
 }

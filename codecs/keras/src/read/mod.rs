@@ -15,6 +15,7 @@ use part::Untagged;
 use crate::config::Model;
 use crate::format::{ARCHIVE_END, CONFIG, DTYPE, H5_ENDS, INDEX_END, OPAQUE, WEIGHTS, WEIGHTS_END};
 use crate::write::kept;
+use adopt::Adoption;
 use ckpt_api::zip::{self, record};
 use ckpt_api::{Contents, DType, Error, Input, Kind, Limits, Loss, LossKind, Match, Options, Result, Rules};
 use std::cell::OnceCell;
@@ -82,16 +83,21 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut files = Files::open(input, limits, true)?;
     let chosen = options.text(DTYPE).and_then(|name| OPAQUE.iter().find(|(_, own)| *own == name));
     let chosen = chosen.map(|(dtype, _)| *dtype);
+    let mut misfit = None;
     if let Some(model) = options.model().filter(|_| files.config.is_none()) {
-        if let Some(contents) = adopt::adopt(&mut files, model, chosen, options, limits)? {
-            let bytes = EACH_BYTES * contents.placements.len() as u64;
-            return Ok(contents.with_working_memory(bytes));
+        match adopt::adopt(&mut files, model, chosen, options, limits)? {
+            Adoption::Fits(contents) => {
+                let bytes = EACH_BYTES * contents.placements.len() as u64;
+                return Ok(contents.with_working_memory(bytes));
+            }
+            Adoption::Differs(found) => misfit = found,
         }
     }
     let mut rules = Rules::new(options);
     let mut contents = read_files(&files, chosen, &mut rules, limits)?;
     kept::keep(&files, input, &mut contents, limits)?;
     contents.repairs = rules.repairs;
+    contents.misfit = misfit;
     contents.losses.extend(part_of_set(input, limits));
     let bytes = EACH_BYTES * contents.placements.len() as u64;
     Ok(contents.with_working_memory(bytes))

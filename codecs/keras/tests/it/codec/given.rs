@@ -104,7 +104,10 @@ fn layers_of_the_same_names_in_another_order_are_taken_in_their_order_as_keras_d
     let node = &contents.checkpoint.graph.as_ref().unwrap().nodes[0];
     assert_eq!((node.name.as_str(), node.parameters["weight"].as_str()), ("a", "b/b/kernel:0"));
     assert!(
-        contents.notes.iter().any(|note| note.contains("in another order") && note.contains("by order")),
+        contents
+            .notes
+            .iter()
+            .any(|note| note.contains("in another order") && note.contains("of the same place")),
         "{:?}",
         contents.notes
     );
@@ -119,15 +122,18 @@ fn layers_whose_shapes_fit_by_their_names_alone_are_joined_by_name() {
     assert!(contents.adopts_model);
     let expected = [("layers/dense/vars/0", "a/a/kernel:0"), ("layers/dense_1/vars/0", "b/b/kernel:0")];
     assert_eq!(by_path(&contents), expected.map(|(path, name)| (path.to_owned(), name.to_owned())));
-    assert!(contents.notes.iter().any(|note| note.contains("by name")), "{:?}", contents.notes);
+    assert!(contents.notes.iter().any(|note| note.contains("by_name=True")), "{:?}", contents.notes);
 }
 
 #[test]
-fn weights_of_another_shape_keep_their_names_and_get_no_graph() {
+fn weights_of_another_shape_keep_their_names_and_get_no_graph_but_say_which_shapes_differ() {
     let mut other = model();
     other.tensors[1].shape = Shape::new([2u64, 3]).unwrap();
     let contents = read_beside(&weights(["a", "b"]), other);
     assert!(!contents.adopts_model && contents.checkpoint.graph.is_none());
+    let misfit = contents.misfit.unwrap();
+    let shapes = (misfit.found.to_string(), misfit.expected.to_string());
+    assert_eq!((misfit.tensor.as_str(), shapes), ("b/b/kernel:0", ("[2, 2]".into(), "[2, 3]".into())));
 }
 
 #[test]
