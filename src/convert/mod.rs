@@ -247,7 +247,7 @@ impl Conversion {
         let mut placed = self.place(codec, &mapped, &output.name, (phases, framework))?;
         let Mapped { source, mut contents, excluded, mut losses, made_of, twins, addends } = mapped;
         let (dropped, mut notes) =
-            scaled::find(&source.checkpoint.tensors).judge(&made_of, &contents, &placed);
+            scaled::find(&source.checkpoint.tensors).judge(self.dtype, &made_of, &contents, &placed);
         losses.extend(dropped);
         if !notes.is_empty() {
             notes.iter_mut().for_each(|note| words.settle(note));

@@ -1,7 +1,8 @@
 //! Quantized weights that several tensors describe together: elements, and the scales without which they are other numbers.
 //!
 //! The names, dtypes and shapes of tensors tell such groups. Tensors that are written as they are keep their meaning, and a
-//! note says what they are. Elements that are cast, or written without one of the tensors that belong to them, lose it.
+//! note says what they are. Elements that are cast, or written without one of the tensors that belong to them, lose it. So do
+//! integers of some schemes that stay where a dtype of floats is asked for.
 
 mod scheme;
 
@@ -97,9 +98,10 @@ impl Scaled<'_> {
     /// Returns a loss for each tensor that is written without what gives its elements their meaning, and a note on those
     /// that are written as they are.
     ///
-    /// `made_of` has the sources of what a mapping made.
+    /// `asked` is the dtype of floats that the user asked for, and `made_of` has the sources of what a mapping made.
     pub(crate) fn judge(
         &self,
+        asked: Option<DType>,
         made_of: &BTreeMap<String, Vec<String>>,
         mapped: &Contents,
         placed: &OutputLayout,
@@ -112,6 +114,7 @@ impl Scaled<'_> {
         for group in &self.groups {
             let Some(scheme) = self.schemes.get(group.scheme) else { continue };
             let Some((target, problem)) = output.fate(group) else { continue };
+            let problem = problem.or_else(|| integers_that_stay(asked, scheme, group));
             match problem {
                 None => kept.push(group),
                 Some(problem) => {
@@ -123,6 +126,13 @@ impl Scaled<'_> {
         }
         (losses, self.notes_of(kept.into_iter()))
     }
+}
+
+/// What is lost if the user asks for floats, and integers stay.
+fn integers_that_stay(asked: Option<DType>, scheme: &Scheme, group: &Group<'_>) -> Option<String> {
+    let asked = asked.filter(|asked| scheme.stops_float_dtype && asked.is_float())?;
+    let own = group.elements.dtype;
+    Some(format!("{own} elements stay beside {}, and do not become {asked}", group.ends()))
 }
 
 impl Group<'_> {

@@ -20,6 +20,10 @@ pub(super) struct Scheme {
     /// The built-in mapping that multiplies elements and scales.
     #[serde(default)]
     mapping: Option<String>,
+    /// Whether the elements are the weights of layers whose dtype is one of floats, so that whoever asks for a dtype of
+    /// floats wants the numbers that they stand for.
+    #[serde(default)]
+    pub(super) stops_float_dtype: bool,
     /// Lengths of the blocks that the mapping takes.
     #[serde(default)]
     block: Vec<u64>,

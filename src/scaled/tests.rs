@@ -24,7 +24,7 @@ fn judged(source: &[Tensor], tensors: &[Tensor], made_of: &[(&str, &[&str])]) ->
         ((*name).to_owned(), sources.iter().map(|source| (*source).to_owned()).collect())
     };
     let made_of = made_of.iter().map(owned).collect();
-    let (losses, notes) = find(source).judge(&made_of, &mapped, &placed(tensors));
+    let (losses, notes) = find(source).judge(None, &made_of, &mapped, &placed(tensors));
     (losses.iter().map(|loss| format!("{} {}", loss.subject, loss.detail)).collect(), notes)
 }
 
@@ -94,6 +94,24 @@ fn elements_that_are_written_without_their_scales_or_as_another_dtype_lose_them(
         cast[1].dtype = F64;
         let (losses, _) = judged(&tensors, &cast, &[]);
         assert!(losses.len() == 1 && losses[0].contains("becomes f64"), "{title}: {losses:?}");
+    }
+}
+
+#[test]
+fn integers_of_keras_stop_where_a_dtype_of_floats_is_asked_for() {
+    let kernel = [tensor("layers/dense/vars/0", I8, &[4, 3]), tensor("layers/dense/vars/1", F32, &[3])];
+    let old = [tensor("d/kernel", I8, &[4, 3]), tensor("d/kernel_scale", F32, &[3])];
+    let table = [tensor("e/embeddings", I8, &[4, 3]), tensor("e/embeddings_scale", F32, &[4])];
+    for tensors in [kernel, old, table] {
+        let checkpoint = Checkpoint { tensors: tensors.to_vec(), ..Checkpoint::default() };
+        let mapped = Contents::default().with_checkpoint(checkpoint);
+        let judge = |asked| find(&tensors).judge(asked, &BTreeMap::new(), &mapped, &placed(&tensors));
+        let (losses, notes) = judge(Some(F32));
+        assert_eq!((losses.len(), notes.len()), (1, 0));
+        assert_eq!((losses[0].kind, &*losses[0].subject), (LossKind::ScaleDropped, &*tensors[0].name));
+        assert!(losses[0].detail.contains("do not become f32"), "{}", losses[0].detail);
+        let (losses, notes) = judge(None);
+        assert_eq!((losses.len(), notes.len()), (0, 1));
     }
 }
 

@@ -168,3 +168,17 @@ fn weights_of_another_model_are_refused_with_both_shapes_and_both_files() {
         place.refuses(&arguments, 2, &says);
     }
 }
+
+#[test]
+fn integers_of_keras_stop_a_conversion_to_floats_and_no_other() {
+    let Some(root) = cases("keras") else { return };
+    let place = Workplace::new();
+    let source = root.join("k3_int8").join("model.keras");
+    for dtype in ["f32", "f16"] {
+        let says = ["scale-dropped", "int8 or int4 of Keras", "layers/dense/vars/0"];
+        place.refuses(&["convert", text(&source), "o.safetensors", "--dtype", dtype], 1, &says);
+    }
+    place.says(&["convert", text(&source), "o.safetensors", "--dtype", "f32", "--allow", "scale-dropped"]);
+    let said = reported(&place, &["convert", text(&source), "as_they_are.safetensors"]);
+    assert!(said.contains("quantized weights"), "{said}");
+}
