@@ -32,13 +32,17 @@ fn offsets(header: &Header) -> Result<Option<HashMap<String, Vec<u64>>>> {
     Ok(Some(parsed.into_iter().map(|(name, saved)| (name, saved.saved_offsets)).collect()))
 }
 
-/// The losses of reading one file alone.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Corrupt`] for parts that are not described as expected.
-pub(crate) fn losses(name: &str, header: &Header) -> Result<Vec<Loss>> {
-    let Some(offsets) = offsets(header)? else {
-        return Ok(PartName::parse(name).and_then(|part| part.loss(name)).into_iter().collect());
+/// The losses of reading one file alone. The format's own library reads a file that describes its parts in another form: that
+/// is a loss, too, and no error.
+pub(crate) fn losses(name: &str, header: &Header) -> Vec<Loss> {
+    let offsets = match offsets(header) {
+        Ok(Some(offsets)) => offsets,
+        Ok(None) => return PartName::parse(name).and_then(|part| part.loss(name)).into_iter().collect(),
+        Err(error) => {
+            let found = error.context().found.unwrap_or_default();
+            let why = format!("{SHARDING} says that it has parts of tensors, not which ones: {found}");
+            return vec![Loss::new(LossKind::Partial, name, why)];
+        }
     };
     let loss = |(tensor, entry): &(Name, Entry)| {
         let start = offsets.get(tensor.as_str())?;
@@ -51,7 +55,7 @@ pub(crate) fn losses(name: &str, header: &Header) -> Result<Vec<Loss>> {
             format!("{part}; name the directory with the files of all ranks"),
         ))
     };
-    Ok(header.tensors.iter().filter_map(loss).collect())
+    header.tensors.iter().filter_map(loss).collect()
 }
 
 /// Reads all files of a directory, of which none is an index.

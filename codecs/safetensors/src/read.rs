@@ -132,7 +132,7 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
     let file = input.file(&name)?;
     let known = input.take::<(Header, u64)>(&file).filter(|_| limits == input.limits());
     let (header, start) = known.map_or_else(|| Header::read(&file, limits), Ok)?;
-    let losses = parts::losses(&name, &header).map_err(|error| error.file(file.name()))?;
+    let losses = parts::losses(&name, &header);
     let mut pairs = header.pairs.unwrap_or_default();
     let carried = pairs.get(carried::KEY).and_then(|text| Carried::parse(text));
     let mut contents = Contents::default().with_losses(losses);

@@ -118,6 +118,18 @@ fn a_part_that_a_rank_saved_says_which_rows_it_has() {
 }
 
 #[test]
+fn a_file_that_says_in_an_unknown_form_which_parts_it_has_is_read_as_a_part() {
+    let mut unknown = rank(0, 2);
+    let at = unknown.windows(5).position(|bytes| bytes == b"saved").unwrap();
+    unknown[at..at + 5].copy_from_slice(b"savet");
+    let (contents, values) = read(RANK_1, files([(RANK_1, unknown)])).unwrap();
+    assert_eq!(values[0], [0, 1, 2, 3]);
+    let [(subject, detail)] = &part(&contents)[..] else { panic!("{:?}", contents.losses) };
+    assert_eq!(*subject, RANK_1);
+    assert!(detail.contains("not which ones: missing field `saved_offsets`"), "{detail}");
+}
+
+#[test]
 fn parts_that_do_not_make_a_tensor_whole_are_refused() {
     let refused = |files| {
         let error = read("", files).unwrap_err();

@@ -131,8 +131,6 @@ fn an_index_that_contradicts_its_shards_is_refused() {
     let two = "m-00002-of-00002.safetensors";
     let missing = read_set(|index| index.replace("\"b\":", &format!("\"x\":\"{one}\",\"b\":")));
     assert!(missing.to_string().contains("no shard holds (file m.safetensors.index.json"), "{missing}");
-    let elsewhere = read_set(|index| index.replace(&format!("\"b\":\"{one}\""), &format!("\"b\":\"{two}\"")));
-    assert!(elsewhere.to_string().contains("tensor b"), "{elsewhere}");
     let twice = read_set(|index| index.replace("\"c\":", &format!("\"a\":\"{two}\",\"c\":")));
     assert!(twice.to_string().contains("given twice"), "{twice}");
     let absent = read_set(|index| index.replace(two, "n.safetensors"));
