@@ -31,11 +31,12 @@ pub(super) fn with_graph(a: &Source, b: &Source, options: &Options) -> Result<Op
         [false, true] => (b, &a),
         _ => return Ok(None),
     };
+    let [own, other] = [from, to].map(|source| source.input().display(source.input().entry()));
     let mut contents = to.contents().clone();
-    if !more_weights(from, to).is_empty() || give_graph(&ModelGraph::of(from)?, &mut contents).is_err() {
+    let model = ModelGraph::of(from)?;
+    if !more_weights(from, to).is_empty() || give_graph(&model, &mut contents, &other).is_err() {
         return Ok(None);
     }
-    let [own, other] = [from, to].map(|source| source.input().display(source.input().entry()));
     let note = format!(
         "{other} has no graph: it was run with the graph of {own}, whose tensors have the same names and shapes"
     );
