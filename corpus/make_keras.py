@@ -128,9 +128,10 @@ def accepted():
               [Tensor("layers/dense/vars/0", "f32", [2, 3], f32(*[7] * 6)), B])
     yield one("user_block", "bytes before the superblock", weights(kernel(), user=512))
     yield one("bfloat16", "opaque elements with a name, and without one in a model of bfloat16", weights(
-        Dataset(hdf5.OPAQUE, [2], b"\x80\x3f\0\x40", {"dtype": "bfloat16"}), Dataset(hdf5.OPAQUE, [1], b"\0\x40"),
-        attributes=[("model_config", CONFIG_BF16.decode())]),
-        [Tensor("layers/dense/vars/0", "bf16", [2], b"\x80\x3f\0\x40"), Tensor("layers/dense/vars/1", "bf16", [1], b"\0\x40")])
+        Dataset(hdf5.OPAQUE, [2, 3], 3 * b"\x80\x3f\0\x40", {"dtype": "bfloat16"}),
+        Dataset(hdf5.OPAQUE, [3], b"\0\x40\x80\x3f\0\0"), attributes=[("model_config", CONFIG_BF16.decode())]),
+        [Tensor("layers/dense/vars/0", "bf16", [2, 3], 3 * b"\x80\x3f\0\x40"),
+         Tensor("layers/dense/vars/1", "bf16", [3], b"\0\x40\x80\x3f\0\0")])
     h5 = hdf5.file({"model_weights": {"d": {"d": {"kernel:0": kernel(), "bias:0": bias()}}}},
                    [("keras_version", "2.21.0"), ("model_config", CONFIG.decode())])
     yield one("attributes", "a configuration in an attribute", h5, [

@@ -48,8 +48,8 @@ fn the_codec_keeps_the_contract_for_hdf5_files() {
             .ignoring("deflated.h5", .., UNUSED)
             .rewritten("compressed chunks become one piece"),
         Sample::new("bfloat16", "bfloat16.h5", files("bfloat16.h5"))
-            .tensor("layers/dense/vars/0", DType::Bf16, &[2], *b"\x80\x3f\0\x40")
-            .tensor("layers/dense/vars/1", DType::Bf16, &[1], *b"\0\x40")
+            .tensor("layers/dense/vars/0", DType::Bf16, &[2, 3], b"\x80\x3f\0\x40".repeat(3))
+            .tensor("layers/dense/vars/1", DType::Bf16, &[3], *b"\0\x40\x80\x3f\0\0")
             .ignoring("bfloat16.h5", .., UNUSED),
         Sample::new("a file of the new style", "new_style.h5", files("new_style.h5"))
             .floats("w", &[2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
