@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod builtin;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod convert;
@@ -56,7 +57,7 @@ pub use foreign::explain_file;
 pub use matrix::{Matrix, Row};
 pub use memory::View;
 pub use plan::{Cloning, Plan, Policy};
-pub use registry::{Evidence, Registry};
+pub use registry::{Evidence, RegisteredMapping, Registry};
 pub use resources::Resources;
 pub use source::{ByteChunks, Chunks, ModelGraph, OpenOptions, Source, TensorRef};
 pub use store::{Destination, IntoDestination, IntoInput};

@@ -3,7 +3,7 @@
 use crate::errors::{Failure, json};
 use ckpt::api::{ArchitectureFile, Error, Limits};
 use ckpt::mapping::Mapping;
-use ckpt::{OpenOptions, Registry};
+use ckpt::{OpenOptions, RegisteredMapping, Registry};
 use pyo3::prelude::*;
 use serde_json::{Value, json as object};
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ impl Renaming {
     pub(crate) fn mapping(&self, limits: &Limits) -> Result<Mapping, Failure> {
         let mapping = match &self.name {
             None => Mapping::lookup(self.pairs.iter().cloned())?,
-            Some(name) => Mapping::named(name, limits)?,
+            Some(name) => Registry::builtin().read_mapping(name, limits)?,
         };
         Ok(if self.inverse { mapping.inverse()? } else { mapping })
     }
@@ -109,5 +109,5 @@ pub(crate) fn formats(py: Python<'_>) -> PyResult<String> {
 /// The names of the built-in mappings.
 #[pyfunction]
 pub(crate) fn mappings() -> Vec<&'static str> {
-    Mapping::builtin_names().collect()
+    Registry::builtin().mappings().map(RegisteredMapping::name).collect()
 }

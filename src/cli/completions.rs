@@ -2,7 +2,7 @@
 
 use super::plan::float_dtypes;
 use super::{Program, Report};
-use crate::mapping::Mapping;
+use crate::RegisteredMapping;
 use crate::registry::Registry;
 use ckpt_api::{Error, FormatInfo, Limit, LossKind, Result};
 use clap::builder::PossibleValuesParser;
@@ -93,7 +93,7 @@ impl Values {
             dtypes: float_dtypes().collect(),
             losses: LossKind::ALL.iter().map(|kind| kind.name()).chain(["all"]).collect(),
             limits: Limit::ALL.iter().map(|limit| limit.name()).collect(),
-            mappings: Mapping::builtin_names().collect(),
+            mappings: registry.mappings().map(RegisteredMapping::name).collect(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Arguments that lead from the names of a checkpoint to those of the model that gives it its graph.
 
 use super::map::read_mapping;
+use crate::Registry;
 use crate::mapping::Mapping;
 use ckpt_api::{Limits, Result};
 use clap::Args;
@@ -18,9 +19,9 @@ pub(super) struct GraphNames {
 }
 
 impl GraphNames {
-    pub(super) fn mapping(&self, limits: &Limits) -> Result<Option<Arc<Mapping>>> {
+    pub(super) fn mapping(&self, registry: &Registry, limits: &Limits) -> Result<Option<Arc<Mapping>>> {
         let Some(name) = &self.map else { return Ok(None) };
-        let mapping = read_mapping(name, limits)?;
+        let mapping = read_mapping(registry, name, limits)?;
         Ok(Some(Arc::new(if self.inverse { mapping.inverse()? } else { mapping })))
     }
 }

@@ -116,7 +116,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
             .found("--stats")
             .help("a table of groups has no statistics; --format json has both"));
     }
-    let mapping = arguments.names.mapping(&arguments.inputs.reading.limits()?)?;
+    let mapping = arguments.names.mapping(registry, &arguments.inputs.reading.limits()?)?;
     arguments.inputs.report(registry, json, "\n", mapping.as_ref(), |_, source| match &arguments.html {
         Some(path) => {
             // Without what the architecture needs, the page has no layers, and a note.

@@ -163,7 +163,7 @@ pub(super) fn prepare(
     let mut read = Vec::new();
     let mut options = pairs(&arguments.to_set)?;
     let limits = arguments.reading.limits()?;
-    let mapping = arguments.map.as_deref().map(|name| read_mapping(name, &limits)).transpose()?;
+    let mapping = arguments.map.as_deref().map(|name| read_mapping(registry, name, &limits)).transpose()?;
     let (set, code, mapping) = of_mapping(&arguments.set, mapping)?;
     if !set.is_empty() {
         let from = arguments.reading.codec(registry, &arguments.input)?;

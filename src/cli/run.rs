@@ -72,7 +72,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let limits = arguments.reading.limits()?;
     let (inputs, memory) = (arguments.forward.inputs(&limits)?, arguments.forward.memory()?);
     let (set, names) = (pairs(&arguments.set)?, inputs.names(registry)?);
-    let mapping = arguments.names.mapping(&limits)?;
+    let mapping = arguments.names.mapping(registry, &limits)?;
     let source = arguments.reading.open_to_run(registry, &arguments.path, set, names, mapping)?;
     if let Some(path) = &arguments.output {
         outputs::check_source(&source, path)?;

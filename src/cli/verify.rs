@@ -64,11 +64,11 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    fn options(&self, limits: Limits) -> Result<Options> {
+    fn options(&self, registry: &Registry, limits: Limits) -> Result<Options> {
         let mapping = match &self.map {
             None => None,
             Some(name) => {
-                let mapping = read_mapping(name, &limits)?;
+                let mapping = read_mapping(registry, name, &limits)?;
                 let mapping = if self.inverse { mapping.inverse()? } else { mapping };
                 let name = if self.inverse { format!("{name}, inverted") } else { name.clone() };
                 Some(NamedMapping { name, mapping })
@@ -119,7 +119,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     // Before all is computed for them.
     arguments.report.iter().chain(&arguments.html).try_for_each(|path| check_new(path, false))?;
     let limits = arguments.bounds.limits()?;
-    let mut options = arguments.options(limits.clone())?;
+    let mut options = arguments.options(registry, limits.clone())?;
     let names = options.inputs.names(registry)?;
     let (a, b) = two.open_to_run(registry, &limits, &names, to_graphs(&options))?;
     let (a, b) = under_graph_names(a, b, &mut options)?;

@@ -2,7 +2,7 @@
 
 use super::Conversion;
 use crate::map::Mapped;
-use crate::pytorch::Translation;
+use crate::mapping::{Generated, Translation};
 use crate::store::Destination;
 use crate::words::{printable, quote};
 use ckpt_api::{Error, FileId, Literal, LossKind, OutputFile, OutputLayout, Result};
@@ -40,10 +40,11 @@ impl Code {
 /// The program that a conversion asks for.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`], naming the layer that has no form in PyTorch; [`ckpt_api::Kind::Usage`] for a name
+/// [`ckpt_api::Kind::Unsupported`], naming the layer that has no form in the target's framework; [`ckpt_api::Kind::Usage`] for a name
 /// that is not beside the output.
 pub(super) fn code(
     conversion: &Conversion,
+    generated: &Generated,
     translation: &mut Translation,
     output: &Destination,
 ) -> Result<Option<Code>> {
@@ -60,8 +61,11 @@ pub(super) fn code(
             .found(quote(given))
             .expected("the name of a file, such as model.py"));
     };
-    if conversion.mapping.as_ref().is_some_and(|mapping| mapping.is_inverse()) {
-        return Err(Error::usage("only a conversion to PyTorch has generated code").field("code"));
+    if generated.is_inverse {
+        let framework = generated.generator.target_framework();
+        return Err(
+            Error::usage(format!("only a conversion to {framework} has generated code")).field("code")
+        );
     }
     let text = std::mem::replace(&mut translation.code, Ok(String::new()))?;
     Ok(Some(Code { name: name.to_owned(), text }))
@@ -81,17 +85,17 @@ fn same(a: &Path, b: &Path) -> bool {
 pub(super) fn check_none(conversion: &Conversion) -> Result<()> {
     match &conversion.code {
         None => Ok(()),
-        Some(name) => Err(Error::usage("only the mapping keras-to-torch has generated code")
+        Some(name) => Err(Error::usage("only a mapping that is made of a graph has generated code")
             .field("code")
             .found(quote(name))
-            .help("convert with this mapping, or leave out the code")),
+            .help("convert with such a mapping, or leave out the code")),
     }
 }
 
 /// Adds what the graph shows to what mapping found. The program states conventions, which are lost without it. On the way
 /// back, the graph shows the order of each image: nothing has to be guessed from shapes.
-pub(super) fn report(translation: &Translation, mapped: &mut Mapped, has_code: bool, is_inverse: bool) {
-    if is_inverse {
+pub(super) fn report(translation: &Translation, generated: &Generated, mapped: &mut Mapped, has_code: bool) {
+    if generated.is_inverse {
         mapped.losses.retain(|loss| loss.kind != LossKind::Convention);
         return;
     }
@@ -100,7 +104,8 @@ pub(super) fn report(translation: &Translation, mapped: &mut Mapped, has_code: b
     if !contents.training_only.is_empty() {
         let layers = contents.training_only.iter().map(|layer| printable(layer));
         let layers = ckpt_api::first_few(layers, SHOWN);
-        contents.notes.push(format!("PyTorch gets nothing of what acts only in training: {layers}"));
+        let framework = generated.generator.target_framework();
+        contents.notes.push(format!("{framework} gets nothing of what acts only in training: {layers}"));
     }
     contents.notes.extend(translation.dtype_note.clone());
     if has_code {

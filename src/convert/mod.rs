@@ -34,12 +34,11 @@ pub use sides::SideOptions;
 pub use summary::{Resumed, Rounded, Summary};
 
 use crate::map::{MapOptions, Mapped, Twins, map};
-use crate::mapping::Mapping;
+use crate::mapping::{Generated, Mapping, Translation};
 use crate::plan::{
     CloneSettings, Cloning, MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, Stores, TargetRecord,
     compile,
 };
-use crate::pytorch::Translation;
 use crate::recipe::Transform;
 use crate::registry::Registry;
 use crate::resources::Resources;
@@ -176,14 +175,14 @@ impl Conversion {
         output: impl IntoDestination,
     ) -> Result<Planned> {
         let output = output.into_destination()?;
-        let mut translation =
-            self.mapping.as_ref().map(|mapping| source.translation(mapping)).transpose()?.flatten();
-        if let (Some(translation), Some(mapping)) = (&mut translation, &self.mapping) {
+        if let Some(mapping) = &self.mapping
+            && let Some(generated) = &mapping.generated
+            && let Some(mut translation) = source.translation(mapping)?
+        {
             let mapping = Some(translation.mapping_for(mapping)?);
-            let code = generated::code(self, translation, &output)?;
-            let is_inverse = self.mapping.as_ref().is_some_and(Mapping::is_inverse);
+            let code = generated::code(self, generated, &mut translation, &output)?;
             let translated = Conversion { mapping, ..self.clone() };
-            let remarks = Some((&*translation, is_inverse));
+            let remarks = Some((&translation, generated));
             return translated.plan_to(registry, source, output, (remarks, code));
         }
         generated::check_none(self)?;
@@ -202,12 +201,12 @@ impl Conversion {
         registry: &Registry,
         source: &Source,
         output: Destination,
-        (translation, code): (Option<(&Translation, bool)>, Option<Code>),
+        (remarks, code): (Option<(&Translation, &Generated)>, Option<Code>),
     ) -> Result<Planned> {
         let codec = self.writer(registry, &output)?;
         let mut mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
-        if let Some((translation, is_inverse)) = translation {
-            generated::report(translation, &mut mapped, code.is_some(), is_inverse);
+        if let Some((translation, generated)) = remarks {
+            generated::report(translation, generated, &mut mapped, code.is_some());
         }
         if let Some(model) = source.pending_graph() {
             give_graph(model, Arc::make_mut(&mut mapped.contents), &source.shown())?;

@@ -89,7 +89,7 @@ fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit
         limits: commit.limits.clone(),
         vocabulary: commit.vocabulary.clone(),
     };
-    Source::read_as(planned.codec.clone(), input, options)
+    Source::read_as(&planned.registry, planned.codec.clone(), input, options)
 }
 
 /// File, offset and length of every stored piece, in that order.

@@ -1,11 +1,11 @@
 //! The type [`Mapping`]: what a mapping consists of, and how errors describe its entries.
 
+use super::generated::Generated;
 use super::lookup::{Entry, Lookup, check_lookup};
 use super::needs::Need;
 use super::parameters::Parameters;
 use super::rule::{Rule, Separators};
 use crate::pattern::Pattern;
-use crate::pytorch::TorchNames;
 use crate::recipe::AxisStep;
 use crate::words::quote;
 use ckpt_api::{Error, Limits, Result, Role};
@@ -55,7 +55,7 @@ pub struct Mapping {
     pub(crate) lookup: Lookup,
     pub(crate) rules: Vec<Rule>,
     /// What makes the mapping when there is a graph; until then it has no rules.
-    pub(crate) generator: Option<Generator>,
+    pub(crate) generated: Option<Generated>,
 }
 
 /// The frameworks whose names a mapping reads and gives, by the names that files use for them, such as `pt`.
@@ -63,15 +63,6 @@ pub struct Mapping {
 pub(crate) struct Frameworks {
     pub(crate) source: Option<String>,
     pub(crate) target: Option<String>,
-}
-
-/// What makes a mapping of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Generator {
-    /// How PyTorch's modules are named.
-    pub(crate) names: TorchNames,
-    /// Whether the mapping leads from PyTorch to Keras.
-    pub(crate) is_inverse: bool,
 }
 
 /// A pattern of names that are dropped.
@@ -140,7 +131,7 @@ impl Mapping {
             needs: Vec::new(),
             lookup: Lookup::new(),
             rules: Vec::new(),
-            generator: None,
+            generated: None,
         }
     }
 

@@ -105,7 +105,7 @@ impl Mapping {
     /// Explains the decision about `name` alone. Does not check whether other names collide with it.
     ///
     /// ```
-    /// let gpt2 = ckpt::mapping::Mapping::builtin("gpt2-tf-to-hf").expect("it is built in");
+    /// let gpt2 = ckpt::Registry::builtin().mapping("gpt2-tf-to-hf").expect("it is built in");
     /// let explained = gpt2.explain("model/h3/ln_1/g", &ckpt_api::Limits::default())?;
     /// assert_eq!(explained.captures["layer"], "3");
     /// assert_eq!(explained.targets[0].name, "h.3.ln_1.weight");

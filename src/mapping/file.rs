@@ -96,7 +96,7 @@ fn parse(text: &str, limits: &Limits) -> Result<Mapping> {
         roles,
         parameters: raw.parameters,
         needs: raw.needs,
-        generator: None,
+        generated: None,
     };
     parameters::check(&mapping, limits)?;
     needs::check(&mapping.needs)?;

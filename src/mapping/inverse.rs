@@ -1,7 +1,8 @@
 //! Reads a mapping backwards.
 
 use super::dead;
-use super::definition::{Frameworks, Generator, Mapping};
+use super::definition::{Frameworks, Mapping};
+use super::generated::Generated;
 use super::lookup::Entry;
 use super::relation::{Link, Relation, inverse_steps};
 use super::rule::{Rule, Separators, check_count, twins};
@@ -21,9 +22,9 @@ impl Mapping {
 }
 
 fn invert(mapping: &Mapping) -> Result<Mapping> {
-    if let Some(generator) = mapping.generator {
-        let generator = Some(Generator { is_inverse: !generator.is_inverse, ..generator });
-        return Ok(Mapping { generator, ..mapping.clone() });
+    if let Some(Generated { generator, is_inverse }) = &mapping.generated {
+        let generated = Generated { generator: generator.clone(), is_inverse: !is_inverse };
+        return Ok(Mapping { generated: Some(generated), ..mapping.clone() });
     }
     let rules = (0..mapping.rules.len()).map(|index| invert_rule(mapping, index));
     let rules = rules.collect::<Result<Vec<Rule>>>()?;
@@ -56,7 +57,7 @@ fn invert(mapping: &Mapping) -> Result<Mapping> {
         needs: Vec::new(),
         lookup: lookup.collect(),
         rules,
-        generator: None,
+        generated: None,
     };
     // A rule that another hides has no effect on any name, so it is no inverse; and a file could not contain it.
     dead::check(&inverse).map_err(|error| inverse.located(error))?;

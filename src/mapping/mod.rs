@@ -69,15 +69,14 @@
 //! drops do not come back.
 
 mod apply;
-mod builtin;
 mod dead;
 mod decide;
 mod definition;
 mod explain;
 mod file;
+mod generated;
 mod inverse;
 mod lookup;
-mod named;
 mod needs;
 mod parameters;
 mod print;
@@ -97,9 +96,9 @@ pub(crate) use explain::Decisions;
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 #[cfg(feature = "cli")]
 pub(crate) use file::check_tokens;
+pub(crate) use generated::{Generated, listed};
+pub use generated::{MappingGenerator, Translation};
 pub(crate) use lookup::Entry as LookupEntry;
-#[cfg(feature = "cli")]
-pub(crate) use named::unknown_mapping;
 pub(crate) use parameters::{KEY_SEPARATOR, Parameter};
 pub(crate) use relation::Relation;
 pub(crate) use rule::{Rule, check_count, default_limit};

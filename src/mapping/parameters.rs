@@ -39,7 +39,7 @@ impl Mapping {
     /// Sets the value of a parameter.
     ///
     /// ```
-    /// let llama = ckpt::mapping::Mapping::builtin("llama-hf-to-gguf").expect("it is built in");
+    /// let llama = ckpt::Registry::builtin().mapping("llama-hf-to-gguf").expect("it is built in");
     /// assert_eq!(llama.parameters().collect::<Vec<_>>(), ["heads", "kv_heads"]);
     /// let llama = llama.with_parameter("heads", 32)?.with_parameter("kv_heads", 8)?;
     /// assert_eq!(llama.parameters().count(), 0);

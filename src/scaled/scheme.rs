@@ -67,7 +67,6 @@ impl Scheme {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapping::Mapping;
 
     #[test]
     fn every_scheme_has_scales_and_names_a_mapping_that_is_built_in() {
@@ -75,7 +74,7 @@ mod tests {
         assert!(schemes.len() > 10);
         for scheme in schemes {
             assert!(!scheme.scales.is_empty(), "{}", scheme.title);
-            let unknown = scheme.mapping.filter(|name| Mapping::builtin(name).is_none());
+            let unknown = scheme.mapping.filter(|name| crate::Registry::builtin().mapping(name).is_none());
             assert_eq!(unknown, None, "{}", scheme.title);
         }
     }

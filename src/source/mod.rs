@@ -46,6 +46,8 @@ pub(crate) const ACTIVATIONS: &str = "activations";
 /// An opened checkpoint, which does not change. Clones share what is in it.
 #[derive(Clone)]
 pub struct Source {
+    /// What it was opened with.
+    pub(crate) registry: Registry,
     pub(crate) input: Input,
     pub(crate) codec: Arc<dyn Codec>,
     pub(crate) contents: Arc<Contents>,
@@ -83,7 +85,7 @@ impl Source {
     pub fn open(registry: &Registry, input: impl IntoInput, options: &OpenOptions) -> Result<Self> {
         let input = existing(registry, input, options)?;
         let Chosen { codec, evidence, input } = choose(registry, input, options)?;
-        Ok(Source { evidence, ..Self::read_as(codec, input, options.clone())? })
+        Ok(Source { evidence, ..Self::read_as(registry, codec, input, options.clone())? })
     }
 
     /// The codec that [`Source::open`] reads an input with.
@@ -108,7 +110,12 @@ impl Source {
     }
 
     /// Opens an [`Input`] of a format that is known; `options` need not name it.
-    pub(crate) fn read_as(codec: Arc<dyn Codec>, input: Input, options: OpenOptions) -> Result<Self> {
+    pub(crate) fn read_as(
+        registry: &Registry,
+        codec: Arc<dyn Codec>,
+        input: Input,
+        options: OpenOptions,
+    ) -> Result<Self> {
         let info = codec.info();
         let input = input.remembering();
         let given = options.options.iter().filter(|(key, _)| template_parameter(key).is_none()).cloned();
@@ -125,7 +132,7 @@ impl Source {
         refuse_placeholders(&input, &contents)?;
         match options.architecture.as_ref().filter(|file| file.format().is_none()) {
             Some(file) => architecture::apply(file, &input, &mut contents, &options)?,
-            None => architecture::check_parameters(&contents, &options)?,
+            None => architecture::check_parameters(registry, &contents, &options)?,
         }
         if let Some(model) = &options.graph
             && !contents.adopts_model
@@ -146,7 +153,16 @@ impl Source {
         notes.for_each(|text| options.vocabulary.settle(text));
         let files = Files::new(&input, &contents);
         let contents = Arc::new(contents);
-        Ok(Source { input, codec, contents, files, options, index: Arc::default(), evidence: Vec::new() })
+        Ok(Source {
+            registry: registry.clone(),
+            input,
+            codec,
+            contents,
+            files,
+            options,
+            index: Arc::default(),
+            evidence: Vec::new(),
+        })
     }
 
     /// The format's id.

@@ -1,9 +1,8 @@
 //! What a source knows of the parameters of mappings.
 
 use super::Source;
-use crate::mapping::{KEY_SEPARATOR, Mapping, Parameter};
+use crate::mapping::{Generated, KEY_SEPARATOR, Mapping, Parameter, Translation};
 use crate::pattern::Pattern;
-use crate::pytorch::{Translation, translate};
 use crate::template::Configuration;
 use ckpt_api::{Error, Limits, Metadata, Result, Setting};
 use std::borrow::Cow;
@@ -45,31 +44,31 @@ impl Source {
 }
 
 impl Source {
-    /// What the graph makes of a mapping that is generated; `None` for another one. A mapping to PyTorch is made of the
-    /// source's graph, one from PyTorch of the graph of the model that is given beside.
+    /// What the graph makes of a mapping that is generated; `None` for another one. A mapping to the generator's target is
+    /// made of the source's graph, one from there of the graph of the model that is given beside.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] without a graph; what keeps a layer from having a module.
     pub(crate) fn translation(&self, mapping: &Mapping) -> Result<Option<Translation>> {
-        let Some(generator) = mapping.generator else { return Ok(None) };
-        if generator.is_inverse {
+        let Some(Generated { generator, is_inverse }) = &mapping.generated else { return Ok(None) };
+        if *is_inverse {
+            let framework = generator.source_framework();
             let Some(model) = &self.options.graph else {
-                return Err(Error::mapping("the way back to Keras needs the Keras model")
-                    .found("no model whose graph has the names of Keras")
-                    .help(format!("give it with {}", Setting::Architecture)));
+                return Err(Error::mapping(format!(
+                    "the way back to {framework} needs the {framework} model"
+                ))
+                .found(format!("no model whose graph has the names of {framework}"))
+                .help(format!("give it with {}", Setting::Architecture)));
             };
-            return translate(model.graph(), &model.to_tensors(), generator.names).map(Some);
+            return generator.translate(model.graph(), &model.to_tensors()).map(Some);
         }
         if let Some(graph) = &self.checkpoint().graph {
-            return translate(graph, &self.checkpoint().tensors, generator.names).map(Some);
+            return generator.translate(graph, &self.checkpoint().tensors).map(Some);
         }
         let Some(outline) = &self.contents().outline else { return Err(self.without_graph()) };
-        let translation = translate(outline, &self.checkpoint().tensors, generator.names)?;
+        let translation = generator.translate(outline, &self.checkpoint().tensors)?;
         let reason = self.contents().missing_graph.as_ref().map_or("", |missing| missing.reason.as_str());
-        let without_code = Error::mapping("a PyTorch module is made of a graph, and this model has none")
-            .found(reason)
-            .help("without 'code', the weights of all other layers are converted: a program must compute the rest");
-        Ok(Some(translation.of_outline(reason, without_code)))
+        Ok(Some(translation.of_outline(reason, generator.target_framework())))
     }
 
     /// The error of a mapping that is made of a graph: what the checkpoint lacks, or why the model that was given beside it

@@ -127,7 +127,7 @@ fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
         return by(&given.name, &given.mapping);
     }
     let names_of = |signature: &Signature| {
-        signature.mappings().iter().find_map(|name| by(name, &Mapping::builtin(name)?))
+        signature.mappings().iter().find_map(|name| by(name, &source.registry.mapping(name)?))
     };
     Signature::automatic().find_map(|signature| names_of(&signature))
 }

@@ -130,7 +130,7 @@ fn a_header_and_weights_that_are_saved_twice_survive_the_engine_and_safetensors(
 fn by_way_of_tensorflow(case: &Path, preset: &str, map: Option<&str>) -> BTreeMap<String, Vec<u8>> {
     let work = tempfile::tempdir().unwrap();
     let (middle, back) = (work.path().join("m"), work.path().join("back"));
-    let mapping = map.map(|name| ckpt::mapping::Mapping::builtin(name).unwrap());
+    let mapping = map.map(|name| ckpt::Registry::builtin().mapping(name).unwrap());
     let plain = mapping.into_iter().fold(to("tf2", &[("names", "plain")]), Conversion::mapping);
     convert(open(case, &[("arch", preset)]), &middle, &plain);
     let read = open(&work.path().join("m.index"), &[]);

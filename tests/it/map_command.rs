@@ -3,6 +3,7 @@
 use crate::common::tensors::{tensor, transposed, values};
 use crate::common::workplace::{DIGITS, Workplace};
 use std::fs;
+use std::path::Path;
 
 const DIGITS_MAP: &str = r#"
 ignore = ["adam/**", "save_counter", "_CHECKPOINTABLE_OBJECT_GRAPH"]
@@ -27,7 +28,10 @@ fn list_and_show_know_every_built_in_mapping() {
     let listed = place.json(&["map", "list"]);
     let names: Vec<&str> =
         listed.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ckpt::mapping::Mapping::builtin_names().collect::<Vec<_>>());
+    assert_eq!(
+        names,
+        ckpt::Registry::builtin().mappings().map(ckpt::RegisteredMapping::name).collect::<Vec<_>>()
+    );
     let text = place.says(&["map", "list"]);
     for name in names {
         assert!(text.contains(name), "{text}");
@@ -36,7 +40,8 @@ fn list_and_show_know_every_built_in_mapping() {
             continue;
         }
         let shown = place.says(&["map", "show", name]);
-        assert_eq!(shown, ckpt::mapping::Mapping::builtin_text(name).unwrap());
+        let file = Path::new("schemas/mappings").join(name).with_extension("toml");
+        assert_eq!(shown, std::fs::read_to_string(file).unwrap());
     }
     place.refuses(&["map", "show", "gpt2"], 2, &["no built-in mapping", "gpt2-tf-to-hf"]);
 }

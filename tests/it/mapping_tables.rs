@@ -2,7 +2,7 @@
 //! (`tests/interop/transformers_tables.py` compares the tensors with those of other programs.)
 
 use crate::common::cases;
-use ckpt::mapping::Mapping;
+use ckpt::{RegisteredMapping, Registry};
 use ckpt_api::{DType, Limits, Shape, Tensor};
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn assert_maps(table: &str, count: usize, expected: &Expected, dropped: &[&str])
 /// Returns the unused rules.
 fn maps(table: &str, count: usize, expected: &Expected, dropped: &[&str]) -> Vec<String> {
     assert_eq!(expected.len(), count, "{table}");
-    let mapping = Mapping::builtin(table).unwrap();
+    let mapping = Registry::builtin().mapping(table).unwrap();
     let sources: Vec<&str> = expected.iter().map(|(source, ..)| source.as_str()).collect();
     let applied = mapping.apply(&[&sources, dropped].concat(), &Limits::default()).unwrap();
     let found: BTreeSet<_> = applied
@@ -49,11 +49,11 @@ fn maps(table: &str, count: usize, expected: &Expected, dropped: &[&str]) -> Vec
 
 #[test]
 fn every_table_has_a_title_and_an_inverse_unless_it_dequantizes_or_drops_the_name_of_a_class() {
-    let names: Vec<_> = Mapping::builtin_names().collect();
+    let names: Vec<_> = Registry::builtin().mappings().map(RegisteredMapping::name).collect();
     assert_eq!(names.len(), 31);
     let mut one_way = Vec::new();
     for name in names {
-        let mapping = Mapping::builtin(name).unwrap();
+        let mapping = Registry::builtin().mapping(name).unwrap();
         assert!(mapping.title().is_some_and(|title| !title.contains('\n')), "{name}");
         match mapping.inverse() {
             Ok(_) => {}
@@ -68,7 +68,7 @@ fn every_table_has_a_title_and_an_inverse_unless_it_dequantizes_or_drops_the_nam
         one_way,
         ["bert-h5-to-hf", "fp8-blocks-to-bf16", "fp8-scales-to-bf16", "gpt2-h5-to-hf", "mxfp4-to-bf16"]
     );
-    assert!(Mapping::builtin("gpt2").is_none());
+    assert!(Registry::builtin().mapping("gpt2").is_none());
 }
 
 /// GPT-2 with the names of OpenAI; `projection` is the step on its projections.
@@ -391,13 +391,13 @@ fn experts(table: &str) -> (&'static str, [&'static str; 3]) {
 
 #[test]
 fn a_missing_last_expert_is_an_error_in_every_table_that_stacks() {
-    let stacks = |name: &&str| Mapping::builtin(name).unwrap().to_toml().contains("\nstack = ");
-    let tables: Vec<_> = Mapping::builtin_names().filter(stacks).collect();
+    let stacks = |name: &&str| Registry::builtin().mapping(name).unwrap().to_toml().contains("\nstack = ");
+    let tables: Vec<_> = Registry::builtin().mappings().map(RegisteredMapping::name).filter(stacks).collect();
     let expected =
         ["llama-hf-to-gguf", "mixtral-experts-to-stacked", "qwen-experts-to-stacked", "qwen-hf-to-gguf"];
     assert_eq!(tables, expected);
     for table in tables {
-        let mut mapping = Mapping::builtin(table).unwrap();
+        let mut mapping = Registry::builtin().mapping(table).unwrap();
         for parameter in mapping.clone().parameters() {
             mapping = mapping.with_parameter(parameter, 1).unwrap();
         }

@@ -28,7 +28,7 @@ pub(in crate::cli) struct Arguments {
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     let limits = arguments.looking.reading.limits()?;
-    let mapping = arguments.mapping.read(&limits)?;
+    let mapping = arguments.mapping.read(registry, &limits)?;
     let source = arguments.looking.open(registry)?;
     // A conversion does the same: this checks that the steps fit the shapes.
     let mapping = source.with_parameters(&mapping)?;

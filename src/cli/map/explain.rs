@@ -4,6 +4,7 @@ use super::super::common::Bounds;
 use super::super::flags::Flags;
 use super::super::{Report, render, to_json};
 use super::{MappingArgument, sources};
+use crate::Registry;
 use crate::mapping::{Back, Decision, Explanation};
 use crate::recipe::Target;
 use ckpt_api::Result;
@@ -21,9 +22,9 @@ pub(in crate::cli) struct Arguments {
     bounds: Bounds,
 }
 
-pub(super) fn run(arguments: &Arguments, json: bool) -> Result<Report> {
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     let limits = arguments.bounds.limits()?;
-    let mapping = arguments.mapping.read(&limits)?;
+    let mapping = arguments.mapping.read(registry, &limits)?;
     let explained = arguments.keys.iter().map(|key| mapping.explain_in(key, &limits, &Flags::One));
     let explained = explained.collect::<Result<Vec<_>>>()?;
     if json {

@@ -27,7 +27,7 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
-    let mapping = read_mapping(&arguments.map, &arguments.reading.limits()?)?;
+    let mapping = read_mapping(registry, &arguments.map, &arguments.reading.limits()?)?;
     let (inverse, why_table) = match &arguments.of {
         None => (mapping.inverse()?, None),
         Some(path) => inverse_of(registry, &mapping, path, arguments)?,

@@ -5,7 +5,9 @@ use super::super::table::{Column, table};
 use super::super::width::Layout;
 use super::super::{Report, print_after, to_json};
 use super::Output;
-use crate::mapping::{Mapping, unknown_mapping};
+use crate::Registry;
+use crate::mapping::Mapping;
+use crate::registry::RegisteredMapping;
 use ckpt_api::{Error, Result};
 use clap::Args;
 
@@ -23,8 +25,9 @@ pub(in crate::cli) struct ShowArguments {
     output: Output,
 }
 
-pub(super) fn run(arguments: &ListArguments, json: bool) -> Result<Report> {
-    let tables = Mapping::builtin_names().filter_map(|name| Some((name, Mapping::builtin(name)?)));
+pub(super) fn run(registry: &Registry, arguments: &ListArguments, json: bool) -> Result<Report> {
+    let names = registry.mappings().map(RegisteredMapping::name);
+    let tables = names.filter_map(|name| Some((name, registry.mapping(name)?)));
     let tables: Vec<(&str, Mapping)> = tables.collect();
     if json {
         let tables = tables.iter().map(|(name, mapping)| {
@@ -46,17 +49,18 @@ pub(super) fn run(arguments: &ListArguments, json: bool) -> Result<Report> {
     Ok(table(&COLUMNS, arguments.layout.width(), rows).into())
 }
 
-pub(super) fn show(arguments: &ShowArguments, json: bool) -> Result<Report> {
-    if Mapping::builtin(&arguments.name).is_some_and(|mapping| mapping.is_generated()) {
+pub(super) fn show(registry: &Registry, arguments: &ShowArguments, json: bool) -> Result<Report> {
+    let mapping = registry.mappings().find(|mapping| mapping.name() == arguments.name);
+    let mapping = mapping.ok_or_else(|| registry.unknown_mapping(&arguments.name))?;
+    let RegisteredMapping::File { toml: text, .. } = mapping else {
         return Err(Error::usage("the mapping has no file: it is made for the graph of each checkpoint")
             .field(&arguments.name)
             .help(format!("show it for one checkpoint: ckpt map check {} PATH", arguments.name)));
-    }
-    let text = Mapping::builtin_text(&arguments.name).ok_or_else(|| unknown_mapping(&arguments.name))?;
+    };
     if json {
         let value = to_json(&serde_json::json!({ "name": arguments.name, "toml": text }))?;
-        arguments.output.write(text.to_owned())?;
+        arguments.output.write((*text).to_owned())?;
         return print_after(&arguments.output.written(), &value, json);
     }
-    Ok(arguments.output.write(text.to_owned())?.into())
+    Ok(arguments.output.write((*text).to_owned())?.into())
 }

@@ -44,28 +44,28 @@ struct MappingArgument {
 }
 
 impl MappingArgument {
-    fn read(&self, limits: &Limits) -> Result<Mapping> {
-        let mapping = read_mapping(&self.map, limits)?;
+    fn read(&self, registry: &Registry, limits: &Limits) -> Result<Mapping> {
+        let mapping = read_mapping(registry, &self.map, limits)?;
         if self.inverse { mapping.inverse() } else { Ok(mapping) }
     }
 }
 
 pub(super) fn run(registry: &Registry, command: &Command, json: bool) -> Result<Report> {
     match command {
-        Command::List(arguments) => list::run(arguments, json),
-        Command::Show(arguments) => list::show(arguments, json),
+        Command::List(arguments) => list::run(registry, arguments, json),
+        Command::Show(arguments) => list::show(registry, arguments, json),
         Command::Check(arguments) => check::run(registry, arguments, json),
         Command::Invert(arguments) => invert::run(registry, arguments, json),
-        Command::Explain(arguments) => explain::run(arguments, json),
+        Command::Explain(arguments) => explain::run(registry, arguments, json),
         Command::Suggest(arguments) => suggest::run(registry, arguments, json),
     }
 }
 
 /// Reads the mapping that an argument names.
-pub(super) fn read_mapping(given: &str, limits: &Limits) -> Result<Mapping> {
+pub(super) fn read_mapping(registry: &Registry, given: &str, limits: &Limits) -> Result<Mapping> {
     check_input(Path::new(given))
         .map_err(|error| error.expected("a mapping: a file, or the name of a built-in mapping"))?;
-    let mapping = Mapping::named(given, limits)?;
+    let mapping = registry.read_mapping(given, limits)?;
     verbose::say(|| {
         format!("read mapping {}: {}", render::plain(given), count(mapping.rules().len(), "rule"))
     });

@@ -309,7 +309,7 @@ fn every_built_in_template_can_be_read() {
         let template = Template::parse(&file).unwrap();
         assert_eq!(template.name(), name);
         for mapping in template.signature.mappings() {
-            assert!(crate::mapping::Mapping::builtin(mapping).is_some(), "{name}: {mapping}");
+            assert!(crate::Registry::builtin().mapping(mapping).is_some(), "{name}: {mapping}");
         }
     }
 }

@@ -1,5 +1,9 @@
 //! Which codecs exist, and which one an input is for.
 
+mod mappings;
+
+pub use mappings::RegisteredMapping;
+
 use crate::Matrix;
 use crate::foreign;
 use crate::words::printable;
@@ -7,10 +11,12 @@ use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setti
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A list of codecs. Registration is an explicit call; there is no link-time magic.
+/// Codecs, and mappings that are chosen by name. Registration is an explicit call; there is no link-time magic.
 #[derive(Clone, Default)]
 pub struct Registry {
     codecs: Vec<Arc<dyn Codec>>,
+    /// By their names.
+    mappings: Vec<RegisteredMapping>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -36,32 +42,10 @@ impl Registry {
         Registry::default()
     }
 
-    /// The codecs that this build contains.
-    pub fn builtin() -> Self {
-        Registry {
-            codecs: vec![
-                #[cfg(feature = "bullet")]
-                Arc::new(ckpt_bullet::Bullet),
-                #[cfg(feature = "cnn2")]
-                Arc::new(ckpt_cnn2::Cnn2),
-                #[cfg(feature = "gguf")]
-                Arc::new(ckpt_gguf::Gguf),
-                #[cfg(feature = "keras")]
-                Arc::new(ckpt_keras::Keras),
-                #[cfg(feature = "nn")]
-                Arc::new(ckpt_nn::Nn),
-                #[cfg(feature = "npz")]
-                Arc::new(ckpt_npz::Npz),
-                #[cfg(feature = "onnx")]
-                Arc::new(ckpt_onnx::Onnx),
-                #[cfg(feature = "safetensors")]
-                Arc::new(ckpt_safetensors::Safetensors),
-                #[cfg(feature = "tf2")]
-                Arc::new(ckpt_tf2::Tf2),
-                #[cfg(feature = "torch")]
-                Arc::new(ckpt_torch::Torch),
-            ],
-        }
+    /// A registry of codecs and of mappings, each with a name of its own.
+    pub(crate) fn with(codecs: Vec<Arc<dyn Codec>>, mut mappings: Vec<RegisteredMapping>) -> Self {
+        mappings.sort_by_key(RegisteredMapping::name);
+        Registry { codecs, mappings }
     }
 
     /// Adds a codec, from wherever it comes.

@@ -1,0 +1,52 @@
+//! The mappings that come with the program: `schemas/mappings/*.toml`, and the one that PyTorch's modules need.
+
+use crate::pytorch::KerasToTorch;
+use crate::registry::RegisteredMapping;
+use std::sync::Arc;
+
+/// Includes files by name.
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../schemas/mappings/", $name, ".toml")))),*]
+    };
+}
+
+const FILES: &[(&str, &str)] = files![
+    "albert-tf-to-hf",
+    "bert-h5-to-hf",
+    "bert-tf-to-hf",
+    "bullet-to-tf-adam",
+    "clip-openai-to-hf",
+    "electra-generator-tf-to-hf",
+    "electra-tf-to-hf",
+    "fp8-blocks-to-bf16",
+    "fp8-scales-to-bf16",
+    "gemma-google-to-hf",
+    "gemma-hf-to-gguf",
+    "gemma2-hf-to-gguf",
+    "gpt2-h5-to-hf",
+    "gpt2-swift-paths-to-hf",
+    "gpt2-swift-to-hf",
+    "gpt2-tf-to-hf",
+    "llama-hf-to-gguf",
+    "llama-meta-to-hf",
+    "mixtral-experts-to-stacked",
+    "mt5-mesh-to-hf",
+    "mxfp4-to-bf16",
+    "phi-hf-to-gguf",
+    "phi-microsoft-to-hf",
+    "phi3-hf-to-gguf",
+    "qwen-experts-to-stacked",
+    "qwen-hf-to-gguf",
+    "resnet-keras-to-torchvision",
+    "t5-mesh-to-hf",
+    "vit-timm-to-hf",
+    "whisper-openai-to-hf",
+];
+
+/// All of them.
+pub(super) fn all() -> Vec<RegisteredMapping> {
+    let files = FILES.iter().map(|(name, toml)| RegisteredMapping::File { name, toml });
+    let generated = RegisteredMapping::Generated(Arc::new(KerasToTorch::default()));
+    files.chain([generated]).collect()
+}

@@ -1,0 +1,36 @@
+//! What comes with the program: codecs and mappings.
+
+mod mappings;
+
+use crate::registry::Registry;
+use ckpt_api::Codec;
+use std::sync::Arc;
+
+impl Registry {
+    /// The codecs that this build contains, and the mappings that come with the program.
+    pub fn builtin() -> Self {
+        let codecs: Vec<Arc<dyn Codec>> = vec![
+            #[cfg(feature = "bullet")]
+            Arc::new(ckpt_bullet::Bullet),
+            #[cfg(feature = "cnn2")]
+            Arc::new(ckpt_cnn2::Cnn2),
+            #[cfg(feature = "gguf")]
+            Arc::new(ckpt_gguf::Gguf),
+            #[cfg(feature = "keras")]
+            Arc::new(ckpt_keras::Keras),
+            #[cfg(feature = "nn")]
+            Arc::new(ckpt_nn::Nn),
+            #[cfg(feature = "npz")]
+            Arc::new(ckpt_npz::Npz),
+            #[cfg(feature = "onnx")]
+            Arc::new(ckpt_onnx::Onnx),
+            #[cfg(feature = "safetensors")]
+            Arc::new(ckpt_safetensors::Safetensors),
+            #[cfg(feature = "tf2")]
+            Arc::new(ckpt_tf2::Tf2),
+            #[cfg(feature = "torch")]
+            Arc::new(ckpt_torch::Torch),
+        ];
+        Registry::with(codecs, mappings::all())
+    }
+}
