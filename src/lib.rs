@@ -17,6 +17,7 @@ pub mod digest;
 mod element;
 mod execute;
 mod foreign;
+mod formats;
 mod html;
 pub mod inspect;
 mod layout;
@@ -49,15 +50,16 @@ pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
 pub use convert::{
     Commit, Computed, Conversion, Execution, ItemReceipt, Phase, Planned, Resumed, Rounded, SideOptions,
-    Summary, Verification,
+    Summary, Verification, Verifier, VerifierSettings,
 };
 pub use element::Element;
 pub use execute::{Progress, Rounding, Share, Sums};
 pub use foreign::explain_file;
+pub use formats::{Evidence, Formats, RegisteredMapping};
 pub use matrix::{Matrix, Row};
 pub use memory::View;
 pub use plan::{Cloning, Plan, Policy};
-pub use registry::{Evidence, RegisteredMapping, Registry};
+pub use registry::Registry;
 pub use resources::Resources;
 pub use source::{ByteChunks, Chunks, ModelGraph, OpenOptions, Source, TensorRef};
 pub use store::{Destination, IntoDestination, IntoInput};

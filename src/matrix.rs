@@ -1,6 +1,6 @@
 //! Which format converts to which, as the codecs declare it.
 
-use crate::Registry;
+use crate::formats::Formats;
 use serde::Serialize;
 use std::fmt;
 
@@ -32,8 +32,8 @@ pub struct Row {
 }
 
 impl Matrix {
-    pub(crate) fn of(registry: &Registry) -> Self {
-        let infos = || registry.codecs().map(|codec| codec.info());
+    pub(crate) fn of(formats: &Formats) -> Self {
+        let infos = || formats.codecs().map(|codec| codec.info());
         let row = |from: &ckpt_api::FormatInfo| Row {
             from: from.id,
             to: infos().filter(|to| from.converts_to(to)).map(|to| to.id).collect(),

@@ -1,7 +1,7 @@
 //! The mappings that come with the program: `schemas/mappings/*.toml`, and the one that PyTorch's modules need.
 
+use crate::formats::RegisteredMapping;
 use crate::pytorch::KerasToTorch;
-use crate::registry::RegisteredMapping;
 use std::sync::Arc;
 
 /// Includes files by name.

@@ -2,6 +2,7 @@
 
 mod mappings;
 
+use crate::formats::Formats;
 use crate::registry::Registry;
 use ckpt_api::Codec;
 use std::sync::Arc;
@@ -31,6 +32,9 @@ impl Registry {
             #[cfg(feature = "torch")]
             Arc::new(ckpt_torch::Torch),
         ];
-        Registry::with(codecs, mappings::all())
+        let registry = Registry::of(Formats::with(codecs, mappings::all()));
+        #[cfg(feature = "forward")]
+        let registry = registry.with_verifier(crate::verify::GraphVerifier);
+        registry
     }
 }

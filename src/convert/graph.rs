@@ -3,14 +3,9 @@
 use super::record::directory;
 use crate::plan::GraphRecord;
 use crate::receipt::record_of;
-use crate::source::ModelGraph;
-#[cfg(feature = "forward")]
-use crate::{
-    registry::Registry,
-    source::{OpenOptions, Source},
-};
+use crate::registry::Registry;
+use crate::source::{ModelGraph, OpenOptions, Source};
 use ckpt_api::{Error, Input, Result};
-#[cfg(feature = "forward")]
 use std::sync::Arc;
 
 /// The record of a model.
@@ -53,7 +48,6 @@ pub(super) fn find(record: &GraphRecord) -> Result<Option<Input>> {
 ///
 /// # Errors
 /// Those of [`find`], and of reading it.
-#[cfg(feature = "forward")]
 pub(super) fn read(
     registry: &Registry,
     record: Option<&GraphRecord>,

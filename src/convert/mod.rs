@@ -23,6 +23,7 @@ mod summary;
 mod sums;
 #[cfg(all(test, feature = "npz", feature = "safetensors", feature = "tf2"))]
 mod tests;
+mod verifier;
 
 pub use computed::Computed;
 pub use examine::Verification;
@@ -32,6 +33,7 @@ pub use planned::{Commit, Execution, Planned};
 pub use receipts::ItemReceipt;
 pub use sides::SideOptions;
 pub use summary::{Resumed, Rounded, Summary};
+pub use verifier::{Verifier, VerifierSettings};
 
 use crate::map::{MapOptions, Mapped, Twins, map};
 use crate::mapping::{Generated, Mapping, Translation};

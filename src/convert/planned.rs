@@ -13,7 +13,6 @@ use crate::mapping::Mapping;
 use crate::plan::{Item, Plan, Stores};
 use crate::registry::Registry;
 use crate::resources::Resources;
-#[cfg(feature = "forward")]
 use crate::source::OpenOptions;
 use crate::source::Source;
 use crate::store::{Destination, Earlier, Protected, Stage, StageMode, StageRequest, Store, leaving};
@@ -91,7 +90,6 @@ pub struct Planned {
     pub(crate) registry: Registry,
     pub(crate) plan: Plan,
     /// The source, where it was opened by its codec already.
-    #[cfg(feature = "forward")]
     source: Option<Source>,
     pub(crate) input: Input,
     pub(crate) files: Arc<Files<'static>>,
@@ -125,7 +123,6 @@ impl Planned {
         Ok(Planned {
             registry: registry.clone(),
             plan,
-            #[cfg(feature = "forward")]
             source: Some(source.clone()),
             input: source.input.clone(),
             files: source.files.clone(),
@@ -162,7 +159,6 @@ impl Planned {
         let output = Destination::within(crate::store::open(target)?, plan.target.name.clone());
         Ok(Planned {
             registry: registry.clone(),
-            #[cfg(feature = "forward")]
             source: None,
             files: Arc::new(Files::named(&input, plan.contents.files.clone())),
             input,
@@ -206,7 +202,6 @@ impl Planned {
     ///
     /// # Errors
     /// Those of [`Source::open`].
-    #[cfg(feature = "forward")]
     pub(super) fn source(&self, commit: &Commit) -> Result<Source> {
         let Commit { limits, vocabulary, .. } = commit;
         let (limits, vocabulary) = (limits.clone(), vocabulary.clone());

@@ -8,7 +8,7 @@ mod preview;
 mod stats;
 mod values;
 
-use crate::registry::Evidence;
+use crate::formats::Evidence;
 use crate::resources::default_threads;
 use crate::scaled;
 use crate::source::Source;

@@ -1,7 +1,7 @@
 //! Architecture files, applied to an opened checkpoint.
 
 use super::OpenOptions;
-use crate::registry::Registry;
+use crate::formats::Formats;
 use crate::template::{Choices, OPTION_PREFIX, Signature, Template, apply_literal};
 use ckpt_api::{ArchitectureFile, Contents, DType, Error, Input, Limit, Result, Setting, Shape, Tensor};
 
@@ -53,17 +53,13 @@ pub(super) fn apply(
 }
 
 /// Fails for parameters of a template where no built-in one describes the checkpoint, nor through a mapping.
-pub(super) fn check_parameters(
-    registry: &Registry,
-    contents: &Contents,
-    options: &OpenOptions,
-) -> Result<()> {
+pub(super) fn check_parameters(formats: &Formats, contents: &Contents, options: &OpenOptions) -> Result<()> {
     let choices = template_choices(options);
     let Some((name, _)) = choices.settings.first() else { return Ok(()) };
     let tensors = &contents.checkpoint.tensors;
     let is_described = |tensors: &[Tensor]| Signature::recognized(tensors, |_| None).is_some();
     let by = |mapping: &String| {
-        let applied = registry.mapping(mapping)?.apply_to(tensors, &options.limits).ok()?;
+        let applied = formats.mapping(mapping)?.apply_to(tensors, &options.limits).ok()?;
         let named =
             applied.targets.into_iter().map(|target| Tensor::new(target.name, DType::F32, Shape::scalar()));
         Some(is_described(&named.collect::<Vec<_>>()))

@@ -1,7 +1,7 @@
 //! Directories whose checkpoint is one file: which file it is.
 
 use crate::foreign;
-use crate::registry::Registry;
+use crate::formats::Formats;
 use ckpt_api::{Codec, Error, Input, Kind, Match, Result, first_few};
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ const INDEX: &str = "json";
 ///
 /// # Errors
 /// [`Kind::Usage`] if several files can be meant, [`Kind::Io`] if they cannot be read.
-pub(super) fn only_file(registry: &Registry, input: &Input, format: Option<&str>) -> Result<Option<Input>> {
-    let codecs: Vec<&Arc<dyn Codec>> = registry
+pub(super) fn only_file(formats: &Formats, input: &Input, format: Option<&str>) -> Result<Option<Input>> {
+    let codecs: Vec<&Arc<dyn Codec>> = formats
         .codecs()
         .filter(|codec| !codec.info().reads.is_empty() && format.is_none_or(|id| id == codec.info().id))
         .collect();

@@ -18,6 +18,7 @@ pub use tensor::{ByteChunks, Chunks, TensorRef};
 use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
 use crate::foreign;
+use crate::formats::{Evidence, Formats};
 use crate::layout::{TargetLayout, Transfer, canonical, compile};
 use crate::map::made;
 #[cfg(any(feature = "cli", feature = "forward"))]
@@ -27,10 +28,8 @@ use crate::map::with_images_as_in;
 #[cfg(feature = "forward")]
 use crate::mapping::Mapping;
 use crate::pattern::Selector;
-#[cfg(feature = "forward")]
 use crate::plan::SourceRecord;
 use crate::recipe::Target;
-use crate::registry::{Evidence, Registry};
 use crate::resources::Budget;
 use crate::store::IntoInput;
 use ckpt_api::{
@@ -46,8 +45,6 @@ pub(crate) const ACTIVATIONS: &str = "activations";
 /// An opened checkpoint, which does not change. Clones share what is in it.
 #[derive(Clone)]
 pub struct Source {
-    /// What it was opened with.
-    pub(crate) registry: Registry,
     pub(crate) input: Input,
     pub(crate) codec: Arc<dyn Codec>,
     pub(crate) contents: Arc<Contents>,
@@ -68,7 +65,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Opens a checkpoint with the codecs of `registry`. Reads headers only.
+    /// Opens a checkpoint with the codecs of `formats`. Reads headers only.
     ///
     /// # Errors
     /// Whatever keeps the input from being identified or read.
@@ -82,10 +79,10 @@ impl Source {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn open(registry: &Registry, input: impl IntoInput, options: &OpenOptions) -> Result<Self> {
-        let input = existing(registry, input, options)?;
-        let Chosen { codec, evidence, input } = choose(registry, input, options)?;
-        Ok(Source { evidence, ..Self::read_as(registry, codec, input, options.clone())? })
+    pub fn open(formats: &Formats, input: impl IntoInput, options: &OpenOptions) -> Result<Self> {
+        let input = existing(formats, input, options)?;
+        let Chosen { codec, evidence, input } = choose(formats, input, options)?;
+        Ok(Source { evidence, ..Self::read_as(formats, codec, input, options.clone())? })
     }
 
     /// The codec that [`Source::open`] reads an input with.
@@ -101,17 +98,13 @@ impl Source {
     ///
     /// # Errors
     /// Whatever keeps the input from being identified.
-    pub fn codec(
-        registry: &Registry,
-        input: impl IntoInput,
-        options: &OpenOptions,
-    ) -> Result<Arc<dyn Codec>> {
-        Ok(choose(registry, existing(registry, input, options)?, options)?.codec)
+    pub fn codec(formats: &Formats, input: impl IntoInput, options: &OpenOptions) -> Result<Arc<dyn Codec>> {
+        Ok(choose(formats, existing(formats, input, options)?, options)?.codec)
     }
 
     /// Opens an [`Input`] of a format that is known; `options` need not name it.
     pub(crate) fn read_as(
-        registry: &Registry,
+        formats: &Formats,
         codec: Arc<dyn Codec>,
         input: Input,
         options: OpenOptions,
@@ -132,7 +125,7 @@ impl Source {
         refuse_placeholders(&input, &contents)?;
         match options.architecture.as_ref().filter(|file| file.format().is_none()) {
             Some(file) => architecture::apply(file, &input, &mut contents, &options)?,
-            None => architecture::check_parameters(registry, &contents, &options)?,
+            None => architecture::check_parameters(formats, &contents, &options)?,
         }
         if let Some(model) = &options.graph
             && !contents.adopts_model
@@ -153,16 +146,7 @@ impl Source {
         notes.for_each(|text| options.vocabulary.settle(text));
         let files = Files::new(&input, &contents);
         let contents = Arc::new(contents);
-        Ok(Source {
-            registry: registry.clone(),
-            input,
-            codec,
-            contents,
-            files,
-            options,
-            index: Arc::default(),
-            evidence: Vec::new(),
-        })
+        Ok(Source { input, codec, contents, files, options, index: Arc::default(), evidence: Vec::new() })
     }
 
     /// The format's id.
@@ -399,9 +383,8 @@ impl Source {
     }
 
     /// Opens the source of a plan; `options` has all that the plan does not record.
-    #[cfg(feature = "forward")]
     pub(crate) fn recorded(
-        registry: &Registry,
+        formats: &Formats,
         input: &Input,
         record: &SourceRecord,
         options: OpenOptions,
@@ -412,7 +395,7 @@ impl Source {
             architecture: record.architecture.clone(),
             ..options
         };
-        Self::open(registry, input.clone(), &options)
+        Self::open(formats, input.clone(), &options)
     }
 }
 
@@ -432,8 +415,8 @@ pub(crate) fn give_graph(model: &ModelGraph, contents: &mut Contents, file: &str
 }
 
 /// The input that the user named.
-fn existing(registry: &Registry, input: impl IntoInput, options: &OpenOptions) -> Result<Input> {
-    input.into_input(&options.limits).map_err(|error| registry.suggest(error))
+fn existing(formats: &Formats, input: impl IntoInput, options: &OpenOptions) -> Result<Input> {
+    input.into_input(&options.limits).map_err(|error| formats.suggest(error))
 }
 
 /// What reads an input.
@@ -446,27 +429,27 @@ struct Chosen {
 }
 
 /// The codec that is named, or that fits.
-fn choose(registry: &Registry, input: Input, options: &OpenOptions) -> Result<Chosen> {
+fn choose(formats: &Formats, input: Input, options: &OpenOptions) -> Result<Chosen> {
     if let Some(id) = &options.format {
-        let codec = registry.reader(id)?;
+        let codec = formats.reader(id)?;
         let is_other = input.is_directory() && matches!(codec.probe(&input), Ok(Match::No));
-        let file = if is_other { directory::only_file(registry, &input, Some(id))? } else { None };
+        let file = if is_other { directory::only_file(formats, &input, Some(id))? } else { None };
         return Ok(Chosen { codec, evidence: Vec::new(), input: file.unwrap_or(input) });
     }
     let looked_at = input.clone().remembering();
-    let error = match recognize(registry, &looked_at, options.architecture.as_ref()) {
+    let error = match recognize(formats, &looked_at, options.architecture.as_ref()) {
         Ok((codec, evidence)) => return Ok(Chosen { codec, evidence, input }),
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(error) => error,
     };
     if input.is_directory()
-        && let Some(file) = directory::only_file(registry, &input, None)?
+        && let Some(file) = directory::only_file(formats, &input, None)?
     {
-        return choose(registry, file, options);
+        return choose(formats, file, options);
     }
     Err(match foreign::known(&looked_at)? {
         Some(foreign) => foreign,
-        None => foreign::explain(damage(registry, &looked_at, options).unwrap_or(error), &looked_at),
+        None => foreign::explain(damage(formats, &looked_at, options).unwrap_or(error), &looked_at),
     })
 }
 
@@ -483,15 +466,15 @@ fn refuse_placeholders(input: &Input, contents: &Contents) -> Result<()> {
 /// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is
 /// for.
 fn recognize(
-    registry: &Registry,
+    formats: &Formats,
     input: &Input,
     architecture: Option<&ArchitectureFile>,
 ) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
-    registry.identify(input).or_else(|error| {
+    formats.identify(input).or_else(|error| {
         if error.kind() == Kind::Io {
             return Err(error);
         }
-        let named = architecture.and_then(ArchitectureFile::format).map(|id| registry.reader(id));
+        let named = architecture.and_then(ArchitectureFile::format).map(|id| formats.reader(id));
         match named {
             Some(Ok(codec)) if matches!(codec.probe(input), Ok(Match::Possible(_))) => {
                 Ok((codec, Vec::new()))
@@ -502,9 +485,9 @@ fn recognize(
 }
 
 /// Of an input that is perhaps one format and surely none: why that format's codec cannot read it.
-fn damage(registry: &Registry, input: &Input, options: &OpenOptions) -> Option<Error> {
+fn damage(formats: &Formats, input: &Input, options: &OpenOptions) -> Option<Error> {
     let mut possible = Vec::new();
-    for codec in registry.codecs() {
+    for codec in formats.codecs() {
         match codec.probe(input) {
             Ok(Match::Possible(_)) => possible.push(codec),
             Ok(_) => {}
@@ -572,7 +555,7 @@ mod tests {
             let input = Input::memory("raw.bin", [("raw.bin".to_owned(), vec![0; 12])].into());
             let given = given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             let options = OpenOptions { options: given, ..OpenOptions::default() };
-            Source::open(&Registry::builtin(), input, &options).unwrap_err().to_string()
+            Source::open(&crate::Registry::builtin(), input, &options).unwrap_err().to_string()
         };
         let (known, unknown) = (("arch", "simple:768x32x1"), ("no_such_option", "1"));
         assert_ne!(damaged(&[known]), damaged(&[]));

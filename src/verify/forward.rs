@@ -4,7 +4,7 @@ use super::inputs::Inputs;
 use super::parameters::{SourceParameters, StoredIntegers};
 use super::recognized::with_graph;
 use super::report::InputSummary;
-use crate::registry::Registry;
+use crate::formats::Formats;
 use crate::source::Source;
 use ckpt_api::{Error, Graph, Limit, Result, Value as GraphValue};
 use ckpt_forward::{Backend, Bounds, DeviceInfo, Parameters, Program, Value, integer_graph};
@@ -47,7 +47,7 @@ pub struct ForwardPass {
 /// [`ckpt_api::Kind::Usage`] for a checkpoint without a graph, inputs that do not fit, or `integers` for a checkpoint
 /// without a layer that can be computed in integers; whatever keeps tensors from being read or the device from running.
 pub fn run(
-    registry: &Registry,
+    formats: &Formats,
     source: &Source,
     inputs: &Inputs,
     integers: Option<i32>,
@@ -55,12 +55,12 @@ pub fn run(
     memory: u64,
 ) -> Result<ForwardPass> {
     let shown = source.input().display(source.input().entry());
-    let recognized = with_graph(source)
+    let recognized = with_graph(formats, source)
         .map_err(|error| if error.context().file.is_none() { error.file(shown.as_str()) } else { error })?;
     let source = recognized.as_ref().unwrap_or(source);
     let checkpoint = source.checkpoint();
     let graph = checkpoint.graph.as_ref().ok_or_else(|| no_graph(source).file(shown.as_str()))?;
-    let parameters = SourceParameters::new(source, memory).with_ops(registry);
+    let parameters = SourceParameters::new(source, memory).with_ops(formats);
     let stored = StoredIntegers::new(&parameters);
     let parameters: &dyn Parameters = if integers.is_some() { &stored } else { &parameters };
     let in_integers = integers.map(|scale| in_integers(graph, parameters, scale)).transpose();
@@ -69,7 +69,7 @@ pub fn run(
         Some((rewritten, note)) => (rewritten, Vec::from_iter(note.clone())),
         None => (graph, Vec::new()),
     };
-    let mut given = inputs.read(registry, checkpoint, graph, memory)?;
+    let mut given = inputs.read(formats, checkpoint, graph, memory)?;
     let candidates = given.shapes(graph, source, parameters, inputs);
     let bounds = Bounds { memory, operations: source.input().limits().get(Limit::Operations) };
     let program = candidates.first(|shapes| Program::within(graph, parameters, shapes, bounds));

@@ -9,7 +9,7 @@ use super::options::Options;
 use super::parameters::SourceParameters;
 use super::report::{InputSummary, Run};
 use super::shapes::{fit_shape, is_example, show_stated};
-use crate::registry::Registry;
+use crate::formats::Formats;
 use crate::source::Source;
 use ckpt_api::{Error, Graph, Result, Value as Input};
 use ckpt_forward::{Arithmetic, Array, Program, Value};
@@ -24,15 +24,14 @@ type Side<'a> = (&'a Source, &'a Graph);
 /// Whatever keeps a graph from running or a tensor from being read; [`ckpt_api::Kind::Mismatch`] for graphs whose
 /// inputs or outputs do not correspond.
 pub(super) fn compare_graphs(
-    registry: &Registry,
+    formats: &Formats,
     a: Side,
     b: Side,
     options: &Options,
 ) -> Result<(Vec<InputSummary>, Vec<Run>)> {
-    let parameters =
-        [a.0, b.0].map(|source| SourceParameters::new(source, options.memory).with_ops(registry));
+    let parameters = [a.0, b.0].map(|source| SourceParameters::new(source, options.memory).with_ops(formats));
     let [own, theirs] = &parameters;
-    let mut given = options.inputs.read(registry, a.0.checkpoint(), a.1, options.memory)?;
+    let mut given = options.inputs.read(formats, a.0.checkpoint(), a.1, options.memory)?;
     let candidates = given.shapes(a.1, a.0, own, &options.inputs);
     let bounds = options.bounds();
     let prepared = candidates.first(|shapes| {

@@ -63,6 +63,7 @@ mod recognized;
 mod reordered;
 mod report;
 mod shapes;
+mod written;
 
 pub use compare::{MetricsBuilder, Precision, largest};
 pub use forward::{ForwardPass, run};
@@ -76,9 +77,10 @@ pub use report::{
     OutputReport, Report, Rule, RuleName, Run, TensorDiagnosis, TensorPair, TensorReport, TensorSide,
     Verdict, WorstElement, html,
 };
+pub(crate) use written::GraphVerifier;
 
 use crate::diff::{Difference, diff_except};
-use crate::registry::Registry;
+use crate::formats::Formats;
 use crate::source::Source;
 use ckpt_api::{Error, Graph, Result, Role, Setting};
 
@@ -98,12 +100,14 @@ use ckpt_api::{Error, Graph, Result, Role, Setting};
 /// # Ok(())
 /// # }
 /// ```
-pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Result<Report> {
+pub fn verify(formats: &Formats, a: &Source, b: &Source, options: &Options) -> Result<Report> {
     let options = &options.with_parameters(a, b)?;
-    let Some(prepared) = recognized::prepare(a, b, options) else { return compare(registry, a, b, options) };
+    let Some(prepared) = recognized::prepare(formats, a, b, options) else {
+        return compare(formats, a, b, options);
+    };
     let renamed = Options { mapping: None, ..options.clone() };
     let effective = if prepared.is_renamed { &renamed } else { options };
-    let mut report = compare(registry, &prepared.a, &prepared.b, effective)?;
+    let mut report = compare(formats, &prepared.a, &prepared.b, effective)?;
     report.mapping = options.mapping.as_ref().map(|named| named.name.clone());
     prepared.explain(&mut report.runs);
     report.notes.extend(prepared.notes);
@@ -111,7 +115,7 @@ pub fn verify(registry: &Registry, a: &Source, b: &Source, options: &Options) ->
 }
 
 /// Compares two checkpoints by their graphs, or else by their tensors.
-fn compare(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Result<Report> {
+fn compare(formats: &Formats, a: &Source, b: &Source, options: &Options) -> Result<Report> {
     let mut report = Report {
         verdict: Verdict::Pass,
         a: model(a),
@@ -125,7 +129,7 @@ fn compare(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Re
     let unstated = without_activations(a, b);
     if let (Some(own), Some(theirs), None) = (&a.checkpoint().graph, &b.checkpoint().graph, unstated) {
         let sources = [a, b];
-        let reordered = reordered::reordered(registry, a, theirs, options)?;
+        let reordered = reordered::reordered(formats, a, theirs, options)?;
         let renamed = Options { mapping: None, ..options.clone() };
         let reference =
             reordered.as_ref().and_then(|found| Some((found, found.source.checkpoint().graph.as_ref()?)));
@@ -135,7 +139,7 @@ fn compare(registry: &Registry, a: &Source, b: &Source, options: &Options) -> Re
         };
         let adapted = inputs::with_channels_last(own, theirs);
         let theirs = adapted.as_ref().unwrap_or(theirs);
-        (report.inputs, report.runs) = graphs::compare_graphs(registry, (a, own), (b, theirs), options)?;
+        (report.inputs, report.runs) = graphs::compare_graphs(formats, (a, own), (b, theirs), options)?;
         let passes = !report.runs.is_empty() && report.runs.iter().all(|run| run.verdict.passes());
         report.verdict = Verdict::of(passes);
         report.notes = notes::on_runs(&report.runs);

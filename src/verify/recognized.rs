@@ -2,6 +2,7 @@
 
 use super::options::{NamedMapping, Options};
 use super::report::Run;
+use crate::formats::Formats;
 use crate::mapping::Mapping;
 use crate::recipe::Target;
 use crate::source::{Source, template_choices};
@@ -38,11 +39,11 @@ struct Named {
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for parameters that neither the tensors nor the configuration show;
 /// [`ckpt_api::Kind::Unsupported`] for a model that only has the names of an architecture.
-pub(super) fn with_graph(source: &Source) -> Result<Option<Source>> {
+pub(super) fn with_graph(formats: &Formats, source: &Source) -> Result<Option<Source>> {
     if source.checkpoint().graph.is_some() {
         return Ok(None);
     }
-    named(source, None).map(|named| by_configuration(named, source)).transpose()
+    named(formats, source, None).map(|named| by_configuration(named, source)).transpose()
 }
 
 /// As [`with_graph`], for a source that has the names of an architecture itself.
@@ -65,7 +66,7 @@ fn by_configuration(named: Named, source: &Source) -> Result<Source> {
 
 /// Gives both checkpoints the graphs of the architectures whose names they have, if neither lacks one then; `None` if
 /// they have graphs already, or not both get one.
-pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepared> {
+pub(super) fn prepare(formats: &Formats, a: &Source, b: &Source, options: &Options) -> Option<Prepared> {
     if a.checkpoint().graph.is_some() && b.checkpoint().graph.is_some() {
         return None;
     }
@@ -75,7 +76,7 @@ pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepa
         Some(NamedMapping { name: given.name.clone(), mapping })
     });
     let found = [(a, mapping), (b, inverse.as_ref())].map(|(source, mapping)| {
-        source.checkpoint().graph.is_none().then(|| named(source, mapping).ok_or(())).transpose()
+        source.checkpoint().graph.is_none().then(|| named(formats, source, mapping).ok_or(())).transpose()
     });
     let [Ok(of_a), Ok(of_b)] = found else { return None };
     let templates = [(a, &of_a), (b, &of_b)];
@@ -113,7 +114,7 @@ pub(super) fn prepare(a: &Source, b: &Source, options: &Options) -> Option<Prepa
 }
 
 /// Finds the architecture whose names a source has, or gets by the mapping, or, without one, by a built-in mapping.
-fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
+fn named(formats: &Formats, source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
     if let Some(named) = with_own_names(source) {
         return Some(named);
     }
@@ -127,7 +128,7 @@ fn named(source: &Source, mapping: Option<&NamedMapping>) -> Option<Named> {
         return by(&given.name, &given.mapping);
     }
     let names_of = |signature: &Signature| {
-        signature.mappings().iter().find_map(|name| by(name, &source.registry.mapping(name)?))
+        signature.mappings().iter().find_map(|name| by(name, &formats.mapping(name)?))
     };
     Signature::automatic().find_map(|signature| names_of(&signature))
 }

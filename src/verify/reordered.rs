@@ -4,7 +4,7 @@
 //! reference. That it computes what the original computes is checked here, in f64.
 
 use super::{Options, run};
-use crate::registry::Registry;
+use crate::formats::Formats;
 use crate::source::Source;
 use crate::words::number;
 use ckpt_api::{Error, Graph, Result};
@@ -38,7 +38,7 @@ const LEAST: f64 = 1e-3;
 /// # Errors
 /// [`ckpt_api::Kind::Mismatch`] if it computes something else than the original; whatever keeps a graph from running.
 pub(super) fn reordered(
-    registry: &Registry,
+    formats: &Formats,
     source: &Source,
     theirs: &Graph,
     options: &Options,
@@ -52,7 +52,7 @@ pub(super) fn reordered(
     let Some(mapped) = found.filter(|mapped| mapped.checkpoint().graph.is_some()) else { return Ok(None) };
     let outputs = |source: &Source| {
         let mut cpu = Cpu::new(Arithmetic::F64);
-        run(registry, source, &options.inputs, None, &mut cpu, options.memory).map(|pass| pass.outputs)
+        run(formats, source, &options.inputs, None, &mut cpu, options.memory).map(|pass| pass.outputs)
     };
     for ((name, own), (_, found)) in outputs(source)?.iter().zip(&outputs(&mapped)?) {
         let error = relative_error(own, found);

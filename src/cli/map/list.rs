@@ -5,9 +5,9 @@ use super::super::table::{Column, table};
 use super::super::width::Layout;
 use super::super::{Report, print_after, to_json};
 use super::Output;
+use crate::RegisteredMapping;
 use crate::Registry;
 use crate::mapping::Mapping;
-use crate::registry::RegisteredMapping;
 use ckpt_api::{Error, Result};
 use clap::Args;
 

@@ -1,7 +1,7 @@
 //! Reads input arrays from files.
 
 use super::idx;
-use crate::registry::Registry;
+use crate::formats::Formats;
 use crate::source::{OpenOptions, Source};
 use crate::verify::parameters::SourceParameters;
 use ckpt_api::{Error, Input, Limits, Result, Setting};
@@ -32,7 +32,7 @@ pub(super) struct NamedArray {
 
 impl InputFile {
     /// The names of the inputs that the arrays are for, as far as they have names.
-    pub(super) fn names(&self, registry: &Registry) -> Result<Vec<String>> {
+    pub(super) fn names(&self, formats: &Formats) -> Result<Vec<String>> {
         if let Some(input) = &self.input {
             return Ok(vec![input.clone()]);
         }
@@ -40,22 +40,22 @@ impl InputFile {
         if input.is_file() && idx::is_idx(&input.main()?) {
             return Ok(Vec::new());
         }
-        let source = self.open(registry, input)?;
+        let source = self.open(formats, input)?;
         Ok(source.checkpoint().tensors.iter().map(|tensor| tensor.name.to_string()).collect())
     }
 
-    fn open(&self, registry: &Registry, input: Input) -> Result<Source> {
+    fn open(&self, formats: &Formats, input: Input) -> Result<Source> {
         let options = OpenOptions { limits: self.limits.clone(), ..OpenOptions::default() };
-        Source::open(registry, input, &options)
+        Source::open(formats, input, &options)
     }
 
     /// Reads the arrays that are wanted, in at most `memory` bytes.
-    pub(super) fn read(&self, registry: &Registry, memory: u64) -> Result<Vec<NamedArray>> {
+    pub(super) fn read(&self, formats: &Formats, memory: u64) -> Result<Vec<NamedArray>> {
         let input = crate::store::input(&self.path, &self.limits)?;
         if let Some(array) = read_idx(&input, memory)? {
             return Ok(vec![array]);
         }
-        let source = self.open(registry, input)?;
+        let source = self.open(formats, input)?;
         let parameters = SourceParameters::new(&source, memory);
         let tensors = source.checkpoint().tensors.iter();
         let wanted: Vec<&str> = match &self.key {
@@ -99,9 +99,9 @@ fn read_idx(input: &Input, memory: u64) -> Result<Option<NamedArray>> {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for a file of several arrays; whatever keeps it from being read.
-pub fn read_array(registry: &Registry, file: &InputFile, memory: u64) -> Result<Value> {
+pub fn read_array(formats: &Formats, file: &InputFile, memory: u64) -> Result<Value> {
     let shown = file.shown();
-    let mut arrays = file.read(registry, memory).map_err(|error| error.file(shown.as_str()))?;
+    let mut arrays = file.read(formats, memory).map_err(|error| error.file(shown.as_str()))?;
     let count = arrays.len();
     match (arrays.pop(), count) {
         (Some(NamedArray { shape, array, .. }), 1) => Value::new(shape, array),

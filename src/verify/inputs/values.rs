@@ -3,7 +3,7 @@
 use super::candidates::Candidates;
 use super::chess::{self, Position};
 use super::files::{InputFile, NamedArray};
-use crate::registry::Registry;
+use crate::formats::Formats;
 use crate::source::Source;
 use crate::verify::report::InputSummary;
 use crate::verify::shapes::fit_shape;
@@ -70,10 +70,10 @@ impl Inputs {
     ///
     /// # Errors
     /// Whatever keeps a file from being read.
-    pub fn names(&self, registry: &Registry) -> Result<Vec<String>> {
+    pub fn names(&self, formats: &Formats) -> Result<Vec<String>> {
         let mut names: Vec<String> = self.arrays.iter().filter_map(|(name, _)| name.clone()).collect();
         for file in &self.files {
-            names.extend(file.names(registry).map_err(|error| error.file(file.shown()))?);
+            names.extend(file.names(formats).map_err(|error| error.file(file.shown()))?);
         }
         Ok(names)
     }
@@ -84,7 +84,7 @@ impl Inputs {
     /// Whatever keeps a file from being read; [`ckpt_api::Kind::Usage`] for arrays that fit no input.
     pub(crate) fn read(
         &self,
-        registry: &Registry,
+        formats: &Formats,
         checkpoint: &Checkpoint,
         graph: &Graph,
         memory: u64,
@@ -100,7 +100,7 @@ impl Inputs {
             }
         }
         for file in &self.files {
-            let arrays = file.read(registry, memory);
+            let arrays = file.read(formats, memory);
             let added = arrays.and_then(|arrays| {
                 fits_inputs(&arrays, file, graph, &given)?;
                 arrays.into_iter().try_for_each(|array| self.add(array, file, graph, &mut given))

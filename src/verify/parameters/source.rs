@@ -2,7 +2,7 @@
 
 use super::numbers::Decoder;
 use super::storage::Storage;
-use crate::registry::Registry;
+use crate::formats::Formats;
 use crate::source::Source;
 use ckpt_api::{Error, OpSpec, Result, Rounding, Scaling, Setting, Tensor, TensorId};
 use ckpt_forward::{Array, Parameters};
@@ -13,19 +13,19 @@ pub struct SourceParameters<'a> {
     source: &'a Source,
     ids: HashMap<&'a str, TensorId>,
     memory: u64,
-    registry: Option<&'a Registry>,
+    formats: Option<&'a Formats>,
 }
 
 impl<'a> SourceParameters<'a> {
     /// Creates the parameters of `source`. A tensor that takes more than `memory` bytes is refused before it is read.
     pub fn new(source: &'a Source, memory: u64) -> Self {
-        SourceParameters { source, ids: source.checkpoint().by_name(), memory, registry: None }
+        SourceParameters { source, ids: source.checkpoint().by_name(), memory, formats: None }
     }
 
     /// Adds the operators that the codecs of `registry` define.
     #[must_use]
-    pub fn with_ops(self, registry: &'a Registry) -> Self {
-        SourceParameters { registry: Some(registry), ..self }
+    pub fn with_ops(self, formats: &'a Formats) -> Self {
+        SourceParameters { formats: Some(formats), ..self }
     }
 
     /// Returns the names of all tensors.
@@ -75,6 +75,6 @@ impl Parameters for SourceParameters<'_> {
     }
 
     fn op(&self, name: &str) -> Option<OpSpec> {
-        self.registry?.op(name).copied()
+        self.formats?.op(name).copied()
     }
 }

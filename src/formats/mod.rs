@@ -4,22 +4,22 @@ mod mappings;
 
 pub use mappings::RegisteredMapping;
 
-use crate::Matrix;
 use crate::foreign;
 use crate::words::printable;
 use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearby, nearest};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Codecs, and mappings that are chosen by name. Registration is an explicit call; there is no link-time magic.
+/// Codecs, and mappings that are chosen by name: what opening a checkpoint needs. Registration is an explicit call; there is
+/// no link-time magic.
 #[derive(Clone, Default)]
-pub struct Registry {
+pub struct Formats {
     codecs: Vec<Arc<dyn Codec>>,
     /// By their names.
     mappings: Vec<RegisteredMapping>,
 }
 
-impl std::fmt::Debug for Registry {
+impl std::fmt::Debug for Formats {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.codecs().map(|codec| codec.info().id)).finish()
     }
@@ -36,16 +36,16 @@ pub struct Evidence {
     pub verdict: Match,
 }
 
-impl Registry {
+impl Formats {
     /// A registry without codecs.
     pub fn empty() -> Self {
-        Registry::default()
+        Formats::default()
     }
 
     /// A registry of codecs and of mappings, each with a name of its own.
     pub(crate) fn with(codecs: Vec<Arc<dyn Codec>>, mut mappings: Vec<RegisteredMapping>) -> Self {
         mappings.sort_by_key(RegisteredMapping::name);
-        Registry { codecs, mappings }
+        Formats { codecs, mappings }
     }
 
     /// Adds a codec, from wherever it comes.
@@ -88,11 +88,6 @@ impl Registry {
     /// All codecs, in the order of registration.
     pub fn codecs(&self) -> impl Iterator<Item = &Arc<dyn Codec>> {
         self.codecs.iter()
-    }
-
-    /// Which format converts to which.
-    pub fn matrix(&self) -> Matrix {
-        Matrix::of(self)
     }
 
     /// The codec with this id.

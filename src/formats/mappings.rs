@@ -1,6 +1,6 @@
-//! The mappings of a registry: files that come with the program, and generators.
+//! The mappings that are chosen by name: files that come with the program, and generators.
 
-use super::Registry;
+use super::Formats;
 use crate::mapping::{Mapping, MappingGenerator};
 use crate::text_file::read_text;
 use ckpt_api::{Error, Limit, Limits, Result, nearest};
@@ -43,7 +43,7 @@ impl RegisteredMapping {
     }
 }
 
-impl Registry {
+impl Formats {
     /// Adds a mapping that can be chosen by its name.
     ///
     /// # Errors
