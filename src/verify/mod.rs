@@ -159,7 +159,7 @@ fn compare(formats: &Formats, a: &Source, b: &Source, options: &Options) -> Resu
         if sides[0] != sides[1] && unstated.is_none() && !difference.agrees() {
             if let Some(found) = borrowed::with_graph(a, b, options)? {
                 let renamed = Options { mapping: None, ..options.clone() };
-                match compare(registry, &found.a, &found.b, &renamed) {
+                match compare(formats, &found.a, &found.b, &renamed) {
                     Ok(mut run) => {
                         run.mapping = report.mapping;
                         run.notes.push(found.note);
