@@ -55,7 +55,7 @@ pub use convert::{
 pub use element::Element;
 pub use execute::{Progress, Rounding, Share, Sums};
 pub use foreign::explain_file;
-pub use formats::{Evidence, Formats, RegisteredMapping};
+pub use formats::{Architectures, Choices, Evidence, Formats, RegisteredMapping};
 pub use matrix::{Matrix, Row};
 pub use memory::View;
 pub use plan::{Cloning, Plan, Policy};
@@ -104,12 +104,12 @@ pub fn open_with(input: impl IntoInput, options: &OpenOptions) -> Result<Source>
 /// assert!(ckpt::architecture("gpt2").is_some() && ckpt::architecture("gpt9").is_none());
 /// ```
 pub fn architecture(name: &str) -> Option<api::ArchitectureFile> {
-    template::builtin_file(name)
+    Registry::builtin().architectures()?.file(name)
 }
 
 /// The names of the built-in architectures.
 pub fn architectures() -> impl Iterator<Item = &'static str> {
-    template::builtin_names()
+    Registry::builtin().architectures().map(formats::Architectures::names).into_iter().flatten()
 }
 
 /// Converts a checkpoint: the format of `input` is detected, and that of `output` follows from its name.

@@ -1,9 +1,10 @@
-//! What comes with the program: codecs and mappings.
+//! What comes with the program: codecs, mappings and architectures.
 
 mod mappings;
 
 use crate::formats::Formats;
 use crate::registry::Registry;
+use crate::template::BuiltinArchitectures;
 use ckpt_api::Codec;
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ impl Registry {
             #[cfg(feature = "torch")]
             Arc::new(ckpt_torch::Torch),
         ];
-        let registry = Registry::of(Formats::with(codecs, mappings::all()));
+        let registry =
+            Registry::of(Formats::with(codecs, mappings::all()).with_architectures(BuiltinArchitectures));
         #[cfg(feature = "forward")]
         let registry = registry.with_verifier(crate::verify::GraphVerifier);
         registry

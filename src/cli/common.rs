@@ -9,8 +9,8 @@ use crate::mapping::Mapping;
 use crate::registry::Registry;
 use crate::source::{ModelGraph, OpenOptions, Source};
 use crate::store::refuse_own;
-use crate::template::{builtin_file, builtin_names};
 use crate::text_file;
+use crate::{architecture, architectures};
 use ckpt_api::{Address, ArchitectureFile, Codec, Error, Limit, Limits, Result, nearest};
 use clap::Args;
 use std::fs;
@@ -318,7 +318,7 @@ fn read_graph(registry: &Registry, path: &Path, limits: &Limits) -> Option<Resul
 fn is_model(path: &Path) -> bool {
     let is_own = |extension: &std::ffi::OsStr| GRAPH_EXTENSIONS.iter().any(|own| extension == *own);
     path.extension().is_some_and(is_own)
-        || (path.is_dir() && builtin_file(&path.display().to_string()).is_none())
+        || (path.is_dir() && architecture(&path.display().to_string()).is_none())
 }
 
 /// The architecture in a file; `None` for a model, which gives its graph.
@@ -329,7 +329,7 @@ fn read_architecture(path: &Path, limits: &Limits) -> Option<Result<Architecture
 /// JSON, or TOML if the name ends in `.toml`.
 fn parse_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = Address::display(path);
-    if let Some(builtin) = builtin_file(&name).filter(|_| !path.is_file()) {
+    if let Some(builtin) = architecture(&name).filter(|_| !path.is_file()) {
         return Ok(builtin);
     }
     let text =
@@ -349,7 +349,7 @@ fn parse_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> 
 fn unknown_architecture(error: Error, path: &Path) -> Error {
     let is_name = path.extension().is_none() && path.components().count() == 1 && !path.exists();
     match path.to_str().filter(|_| is_name) {
-        Some(name) => error.help(nearest(name, builtin_names())),
+        Some(name) => error.help(nearest(name, architectures())),
         None => error,
     }
 }

@@ -1,7 +1,10 @@
 //! Which codecs exist, and which one an input is for.
 
+mod architectures;
 mod mappings;
 
+pub(crate) use architectures::OPTION_PREFIX;
+pub use architectures::{Architectures, Choices};
 pub use mappings::RegisteredMapping;
 
 use crate::foreign;
@@ -10,13 +13,14 @@ use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setti
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Codecs, and mappings that are chosen by name: what opening a checkpoint needs. Registration is an explicit call; there is
+/// Codecs, and mappings and architectures that are chosen by name: what opening a checkpoint needs. Registration is an explicit call; there is
 /// no link-time magic.
 #[derive(Clone, Default)]
 pub struct Formats {
     codecs: Vec<Arc<dyn Codec>>,
     /// By their names.
     mappings: Vec<RegisteredMapping>,
+    architectures: Option<Arc<dyn Architectures>>,
 }
 
 impl std::fmt::Debug for Formats {
@@ -45,7 +49,19 @@ impl Formats {
     /// A registry of codecs and of mappings, each with a name of its own.
     pub(crate) fn with(codecs: Vec<Arc<dyn Codec>>, mut mappings: Vec<RegisteredMapping>) -> Self {
         mappings.sort_by_key(RegisteredMapping::name);
-        Formats { codecs, mappings }
+        Formats { codecs, mappings, architectures: None }
+    }
+
+    /// Sets the architectures that are known by name.
+    #[must_use]
+    pub fn with_architectures(mut self, architectures: impl Architectures + 'static) -> Self {
+        self.architectures = Some(Arc::new(architectures));
+        self
+    }
+
+    /// The architectures that are known by name.
+    pub fn architectures(&self) -> Option<&dyn Architectures> {
+        self.architectures.as_deref()
     }
 
     /// Adds a codec, from wherever it comes.

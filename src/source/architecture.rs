@@ -1,8 +1,7 @@
 //! Architecture files, applied to an opened checkpoint.
 
-use super::OpenOptions;
-use crate::formats::Formats;
-use crate::template::{Choices, OPTION_PREFIX, Signature, Template, apply_literal};
+use super::{OpenOptions, graph_file};
+use crate::formats::{Choices, Formats, OPTION_PREFIX};
 use ckpt_api::{ArchitectureFile, Contents, DType, Error, Input, Limit, Result, Setting, Shape, Tensor};
 
 /// The parameter of a template that an option sets: `heads` of `arch.heads`.
@@ -23,6 +22,7 @@ pub(crate) fn template_choices(options: &OpenOptions) -> Choices {
 /// # Errors
 /// [`ckpt_api::Kind::Usage`], naming the file, for what does not fit the checkpoint.
 pub(super) fn apply(
+    formats: &Formats,
     file: &ArchitectureFile,
     input: &Input,
     contents: &mut Contents,
@@ -30,18 +30,16 @@ pub(super) fn apply(
 ) -> Result<()> {
     let choices = Choices { is_named: true, ..template_choices(options) };
     if file.has("nodes") {
-        let template = Template::parse(file)?;
-        let configuration = template.configuration(input, &options.limits)?;
-        let tensors = &contents.checkpoint.tensors;
-        let described = template.describe(tensors, configuration.as_ref(), &choices, &options.limits)?;
-        described.apply(&template, contents);
-        return Ok(());
+        let architectures = formats.architectures().ok_or_else(|| {
+            Error::unsupported("an architecture of nodes needs the program's architectures").field("nodes")
+        })?;
+        return architectures.describe(file, input, contents, &choices, &options.limits);
     }
     if let Some((name, _)) = choices.settings.first() {
         return Err(no_template(name));
     }
     if file.has("graph") {
-        return apply_literal(file, contents, &options.limits);
+        return graph_file::apply(file, contents, &options.limits);
     }
     let layers = file.layers()?;
     options.limits.check(Limit::GraphNodes, layers.layers.len() as u64)?;
@@ -57,16 +55,15 @@ pub(super) fn check_parameters(formats: &Formats, contents: &Contents, options: 
     let choices = template_choices(options);
     let Some((name, _)) = choices.settings.first() else { return Ok(()) };
     let tensors = &contents.checkpoint.tensors;
-    let is_described = |tensors: &[Tensor]| Signature::recognized(tensors, |_| None).is_some();
+    let Some(architectures) = formats.architectures() else { return Err(no_template(name)) };
+    let is_described = |tensors: &[Tensor]| architectures.recognize(tensors);
     let by = |mapping: &String| {
         let applied = formats.mapping(mapping)?.apply_to(tensors, &options.limits).ok()?;
         let named =
             applied.targets.into_iter().map(|target| Tensor::new(target.name, DType::F32, Shape::scalar()));
         Some(is_described(&named.collect::<Vec<_>>()))
     };
-    let is_named_by_mapping = || {
-        Signature::automatic().any(|signature| signature.mappings().iter().any(|name| by(name) == Some(true)))
-    };
+    let is_named_by_mapping = || architectures.mappings().iter().any(|name| by(name) == Some(true));
     if is_described(tensors) || is_named_by_mapping() { Ok(()) } else { Err(no_template(name)) }
 }
 

@@ -1,7 +1,9 @@
 //! An opened checkpoint: what it holds, and its values.
 
 mod architecture;
+mod configuration;
 mod directory;
+mod graph_file;
 mod index;
 mod model_graph;
 mod options;
@@ -11,6 +13,7 @@ mod tensor;
 #[cfg(feature = "forward")]
 pub(crate) use architecture::template_choices;
 pub(crate) use architecture::template_parameter;
+pub(crate) use configuration::Configuration;
 pub use model_graph::ModelGraph;
 pub use options::OpenOptions;
 pub use tensor::{ByteChunks, Chunks, TensorRef};
@@ -124,7 +127,7 @@ impl Source {
         let mut contents = read.map_err(|error| foreign::explain(error.file(shown.as_str()), &input))?;
         refuse_placeholders(&input, &contents)?;
         match options.architecture.as_ref().filter(|file| file.format().is_none()) {
-            Some(file) => architecture::apply(file, &input, &mut contents, &options)?,
+            Some(file) => architecture::apply(formats, file, &input, &mut contents, &options)?,
             None => architecture::check_parameters(formats, &contents, &options)?,
         }
         if let Some(model) = &options.graph

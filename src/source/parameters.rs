@@ -1,9 +1,8 @@
 //! What a source knows of the parameters of mappings.
 
-use super::Source;
+use super::{Configuration, Source};
 use crate::mapping::{Generated, KEY_SEPARATOR, Mapping, Parameter, Translation};
 use crate::pattern::Pattern;
-use crate::template::Configuration;
 use ckpt_api::{Error, Limits, Metadata, Result, Setting};
 use std::borrow::Cow;
 

@@ -84,7 +84,8 @@ impl Function {
             (Function::Has, [name]) => Ok(Value::Bool(tensors.get(name.text()?).is_some())),
             (Function::Config, [key]) => {
                 let key = key.text()?;
-                let value = scope.configuration.and_then(|configuration| configuration.get(key));
+                let value =
+                    scope.configuration.and_then(|configuration| Value::from_json(configuration.get(key)?));
                 Ok(value.unwrap_or_else(|| Value::Text(String::new())))
             }
             (Function::Dim, [name, axis]) => tensors.length(name.text()?, axis.int()?),

@@ -1,10 +1,9 @@
 //! The optional inputs of a template: the graph has those that are given, or that an option names.
 
-use super::Choices;
 use super::document::Document;
-use super::parameters::PREFIX;
 use super::scope::Scope;
 use super::value::Value;
+use crate::formats::{Choices, OPTION_PREFIX};
 use ckpt_api::{Error, Result, nearest};
 
 /// The option that names optional inputs, separated by commas.
@@ -20,7 +19,7 @@ pub(super) fn choose(document: &Document, choices: &Choices, scope: &mut Scope<'
     let named: Vec<&str> = options.flat_map(|(_, names)| names.split(',').map(str::trim)).collect();
     if let Some(unknown) = named.iter().find(|name| optional().all(|known| known != **name)) {
         return Err(Error::usage("the architecture has no such optional input")
-            .field(format!("{PREFIX}{OPTION}"))
+            .field(format!("{OPTION_PREFIX}{OPTION}"))
             .found(format!("'{unknown}'"))
             .help(nearest(unknown, optional())));
     }

@@ -5,14 +5,13 @@
 //! the shapes do not show comes from the model's configuration, or from the user.
 
 mod builtin;
-mod config;
 mod document;
 mod expand;
 mod expression;
 mod functions;
 mod inputs;
+mod known;
 mod lexer;
-mod literal;
 mod parameters;
 mod rotary;
 mod scope;
@@ -22,14 +21,12 @@ mod tests;
 mod text;
 mod value;
 
-pub(crate) use builtin::file as builtin_file;
-pub(crate) use builtin::names as builtin_names;
-pub(crate) use config::Configuration;
-pub(crate) use literal::apply as apply_literal;
-pub(crate) use parameters::PREFIX as OPTION_PREFIX;
+pub(crate) use known::BuiltinArchitectures;
 pub(crate) use signature::Signature;
 
+use crate::formats::Choices;
 use crate::pattern::{Pattern, PatternSet, SEPARATOR};
+use crate::source::Configuration;
 use ckpt_api::{ArchitectureFile, Contents, Input, Limits, Result, Role, Tensor, first_few};
 use document::Document;
 use expand::{Expanded, expand};
@@ -42,17 +39,6 @@ use value::Value;
 pub(crate) struct Template {
     signature: Signature,
     document: Document,
-}
-
-/// What the user says about a model beyond its tensors and its configuration.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Choices {
-    /// Names and values of the template's parameters.
-    pub(crate) settings: Vec<(String, String)>,
-    /// Names of inputs that are given: of the optional ones, the graph has these.
-    pub(crate) inputs: Vec<String>,
-    /// Whether the user names the template.
-    pub(crate) is_named: bool,
 }
 
 /// How a template describes a checkpoint.
@@ -108,7 +94,8 @@ impl Template {
         limits: &Limits,
     ) -> Result<Described> {
         let by_name = Tensors::new(tensors);
-        let model_type = configuration.and_then(|configuration| configuration.get("model_type"));
+        let model_type =
+            configuration.and_then(|configuration| Value::from_json(configuration.get("model_type")?));
         let is_family_assumed = !choices.is_named && self.signature.has_model_types() && model_type.is_none();
         let described =
             self.describe_named(&by_name, configuration, choices, limits).and_then(|(origins, expanded)| {
@@ -167,7 +154,7 @@ impl Template {
 
     /// The template's name in errors.
     fn shown(&self) -> String {
-        match builtin_names().any(|name| name == self.name()) {
+        match builtin::names().any(|name| name == self.name()) {
             true => format!("architecture {}", self.name()),
             false => self.name().to_owned(),
         }

@@ -1,14 +1,12 @@
 //! The variables of a template: read off the tensors, set by the user, or taken from the configuration.
 
-use super::config::Configuration;
 use super::document::{Document, Parameter};
 use super::inputs;
 use super::scope::Scope;
 use super::value::Value;
+use crate::formats::OPTION_PREFIX;
+use crate::source::Configuration;
 use ckpt_api::{Error, Result, Setting, nearest};
-
-/// The options that set parameters of templates begin with this.
-pub(crate) const PREFIX: &str = "arch.";
 
 /// What the tensors do not show.
 pub(super) struct Given<'a> {
@@ -36,7 +34,7 @@ pub(super) fn bind(document: &Document, given: &Given<'_>, scope: &mut Scope<'_>
     let settable: Vec<&str> = parameters.map(|parameter| parameter.name.as_str()).chain(inputs).collect();
     if let Some((name, _)) = given.settings.iter().find(|(name, _)| !settable.contains(&name.as_str())) {
         return Err(Error::usage("the architecture has no such parameter to set")
-            .field(format!("{PREFIX}{name}"))
+            .field(format!("{OPTION_PREFIX}{name}"))
             .help(nearest(name, settable.into_iter())));
     }
     scope.set("configured", Value::Bool(given.configuration.is_some()));
@@ -73,9 +71,9 @@ fn value<'o>(
     if let Some((_, text)) = given.settings.iter().rfind(|(name, _)| *name == parameter.name) {
         return Ok((Value::parse(text), Some(&mut origins.from_settings)));
     }
-    let configured = given
-        .configuration
-        .and_then(|configuration| parameter.config.iter().find_map(|key| configuration.get(key)));
+    let configured = given.configuration.and_then(|configuration| {
+        parameter.config.iter().find_map(|key| Value::from_json(configuration.get(key)?))
+    });
     if let Some(value) = configured {
         return Ok((value, Some(&mut origins.from_configuration)));
     }
@@ -90,7 +88,7 @@ fn value<'o>(
 }
 
 fn unknown(parameter: &Parameter, configuration: Option<&Configuration>) -> Error {
-    let option = format!("{PREFIX}{}=VALUE", parameter.name);
+    let option = format!("{OPTION_PREFIX}{}=VALUE", parameter.name);
     let (found, place) = match configuration {
         Some(configuration) => (format!("no such key in {}", configuration.name), "add it there".to_owned()),
         None => (

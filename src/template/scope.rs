@@ -1,10 +1,10 @@
 //! What expressions refer to: tensors, the configuration, and variables.
 
-use super::config::Configuration;
 use super::expression::{Expression, Item};
 use super::lexer::Sign;
 use super::text::{Piece, Text};
 use super::value::Value;
+use crate::source::Configuration;
 use ckpt_api::{Error, Result, Tensor, nearest};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};

@@ -4,11 +4,11 @@
 //! templates, [`Signature::builtin`] parses nothing else: reading all of their graphs takes longer than all else that
 //! `inspect` does with a small checkpoint.
 
-use super::config::Configuration;
+use super::builtin;
 use super::document::{Document, is_automatic, no_prefix};
 use super::scope::Tensors;
 use super::value::Value;
-use super::{builtin, builtin_names};
+use crate::source::Configuration;
 use ckpt_api::{Error, Input, Limits, Result, Tensor, nearest};
 use serde::Deserialize;
 
@@ -56,7 +56,7 @@ impl Signature {
 
     /// The built-in templates that describe checkpoints without being asked for, in the order in which they are tried.
     pub(crate) fn automatic() -> impl Iterator<Item = Signature> {
-        builtin_names().filter_map(Signature::builtin).filter(|signature| signature.automatic)
+        builtin::names().filter_map(Signature::builtin).filter(|signature| signature.automatic)
     }
 
     /// The built-in template whose names the tensors have. `configuration` reads what lies beside them for a template.
@@ -138,7 +138,7 @@ impl Signature {
 
     /// The configuration's type of model, where it is none of the template's.
     fn refused_model(&self, configuration: Option<&Configuration>) -> Option<String> {
-        let found = configuration?.get("model_type")?;
+        let found = Value::from_json(configuration?.get("model_type")?)?;
         let known = self.model_types.iter().any(|known| found == Value::Text(known.clone()));
         (!known && self.has_model_types()).then(|| found.to_string())
     }

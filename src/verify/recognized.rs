@@ -5,8 +5,8 @@ use super::report::Run;
 use crate::formats::Formats;
 use crate::mapping::Mapping;
 use crate::recipe::Target;
-use crate::source::{Source, template_choices};
-use crate::template::{Configuration, Described, Signature, Template};
+use crate::source::{Configuration, Source, template_choices};
+use crate::template::{Described, Signature, Template};
 use ckpt_api::{Error, Limits, Result, Setting, first_few};
 use std::collections::HashMap;
 

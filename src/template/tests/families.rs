@@ -1,7 +1,9 @@
 //! Models of the built-in architectures that their configurations tell apart.
 
 use super::{choices, configuration, tensors};
-use crate::template::{Choices, Configuration, Described, builtin};
+use crate::formats::Choices;
+use crate::source::Configuration;
+use crate::template::{Described, builtin};
 use ckpt_api::{Kind, Limits, Op, Result};
 
 type Shapes = Vec<(&'static str, &'static [u64])>;

@@ -1,12 +1,13 @@
 mod families;
 mod signature;
 
-use crate::template::config::Configuration;
+use crate::formats::Choices;
+use crate::source::Configuration;
 use crate::template::expression::Expression;
 use crate::template::scope::{Scope, Tensors};
 use crate::template::text::Text;
 use crate::template::value::Value;
-use crate::template::{Choices, Described, Template, builtin, builtin_names};
+use crate::template::{Described, Template, builtin};
 use ckpt_api::{ArchitectureFile, Attribute, Axis, DType, Input, Kind, Limit, Limits, Result, Shape, Tensor};
 
 fn tensors(all: &[(&str, &[u64])]) -> Vec<Tensor> {
@@ -304,7 +305,7 @@ fn hostile_templates_end_at_a_limit() {
 
 #[test]
 fn every_built_in_template_can_be_read() {
-    for name in builtin_names() {
+    for name in builtin::names() {
         let file = builtin::file(name).unwrap_or_else(|| panic!("{name}"));
         let template = Template::parse(&file).unwrap();
         assert_eq!(template.name(), name);

@@ -1,7 +1,8 @@
 //! Recognizing checkpoints by the heads of the built-in templates' files.
 
 use super::{configuration, tensors};
-use crate::template::{Configuration, Signature, Template, builtin, builtin_names};
+use crate::source::Configuration;
+use crate::template::{Signature, Template, builtin};
 use ckpt_api::Tensor;
 
 /// The signature that the whole file of a built-in template has.
@@ -22,13 +23,13 @@ fn recognized(tensors: &[Tensor], configuration: Option<&Configuration>) -> Opti
 /// What [`recognized`] is to find, by the whole files.
 fn recognized_by_whole_files(tensors: &[Tensor]) -> Option<String> {
     let by_name = super::Tensors::new(tensors);
-    let mut automatic = builtin_names().map(of_whole_file).filter(|signature| signature.automatic);
+    let mut automatic = builtin::names().map(of_whole_file).filter(|signature| signature.automatic);
     automatic.find(|signature| signature.prefix(&by_name).is_ok()).map(|found| found.name().to_owned())
 }
 
 #[test]
 fn the_head_of_a_built_in_template_states_its_whole_signature() {
-    for name in builtin_names() {
+    for name in builtin::names() {
         assert_eq!(Signature::builtin(name), Some(of_whole_file(name)));
         let head = builtin::head(name).unwrap();
         assert!(!head.has("parameters") && !head.has("nodes"), "{name}: the head is the whole file");
@@ -37,7 +38,7 @@ fn the_head_of_a_built_in_template_states_its_whole_signature() {
 
 #[test]
 fn heads_recognize_what_whole_files_recognize() {
-    let signatures: Vec<Signature> = builtin_names().map(of_whole_file).collect();
+    let signatures: Vec<Signature> = builtin::names().map(of_whole_file).collect();
     let mut lists = vec![Vec::new(), tensors(&[("dense/kernel", &[2, 2])])];
     for signature in &signatures {
         for prefix in &signature.prefixes {

@@ -1,21 +1,21 @@
 //! The configuration beside a checkpoint, such as `config.json`.
 
-use super::value::Value;
 use ckpt_api::{ArchitectureFile, Error, Input, Limit, Limits, Result};
+use serde_json::Value;
 
 /// The configuration of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct Configuration {
     /// The file's name.
-    pub(super) name: String,
-    json: serde_json::Value,
+    pub(crate) name: String,
+    json: Value,
 }
 
 impl Configuration {
     /// Reads the first of these files that exists beside `input`.
     ///
     /// # Errors
-    /// Whatever keeps the file from being read; [`ckpt_api::Kind::Corrupt`] where it is no JSON.
+    /// Whatever keeps the file from being read; [`ckpt_api::Kind::Corrupt`] if it is no JSON.
     pub(crate) fn beside(input: &Input, names: &[String], limits: &Limits) -> Result<Option<Self>> {
         let Some(name) = names.iter().find(|name| input.has_file(name)) else { return Ok(None) };
         let shown = input.display(name);
@@ -34,28 +34,21 @@ impl Configuration {
         Ok(Some(Configuration { name: name.clone(), json }))
     }
 
-    /// The number at a key, if there is one that is 0 or more.
+    /// The number at a key, if it is an integer that is 0 or more.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
-        match self.get(key)? {
-            Value::Int(number) => u64::try_from(number).ok(),
-            _ => None,
-        }
+        self.get(key)?.as_u64()
     }
 
-    /// The text at a key, if there is one.
+    /// The text at a key.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
-        match self.get(key)? {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
+        self.get(key)?.as_str().map(str::to_owned)
     }
 
     /// The value at a key; dots lead into objects, and before a number into lists.
-    pub(super) fn get(&self, key: &str) -> Option<Value> {
-        let found = key.split('.').try_fold(&self.json, |json, part| match json {
-            serde_json::Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
+        key.split('.').try_fold(&self.json, |json, part| match json {
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
             _ => json.get(part),
-        });
-        found.and_then(Value::from_json)
+        })
     }
 }
