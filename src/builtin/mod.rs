@@ -1,7 +1,8 @@
-//! What comes with the program: codecs, mappings and architectures.
+//! What comes with the program: codecs, mappings, architectures, and what it knows of formats that it does not read.
 
 mod mappings;
 
+use crate::foreign::ForeignFormats;
 use crate::formats::Formats;
 use crate::registry::Registry;
 use crate::template::BuiltinArchitectures;
@@ -33,8 +34,11 @@ impl Registry {
             #[cfg(feature = "torch")]
             Arc::new(ckpt_torch::Torch),
         ];
-        let registry =
-            Registry::of(Formats::with(codecs, mappings::all()).with_architectures(BuiltinArchitectures));
+        let registry = Registry::of(
+            Formats::with(codecs, mappings::all())
+                .with_architectures(BuiltinArchitectures)
+                .with_unread(ForeignFormats),
+        );
         #[cfg(feature = "forward")]
         let registry = registry.with_verifier(crate::verify::GraphVerifier);
         registry

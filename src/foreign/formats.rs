@@ -269,7 +269,7 @@ const fn container(what: &'static str, signs: &'static [Sign], help: &'static st
 }
 
 /// What serves in place of a format that was named, by its ending or its name, and is not written.
-pub(crate) fn instead(name: &str) -> Option<&'static str> {
+pub(super) fn instead(name: &str) -> Option<&'static str> {
     Some(match name {
         "ort" => {
             "the format of ONNX Runtime is not supported: use the .onnx model that the file was made from"

@@ -2,13 +2,9 @@
 //! they are and what to do.
 
 mod formats;
-mod placeholder;
 mod signs;
 
-pub(crate) use formats::instead;
-pub use placeholder::explain_file;
-pub(crate) use placeholder::{explain, refuse};
-
+use crate::formats::UnreadFormats;
 use ckpt_api::{Error, Input, Kind, Result, Setting, zip};
 use flate2::read::GzDecoder;
 use formats::{BESIDE, CONTAINERS, FORMATS, Format, Sign};
@@ -22,52 +18,49 @@ const FOLDERS: usize = 256;
 /// Files of a directory that are looked at.
 const FILES: usize = 64;
 
-/// The error for an input of a format that no codec reads, if a sign in it shows which.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Io`] where it cannot be read.
-pub(crate) fn known(input: &Input) -> Result<Option<Error>> {
-    let looked = Looked::at(input)?;
-    Ok(FORMATS.iter().find(|format| looked.has_sign(format)).map(|format| unread(input, format)))
-}
+/// The formats that this program knows and does not read.
+#[derive(Debug)]
+pub(crate) struct ForeignFormats;
 
-/// As [`known`], of a file that has weights.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Io`] where it cannot be read.
-pub(crate) fn known_weights(input: &Input) -> Result<Option<Error>> {
-    let looked = Looked::at(input)?;
-    let format = FORMATS.iter().find(|format| format.help != BESIDE && looked.has_sign(format));
-    Ok(format.map(|format| unread(input, format)))
-}
+impl UnreadFormats for ForeignFormats {
+    fn known(&self, input: &Input) -> Result<Option<Error>> {
+        let looked = Looked::at(input)?;
+        Ok(FORMATS.iter().find(|format| looked.has_sign(format)).map(|format| unread(input, format)))
+    }
 
-/// The error for an input that no codec recognizes: what it may be, and what to do. `endings` are those of files that codecs
-/// read.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Io`] where it cannot be read.
-pub(crate) fn unrecognized(input: &Input, endings: &[&str], formats: &str) -> Result<Error> {
-    let name = input.display(input.entry());
-    if let Some(format) = by_ending(&name) {
-        return Ok(unread(input, format));
+    fn known_weights(&self, input: &Input) -> Result<Option<Error>> {
+        let looked = Looked::at(input)?;
+        let format = FORMATS.iter().find(|format| format.help != BESIDE && looked.has_sign(format));
+        Ok(format.map(|format| unread(input, format)))
     }
-    if let Some(error) = in_directory(input)? {
-        return Ok(error);
+
+    fn unrecognized(&self, input: &Input, endings: &[&str], formats: &str) -> Result<Error> {
+        let name = input.display(input.entry());
+        if let Some(format) = by_ending(&name) {
+            return Ok(unread(input, format));
+        }
+        if let Some(error) = in_directory(input)? {
+            return Ok(error);
+        }
+        let looked = Looked::at(input)?;
+        let error = || Error::unsupported("the input's format is not recognized").file(name.as_str());
+        if let Some(advice) = of_this_program(input)? {
+            return Ok(error().expected(format!("one of: {formats}")).help(advice));
+        }
+        if let Some(format) = CONTAINERS.iter().find(|format| looked.has_sign(format)) {
+            return Ok(unread(input, format));
+        }
+        if let Some(members) = &looked.members {
+            return Ok(Error::unsupported("the input is a zip archive, and no checkpoint itself")
+                .file(name)
+                .help(in_archive(members, endings)));
+        }
+        Ok(error().expected(format!("one of: {formats}")).help(advice(input, &looked, endings)?))
     }
-    let looked = Looked::at(input)?;
-    let error = || Error::unsupported("the input's format is not recognized").file(name.as_str());
-    if let Some(advice) = of_this_program(input)? {
-        return Ok(error().expected(format!("one of: {formats}")).help(advice));
+
+    fn instead(&self, name: &str) -> Option<&'static str> {
+        formats::instead(name)
     }
-    if let Some(format) = CONTAINERS.iter().find(|format| looked.has_sign(format)) {
-        return Ok(unread(input, format));
-    }
-    if let Some(members) = &looked.members {
-        return Ok(Error::unsupported("the input is a zip archive, and no checkpoint itself")
-            .file(name)
-            .help(in_archive(members, endings)));
-    }
-    Ok(error().expected(format!("one of: {formats}")).help(advice(input, &looked, endings)?))
 }
 
 /// The format that the ending of a name stands for.
@@ -255,9 +248,9 @@ mod tests {
 
     fn named(name: &str, bytes: &[u8]) -> String {
         let input = Input::memory(name, BTreeMap::from([(name.to_owned(), bytes.to_vec())]));
-        let error = match known(&input).unwrap() {
+        let error = match ForeignFormats.known(&input).unwrap() {
             Some(error) => error,
-            None => unrecognized(&input, &["ckpt", "npz"], "npz").unwrap(),
+            None => ForeignFormats.unrecognized(&input, &["ckpt", "npz"], "npz").unwrap(),
         };
         LibraryWords.resolve(&error.quoted()).into_owned()
     }
@@ -313,11 +306,11 @@ mod tests {
     fn a_folder_of_jax_is_recognized_by_its_files() {
         let files = |name: &str| BTreeMap::from([(name.to_owned(), Vec::new())]);
         for name in ["_METADATA", "manifest.ocdbt"] {
-            let error = known(&Input::memory("", files(name))).unwrap().unwrap();
+            let error = ForeignFormats.known(&Input::memory("", files(name))).unwrap().unwrap();
             assert!(error.to_string().contains("Orbax"), "{error}");
         }
-        assert!(known(&Input::memory("", files("m.npz"))).unwrap().is_none());
-        let error = unrecognized(&Input::memory("", files("m.tflite")), &[], "npz").unwrap();
+        assert!(ForeignFormats.known(&Input::memory("", files("m.npz"))).unwrap().is_none());
+        let error = ForeignFormats.unrecognized(&Input::memory("", files("m.tflite")), &[], "npz").unwrap();
         assert!(error.to_string().contains("Lite model (file m.tflite)"), "{error}");
     }
 
@@ -331,9 +324,9 @@ mod tests {
     #[test]
     fn of_a_directory_the_checkpoint_in_it_is_asked_for() {
         let files = BTreeMap::from([("readme".to_owned(), Vec::new())]);
-        let error = unrecognized(&Input::memory("", files), &[], "npz").unwrap();
+        let error = ForeignFormats.unrecognized(&Input::memory("", files), &[], "npz").unwrap();
         assert!(error.to_string().contains("in the directory"), "{error}");
-        let error = unrecognized(&Input::memory("", BTreeMap::new()), &[], "npz").unwrap();
+        let error = ForeignFormats.unrecognized(&Input::memory("", BTreeMap::new()), &[], "npz").unwrap();
         assert!(error.to_string().contains("the directory is empty"), "{error}");
     }
 }

@@ -2,16 +2,18 @@
 
 mod architectures;
 mod mappings;
+mod unread;
 
 pub(crate) use architectures::OPTION_PREFIX;
 pub use architectures::{Architectures, Choices};
 pub use mappings::RegisteredMapping;
+pub use unread::UnreadFormats;
 
-use crate::foreign;
 use crate::words::printable;
 use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearby, nearest};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use unread::NoFormats;
 
 /// Codecs, and mappings and architectures that are chosen by name: what opening a checkpoint needs. Registration is an explicit call; there is
 /// no link-time magic.
@@ -21,6 +23,7 @@ pub struct Formats {
     /// By their names.
     mappings: Vec<RegisteredMapping>,
     architectures: Option<Arc<dyn Architectures>>,
+    unread: Option<Arc<dyn UnreadFormats>>,
 }
 
 impl std::fmt::Debug for Formats {
@@ -49,7 +52,7 @@ impl Formats {
     /// A registry of codecs and of mappings, each with a name of its own.
     pub(crate) fn with(codecs: Vec<Arc<dyn Codec>>, mut mappings: Vec<RegisteredMapping>) -> Self {
         mappings.sort_by_key(RegisteredMapping::name);
-        Formats { codecs, mappings, architectures: None }
+        Formats { codecs, mappings, architectures: None, unread: None }
     }
 
     /// Sets the architectures that are known by name.
@@ -62,6 +65,18 @@ impl Formats {
     /// The architectures that are known by name.
     pub fn architectures(&self) -> Option<&dyn Architectures> {
         self.architectures.as_deref()
+    }
+
+    /// Sets the formats that no codec reads, which errors name.
+    #[must_use]
+    pub fn with_unread(mut self, formats: impl UnreadFormats + 'static) -> Self {
+        self.unread = Some(Arc::new(formats));
+        self
+    }
+
+    /// The formats that no codec reads.
+    pub(crate) fn unread(&self) -> &dyn UnreadFormats {
+        self.unread.as_deref().unwrap_or(&NoFormats)
     }
 
     /// Adds a codec, from wherever it comes.
@@ -141,7 +156,7 @@ impl Formats {
                     let known = known.collect::<Vec<_>>().join(", ");
                     return Err(error.help(format!("did you mean '{meant}'? known: {known}")));
                 }
-                Err(match foreign::instead(&id.to_ascii_lowercase()) {
+                Err(match self.unread().instead(&id.to_ascii_lowercase()) {
                     Some(advice) => error.expected(known.collect::<Vec<_>>().join(", ")).help(advice),
                     None => error.help(format!(
                         "{}; for another format, use {}",
@@ -207,7 +222,7 @@ impl Formats {
                 printable(extension)
             )),
         };
-        match foreign::instead(extension) {
+        match self.unread().instead(extension) {
             Some(advice) => error.help(advice),
             None => error,
         }
@@ -283,13 +298,15 @@ impl Formats {
         match (certain.len(), certain.pop()) {
             (1, Some(codec)) => Ok((codec, evidence)),
             (0, _) => {
-                if let Some(foreign) = foreign::known(input)? {
+                if let Some(foreign) = self.unread().known(input)? {
                     return Err(foreign);
                 }
                 let known: Vec<&str> = evidence.iter().map(|evidence| evidence.format).collect();
                 let error = Error::unsupported("the input's format is not recognized").file(shown);
-                Err(match (&reasons[..], begun(input)) {
-                    ([], None) => foreign::unrecognized(input, &self.read_extensions(), &known.join(", "))?,
+                Err(match (&reasons[..], begun(self.unread(), input)) {
+                    ([], None) => {
+                        self.unread().unrecognized(input, &self.read_extensions(), &known.join(", "))?
+                    }
                     ([], Some(name)) => error
                         .expected(format!("one of: {}", known.join(", ")))
                         .found("no file of this name, but some whose names begin with it")
@@ -308,7 +325,7 @@ impl Formats {
 }
 
 /// Of an input that is only what names begin with: the first of these that is not of a format that nobody reads.
-fn begun(input: &Input) -> Option<String> {
+fn begun(unread: &dyn UnreadFormats, input: &Input) -> Option<String> {
     if input.is_directory() || input.is_file() {
         return None;
     }
@@ -317,7 +334,7 @@ fn begun(input: &Input) -> Option<String> {
     names.retain(|name| name.starts_with(&start));
     let is_read = |name: &&String| {
         let file = Input::within_store(input.store().clone(), name);
-        matches!(foreign::known(&file), Ok(None))
+        matches!(unread.known(&file), Ok(None))
     };
     let name = names.iter().find(is_read).or(names.first())?;
     Some(input.display(name))

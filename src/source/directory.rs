@@ -1,7 +1,7 @@
 //! Directories whose checkpoint is one file: which file it is.
 
-use crate::foreign;
-use crate::formats::Formats;
+use crate::formats::{Formats, UnreadFormats};
+use crate::placeholder;
 use ckpt_api::{Codec, Error, Input, Kind, Match, Result, first_few};
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) fn only_file(formats: &Formats, input: &Input, format: Option<&str>) 
     let candidates = candidates(input, &codecs)?;
     let mut asked = Asked::default();
     for name in candidates.iter().take(ASKED) {
-        asked.add(input, name, &codecs)?;
+        asked.add(input, name, &codecs, formats.unread())?;
     }
     // What another format's ending promises is nothing to somebody who named one.
     if format.is_some() {
@@ -73,7 +73,13 @@ impl<'a> Asked<'a> {
     /// # Errors
     /// [`Kind::Corrupt`] for a text in the place of a file: the model may be this one, and not another file that happens to
     /// be readable.
-    fn add(&mut self, input: &Input, name: &'a str, codecs: &[&Arc<dyn Codec>]) -> Result<()> {
+    fn add(
+        &mut self,
+        input: &Input,
+        name: &'a str,
+        codecs: &[&Arc<dyn Codec>],
+        unread: &dyn UnreadFormats,
+    ) -> Result<()> {
         // What lies elsewhere is not opened to ask what it is.
         if input.check_links(name).is_err() {
             return Ok(());
@@ -83,8 +89,8 @@ impl<'a> Asked<'a> {
             self.recognized.push(name);
             return Ok(());
         }
-        foreign::refuse(&input.file(name)?)?;
-        self.unread.extend(foreign::known_weights(&file)?.map(|error| (name, error)));
+        placeholder::refuse(&input.file(name)?)?;
+        self.unread.extend(unread.known_weights(&file)?.map(|error| (name, error)));
         Ok(())
     }
 

@@ -20,7 +20,6 @@ pub use tensor::{ByteChunks, Chunks, TensorRef};
 
 use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
-use crate::foreign;
 use crate::formats::{Evidence, Formats};
 use crate::layout::{TargetLayout, Transfer, canonical, compile};
 use crate::map::made;
@@ -31,6 +30,7 @@ use crate::map::with_images_as_in;
 #[cfg(feature = "forward")]
 use crate::mapping::Mapping;
 use crate::pattern::Selector;
+use crate::placeholder;
 use crate::plan::SourceRecord;
 use crate::recipe::Target;
 use crate::resources::Budget;
@@ -124,7 +124,7 @@ impl Source {
         let shown = input.display(input.entry());
         let read = codec.read(&input, &checked, &options.limits);
         let read = read.and_then(|contents| contents.check(&options.limits).map(|()| contents));
-        let mut contents = read.map_err(|error| foreign::explain(error.file(shown.as_str()), &input))?;
+        let mut contents = read.map_err(|error| placeholder::explain(error.file(shown.as_str()), &input))?;
         refuse_placeholders(&input, &contents)?;
         match options.architecture.as_ref().filter(|file| file.format().is_none()) {
             Some(file) => architecture::apply(formats, file, &input, &mut contents, &options)?,
@@ -450,9 +450,9 @@ fn choose(formats: &Formats, input: Input, options: &OpenOptions) -> Result<Chos
     {
         return choose(formats, file, options);
     }
-    Err(match foreign::known(&looked_at)? {
+    Err(match formats.unread().known(&looked_at)? {
         Some(foreign) => foreign,
-        None => foreign::explain(damage(formats, &looked_at, options).unwrap_or(error), &looked_at),
+        None => placeholder::explain(damage(formats, &looked_at, options).unwrap_or(error), &looked_at),
     })
 }
 
@@ -463,7 +463,7 @@ fn refuse_placeholders(input: &Input, contents: &Contents) -> Result<()> {
         return Ok(());
     }
     let others = contents.files.iter().filter(|name| *name != input.entry() && input.has_file(name));
-    others.into_iter().try_for_each(|name| foreign::refuse(&input.file(name)?))
+    others.into_iter().try_for_each(|name| placeholder::refuse(&input.file(name)?))
 }
 
 /// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is

@@ -2,7 +2,7 @@
 
 use super::computing::Computing;
 use crate::execute::context::interrupted;
-use crate::foreign::refuse;
+use crate::placeholder::refuse;
 use ckpt_api::{Contents, Error, File, FileId, Input, ReadAt, Result, read_exact_at};
 use std::collections::HashSet;
 use std::fmt;
