@@ -1,47 +1,10 @@
 //! The mappings that are chosen by name: files that come with the program, and generators.
 
-use super::Formats;
-use crate::mapping::{Mapping, MappingGenerator};
+use super::{Formats, RegisteredMapping};
+use crate::mapping::Mapping;
 use crate::text_file::read_text;
 use ckpt_api::{Error, Limit, Limits, Result, nearest};
 use std::path::Path;
-use std::sync::Arc;
-
-/// A mapping that is chosen by its name.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum RegisteredMapping {
-    /// The text of a mapping file.
-    File {
-        /// The name by which it is chosen.
-        name: &'static str,
-        /// The file's text.
-        toml: &'static str,
-    },
-    /// A mapping that is made for the graph of each checkpoint.
-    Generated(Arc<dyn MappingGenerator>),
-}
-
-impl RegisteredMapping {
-    /// The name by which it is chosen.
-    pub fn name(&self) -> &'static str {
-        match self {
-            RegisteredMapping::File { name, .. } => name,
-            RegisteredMapping::Generated(generator) => generator.name(),
-        }
-    }
-
-    fn read(&self) -> Option<Mapping> {
-        match self {
-            RegisteredMapping::File { name, toml } => {
-                // A test reads every file, so `ok` hides no error.
-                let mapping = Mapping::from_toml(toml, &format!("built-in mapping {name}")).ok()?;
-                Some(Mapping { is_builtin: true, ..mapping })
-            }
-            RegisteredMapping::Generated(generator) => Some(Mapping::generated_by(Arc::clone(generator))),
-        }
-    }
-}
 
 impl Formats {
     /// Adds a mapping that can be chosen by its name.

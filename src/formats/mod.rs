@@ -2,11 +2,12 @@
 
 mod architectures;
 mod mappings;
+mod registered;
 mod unread;
 
 pub(crate) use architectures::OPTION_PREFIX;
 pub use architectures::{Architectures, Choices};
-pub use mappings::RegisteredMapping;
+pub use registered::RegisteredMapping;
 pub use unread::UnreadFormats;
 
 use crate::words::printable;

@@ -1,7 +1,7 @@
 //! One rule: patterns of source names, the forms of their targets, and the steps between them.
 
 use super::relation::{Relation, Stack, inverse_steps};
-use super::sizes::Size;
+use super::sizes::{Size, check_lengths};
 use crate::pattern::{Class, Part, Pattern, SEPARATOR};
 use crate::recipe::AxisStep;
 use crate::words::{printable, quote};
@@ -292,4 +292,36 @@ fn number<'v>(name: &str, value: &'v str, class: Class, shift: i64) -> Result<Co
             .help("write a wider type in 'to' (up to int9), or no padding"));
     }
     Ok(format!("{shifted:0>width$}").into())
+}
+
+impl Rule {
+    /// Sets the value of a parameter in the sizes of the rule; once all have values, the relation gets the sizes.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Mapping`] for sizes that do not fit 64 bits.
+    pub(super) fn set_in_sizes(&mut self, parameter: &str, value: u64) -> Result<()> {
+        self.sizes.iter_mut().for_each(|size| size.set(parameter, value));
+        if self.sizes.is_empty() || self.sizes.iter().any(|size| size.parameters().next().is_some()) {
+            return Ok(());
+        }
+        let values: Option<Vec<u64>> = self.sizes.iter().map(Size::value).collect();
+        let values = values.filter(|sizes| check_lengths(sizes).is_ok());
+        let sizes = values.ok_or_else(|| {
+            let texts: Vec<String> = self.sizes.iter().map(ToString::to_string).collect();
+            Error::mapping("the sizes are not valid lengths")
+                .found(texts.join(", "))
+                .expected("a sum that fits 64 bits")
+        })?;
+        self.sizes.clear();
+        match &mut self.relation {
+            Relation::Split { sizes: own, .. } | Relation::Merge { sizes: own, .. } => *own = Some(sizes),
+            Relation::Stack(stack) | Relation::Unstack(stack) => {
+                if let Some(parts) = &mut stack.parts {
+                    parts.sizes = Some(sizes);
+                }
+            }
+            Relation::One | Relation::Tie | Relation::Dequantize(_) | Relation::Terms | Relation::Sum => {}
+        }
+        Ok(())
+    }
 }

@@ -1,7 +1,5 @@
 //! Sizes of parts that differ from model to model: products of numbers and parameters.
 
-use super::relation::Relation;
-use super::rule::Rule;
 use crate::pattern::is_name;
 use crate::words::quote;
 use ckpt_api::{Error, Result};
@@ -54,7 +52,7 @@ impl Size {
         })
     }
 
-    fn set(&mut self, parameter: &str, value: u64) {
+    pub(super) fn set(&mut self, parameter: &str, value: u64) {
         for factor in &mut self.0 {
             if matches!(factor, SizeFactor::Parameter(name) if name == parameter) {
                 *factor = SizeFactor::Of(value);
@@ -80,38 +78,6 @@ impl std::fmt::Display for Size {
                 SizeFactor::Of(number) => write!(f, "{number}")?,
                 SizeFactor::Parameter(name) => write!(f, "{{{name}}}")?,
             }
-        }
-        Ok(())
-    }
-}
-
-impl Rule {
-    /// Sets the value of a parameter in the sizes of the rule; once all have values, the relation gets the sizes.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Mapping`] for sizes that do not fit 64 bits.
-    pub(super) fn set_in_sizes(&mut self, parameter: &str, value: u64) -> Result<()> {
-        self.sizes.iter_mut().for_each(|size| size.set(parameter, value));
-        if self.sizes.is_empty() || self.sizes.iter().any(|size| size.parameters().next().is_some()) {
-            return Ok(());
-        }
-        let values: Option<Vec<u64>> = self.sizes.iter().map(Size::value).collect();
-        let values = values.filter(|sizes| check_lengths(sizes).is_ok());
-        let sizes = values.ok_or_else(|| {
-            let texts: Vec<String> = self.sizes.iter().map(ToString::to_string).collect();
-            Error::mapping("the sizes are not valid lengths")
-                .found(texts.join(", "))
-                .expected("a sum that fits 64 bits")
-        })?;
-        self.sizes.clear();
-        match &mut self.relation {
-            Relation::Split { sizes: own, .. } | Relation::Merge { sizes: own, .. } => *own = Some(sizes),
-            Relation::Stack(stack) | Relation::Unstack(stack) => {
-                if let Some(parts) = &mut stack.parts {
-                    parts.sizes = Some(sizes);
-                }
-            }
-            Relation::One | Relation::Tie | Relation::Dequantize(_) | Relation::Terms | Relation::Sum => {}
         }
         Ok(())
     }

@@ -31,14 +31,12 @@ mod window;
 use crate::mapping::{MappingGenerator, Translation, listed};
 use ckpt_api::{Error, Graph, Result, Tensor};
 use precision::Precision;
+use rules::KERAS_TO_TORCH;
 use shapes::Shapes;
 use std::sync::Arc;
 use templates::{Paths, TorchNames};
 use tensors::Tensors;
 use translate::Translator;
-
-/// The name of the mapping.
-pub(crate) const KERAS_TO_TORCH: &str = "keras-to-torch";
 
 /// The mapping `keras-to-torch`.
 #[derive(Clone, Debug, Default)]

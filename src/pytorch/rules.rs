@@ -1,6 +1,5 @@
 //! The mapping of a program's tensors.
 
-use super::KERAS_TO_TORCH;
 use super::attributes::ints;
 use super::program::{Made, Program};
 use super::templates::{Paths, TorchNames};
@@ -9,6 +8,9 @@ use crate::pattern::Pattern;
 use crate::words::quote;
 use ckpt_api::{Error, Graph, Loss, LossKind, Op, Result, Role, Tensor};
 use std::collections::HashSet;
+
+/// The name of the mapping.
+pub(super) const KERAS_TO_TORCH: &str = "keras-to-torch";
 
 /// The mapping from the tensors of the source to those of the modules.
 ///

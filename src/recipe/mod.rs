@@ -3,14 +3,15 @@
 //! A mapping assigns recipes; the map stage carries them out.
 
 mod dequantize;
+mod limits;
 mod reshape;
 mod step;
 mod target;
 mod transform;
 
 pub use dequantize::{Dequantize, ScaledFormat};
+pub(crate) use limits::MAX_AXES;
 pub use reshape::{Length, Reshape};
-pub(crate) use step::MAX_AXES;
 pub use step::{AxisStep, Factor, FlattenedImage};
 pub use target::{Join, PartOf, Parts, Recipe, Target};
 pub use transform::Transform;

@@ -1,6 +1,6 @@
 //! The step that divides axes into several, or joins neighbors into one.
 
-use super::step::MAX_AXES;
+use super::limits::MAX_AXES;
 use crate::pattern::is_name;
 use serde::Serialize;
 

@@ -1,5 +1,6 @@
 //! Steps on the axes of a tensor.
 
+use super::limits::MAX_AXES;
 use super::reshape::Reshape;
 use crate::layout::inverse_permutation;
 use crate::transform::castable;
@@ -150,9 +151,6 @@ impl std::fmt::Display for FlattenedImage {
         self.axis.map_or(Ok(()), |axis| write!(f, " on {axis}"))
     }
 }
-
-/// The number of axes that a step can name.
-pub(crate) const MAX_AXES: usize = 64;
 
 impl AxisStep {
     /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `reshape _ -> 32 2 _`, `flatten_order 4 4 8`,

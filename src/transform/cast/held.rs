@@ -1,6 +1,6 @@
 //! Small floats that are restored from a dtype that holds them, and never rounded to.
 
-use super::{exact, exponent_of, power, small_integer};
+use super::range::{exact, exponent_of, power, small_integer};
 use ckpt_api::DType;
 
 /// A float of at most 8 bits: the bits of its mantissa, the bias of its exponent, and the code of its sign.
