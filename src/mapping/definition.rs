@@ -1,15 +1,14 @@
 //! The type [`Mapping`]: what a mapping consists of, and how errors describe its entries.
 
-use super::generated::Generated;
 use super::lookup::{Entry, Lookup, check_lookup};
-use super::needs::Need;
-use super::parameters::Parameters;
 use super::rule::{Rule, Separators};
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
 use crate::words::quote;
-use ckpt_api::{Error, Limits, Result, Role};
+use ckpt_api::{Error, Graph, Limits, Loss, Result, Role, Tensor};
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Decides for every source name which target names it gets, and by which steps.
 ///
@@ -63,6 +62,99 @@ pub struct Mapping {
 pub(crate) struct Frameworks {
     pub(crate) source: Option<String>,
     pub(crate) target: Option<String>,
+}
+
+/// The parameters of a mapping, by name.
+pub(crate) type Parameters = BTreeMap<String, Parameter>;
+
+/// A length that a step or a size names in braces, and where its value is found.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameter {
+    /// What it stands for, for people.
+    pub(crate) description: Option<String>,
+    /// Keys of the `config.json` or `params.json` beside the checkpoint; dots lead into objects.
+    #[serde(default)]
+    pub(crate) config: Vec<String>,
+    /// Patterns of keys of the checkpoint's metadata, in any namespace.
+    #[serde(default)]
+    pub(crate) metadata: Vec<String>,
+    /// The value if it is found nowhere: a number, or another parameter.
+    pub(crate) default: Option<String>,
+}
+
+/// A tensor that the target's program needs for models of a certain configuration.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Need {
+    /// Its name in the target.
+    pub(crate) tensor: String,
+    /// Keys of the `config.json` or `params.json` beside the checkpoint; dots lead into objects.
+    pub(crate) config: Vec<String>,
+    /// The texts of which one is at one of the keys if the tensor is needed.
+    pub(crate) values: Vec<String>,
+    /// What goes wrong without the tensor, and what to do.
+    pub(crate) reason: String,
+    /// What the configuration states: `rope_scaling.rope_type is 'llama3'`; `None` until it is read, and if it does not say that
+    /// the tensor is needed.
+    #[serde(skip)]
+    pub(crate) stated: Option<String>,
+}
+
+/// A generator, and the direction in which its mapping is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Generated {
+    pub(crate) generator: Arc<dyn MappingGenerator>,
+    /// Whether the mapping leads from the generator's target to its source.
+    pub(crate) is_inverse: bool,
+}
+
+/// Makes a mapping for the graph of each checkpoint, where no file could state its names.
+pub trait MappingGenerator: Debug + Send + Sync {
+    /// The name by which the mapping is chosen, such as `keras-to-torch`.
+    fn name(&self) -> &'static str;
+
+    /// One line that states which names are mapped to which.
+    fn title(&self) -> &'static str;
+
+    /// The framework whose names the mapping reads, as a person writes it.
+    fn source_framework(&self) -> &'static str;
+
+    /// The framework whose names the mapping gives, as a person writes it.
+    fn target_framework(&self) -> &'static str;
+
+    /// Returns the generator that gives names of another kind.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a kind that the generator does not know.
+    fn with_names(&self, names: &str) -> Result<Arc<dyn MappingGenerator>>;
+
+    /// Translates a graph and its tensors.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] or [`ckpt_api::Kind::Mapping`], naming the layer whose tensors have no place in the
+    /// target.
+    fn translate(&self, graph: &Graph, tensors: &[Tensor]) -> Result<Translation>;
+}
+
+/// What a graph becomes in the target's framework.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Translation {
+    /// From the tensors of the graph to those of the target's modules.
+    pub mapping: Mapping,
+    /// Names of tensors that only the target has: counters of training steps.
+    pub counters: Vec<String>,
+    /// The program that computes the graph in the target's framework, or why there is none.
+    pub code: Result<String>,
+    /// What no tensor states and the program does: losses if no program is written.
+    pub conventions: Vec<Loss>,
+    /// What is lost in any case.
+    pub losses: Vec<Loss>,
+    /// Settings of modules that differ from the framework's defaults: the program states them.
+    pub notes: Vec<String>,
+    /// A note on tensors that modules hold in another dtype, those of the program, too.
+    pub dtype_note: Option<String>,
 }
 
 /// A pattern of names that are dropped.

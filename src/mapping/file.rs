@@ -1,10 +1,10 @@
 //! Reads a mapping file.
 
 use super::dead;
-use super::definition::{Frameworks, Ignore, Mapping, Roles};
+use super::definition::{Frameworks, Ignore, Mapping, Need, Parameters, Roles};
 use super::lookup::{Entry, Lookup, check_lookup};
-use super::needs::{self, Need};
-use super::parameters::{self, Parameters};
+use super::needs;
+use super::parameters;
 use super::rule::{Rule, Separators, check_count};
 use super::rule_text::{Context, Lines, RuleText, parse_steps};
 use crate::pattern::{Pattern, SEPARATOR};

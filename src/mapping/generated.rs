@@ -1,60 +1,11 @@
 //! Mappings that are made for the graph of each checkpoint.
 
-use super::definition::{Ignore, Mapping};
+use super::definition::{Generated, Ignore, Mapping, MappingGenerator, Translation};
 use super::lookup::Entry;
 use crate::pattern::Pattern;
 use crate::words::printable;
-use ckpt_api::{Error, Graph, Loss, Result, Tensor};
-use std::fmt::Debug;
+use ckpt_api::{Error, Result};
 use std::sync::Arc;
-
-/// Makes a mapping for the graph of each checkpoint, where no file could state its names.
-pub trait MappingGenerator: Debug + Send + Sync {
-    /// The name by which the mapping is chosen, such as `keras-to-torch`.
-    fn name(&self) -> &'static str;
-
-    /// One line that states which names are mapped to which.
-    fn title(&self) -> &'static str;
-
-    /// The framework whose names the mapping reads, as a person writes it.
-    fn source_framework(&self) -> &'static str;
-
-    /// The framework whose names the mapping gives, as a person writes it.
-    fn target_framework(&self) -> &'static str;
-
-    /// Returns the generator that gives names of another kind.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for a kind that the generator does not know.
-    fn with_names(&self, names: &str) -> Result<Arc<dyn MappingGenerator>>;
-
-    /// Translates a graph and its tensors.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] or [`ckpt_api::Kind::Mapping`], naming the layer whose tensors have no place in the
-    /// target.
-    fn translate(&self, graph: &Graph, tensors: &[Tensor]) -> Result<Translation>;
-}
-
-/// What a graph becomes in the target's framework.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Translation {
-    /// From the tensors of the graph to those of the target's modules.
-    pub mapping: Mapping,
-    /// Names of tensors that only the target has: counters of training steps.
-    pub counters: Vec<String>,
-    /// The program that computes the graph in the target's framework, or why there is none.
-    pub code: Result<String>,
-    /// What no tensor states and the program does: losses if no program is written.
-    pub conventions: Vec<Loss>,
-    /// What is lost in any case.
-    pub losses: Vec<Loss>,
-    /// Settings of modules that differ from the framework's defaults: the program states them.
-    pub notes: Vec<String>,
-    /// A note on tensors that modules hold in another dtype, those of the program, too.
-    pub dtype_note: Option<String>,
-}
 
 impl Translation {
     /// A translation with a program, without losses and notes.
@@ -111,14 +62,6 @@ impl Translation {
             ..self.mapping.inverse()?
         })
     }
-}
-
-/// A generator, and the direction in which its mapping is wanted.
-#[derive(Clone, Debug)]
-pub(crate) struct Generated {
-    pub(crate) generator: Arc<dyn MappingGenerator>,
-    /// Whether the mapping leads from the generator's target to its source.
-    pub(crate) is_inverse: bool,
 }
 
 impl Mapping {

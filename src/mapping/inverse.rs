@@ -1,8 +1,7 @@
 //! Reads a mapping backwards.
 
 use super::dead;
-use super::definition::{Frameworks, Mapping};
-use super::generated::Generated;
+use super::definition::{Frameworks, Generated, Mapping};
 use super::lookup::Entry;
 use super::relation::{Link, Relation, inverse_steps};
 use super::rule::{Rule, Separators, check_count, twins};

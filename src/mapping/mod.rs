@@ -89,16 +89,15 @@ mod sizes;
 mod tests;
 
 pub use apply::Applied;
-pub use definition::Mapping;
-pub(crate) use definition::{Frameworks, Ignore};
+pub(crate) use definition::{Frameworks, Generated, Ignore, Parameter};
+pub use definition::{Mapping, MappingGenerator, Translation};
 #[cfg(feature = "forward")]
 pub(crate) use explain::Decisions;
 pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 #[cfg(feature = "cli")]
 pub(crate) use file::check_tokens;
-pub(crate) use generated::{Generated, listed};
-pub use generated::{MappingGenerator, Translation};
+pub(crate) use generated::listed;
 pub(crate) use lookup::Entry as LookupEntry;
-pub(crate) use parameters::{KEY_SEPARATOR, Parameter};
+pub(crate) use parameters::KEY_SEPARATOR;
 pub(crate) use relation::Relation;
 pub(crate) use rule::{Rule, check_count, default_limit};

@@ -1,25 +1,7 @@
 //! Tensors that a target needs beside those that a mapping makes, where the model's configuration says so.
 
-use super::definition::Mapping;
+use super::definition::{Mapping, Need};
 use ckpt_api::{Error, Loss, LossKind, Result};
-
-/// A tensor that the target's program needs for models of a certain configuration.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Need {
-    /// Its name in the target.
-    pub(crate) tensor: String,
-    /// Keys of the `config.json` or `params.json` beside the checkpoint; dots lead into objects.
-    pub(crate) config: Vec<String>,
-    /// The texts of which one is at one of the keys if the tensor is needed.
-    pub(crate) values: Vec<String>,
-    /// What goes wrong without the tensor, and what to do.
-    pub(crate) reason: String,
-    /// What the configuration states: `rope_scaling.rope_type is 'llama3'`; `None` until it is read, and if it does not say that
-    /// the tensor is needed.
-    #[serde(skip)]
-    pub(crate) stated: Option<String>,
-}
 
 impl Mapping {
     /// The mapping with those needs stated that the configuration has, whose texts `find` returns by their keys.

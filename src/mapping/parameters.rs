@@ -1,31 +1,12 @@
 //! Parameters of a mapping: lengths that differ from model to model, such as the number of attention heads.
 
-use super::definition::Mapping;
+use super::definition::{Mapping, Parameter};
 use super::sizes::Size;
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
 use crate::words::quote;
 use ckpt_api::{Error, Limits, Result, Setting, nearest};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The parameters of a mapping, by name.
-pub(crate) type Parameters = BTreeMap<String, Parameter>;
-
-/// A length that a step or a size names in braces, and where its value is found.
-#[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Parameter {
-    /// What it stands for, for people.
-    pub(crate) description: Option<String>,
-    /// Keys of the `config.json` or `params.json` beside the checkpoint; dots lead into objects.
-    #[serde(default)]
-    pub(crate) config: Vec<String>,
-    /// Patterns of keys of the checkpoint's metadata, in any namespace.
-    #[serde(default)]
-    pub(crate) metadata: Vec<String>,
-    /// The value if it is found nowhere: a number, or another parameter.
-    pub(crate) default: Option<String>,
-}
+use std::collections::BTreeSet;
 
 /// The separator of the segments of metadata keys.
 pub(crate) const KEY_SEPARATOR: char = '.';

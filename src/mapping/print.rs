@@ -1,8 +1,6 @@
 //! Writes a mapping as a TOML file.
 
-use super::definition::{Frameworks, Mapping};
-use super::needs::Need;
-use super::parameters::Parameter;
+use super::definition::{Frameworks, Mapping, Need, Parameter};
 use super::relation::{Relation, Stack};
 use super::rule::{Rule, Separators};
 use crate::pattern::{Pattern, SEPARATOR};

@@ -122,6 +122,23 @@ pub(super) fn share_of(
     share(resources, &Held::new(plan, reread, stores), useful, sizes, address_space_left())
 }
 
+impl Plan {
+    /// Shares other memory and threads among the workers; what is written stays the same.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
+    pub fn with_resources(self, resources: Resources, reread: bool) -> Result<Plan> {
+        self.beside_stores(resources, reread, 0)
+    }
+
+    /// As [`Plan::with_resources`], where the stores of both sides hold so many bytes.
+    pub(crate) fn beside_stores(mut self, resources: Resources, reread: bool, stores: u64) -> Result<Plan> {
+        let shared = share_of(&self, resources, reread, stores)?;
+        (self.budget, self.threads, self.peak_memory) = shared;
+        Ok(self)
+    }
+}
+
 /// Bytes of all extents.
 pub(super) fn bytes(placement: &Placement) -> u64 {
     placement.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.len))

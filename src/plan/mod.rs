@@ -23,7 +23,7 @@ pub use policy::Policy;
 
 pub use crate::layout::{Access, ExtentNumbers, FileRange, Part, Piece, Step};
 use crate::layout::{Cut, ExtentPair, Route, Transfer};
-use crate::resources::{Budget, Resources};
+use crate::resources::Budget;
 use ckpt_api::{
     AddedAxis, ArchitectureFile, Blocks, Contents, DType, Encoding, FileId, Loss, OutputFile, OutputLayout,
     Placement, Repair, Result, Tensor,
@@ -396,21 +396,6 @@ impl Plan {
                 }
             }
         }
-    }
-
-    /// Shares other memory and threads among the workers; what is written stays the same.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
-    pub fn with_resources(self, resources: Resources, reread: bool) -> Result<Plan> {
-        self.beside_stores(resources, reread, 0)
-    }
-
-    /// As [`Plan::with_resources`], where the stores of both sides hold so many bytes.
-    pub(crate) fn beside_stores(mut self, resources: Resources, reread: bool, stores: u64) -> Result<Plan> {
-        let shared = memory::share_of(&self, resources, reread, stores)?;
-        (self.budget, self.threads, self.peak_memory) = shared;
-        Ok(self)
     }
 }
 

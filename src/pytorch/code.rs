@@ -2,14 +2,11 @@
 
 mod statements;
 
-use super::names::{Names, class, identifier, string};
+use super::names::{Names, class, string};
 use super::program::{Made, Module, Piece, Program};
 use super::templates::Paths;
 use statements::Variables;
 use std::fmt::Write;
-
-/// Names of the arguments and variables that the program does not choose.
-const RESERVED: [&str; 6] = ["torch", "nn", "F", "self", "pad_same", "super"];
 
 /// The text of `model.py`, for a model of this name, whose modules have this dtype instead of f32.
 pub(super) fn text(program: &Program, name: &str, paths: &Paths, dtype: Option<&str>) -> String {
@@ -144,9 +141,4 @@ fn body(program: &Program, paths: &Paths) -> String {
         program.outputs.iter().map(|output| variables.written(&[Piece::Value(*output)])).collect();
     let _ = writeln!(text, "        return {}", results.join(", "));
     text
-}
-
-/// A name for an argument or variable.
-fn variable(hint: &str) -> String {
-    identifier(hint).to_ascii_lowercase()
 }

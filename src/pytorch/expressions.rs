@@ -1,10 +1,10 @@
 //! Functions of values, as expressions of Python.
 
+use super::arguments::list;
 use super::attributes::{float, ints, text};
-use super::layers::list;
 use super::names::number;
 use super::program::Piece;
-use super::translate::refuse;
+use super::refusal::refuse;
 use ckpt_api::{Attribute, Error, Node, Op, Result};
 
 /// The expression of a function of one value, and the module that does the same.

@@ -4,8 +4,9 @@
 //! PyTorch has them. Elsewhere the program moves the channels to the end before it flattens.
 
 use super::program::pieces;
+use super::refusal::refuse;
 use super::shapes::product;
-use super::translate::{Flattened, Translator, refuse};
+use super::translate::{Flattened, Translator};
 use super::views::View;
 use ckpt_api::{Node, Op, Result};
 

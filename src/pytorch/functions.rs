@@ -1,12 +1,13 @@
 //! Operators without weights as expressions.
 
+use super::arguments::{list, tuple};
 use super::attributes::{float, int, ints, text};
 use super::expressions::{infix, unary};
-use super::layers::{list, tuple};
 use super::names::{number, string};
 use super::program::{Piece, Statement, ValueId, pieces};
+use super::refusal::refuse;
 use super::shapes::at_axis;
-use super::translate::{Translator, refuse};
+use super::translate::Translator;
 use super::views::View;
 use ckpt_api::{Attribute, Node, Op, Result};
 

@@ -1,10 +1,12 @@
 //! Layers with weights as modules.
 
+use super::arguments::{list, named, tuple};
 use super::attributes::{float, int, ints, text};
 use super::names::number;
 use super::program::{Made, Module, ValueId, Weight};
+use super::refusal::refuse;
 use super::tensors::window_axes;
-use super::translate::{Flattened, Translator, refuse};
+use super::translate::{Flattened, Translator};
 use super::window::{Window, padding};
 use crate::recipe::{AxisStep, FlattenedImage, Length, Reshape};
 use ckpt_api::{Axis, Loss, LossKind, Node, Result, Tensor};
@@ -504,24 +506,6 @@ fn cuts(node: &Node, window: &Window) -> Result<Vec<Cut>> {
         }
     };
     Ok(pads.into_iter().enumerate().map(cut).collect())
-}
-
-/// A list of integers, as Python has it.
-pub(super) fn list(values: &[i64]) -> String {
-    format!("[{}]", values.iter().map(i64::to_string).collect::<Vec<_>>().join(", "))
-}
-
-/// One integer, where all are the same, or a tuple.
-pub(super) fn tuple(values: &[i64]) -> String {
-    match values {
-        [first, rest @ ..] if rest.iter().all(|other| other == first) => first.to_string(),
-        _ => format!("({})", values.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// An argument with a name, unless it is the default.
-pub(super) fn named(name: &str, values: &[i64], default: i64) -> Option<String> {
-    values.iter().any(|value| *value != default).then(|| format!("{name}={}", tuple(values)))
 }
 
 fn show(pads: &[(i64, i64)]) -> String {

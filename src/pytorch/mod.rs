@@ -3,6 +3,7 @@
 //! A graph with the named axes of its tensors says what each layer computes, whatever the model is called. From it come
 //! a [`Mapping`] of its tensors to those of `nn.Module`s, and a Python file with these modules.
 
+mod arguments;
 mod attention;
 mod attributes;
 mod code;
@@ -16,6 +17,7 @@ mod pooling;
 mod precision;
 mod program;
 mod recurrent;
+mod refusal;
 mod rules;
 mod shapes;
 mod simplify;

@@ -1,7 +1,7 @@
 //! The maximum or the mean over windows.
 
+use super::arguments::{named, tuple};
 use super::attributes::{int, ints, sizes};
-use super::layers::{named, tuple};
 use super::program::{ValueId, pieces};
 use super::translate::Translator;
 use super::views::View;

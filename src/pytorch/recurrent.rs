@@ -5,7 +5,8 @@
 use super::attributes::{int, text};
 use super::layers::{reshape, vector_steps};
 use super::program::{Made, Module, Piece, Statement, ValueId, Weight, text as written};
-use super::translate::{Translator, refuse};
+use super::refusal::refuse;
+use super::translate::Translator;
 use super::views::View;
 use crate::mapping::Relation;
 use crate::recipe::AxisStep;

@@ -1,6 +1,7 @@
 //! Translates a graph node by node: layers to modules, other operators to expressions.
 
 use super::program::{Input, Made, Module, Piece, Program, Statement, ValueId, Weight, pieces};
+use super::refusal::refuse;
 use super::shapes::Shapes;
 use super::tensors::Tensors;
 use super::views::{View, Views, moved};
@@ -280,9 +281,4 @@ fn scalar(node: &Node) -> Option<String> {
         (_, Some(Attribute::Int(value))) => Some(value.to_string()),
         _ => None,
     }
-}
-
-/// An error about a layer that has no form in PyTorch.
-pub(super) fn refuse(node: &Node, why: &str) -> Error {
-    Error::unsupported(format!("layer {} {why}", quote(&node.name))).found(format!("operator {}", node.op))
 }

@@ -37,12 +37,6 @@ pub(super) fn head(name: &str) -> Option<ArchitectureFile> {
     parse(head).ok().map(|file| file.named(name))
 }
 
-/// Returns a built-in template by its name.
-#[cfg(any(test, feature = "forward"))]
-pub(super) fn template(name: &str) -> Result<Option<super::Template>> {
-    file(name).map(|file| super::Template::parse(&file)).transpose()
-}
-
 /// Returns the blocks that every template may use, by name.
 pub(super) fn blocks() -> Result<BTreeMap<String, Vec<Statement>>> {
     #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! A template as its file states it; JSON Schema: `schemas/architecture.schema.json`.
 
 use super::expression::Expression;
-use super::text::Text;
+use super::expression::Text;
 use super::value::Value;
 use ckpt_api::{Axis, DType};
 use serde::Deserialize;

@@ -1,8 +1,9 @@
 //! The functions that expressions call.
 
 use super::rotary;
-use super::scope::Scope;
+use super::tensors::Tensors;
 use super::value::Value;
+use crate::source::Configuration;
 use ckpt_api::{Error, Result};
 
 /// A function.
@@ -74,8 +75,12 @@ impl Function {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for arguments that do not fit.
-    pub(super) fn call(self, arguments: Vec<Result<Value>>, scope: &Scope<'_>) -> Result<Value> {
-        let tensors = scope.tensors;
+    pub(super) fn call(
+        self,
+        arguments: Vec<Result<Value>>,
+        tensors: &Tensors<'_>,
+        configuration: Option<&Configuration>,
+    ) -> Result<Value> {
         if self == Function::Choose {
             return choose(arguments);
         }
@@ -84,8 +89,7 @@ impl Function {
             (Function::Has, [name]) => Ok(Value::Bool(tensors.get(name.text()?).is_some())),
             (Function::Config, [key]) => {
                 let key = key.text()?;
-                let value =
-                    scope.configuration.and_then(|configuration| Value::from_json(configuration.get(key)?));
+                let value = configuration.and_then(|configuration| Value::from_json(configuration.get(key)?));
                 Ok(value.unwrap_or_else(|| Value::Text(String::new())))
             }
             (Function::Dim, [name, axis]) => tensors.length(name.text()?, axis.int()?),

@@ -41,3 +41,18 @@ impl Architectures for BuiltinArchitectures {
         Signature::automatic().flat_map(|signature| signature.mappings().to_vec()).collect()
     }
 }
+
+impl Signature {
+    /// Parses the built-in template of this signature.
+    #[cfg(any(test, feature = "forward"))]
+    pub(crate) fn template(&self) -> Option<Template> {
+        // A test reads every file, so `ok` hides no error.
+        template(self.name()).ok().flatten()
+    }
+}
+
+/// Returns a built-in template by its name.
+#[cfg(any(test, feature = "forward"))]
+pub(super) fn template(name: &str) -> Result<Option<Template>> {
+    builtin::file(name).map(|file| Template::parse(&file)).transpose()
+}

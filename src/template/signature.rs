@@ -6,7 +6,7 @@
 
 use super::builtin;
 use super::document::{Document, is_automatic, no_prefix};
-use super::scope::Tensors;
+use super::tensors::Tensors;
 use super::value::Value;
 use crate::source::Configuration;
 use ckpt_api::{Error, Input, Limits, Result, Tensor, nearest};
@@ -72,13 +72,6 @@ impl Signature {
             signature.known_prefix(&by_name).is_some()
                 && signature.refused_model(configuration(signature).as_ref()).is_none()
         })
-    }
-
-    /// Parses the built-in template of this signature.
-    #[cfg(any(test, feature = "forward"))]
-    pub(crate) fn template(&self) -> Option<super::Template> {
-        // A test reads every file, so `ok` hides no error.
-        builtin::template(&self.name).ok().flatten()
     }
 
     /// The template's name.

@@ -6,6 +6,7 @@ mod numbers;
 mod parts;
 mod placed;
 mod references;
+mod reorder;
 mod reshape;
 mod scaled;
 mod stack;
@@ -16,8 +17,9 @@ mod tests;
 use super::flatten::reorder_images;
 use crate::recipe::{Join, PartOf, Parts, Recipe, Target};
 use ckpt_api::{Contents, Error, Loss, Result, Role, Tensor, TensorId};
-use placed::{PlacedTensor, merge, reorder, split};
+use placed::{PlacedTensor, merge, split};
 use references::{reassign_slots, rename_in_graph};
+use reorder::reorder;
 use stack::{element, stack};
 use std::collections::HashMap;
 

@@ -1,6 +1,7 @@
 //! Tensors as sums: zeros that are added to one, and terms that are added up.
 
-use super::placed::{PlacedTensor, check_fixed_size, reorder};
+use super::placed::{PlacedTensor, check_fixed_size};
+use super::reorder::reorder;
 use crate::recipe::{Join, Target};
 use ckpt_api::{
     Compression, DType, Encoding, Error, Extent, Extents, Method, Placement, Quantization, Result, Tensor,

@@ -1,10 +1,12 @@
 //! The statements of `forward`, and the variables that they use.
 
-use super::{RESERVED, variable};
-use crate::pytorch::names::Names;
+use crate::pytorch::names::{Names, identifier};
 use crate::pytorch::program::{Input, Piece, Program, Statement, ValueId};
 use crate::pytorch::templates::Paths;
 use std::collections::HashMap;
+
+/// Names of the arguments and variables that the program does not choose.
+const RESERVED: [&str; 6] = ["torch", "nn", "F", "self", "pad_same", "super"];
 
 /// Which variable holds each value. A variable is used again as soon as nothing needs its value.
 pub(super) struct Variables<'p> {
@@ -132,4 +134,9 @@ fn follows(before: &Statement, statement: &Statement, reads: &HashMap<ValueId, u
         && before.comment.is_none()
         && statement.comment.is_none()
         && before.pieces.len() < 10
+}
+
+/// A name for an argument or variable.
+fn variable(hint: &str) -> String {
+    identifier(hint).to_ascii_lowercase()
 }

@@ -3,7 +3,7 @@
 use super::{choices, configuration, tensors};
 use crate::formats::Choices;
 use crate::source::Configuration;
-use crate::template::{Described, builtin};
+use crate::template::{Described, known};
 use ckpt_api::{Kind, Limits, Op, Result};
 
 type Shapes = Vec<(&'static str, &'static [u64])>;
@@ -24,12 +24,12 @@ fn describe(
     config: Option<&Configuration>,
     settings: &[(&str, &str)],
 ) -> Result<Described> {
-    let template = builtin::template(name).unwrap().unwrap();
+    let template = known::template(name).unwrap().unwrap();
     template.describe(&tensors(all), config, &choices(settings), &Limits::default())
 }
 
 fn note(described: &Described, name: &str) -> String {
-    described.note(&builtin::template(name).unwrap().unwrap())
+    described.note(&known::template(name).unwrap().unwrap())
 }
 
 /// The shape of an output, if there is one.
@@ -329,7 +329,7 @@ fn a_configuration_states_which_layers_have_a_window() {
 fn the_graph_has_the_optional_inputs_that_are_given_or_named_by_an_option() {
     let all = bert(&[2, 4], &[]);
     let inputs = |choices: &Choices| {
-        let template = builtin::template("bert").unwrap().unwrap();
+        let template = known::template("bert").unwrap().unwrap();
         let described = template.describe(&tensors(&all), None, choices, &Limits::default())?;
         let names = described.expanded.graph.inputs.iter().map(|input| input.name.clone());
         Ok::<_, ckpt_api::Error>((names.collect::<Vec<_>>(), described.note(&template)))
@@ -349,7 +349,7 @@ fn the_graph_has_the_optional_inputs_that_are_given_or_named_by_an_option() {
 #[test]
 fn a_note_does_not_call_a_family_assumed_that_the_user_names() {
     let all = bert(&[2, 4], &[]);
-    let template = builtin::template("bert").unwrap().unwrap();
+    let template = known::template("bert").unwrap().unwrap();
     for (is_named, is_assumed) in [(true, false), (false, true)] {
         let choices = Choices { is_named, ..choices(&[("heads", "2")]) };
         let described = template.describe(&tensors(&all), None, &choices, &Limits::default()).unwrap();
