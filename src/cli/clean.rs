@@ -1,6 +1,7 @@
 //! `ckpt clean`.
 
-use super::{Report, render, to_json};
+use super::render;
+use super::report::{Report, to_json};
 use crate::store::{Leftover, LeftoverKind, leftovers};
 use ckpt_api::{Error, Result};
 use clap::Args;

@@ -2,7 +2,8 @@
 
 use super::flags::Flags;
 use super::paths::{check_input, existing};
-use super::{Report, verbose};
+use super::report::Report;
+use super::verbose;
 use crate::diff::Tolerance;
 use crate::execute::interrupted;
 use crate::mapping::Mapping;
@@ -80,11 +81,11 @@ impl Inputs {
                         Ok(text) if json => texts.push(text.trim_end().to_owned()),
                         Ok(text) => {
                             let before = if texts.is_empty() { "" } else { between };
-                            super::print(&format!("{before}{text}"), false)?;
+                            super::report::print(&format!("{before}{text}"), false)?;
                             texts.push(String::new());
                         }
                         Err(error) => {
-                            let failed = super::fail(&error, json);
+                            let failed = super::report::fail(&error, json);
                             code = if code == 0 { failed } else { code };
                             texts.extend(json.then(|| super::problem::json(&error)));
                         }

@@ -1,7 +1,8 @@
 //! `ckpt completions`.
 
 use super::plan::float_dtypes;
-use super::{Program, Report};
+use super::program::Program;
+use super::report::Report;
 use crate::RegisteredMapping;
 use crate::registry::Registry;
 use ckpt_api::{Error, FormatInfo, Limit, LossKind, Result};
@@ -224,9 +225,11 @@ fn positional_of_fish(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory;
 
     fn script(program: &str, shell: Shell) -> String {
-        let program = Program::of(&[program.into()]);
+        let program = Program::of(&[program.into()], Cli::command());
         run(&Registry::builtin(), &program, &Arguments { shell, program: Commands::All }).unwrap().text
     }
 

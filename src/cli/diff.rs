@@ -3,8 +3,9 @@
 use super::common::{Bounds, TwoInputs, tolerance};
 use super::flags::Flags;
 use super::progress::while_reading;
+use super::render;
 use super::render::number;
-use super::{Report, render, to_json};
+use super::report::{Report, to_json};
 use crate::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance, diff};
 use crate::registry::Registry;
 use crate::words::{self, count, quantized, verb};

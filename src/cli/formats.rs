@@ -1,7 +1,7 @@
 //! `ckpt formats`.
 
+use super::report::{Report, to_json};
 use super::width::{Width, fold};
-use super::{Report, to_json};
 use crate::registry::Registry;
 use ckpt_api::{FormatInfo, OptionKind, Result, Side};
 use clap::Args;

@@ -2,7 +2,8 @@
 
 use super::common::Inputs;
 use super::progress::while_reading;
-use super::{Report, render, to_json};
+use super::render;
+use super::report::{Report, to_json};
 use crate::digest::{Digest, digest};
 use crate::natural::natural;
 use crate::registry::Registry;

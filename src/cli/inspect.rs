@@ -7,9 +7,9 @@ use super::order::{Order, sort};
 use super::paths::check_new;
 use super::progress::while_reading;
 use super::render;
+use super::report::{Report, print_after, to_json};
 use super::table::{Column, Table, table};
 use super::width::{Layout, Width};
-use super::{Report, print_after, to_json};
 use crate::inspect::{
     FileSummary, Group, Inspection, Stats, TensorSummary, describe, groups, html, ids, inspect, overview,
     placement_bytes, summaries,

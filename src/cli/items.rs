@@ -1,11 +1,11 @@
 //! `ckpt run-plan` and `ckpt commit`: a conversion whose items are run by several processes.
 
-use super::Report;
 use super::common::{Bounds, read_bytes};
 use super::convert::{executing, finished};
 use super::flags::Flags;
 use super::plan::{size, threads};
 use super::progress::with_bar;
+use super::report::Report;
 use super::verbose;
 use crate::convert::{Commit, ItemReceipt, Planned};
 use crate::plan::{Plan, blame_document};
@@ -112,7 +112,7 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
     })?;
     if json {
         let report = serde_json::json!({ "items": wanted, "run": ran, "known": wanted - ran });
-        return Ok(super::to_json(&report)?.into());
+        return Ok(super::report::to_json(&report)?.into());
     }
     if !shared.quiet {
         let known = if ran < wanted {

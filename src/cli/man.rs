@@ -2,8 +2,9 @@
 
 use super::completions::Commands;
 use super::paths::check_new;
+use super::program::Program;
 use super::render::plain;
-use super::{Program, Report};
+use super::report::Report;
 use crate::words::count;
 use ckpt_api::{Error, Result};
 use clap::{Args, Command};
@@ -124,7 +125,7 @@ mod tests {
     fn every_program_and_every_command_has_a_page_that_says_its_options() {
         let mut names = vec!["convert".to_owned()];
         expected("ckpt".to_owned(), &Cli::command(), &mut names);
-        let ckpt = Program::of(&["ckpt".into()]);
+        let ckpt = Program::of(&["ckpt".into()], Cli::command());
         let mut found: Vec<String> = pages(&ckpt).into_iter().map(|(name, _)| name).collect();
         names.sort();
         found.sort();
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn examples_and_exit_codes_have_headings_of_their_own() {
-        let ckpt = Program::of(&["ckpt".into()]);
+        let ckpt = Program::of(&["ckpt".into()], Cli::command());
         let pages: BTreeMap<String, Command> = pages(&ckpt).into_iter().collect();
         let page = |name: &str| page(&pages[name]).unwrap();
         let (program, convert) = (page("ckpt"), page("ckpt-convert"));
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn pages_refer_to_pages_that_exist() {
-        let ckpt = Program::of(&["ckpt".into()]);
+        let ckpt = Program::of(&["ckpt".into()], Cli::command());
         let pages = pages(&ckpt);
         let mut references = 0;
         for (name, command) in &pages {
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_program_of_ones_own_has_pages_under_its_name_alone() {
-        let pages = pages(&Program::of(&["vaults".into()]));
+        let pages = pages(&Program::of(&["vaults".into()], Cli::command()));
         assert!(pages.iter().all(|(name, _)| name.starts_with("vaults")), "{pages:?}");
         for (name, command) in pages {
             let page = page(&command).unwrap();

@@ -43,6 +43,7 @@ mod progress;
 mod receipt;
 mod refused;
 mod render;
+mod report;
 #[cfg(feature = "forward")]
 mod run;
 mod show;
@@ -58,8 +59,9 @@ mod width;
 use crate::registry::Registry;
 use crate::resources::first_stack;
 use ckpt_api::{Error, Kind, Result};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use program::Program;
+use report::{Format, Report, exit_code, fail, print, unless_nobody_reads};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
@@ -95,14 +97,6 @@ struct Cli {
 
 /// What the help of each command calls the options that all have.
 const GLOBAL: &str = "Options of all commands";
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Human,
-    Json,
-    #[value(hide = true)]
-    Npy,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Color {
@@ -149,25 +143,6 @@ enum Command {
     Man(man::Arguments),
 }
 
-/// What a subcommand hands back: text for stdout, and the exit code.
-struct Report {
-    text: String,
-    code: u8,
-}
-
-impl From<String> for Report {
-    fn from(text: String) -> Self {
-        Report { text, code: 0 }
-    }
-}
-
-impl Report {
-    /// A comparison, and whether it found a difference.
-    fn comparing(text: String, differs: bool) -> Self {
-        Report { text, code: if differs { exit_code(Kind::Mismatch) } else { 0 } }
-    }
-}
-
 /// Runs a command line with the formats of `registry`, and prints the results. The first of the arguments is the
 /// program's name, as in [`std::env::args_os`]: help, manual and completion scripts use its last component. Returns the
 /// program's exit code: `ckpt --help` lists them.
@@ -211,8 +186,8 @@ const STACK: usize = 8 << 20;
 
 fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
     choose_colors(arguments);
-    let program = Program::of(arguments);
-    let cli = match program.parse(arguments) {
+    let program = Program::of(arguments, Cli::command());
+    let cli = match program.parse(arguments).and_then(|given| Cli::from_arg_matches(&given)) {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error, wants_json(arguments)),
     };
@@ -277,16 +252,6 @@ fn with_limit(error: Error) -> Error {
     }
 }
 
-/// Prints what went wrong, and returns the exit code for it.
-fn fail(error: &Error, json: bool) -> u8 {
-    // If stderr fails, the exit code still reports the error.
-    let _ = match json {
-        true => writeln!(std::io::stderr(), "{}", render::harmless(&problem::json(error), true)),
-        false => writeln!(anstream::stderr(), "{}", problem::block(error)),
-    };
-    signals::exit_code(error).unwrap_or_else(|| exit_code(error.kind()))
-}
-
 /// Help and version are no failures, unless they cannot be printed.
 fn refuse_arguments(error: &clap::Error, json: bool) -> u8 {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NothingAsked;
@@ -345,56 +310,6 @@ fn run_command(registry: &Registry, program: &Program, command: Command, format:
         Command::Completions(arguments) => completions::run(registry, program, &arguments),
         Command::Man(arguments) => man::run(program, &arguments),
     }
-}
-
-fn exit_code(kind: Kind) -> u8 {
-    match kind {
-        Kind::Usage => 2,
-        Kind::Mapping => 3,
-        Kind::Mismatch => 4,
-        Kind::Corrupt => 5,
-        // As sysexits.h has it: EX_SOFTWARE.
-        Kind::Defect => 70,
-        _ => 1,
-    }
-}
-
-fn print(text: &str, json: bool) -> Result<()> {
-    let text = render::harmless(text, json);
-    let mut stdout = std::io::stdout().lock();
-    unless_nobody_reads(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
-}
-
-/// Reports that stdout took no text. Whoever closed it has seen enough.
-fn unless_nobody_reads(written: std::io::Result<()>) -> Result<()> {
-    match written {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::io("cannot write the result", error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Prints the report of a command that has written `files`, for the command to return: if it cannot be printed, the
-/// error says that the files exist.
-fn print_after<S: AsRef<str>>(files: &[S], text: &str, json: bool) -> Result<Report> {
-    const SHOWN: usize = 3;
-    match print(text, json) {
-        Err(error) if !files.is_empty() => {
-            let names = ckpt_api::first_few(files.iter().map(|file| format!("'{}'", file.as_ref())), SHOWN);
-            let are = if files.len() == 1 { "exists and is" } else { "exist and are" };
-            Err(error.help(format!("only this report is missing: {names} {are} complete")))
-        }
-        printed => printed.map(|()| String::new().into()),
-    }
-}
-
-fn to_json(value: &impl serde::Serialize) -> Result<String> {
-    let mut text = serde_json::to_string_pretty(value).map_err(|error| {
-        Error::unsupported("the result cannot be written as JSON").found(error.to_string())
-    })?;
-    text.push('\n');
-    Ok(text)
 }
 
 #[cfg(test)]

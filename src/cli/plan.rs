@@ -4,9 +4,10 @@ use super::common::{Reading, pairs, replace, write_new};
 use super::map::read_mapping;
 use super::paths::{check_new, existing};
 use super::render;
+use super::report::{Report, print_after, to_json};
 use super::table::{Column, Table};
+use super::verbose;
 use super::width::Layout;
-use super::{Report, print_after, to_json, verbose};
 use crate::convert::{Conversion, Planned, SideOptions};
 use crate::inspect::placement_bytes;
 use crate::mapping::Mapping;
@@ -302,7 +303,7 @@ pub(super) fn show_plan(
     let plan = planned.plan();
     let text = if json { to_json(plan)? } else { layout.folded(plan_text(plan, layout)) };
     if let Err(error) = conversion.judge(plan) {
-        super::print(&text, json)?;
+        super::report::print(&text, json)?;
         return Err(error);
     }
     Ok(text.into())

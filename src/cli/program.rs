@@ -1,14 +1,17 @@
 //! The program's name in its own texts.
 
-use super::{Cli, Format, examples, paths};
+use super::report::Format;
+use super::{examples, paths};
 use clap::builder::{PossibleValuesParser, StyledStr, TypedValueParser};
-use clap::{Command, CommandFactory, FromArgMatches, ValueEnum};
+use clap::{ArgMatches, Command, ValueEnum};
 use std::ffi::OsString;
 use std::path::Path;
 
 /// A program with every command, by the name under which it runs.
 pub(super) struct Program {
     pub(super) name: String,
+    /// Every command, as the parser has it.
+    commands: Command,
 }
 
 impl Program {
@@ -16,10 +19,10 @@ impl Program {
     const OWN: &'static str = "ckpt";
 
     /// Takes the name from the first argument: the last component of a path.
-    pub(super) fn of(arguments: &[OsString]) -> Self {
+    pub(super) fn of(arguments: &[OsString], commands: Command) -> Self {
         let file = arguments.first().and_then(|first| Path::new(first).file_name()?.to_str());
         let name = file.map(|file| file.strip_suffix(".exe").unwrap_or(file));
-        Program { name: name.unwrap_or(Self::OWN).to_owned() }
+        Program { name: name.unwrap_or(Self::OWN).to_owned(), commands }
     }
 
     /// Whether it is the program that this package installs.
@@ -27,13 +30,13 @@ impl Program {
         self.name == Self::OWN
     }
 
-    pub(super) fn parse(&self, arguments: &[OsString]) -> Result<Cli, clap::Error> {
-        Cli::from_arg_matches(&self.command().try_get_matches_from(arguments)?)
+    pub(super) fn parse(&self, arguments: &[OsString]) -> Result<ArgMatches, clap::Error> {
+        self.command().try_get_matches_from(arguments)
     }
 
     /// Every command, under the program's name.
     pub(super) fn command(&self) -> Command {
-        let command = Cli::command().bin_name(&self.name).display_name(&self.name);
+        let command = self.commands.clone().bin_name(&self.name).display_name(&self.name);
         let command = examples::add(paths::checked(with_arrays(command)), &self.name);
         if self.is_own() {
             return command;
@@ -81,16 +84,18 @@ fn with_arrays(command: Command) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory;
 
     fn program(first: &str) -> Program {
-        Program::of(&[first.into()])
+        Program::of(&[first.into()], Cli::command())
     }
 
     #[test]
     fn the_name_is_the_last_component_of_the_first_argument() {
         assert_eq!(program("/usr/bin/vaults").name, "vaults");
         assert_eq!(program("vaults.exe").name, "vaults");
-        assert!(program("./ckpt").is_own() && Program::of(&[]).is_own());
+        assert!(program("./ckpt").is_own() && Program::of(&[], Cli::command()).is_own());
     }
 
     /// The help of a command and of all below it.

@@ -1,7 +1,8 @@
 //! `ckpt verify --receipt`.
 
 use super::common::read_text;
-use super::{Report, render, to_json};
+use super::render;
+use super::report::{Report, to_json};
 use crate::receipt::check;
 use crate::words::count;
 use ckpt_api::{Limits, Result};

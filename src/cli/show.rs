@@ -3,22 +3,19 @@
 mod element;
 mod json;
 mod npy;
+mod output;
 mod text;
 
 use super::common::{OneInput, write_new_with};
 use super::render::{harmless, plain};
+use super::report::{Format, Report, print_after};
 use super::width::Width;
-use super::{Format, Report, print_after};
-use crate::execute::interrupted;
 use crate::registry::Registry;
-use crate::source::TensorRef;
 use ckpt_api::{Error, Result};
 use clap::Args;
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use output::Output;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -96,59 +93,6 @@ fn parse_rows(text: &str, count: Option<u64>) -> Result<Range<u64>> {
     let start = or(start, 0)?;
     // A scalar has no rows, which is an error later, whatever the end.
     Ok(start..or(end, count.unwrap_or(start))?)
-}
-
-/// Bytes for stdout, or for a file. After whoever reads stdout has seen enough, they are left out.
-struct Output<'a> {
-    writer: BufWriter<Box<dyn Write + 'a>>,
-    canceled: Option<&'a AtomicBool>,
-    is_closed: bool,
-}
-
-impl<'a> Output<'a> {
-    fn stdout() -> Self {
-        Output {
-            writer: BufWriter::new(Box::new(std::io::stdout().lock())),
-            canceled: None,
-            is_closed: false,
-        }
-    }
-
-    fn file(file: &'a mut File, canceled: &'a AtomicBool) -> Self {
-        Output { writer: BufWriter::new(Box::new(file)), canceled: Some(canceled), is_closed: false }
-    }
-
-    /// Whether what is written could be seen by a person as it is.
-    fn is_terminal(&self) -> bool {
-        self.canceled.is_none() && std::io::stdout().is_terminal()
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.canceled.is_some_and(|canceled| canceled.load(Ordering::Relaxed)) {
-            return Err(interrupted());
-        }
-        let written = if self.is_closed { Ok(()) } else { self.writer.write_all(bytes) };
-        self.judge(written)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        let flushed = if self.is_closed { Ok(()) } else { self.writer.flush() };
-        self.judge(flushed)
-    }
-
-    fn judge(&mut self, written: std::io::Result<()>) -> Result<()> {
-        match written {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => self.is_closed = true,
-            Err(error) => return Err(Error::io("cannot write the result", error)),
-            Ok(()) => {}
-        }
-        Ok(())
-    }
-}
-
-/// The elements in one entry of each axis from `axis` on.
-fn stride(tensor: &TensorRef<'_>, axis: usize) -> u64 {
-    tensor.shape().iter().skip(axis).product()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The log of `--verbose` on stderr: what was opened and planned, and how long each phase took.
 
-use super::{render, tell};
+use super::render;
+use super::stderr::tell;
 use crate::convert::Phase;
 use crate::plan::Plan;
 use crate::source::Source;

@@ -2,10 +2,11 @@
 
 use super::super::common::OneInput;
 use super::super::flags::Flags;
+use super::super::render;
+use super::super::report::{Report, to_json};
 use super::super::table::{Column, table};
 use super::super::width::{Layout, Width};
-use super::super::{Report, render, to_json};
-use super::{MappingArgument, sources};
+use super::arguments::{MappingArgument, sources};
 use crate::map::renamed;
 use crate::mapping::{Applied, RuleReport};
 use crate::natural::make_readable;

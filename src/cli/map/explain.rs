@@ -2,8 +2,9 @@
 
 use super::super::common::Bounds;
 use super::super::flags::Flags;
-use super::super::{Report, render, to_json};
-use super::{MappingArgument, sources};
+use super::super::render;
+use super::super::report::{Report, to_json};
+use super::arguments::{MappingArgument, sources};
 use crate::Registry;
 use crate::mapping::{Back, Decision, Explanation};
 use crate::recipe::Target;

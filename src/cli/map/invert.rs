@@ -2,8 +2,9 @@
 
 use super::super::common::{Reading, pairs};
 use super::super::flags::Flags;
-use super::super::{Report, print_after, tell, to_json};
-use super::{Output, read_mapping};
+use super::super::report::{Report, print_after, to_json};
+use super::super::stderr::tell;
+use super::arguments::{Output, read_mapping};
 use crate::mapping::Mapping;
 use crate::registry::Registry;
 use ckpt_api::Result;
@@ -39,7 +40,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         return print_after(&arguments.output.written(), &to_json(&value)?, json);
     }
     if let Some(why) = why_table {
-        tell(&format!("note: this table covers only these names, because {}\n", super::render::plain(&why)));
+        tell(&format!("note: this table covers only these names, because {}\n", super::super::render::plain(&why)));
     }
     Ok(arguments.output.write(text)?.into())
 }

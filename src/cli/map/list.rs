@@ -1,10 +1,10 @@
 //! The commands `ckpt map list` and `ckpt map show`.
 
 use super::super::flags::Flags;
+use super::super::report::{Report, print_after, to_json};
 use super::super::table::{Column, table};
 use super::super::width::Layout;
-use super::super::{Report, print_after, to_json};
-use super::Output;
+use super::arguments::Output;
 use crate::RegisteredMapping;
 use crate::Registry;
 use crate::mapping::Mapping;

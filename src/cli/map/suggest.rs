@@ -1,8 +1,10 @@
 //! The command `ckpt map suggest`.
 
 use super::super::common::{Bounds, TwoInputs};
-use super::super::{Report, print_after, render, tell, to_json};
-use super::Output;
+use super::super::render;
+use super::super::report::{Report, print_after, to_json};
+use super::super::stderr::tell;
+use super::arguments::Output;
 use crate::registry::Registry;
 use crate::suggest::{Suggestion, suggest};
 use crate::words::{count, quote, verb};

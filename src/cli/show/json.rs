@@ -1,7 +1,7 @@
 //! A tensor as JSON, printed while it is read.
 
-use super::Output;
 use super::element::{Element, Elements, shortest};
+use super::output::Output;
 use crate::cli::render::harmless;
 use crate::source::TensorRef;
 use crate::words::hex;
@@ -35,7 +35,8 @@ pub(super) fn write(
     if count == 0 {
         output.write(b"[]")?;
     }
-    let strides: Vec<u64> = (0..shown.shape().rank()).map(|axis| super::stride(shown, axis)).collect();
+    let strides: Vec<u64> =
+        (0..shown.shape().rank()).map(|axis| super::output::stride(shown, axis)).collect();
     let ending = |index: u64| strides.iter().filter(|stride| index.is_multiple_of(**stride)).count();
     for index in 0..count {
         let Some(element) = elements.next()? else { break };

@@ -1,6 +1,6 @@
 //! A tensor as a NumPy array, written while it is read.
 
-use super::Output;
+use super::output::Output;
 use crate::registry::Registry;
 use crate::source::TensorRef;
 use crate::transform::cast;

@@ -126,7 +126,7 @@ impl View {
             });
             if let Some((axis, (row, _))) = after_gap {
                 let start = axis.index(*row);
-                at = start * super::stride(tensor, 1);
+                at = start * super::output::stride(tensor, 1);
                 elements = Some(Elements::new(&tensor.rows(start..axis.len)?, LONGEST)?);
             } else if elements.is_none() {
                 elements = Some(Elements::new(tensor, LONGEST)?);
