@@ -3,6 +3,7 @@
 mod architecture;
 mod configuration;
 mod directory;
+mod given_graph;
 mod graph_file;
 mod index;
 mod model_graph;
@@ -189,33 +190,6 @@ impl Source {
     /// The tensor called `name`. Takes logarithmic time, after an index was built by the first call.
     pub(crate) fn find(&self, name: &str) -> Option<TensorId> {
         self.index.find(&self.contents.checkpoint.tensors, name)
-    }
-
-    /// A tensor by its name.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for a name that does not exist, with the nearest that does.
-    ///
-    /// ```
-    /// # fn main() -> ckpt::Result<()> {
-    /// let model = ckpt::open("examples/data/digits")?;
-    /// let bias: Vec<f32> = model.tensor("digits/hidden/bias")?.read()?;
-    /// assert_eq!(bias.len(), 32);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn tensor(&self, name: &str) -> Result<TensorRef<'_>> {
-        let found = self.find(name).and_then(|id| Some((id, self.checkpoint().tensors.get(id.0)?)));
-        found.map(|(id, tensor)| TensorRef::new(self, id, tensor)).ok_or_else(|| {
-            let names = self.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
-            Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, names))
-        })
-    }
-
-    /// All tensors, in the checkpoint's order.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorRef<'_>> {
-        let tensors = self.checkpoint().tensors.iter().enumerate();
-        tensors.map(|(id, tensor)| TensorRef::new(self, TensorId(id), tensor))
     }
 
     /// The names of the tensors that a conversion with these [patterns](crate::pattern) keeps: those that match a pattern

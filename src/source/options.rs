@@ -1,8 +1,8 @@
 //! How a checkpoint is opened.
 
-use super::{ModelGraph, Source};
+use super::model_graph::ModelGraph;
 use crate::mapping::Mapping;
-use ckpt_api::{ArchitectureFile, LibraryWords, Limits, Result, Vocabulary};
+use ckpt_api::{ArchitectureFile, LibraryWords, Limits, Vocabulary};
 use std::sync::Arc;
 
 /// How to open a checkpoint. By default its format is detected, and no option is set.
@@ -90,16 +90,6 @@ impl OpenOptions {
     pub fn architecture(mut self, file: ArchitectureFile) -> Self {
         self.architecture = Some(file);
         self
-    }
-
-    /// Takes the graph of another model, such as one in ONNX, whose tensors have the names and shapes of the source's.
-    /// Default: the source's own graph.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for a model without a graph.
-    pub fn graph_of(mut self, model: &Source) -> Result<Self> {
-        self.graph = Some(Arc::new(ModelGraph::of(model)?));
-        Ok(self)
     }
 
     /// Names the inputs that a forward pass will be given: built-in architectures have optional ones, such as

@@ -35,7 +35,7 @@ pub struct TensorRef<'a> {
 }
 
 impl<'a> TensorRef<'a> {
-    pub(super) fn new(source: &'a Source, id: TensorId, tensor: &'a Tensor) -> Self {
+    fn new(source: &'a Source, id: TensorId, tensor: &'a Tensor) -> Self {
         TensorRef { source, id, tensor, shape: tensor.shape.clone(), rows: None }
     }
 
@@ -405,5 +405,34 @@ impl<'a> Reader<'a> {
             }
             self.stream = None;
         }
+    }
+}
+
+impl Source {
+    /// A tensor by its name.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a name that does not exist, with the nearest that does.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let model = ckpt::open("examples/data/digits")?;
+    /// let bias: Vec<f32> = model.tensor("digits/hidden/bias")?.read()?;
+    /// assert_eq!(bias.len(), 32);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tensor(&self, name: &str) -> Result<TensorRef<'_>> {
+        let found = self.find(name).and_then(|id| Some((id, self.checkpoint().tensors.get(id.0)?)));
+        found.map(|(id, tensor)| TensorRef::new(self, id, tensor)).ok_or_else(|| {
+            let names = self.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
+            Error::usage("no such tensor").tensor(name).help(ckpt_api::nearest(name, names))
+        })
+    }
+
+    /// All tensors, in the checkpoint's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorRef<'_>> {
+        let tensors = self.checkpoint().tensors.iter().enumerate();
+        tensors.map(|(id, tensor)| TensorRef::new(self, TensorId(id), tensor))
     }
 }

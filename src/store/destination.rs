@@ -1,8 +1,7 @@
 //! A checkpoint's place: where an output goes, and where it is read again.
 
-use super::{LocalStore, StageRequest, Store};
+use super::{StageRequest, Store};
 use ckpt_api::{FileId, Input, Limits, OutputFile, Result};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A store, and a checkpoint's name in it: where to write, and what to open. Every function that takes one takes a
@@ -27,27 +26,6 @@ impl Destination {
     /// What is called `name` in a store.
     pub fn within(store: Arc<dyn Store>, name: impl Into<String>) -> Self {
         Destination { store, name: name.into() }
-    }
-
-    /// A path of this machine, or an address with the feature `remote`.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the path has no file name, or its directory does not exist.
-    pub fn path(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        #[cfg(feature = "remote")]
-        if let Some(address) =
-            super::as_address(path).filter(|_| path.parent().is_none_or(|parent| !parent.is_dir()))
-        {
-            if let Some(local) = super::remote::local_path(address) {
-                return Self::path(local);
-            }
-            if let Some(destination) = super::remote::destination(address)? {
-                return Ok(destination);
-            }
-        }
-        let (store, name) = LocalStore::of(path)?;
-        Ok(Self::within(Arc::new(store), name))
     }
 
     /// Writes a small file, in one step that a reader can observe.
@@ -113,21 +91,3 @@ impl IntoDestination for Destination {
         Ok(self)
     }
 }
-
-macro_rules! paths {
-    ($($path:ty),*) => {
-        $(impl IntoDestination for $path {
-            fn into_destination(self) -> Result<Destination> {
-                Destination::path(self)
-            }
-        }
-
-        impl IntoInput for $path {
-            fn into_input(self, limits: &Limits) -> Result<Input> {
-                super::input(self.as_ref(), limits)
-            }
-        })*
-    };
-}
-
-paths!(&str, &String, String, &Path, &PathBuf, PathBuf);

@@ -40,7 +40,10 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         return print_after(&arguments.output.written(), &to_json(&value)?, json);
     }
     if let Some(why) = why_table {
-        tell(&format!("note: this table covers only these names, because {}\n", super::super::render::plain(&why)));
+        tell(&format!(
+            "note: this table covers only these names, because {}\n",
+            super::super::render::plain(&why)
+        ));
     }
     Ok(arguments.output.write(text)?.into())
 }

@@ -1,6 +1,7 @@
 //! The files of one output under temporary names, until all of them get their final ones.
 
 mod commit;
+mod given;
 
 use super::disk::{Disk, cannot, remove, unremoved, write_all_at};
 use super::journal::{Entry, Header, Journal, Past, VERSION, open_own};
@@ -9,7 +10,7 @@ use super::protected::Sources;
 use super::recover::{clean, clean_attached, unname};
 use crate::store::{Committed, Earlier, NothingStaged, Stage, StageMode, StageRequest, WriteAt, leaving};
 use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting, open_regular};
-use commit::Names;
+use given::Names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -37,7 +37,7 @@ pub(super) async fn complete_new(
             let body = String::from_utf8_lossy(&answer.granted("the store")?.body).into_owned();
             // S3 answers before it has put the parts together, and says at the end what went wrong.
             match body.contains("<Error>") {
-                true => Err(Problem::new(Failure::Other, super::problem::cleaned_answer(&body))),
+                true => Err(Problem::new(Failure::Other, super::redacted::cleaned_answer(&body))),
                 false => Ok(Some(())),
             }
         }

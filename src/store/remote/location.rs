@@ -1,6 +1,6 @@
 //! What an address says: which store, which directory of it, which name there.
 
-use super::problem::shown;
+use super::redacted::shown;
 use ckpt_api::{Error, Result};
 use std::fmt;
 

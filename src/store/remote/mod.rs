@@ -23,6 +23,7 @@ mod options;
 mod problem;
 mod profile;
 mod put;
+mod redacted;
 mod runtime;
 mod sender;
 mod spool;

@@ -3,7 +3,7 @@
 //! A graph says which axes are free, not which lengths work: a state may have a batch of 1, and a network that halves its
 //! image six times needs more than 32 pixels.
 
-use super::values::Inputs;
+use super::values::{GivenValues, Inputs};
 use crate::source::Source;
 use ckpt_api::{Error, Graph, Kind, Result, Setting};
 use ckpt_forward::{Parameters, default_shapes, shapes_of_length};
@@ -19,6 +19,24 @@ type Shapes = BTreeMap<String, Vec<usize>>;
 
 /// Shapes of a graph's inputs, in the order in which they are tried.
 pub(crate) struct Candidates(Vec<Shapes>);
+
+impl GivenValues {
+    /// Returns the shapes to run the graph with, the first that it runs with: those of the given values, or else of random
+    /// examples.
+    pub(crate) fn shapes(
+        &self,
+        graph: &Graph,
+        source: &Source,
+        parameters: &dyn Parameters,
+        inputs: &Inputs,
+    ) -> Candidates {
+        if self.0.is_empty() {
+            return Candidates::random(graph, source, parameters, inputs);
+        }
+        let given = self.0.iter().map(|(name, input)| (name.clone(), input.value.shape.clone()));
+        Candidates::of(given.collect())
+    }
+}
 
 impl Candidates {
     pub(super) fn of(shapes: Shapes) -> Self {

@@ -1,15 +1,13 @@
 //! Assigns values to a graph's inputs: arrays, chess positions, or random numbers.
 
-use super::candidates::Candidates;
 use super::chess::{self, Position};
 use super::files::{InputFile, NamedArray};
 use crate::formats::Formats;
-use crate::source::Source;
 use crate::verify::report::InputSummary;
 use crate::verify::shapes::fit_shape;
 use crate::words::count;
 use ckpt_api::{Checkpoint, Error, Graph, Result, Setting};
-use ckpt_forward::{Array, Numbers, Parameters, Program, Value};
+use ckpt_forward::{Array, Numbers, Program, Value};
 use std::collections::BTreeMap;
 
 /// The inputs to run graphs on: random numbers, unless files or positions are given.
@@ -50,15 +48,15 @@ const IN_MEMORY: &str = "memory";
 
 /// A value for an input.
 #[derive(Debug)]
-struct InputValue {
-    value: Value,
+pub(super) struct InputValue {
+    pub(super) value: Value,
     /// As [`InputSummary::origin`].
     origin: String,
 }
 
 /// Values that were given for a graph's inputs, by name; empty if inputs are to be random.
 #[derive(Debug, Default)]
-pub(crate) struct GivenValues(BTreeMap<String, InputValue>);
+pub(crate) struct GivenValues(pub(super) BTreeMap<String, InputValue>);
 
 impl Inputs {
     /// Whether inputs are given, not random.
@@ -201,22 +199,6 @@ fn divided(array: Array, by: f32) -> Array {
 }
 
 impl GivenValues {
-    /// Returns the shapes to run the graph with, the first that it runs with: those of the given values, or else of random
-    /// examples.
-    pub(crate) fn shapes(
-        &self,
-        graph: &Graph,
-        source: &Source,
-        parameters: &dyn Parameters,
-        inputs: &Inputs,
-    ) -> Candidates {
-        if self.0.is_empty() {
-            return Candidates::random(graph, source, parameters, inputs);
-        }
-        let given = self.0.iter().map(|(name, input)| (name.clone(), input.value.shape.clone()));
-        Candidates::of(given.collect())
-    }
-
     /// Returns the values for all inputs of `program`, with a summary for reports.
     ///
     /// # Errors

@@ -1,14 +1,15 @@
 //! Gives the files of an output their final names, and takes the names back where one cannot be given.
 
+use super::given::{Given, Names};
 use super::{Output, Pending, existing, exists};
 use crate::store::leaving;
-use crate::store::local::disk::{Disk, cannot, persistently, remove, unremoved};
+use crate::store::local::disk::{Disk, cannot, remove, unremoved};
 use crate::store::local::names::aside;
 use crate::store::local::stamp::Stamp;
 use ckpt_api::{Error, Result};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::TempPath;
 
 impl Output {
@@ -95,46 +96,6 @@ impl Output {
         }
         names.given.push(Given { path: target, replaces, back: stays.then_some(temporary) });
         Ok(())
-    }
-}
-
-/// Names that files were given, and lost.
-#[derive(Default)]
-pub(super) struct Names {
-    pub(super) given: Vec<Given>,
-    /// Where a file is now, and where it was.
-    pub(super) aside: Vec<(PathBuf, PathBuf)>,
-}
-
-/// A name that a file was given.
-pub(super) struct Given {
-    pub(super) path: PathBuf,
-    /// Whether another file had it.
-    replaces: bool,
-    /// What the file was called before, where it must stay.
-    back: Option<PathBuf>,
-}
-
-impl Names {
-    /// Gives the names back to the files that had them; returns those for which that fails.
-    pub(super) fn take_back(self, disk: &dyn Disk) -> Vec<String> {
-        let mut failed = Vec::new();
-        let renamed = |from: &Path, to: &Path| {
-            let failed = |error| format!("cannot rename '{}' to '{}': {error}", from.display(), to.display());
-            persistently(|| fs::rename(from, to)).map_err(failed)
-        };
-        for Given { path, replaces, back } in self.given.iter().rev() {
-            failed.extend(match back {
-                Some(back) => renamed(path, back).err(),
-                None if *replaces => None,
-                None => unremoved(disk, path),
-            });
-        }
-        for (old, path) in self.aside.iter().rev() {
-            // Of two names of one file, renaming keeps both.
-            failed.extend(renamed(old, path).err().or_else(|| unremoved(disk, old)));
-        }
-        failed
     }
 }
 
