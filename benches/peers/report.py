@@ -216,7 +216,7 @@ INSTANT = ("instant", "instant-torch")
 
 
 def headline(results: dict) -> str:
-    """The README's figures: the range of all large conversions from a warm cache, of their single rounds, and Python's."""
+    """The README's figures: the median and the range of all large conversions from a warm cache, and Python's."""
     if "jobs" not in results:
         return ""
     jobs = results["jobs"]
@@ -225,16 +225,20 @@ def headline(results: dict) -> str:
     rows = [(row, ratios(row, tables[key]["rows"][0])) for key in warm for row in tables[key]["rows"][1:]
             if row.get("threads") == 2]
     middles, rounds = [statistics.median(found) for _, found in rows], [one for _, found in rows for one in found]
+    by_job: dict[str, list[float]] = {}
+    for (row, _), middle in zip(rows, middles, strict=True):
+        by_job.setdefault(row["job"], []).append(middle)
+    typical = statistics.median(statistics.median(each) for each in by_job.values())
     peak = max(max(row["rss"]) for row, _ in rows)
     python = [slower(row, by_name) for _, by_name in beside(tables, BESIDE) for row in by_name.values() if "beside" in row]
     here = jobs["machine"]
     counts = " or ".join(", ".join(map(str, sorted({tables[key]["rounds"] for key in warm}))).rsplit(", ", 1))
     slowness = (f" Python programs for {len(python)} of these conversions take {min(python):.1f} to {max(python):.0f} times as "
                 "long as `ckpt`." if python else "")
-    line = (f"Converting {size(jobs['gib'] * GIB)} takes {min(middles):.2f} to {max(middles):.2f} times as long as `cp`, with 2 "
-            f"threads and at most {peak:.0f} MiB of memory: the medians of {counts} rounds for each of "
-            f"{len({row['job'] for row, _ in rows})} conversions on {here['processor']} with {here['processors']} processors. "
-            f"Single rounds take {min(rounds):.2f} to {max(rounds):.1f} times as long.{slowness}")
+    line = (f"About as fast as `cp`: a conversion of {size(jobs['gib'] * GIB)} takes {typical:.2f} times as long with 2 threads (the "
+            f"median of {len(by_job)} conversions; {min(middles):.2f} to {max(middles):.2f}), in at most {peak:.0f} MiB of memory."
+            f"{slowness} Measured on {here['processor']} with {here['processors']} processors, in {counts} rounds; single rounds take "
+            f"{min(rounds):.2f} to {max(rounds):.1f} times as long as `cp`.")
     return textwrap.fill(line, 125, break_on_hyphens=False)
 
 
