@@ -1,32 +1,16 @@
 //! Every tensor that was written, looked at.
 
 use super::compare::Pair;
+use super::planned::{Commit, Planned};
 use super::reread::Reread;
-use super::{Commit, Computed, Planned, Rounded};
+use super::summary::{Rounded, Verification};
+use super::verifier::Computed;
 use crate::digest::hash_value;
 use crate::layout::plan_number;
 use crate::resources::in_parallel;
 use crate::words::hex;
 use ckpt_api::{Error, Result};
-use serde::Serialize;
 use std::sync::atomic::AtomicBool;
-
-/// What comparing the output with the source found: no difference, or there would be no output.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Verification {
-    /// How many tensors were read back and compared: by checksum where no byte changes, else element by element.
-    pub tensors: usize,
-    /// How many hold the source's numbers, bit for bit.
-    pub equal: usize,
-    /// The others hold, bit for bit, what casting, quantizing or adding makes of the source's numbers; here is how far
-    /// off that is, in the order of the plan's tensors.
-    pub changed: Vec<Rounded>,
-    /// Whether both graphs compute the same.
-    pub computed: Computed,
-    /// Whether the output had its names by then: a store may not show it before.
-    pub after_commit: bool,
-}
 
 impl Verification {
     pub(super) fn new(planned: &Planned, examined: &[Examined], computed: Computed) -> Self {
@@ -37,11 +21,6 @@ impl Verification {
         let changed: Vec<Rounded> = changed.collect();
         let equal = examined.len() - changed.len();
         Verification { tensors: examined.len(), equal, changed, computed, after_commit: false }
-    }
-
-    /// The tensor that is furthest off, the first of equals.
-    pub fn largest_error(&self) -> Option<&Rounded> {
-        Rounded::largest(&self.changed)
     }
 }
 

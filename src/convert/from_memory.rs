@@ -1,6 +1,6 @@
 //! Tensors in memory, written as a checkpoint.
 
-use super::planned::finish_files;
+use super::run::finish_files;
 use super::{Conversion, Execution, Origin, Summary};
 use crate::execute::{Files, Run, interrupted, run};
 use crate::map::map;

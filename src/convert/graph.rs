@@ -1,6 +1,6 @@
 //! The model that gives a source its graph, as a plan records it.
 
-use super::record::directory;
+use super::location::directory;
 use crate::plan::GraphRecord;
 use crate::receipt::record_of;
 use crate::registry::Registry;

@@ -1,13 +1,16 @@
 //! A conversion from one format to another: planning, running, committing.
 
+mod blame;
 mod clones;
 mod compare;
 mod computed;
+mod conversion;
 mod examine;
 mod from_memory;
 mod generated;
 mod graph;
 mod handing;
+mod location;
 mod phase;
 mod pins;
 mod planned;
@@ -15,6 +18,7 @@ mod read_back;
 mod receipts;
 mod record;
 mod reread;
+mod run;
 mod same_bytes;
 mod settings;
 mod sides;
@@ -25,107 +29,33 @@ mod sums;
 mod tests;
 mod verifier;
 
-pub use computed::Computed;
-pub use examine::Verification;
+pub use conversion::Conversion;
 pub(crate) use from_memory::write_from_memory;
 pub use phase::Phase;
 pub use planned::{Commit, Execution, Planned};
 pub use receipts::ItemReceipt;
 pub use sides::SideOptions;
-pub use summary::{Resumed, Rounded, Summary};
-pub use verifier::{Verifier, VerifierSettings};
+pub use summary::{Resumed, Rounded, Summary, Verification};
+pub use verifier::{Computed, Verifier, VerifierSettings};
 
 use crate::map::{MapOptions, Mapped, Twins, map};
 use crate::mapping::{Generated, Mapping, Translation};
 use crate::plan::{
-    CloneSettings, Cloning, MappingRecord, Parts, Plan, Policy, Settings, SourceRecord, Stores, TargetRecord,
-    compile,
+    CloneSettings, MappingRecord, Parts, Plan, Settings, SourceRecord, Stores, TargetRecord, compile,
 };
-use crate::recipe::Transform;
 use crate::registry::Registry;
-use crate::resources::Resources;
 use crate::scaled;
 use crate::source::{OpenOptions, Source, give_graph};
 use crate::store::{Destination, IntoDestination, IntoInput};
 use crate::transform::exact;
+use blame::{MadeOf, blame_entry, blame_mapping};
 use ckpt_api::{
-    ArchitectureFile, Aspect, Checkpoint, Codec, Contents, DType, Error, FormatInfo, Kind, Limits, LossKind,
-    Options, OutputLayout, Phases, Placement, ReadStore, Result, Role, Side, Tensor, Vocabulary,
+    ArchitectureFile, Aspect, Checkpoint, Codec, Contents, Error, FormatInfo, Kind, LossKind, Options,
+    OutputLayout, Phases, Placement, ReadStore, Result, Role, Side, Tensor, Vocabulary,
 };
 use generated::Code;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// What to convert to, and how.
-///
-/// ```
-/// # fn main() -> Result<(), ckpt::Error> {
-/// let memory = ckpt::store::MemoryStore::new();
-/// let conversion = ckpt::Conversion::new().to("safetensors").exclude("**/bias");
-/// let summary = conversion.run("examples/data/digits", memory.at("kernels"))?;
-/// assert_eq!(summary.tensors, 13);
-/// # Ok(())
-/// # }
-/// ```
-///
-/// In three steps, to look at the plan before anything is written:
-///
-/// ```
-/// # fn main() -> Result<(), ckpt::Error> {
-/// # let memory = ckpt::store::MemoryStore::new();
-/// let registry = ckpt::Registry::builtin();
-/// let source = ckpt::open("examples/data/digits")?;
-/// let planned = ckpt::Conversion::new().plan(&registry, &source, memory.at("digits.safetensors"))?;
-/// println!("{} tensors, {} losses", planned.plan().tensors().len(), planned.plan().losses.len());
-/// let summary = planned.execute(&Default::default(), &|_bytes| ())?;
-/// assert_eq!(memory.names(), ["digits.safetensors"]);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Conversion {
-    /// The target's format; by the output's extension where it is left out.
-    pub to: Option<String>,
-    /// Options for the codec that writes.
-    pub options: Vec<(String, String)>,
-    /// An architecture file of the target's format, for what the source does not record.
-    pub architecture: Option<ArchitectureFile>,
-    /// New names for the tensors.
-    pub mapping: Option<Mapping>,
-    /// Where to write the program of PyTorch modules that belongs to the mapping `keras-to-torch`: a name beside the
-    /// output.
-    pub code: Option<String>,
-    /// What happens to the axes of tensors, by their names after mapping.
-    pub transforms: Vec<Transform>,
-    /// [Patterns](crate::pattern) of the tensors to keep; empty for all tensors.
-    pub include: Vec<String>,
-    /// [Patterns](crate::pattern) of the tensors to leave out.
-    pub exclude: Vec<String>,
-    /// What floating-point weights become.
-    pub dtype: Option<DType>,
-    /// Which losses are accepted.
-    pub policy: Policy,
-    /// Memory and threads.
-    pub resources: Resources,
-    /// Bounds for the mapping.
-    pub limits: Limits,
-    /// Replace existing output.
-    pub overwrite: bool,
-    /// Go on with the same conversion where a process that was killed had left it: what it had written is kept as far
-    /// as its checksums are right. Where it was another conversion, or the source has changed since, begin anew.
-    pub resume: bool,
-    /// Read the output back through its own codec, compare every tensor with its source, and run both graphs on the
-    /// same inputs where both sides record one, before it gets its name.
-    pub verify: bool,
-    /// Whether the output shares blocks with the source's files, where the file system can.
-    pub clone: Cloning,
-    /// Do not compare the checksums that the source has, nor keep any of what was written: for a source that was checked
-    /// just before. A killed conversion that did this begins anew. Checksums that the target stores are computed.
-    pub unchecked: bool,
-    /// Where to write what was done, with the hashes of all files: the last file that appears.
-    pub receipt: Option<std::path::PathBuf>,
-}
 
 impl Conversion {
     /// Opens `input` with the built-in formats, plans its conversion to `output`, and executes the plan.
@@ -393,27 +323,6 @@ struct Origin<'a> {
     framework: Option<&'static str>,
     /// How the output shares blocks with it.
     clone: Option<CloneSettings>,
-}
-
-/// Sources of what a mapping made, by the names of the targets.
-type MadeOf = std::collections::BTreeMap<String, Vec<String>>;
-
-/// Adds the entry of the mapping that made the tensor of an error: what a target refuses is often its name or its
-/// shape.
-fn blame_entry(error: Error, mapping: Option<&Mapping>, made_of: &MadeOf) -> Error {
-    let sources = error.context().tensor.and_then(|name| made_of.get(name));
-    match (mapping, sources) {
-        (Some(mapping), Some(sources)) => mapping.blame(error, sources),
-        _ => error,
-    }
-}
-
-/// As [`blame_entry`], for errors that are the mapping's own: other errors of tensors are about their values.
-fn blame_mapping(error: Error, mapping: Option<&Mapping>, made_of: &MadeOf) -> Error {
-    match error.kind() {
-        Kind::Mapping => blame_entry(error, mapping, made_of),
-        _ => error,
-    }
 }
 
 /// Says why the checkpoint has no graph, where a codec refuses the checkpoint as a whole and finds nothing else.

@@ -1,12 +1,13 @@
 //! The record of a conversion: what [`crate::receipt::check`] looks at later.
 
 use super::examine::Examined;
+use super::location::directory;
 use super::reread::Reread;
 use super::{Computed, Planned, Verification};
 use crate::plan::{GraphRecord, MappingRecord, Step, TensorEntry};
 use crate::receipt::{FileRecord, records};
 use crate::words::hex;
-use ckpt_api::{Address, ArchitectureFile, DType, Error, Input, Loss, ReadStore, Repair, Result, Shape};
+use ckpt_api::{ArchitectureFile, DType, Error, Input, Loss, ReadStore, Repair, Result, Shape};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -145,17 +146,6 @@ pub(super) fn text(
     })?;
     text.push('\n');
     Ok(text)
-}
-
-/// The directory as the user named it, or its address; empty for the working directory, and for a store without an address.
-pub(super) fn directory(store: &(impl ReadStore + ?Sized)) -> String {
-    match store.path("") {
-        Some(path) if path.as_os_str() == "." => String::new(),
-        Some(path) => path.display().to_string(),
-        None => {
-            store.location().filter(|location| Address::of(location.as_ref()).is_some()).unwrap_or_default()
-        }
-    }
 }
 
 /// The files of the source that were read.

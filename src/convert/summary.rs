@@ -1,6 +1,6 @@
 //! What a conversion did.
 
-use super::Verification;
+use super::verifier::Computed;
 use crate::execute::Finished;
 use crate::plan::{Plan, Step};
 use crate::store::{Committed, Earlier};
@@ -53,6 +53,30 @@ impl Summary {
             receipt: None,
             resumed: None,
         }
+    }
+}
+
+/// What comparing the output with the source found: no difference, or there would be no output.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Verification {
+    /// How many tensors were read back and compared: by checksum where no byte changes, else element by element.
+    pub tensors: usize,
+    /// How many hold the source's numbers, bit for bit.
+    pub equal: usize,
+    /// The others hold, bit for bit, what casting, quantizing or adding makes of the source's numbers; here is how far
+    /// off that is, in the order of the plan's tensors.
+    pub changed: Vec<Rounded>,
+    /// Whether both graphs compute the same.
+    pub computed: Computed,
+    /// Whether the output had its names by then: a store may not show it before.
+    pub after_commit: bool,
+}
+
+impl Verification {
+    /// The tensor that is furthest off, the first of equals.
+    pub fn largest_error(&self) -> Option<&Rounded> {
+        Rounded::largest(&self.changed)
     }
 }
 

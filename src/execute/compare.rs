@@ -1,6 +1,6 @@
 //! Comparisons that a plan asks for: tensors that must be equal, because one name stands for them.
 
-use super::context::interrupted;
+use super::interruption::interrupted;
 use super::read::{Files, TensorStream, in_lockstep};
 use crate::plan::{Comparison, unequal};
 use crate::resources::Budget;

@@ -1,9 +1,8 @@
-//! What the parts of the executor share: a run's surroundings, its progress, how it is stopped.
+//! What the parts of the executor share: a run's surroundings and its progress.
 
 use super::read::Files;
 use crate::plan::Plan;
 use crate::store::Stage;
-use ckpt_api::Error;
 use std::sync::atomic::AtomicBool;
 
 /// Called with the number of bytes written since the last call, from any thread.
@@ -19,10 +18,4 @@ pub(crate) struct Run<'a> {
     pub(crate) progress: Progress<'a>,
     /// Set from outside to stop.
     pub(crate) canceled: &'a AtomicBool,
-}
-
-/// The error of a run that was stopped from outside.
-pub(crate) fn interrupted() -> Error {
-    Error::io("interrupted", std::io::ErrorKind::Interrupted.into())
-        .help("the output was not made; the source is unchanged")
 }

@@ -3,6 +3,7 @@
 mod compare;
 mod context;
 mod finish;
+mod interruption;
 mod read;
 mod result;
 mod resume;
@@ -11,8 +12,9 @@ mod verify;
 mod write;
 
 pub use context::Progress;
-pub(crate) use context::{Run, interrupted};
+pub(crate) use context::Run;
 pub(crate) use finish::{Finished, finish};
+pub(crate) use interruption::interrupted;
 pub(crate) use read::{Checking, Files, PartialSum, TensorStream, announce, in_lockstep, verify_assembled};
 pub(crate) use result::ItemResult;
 pub use result::{Rounding, Share, Sums};

@@ -1,7 +1,8 @@
 //! Carries out the items of a plan.
 
 use super::compare::check_equal;
-use super::context::{Run, interrupted};
+use super::context::Run;
+use super::interruption::interrupted;
 use super::read::{Ahead, Buffers, Checking, Piece as Read, TensorStream, announce_items};
 use super::result::{ItemResult, Sums};
 use super::resume::{KnownBy, is_intact, known_by};

@@ -7,8 +7,10 @@ mod power_loss;
 
 use super::*;
 use crate::execute::Progress;
+use crate::resources::Resources;
 use crate::source::OpenOptions;
 use crate::store::{MemoryStore, Store};
+use ckpt_api::{DType, Limits};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

@@ -1,14 +1,15 @@
 //! The scales of a tensor's blocks, read as they are needed.
 
-use super::computing::to_floats;
 use super::elementwise::apply_elementwise;
 use super::files::Handle;
 use super::memory::to_usize;
-use super::opened::Opened;
-use crate::layout::Step;
+use crate::layout::{Step, steps};
 use crate::resources::COMPUTED_ELEMENTS;
 use crate::transform::{Buffer, multiply_blocks};
-use ckpt_api::{BlockScales, Error, Result, Shape};
+use ckpt_api::{BlockScales, DType, Encoding, Error, Extent, Result, Shape};
+
+/// Opens a stored extent whose checksum is right: its file, and where it begins there.
+pub(super) type Verified<'v, 'a> = &'v dyn Fn(&Extent) -> Result<(Handle<'a>, u64)>;
 
 /// Multiplies runs of a tensor's elements by the scales of their blocks.
 pub(super) struct ScaleReader<'a> {
@@ -30,8 +31,8 @@ pub(super) struct ScaleReader<'a> {
 const AHEAD: u64 = COMPUTED_ELEMENTS / 4;
 
 impl<'a> ScaleReader<'a> {
-    pub(super) fn open(opened: &Opened<'a>, scales: &BlockScales) -> Result<Self> {
-        let (stored, start) = opened.verified(&scales.stored)?;
+    pub(super) fn open(verified: Verified<'_, 'a>, scales: &BlockScales) -> Result<Self> {
+        let (stored, start) = verified(&scales.stored)?;
         Ok(ScaleReader {
             stored,
             start,
@@ -99,4 +100,10 @@ impl<'a> ScaleReader<'a> {
         let scales = self.held.1.get(from..from + to_usize(count)?);
         scales.ok_or_else(|| Error::defect("a block has no scale"))
     }
+}
+
+/// The steps from stored elements to little-endian 32-bit floats, in the same order.
+pub(super) fn to_floats(stored: &Encoding) -> Result<Vec<Step>> {
+    let stored = stored.clone().with_order(vec![0]).with_tiles(Vec::new());
+    steps(&stored, &Encoding::new(DType::F32, vec![0]), 0, false, &[])
 }

@@ -1,7 +1,6 @@
 //! Checksums of a source's extents, computed while their bytes are read.
 
 use super::files::{Files, Handle};
-use super::opened::Opened;
 use crate::transform::Buffer;
 use ckpt_api::{Checksum, Error, Extent, Placement, Result, ScatteredChecksum};
 
@@ -69,13 +68,11 @@ impl Checks {
 
 /// Reads an extent from end to end and compares its checksum.
 pub(super) fn verify_extent(
-    opened: &Opened<'_>,
-    extent: &Extent,
+    (file, start): (&Handle<'_>, u64),
+    (extent, expected): (&Extent, &Checksum),
     chunk: usize,
     buffer: &mut Buffer,
 ) -> Result<()> {
-    let Some(expected) = &extent.checksum else { return Ok(()) };
-    let (file, start) = opened.extent(extent)?;
     let mut running = expected.start();
     let mut done = 0;
     while done < extent.len {
@@ -85,7 +82,7 @@ pub(super) fn verify_extent(
         running.update(buffer);
         done += len;
     }
-    mismatch(&file, extent, expected, running.finish())
+    mismatch(file, extent, expected, running.finish())
 }
 
 /// Compares the checksum that the shares of all parts of an extent come to with the stored one.

@@ -2,12 +2,11 @@
 //!
 //! A range is computed in pieces that stay in the cache, so the memory is bounded whatever is asked for.
 
-use super::block_scales::ScaleReader;
+use super::block_scales::{ScaleReader, Verified, to_floats};
 use super::elementwise::apply_elementwise;
-use super::files::Handle;
+use super::files::{ComputedNumbers, Handle};
 use super::memory::to_usize;
-use super::opened::Opened;
-use crate::layout::{Step, steps};
+use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
 use crate::transform::{Buffer, cast, each_number};
 use ckpt_api::{Computed, DType, Encoding, Error, Operation, Packing, Result, Scalar};
@@ -46,11 +45,11 @@ impl std::fmt::Debug for Memory<'_> {
 const PIECE: u64 = COMPUTED_ELEMENTS;
 
 impl<'a> Computing<'a> {
-    pub(super) fn open(opened: &Opened<'a>, computed: &Computed) -> Result<Self> {
-        let (stored, start) = opened.verified(&computed.stored)?;
+    pub(super) fn open(verified: Verified<'_, 'a>, computed: &Computed) -> Result<Self> {
+        let (stored, start) = verified(&computed.stored)?;
         let elements = computed.elements().ok_or_else(|| Error::defect("computed elements are not whole"))?;
         let scales = computed.operations.iter().map(|operation| match operation {
-            Operation::MultiplyBlocks(scales) => ScaleReader::open(opened, scales).map(Some),
+            Operation::MultiplyBlocks(scales) => ScaleReader::open(verified, scales).map(Some),
             _ => Ok(None),
         });
         let scales = scales.collect::<Result<_>>()?;
@@ -65,34 +64,9 @@ impl<'a> Computing<'a> {
         })
     }
 
-    /// What errors call the file of the stored elements.
-    pub(super) fn name(&self) -> &str {
-        self.stored.name()
-    }
-
     /// Whether these are the numbers of this extent.
     pub(super) fn is_of(&self, computed: &Computed) -> bool {
         self.computed == *computed
-    }
-
-    /// Fills `out` with the bytes of computed numbers from byte `offset` on.
-    ///
-    /// # Errors
-    /// As [`Handle::read_at`]; [`ckpt_api::Kind::Lossy`] for a number that becomes too large for 32-bit floats.
-    pub(super) fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut at = offset;
-        for part in out.chunks_mut(to_usize(PIECE * 4)?) {
-            let end = at + part.len() as u64;
-            let first = at / 4 / self.unit * self.unit;
-            let last = end.div_ceil(4).next_multiple_of(self.unit).min(self.elements);
-            self.compute(first, last.saturating_sub(first), &mut memory)?;
-            let from = to_usize(at - first * 4)?;
-            let bytes = memory.numbers.get(from..from + part.len());
-            part.copy_from_slice(bytes.ok_or_else(|| Error::defect("a read ends beyond computed numbers"))?);
-            at = end;
-        }
-        Ok(())
     }
 
     /// Computes `count` numbers from `first` on.
@@ -171,6 +145,28 @@ impl<'a> Computing<'a> {
     }
 }
 
+impl ComputedNumbers for Computing<'_> {
+    fn name(&self) -> &str {
+        self.stored.name()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at = offset;
+        for part in out.chunks_mut(to_usize(PIECE * 4)?) {
+            let end = at + part.len() as u64;
+            let first = at / 4 / self.unit * self.unit;
+            let last = end.div_ceil(4).next_multiple_of(self.unit).min(self.elements);
+            self.compute(first, last.saturating_sub(first), &mut memory)?;
+            let from = to_usize(at - first * 4)?;
+            let bytes = memory.numbers.get(from..from + part.len());
+            part.copy_from_slice(bytes.ok_or_else(|| Error::defect("a read ends beyond computed numbers"))?);
+            at = end;
+        }
+        Ok(())
+    }
+}
+
 /// The smallest number of elements that fill whole bytes, or a block.
 fn unit(encoding: &Encoding) -> u64 {
     match (encoding.blocks(), encoding.packing, encoding.dtype.bits()) {
@@ -180,10 +176,4 @@ fn unit(encoding: &Encoding) -> u64 {
         }
         _ => 1,
     }
-}
-
-/// The steps from stored elements to little-endian 32-bit floats, in the same order.
-pub(super) fn to_floats(stored: &Encoding) -> Result<Vec<Step>> {
-    let stored = stored.clone().with_order(vec![0]).with_tiles(Vec::new());
-    steps(&stored, &Encoding::new(DType::F32, vec![0]), 0, false, &[])
 }

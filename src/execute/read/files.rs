@@ -1,7 +1,6 @@
 //! The open files of a source.
 
-use super::computing::Computing;
-use crate::execute::context::interrupted;
+use crate::execute::interruption::interrupted;
 use crate::placeholder::refuse;
 use ckpt_api::{Contents, Error, File, FileId, Input, ReadAt, Result, read_exact_at};
 use std::collections::HashSet;
@@ -144,6 +143,18 @@ impl<'a> Files<'a> {
     }
 }
 
+/// Numbers that are computed from stored ones, as bytes.
+pub(crate) trait ComputedNumbers: fmt::Debug + Send + Sync {
+    /// What errors call the file of the stored numbers.
+    fn name(&self) -> &str;
+
+    /// Fills `out` with the bytes of computed numbers from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`Handle::read_at`]; [`ckpt_api::Kind::Lossy`] for a number that becomes too large for 32-bit floats.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+}
+
 /// An open file of a source.
 #[derive(Debug)]
 pub(crate) enum Handle<'a> {
@@ -153,7 +164,7 @@ pub(crate) enum Handle<'a> {
         bytes: &'a (dyn ReadAt + 'a),
     },
     /// Numbers that are computed from stored ones.
-    Computed(Arc<Computing<'a>>),
+    Computed(Arc<dyn ComputedNumbers + 'a>),
 }
 
 impl Handle<'_> {

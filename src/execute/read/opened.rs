@@ -80,9 +80,16 @@ impl<'a> Opened<'a> {
         if let Some(last) = self.computing.borrow().as_ref().filter(|last| last.is_of(computed)) {
             return Ok(last.clone());
         }
-        let opened = Arc::new(Computing::open(self, computed)?);
+        let opened = Arc::new(Computing::open(&|extent| self.verified(extent), computed)?);
         self.computing.replace(Some(opened.clone()));
         Ok(opened)
+    }
+
+    /// Reads an extent from end to end and compares its checksum, if it has one.
+    pub(super) fn verify(&self, extent: &Extent, chunk: usize, buffer: &mut Buffer) -> Result<()> {
+        let Some(expected) = &extent.checksum else { return Ok(()) };
+        let (file, start) = self.extent(extent)?;
+        verify_extent((&file, start), (extent, expected), chunk, buffer)
     }
 
     /// As [`Opened::extent`], of an extent of which any part may be read in any order: its checksum is compared before,
@@ -90,7 +97,7 @@ impl<'a> Opened<'a> {
     pub(super) fn verified(&self, extent: &Extent) -> Result<(Handle<'a>, u64)> {
         let place = (extent.file, extent.offset, extent.len);
         if extent.checksum.is_some() && !self.files.is_verified(place) {
-            verify_extent(self, extent, VERIFIED_AT_ONCE, &mut Buffer::default())?;
+            self.verify(extent, VERIFIED_AT_ONCE, &mut Buffer::default())?;
             self.files.set_verified(place);
         }
         self.extent(extent)

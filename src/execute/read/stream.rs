@@ -2,7 +2,7 @@
 
 use super::add::{Sum, add, needed};
 use super::ahead::{Ahead, is_stored};
-use super::checks::{Checking, Checks, PartialSum, mismatch, verify_extent};
+use super::checks::{Checking, Checks, PartialSum, mismatch};
 use super::elementwise::apply_elementwise;
 use super::files::{Files, Handle};
 use super::gather::Gather;
@@ -196,7 +196,8 @@ impl<'a> TensorStream<'a> {
             if files.is_verified(place) {
                 continue;
             }
-            verify_extent(&self.opened, extent, self.budget.chunk, &mut self.buffers.bytes)
+            self.opened
+                .verify(extent, self.budget.chunk, &mut self.buffers.bytes)
                 .map_err(|error| error.tensor(self.transfer.tensor))?;
             files.set_verified(place);
         }
@@ -244,7 +245,7 @@ impl<'a> TensorStream<'a> {
         }
         for extent in &self.transfer.source.extents {
             let chunk = self.budget.chunk;
-            if let Err(damage) = verify_extent(&self.opened, extent, chunk, &mut self.buffers.bytes) {
+            if let Err(damage) = self.opened.verify(extent, chunk, &mut self.buffers.bytes) {
                 return damage;
             }
         }

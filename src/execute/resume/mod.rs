@@ -1,6 +1,7 @@
 //! What of an earlier process's work is still there: per-piece checksums that resume uses to decide what to keep.
 
-use super::context::{Run, interrupted};
+use super::context::Run;
+use super::interruption::interrupted;
 use super::result::ItemResult;
 use crate::layout::Piece;
 use crate::plan::{Item, Plan, TensorEntry};
