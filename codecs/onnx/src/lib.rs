@@ -33,8 +33,7 @@ use ckpt_api::{
     Options, OutputLayout, Result, Side,
 };
 
-/// Metadata namespace of what a model states beside its graph and tensors.
-pub const NAMESPACE: &str = "onnx";
+pub use format::NAMESPACE;
 
 /// The codec of the format `onnx`.
 #[derive(Clone, Copy, Debug, Default)]

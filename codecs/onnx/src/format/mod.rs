@@ -8,6 +8,9 @@ pub(crate) mod wire;
 
 use ckpt_api::DType;
 
+/// Metadata namespace of what a model states beside its graph and tensors.
+pub const NAMESPACE: &str = "onnx";
+
 /// Number of the data type of strings.
 pub(crate) const STRING: i64 = 8;
 

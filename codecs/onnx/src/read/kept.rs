@@ -1,12 +1,11 @@
 //! The structure of a model without the bytes of its tensors, which metadata keeps so that an unmodified model comes
 //! back.
 
-use crate::NAMESPACE;
-use crate::format::is_packed;
 use crate::format::message::{Chunk, Model, Tensor};
 use crate::format::wire::put_len;
+use crate::format::{NAMESPACE, is_packed};
 use crate::read::graph::pieces::elements;
-use crate::read::tensors;
+use crate::read::initializers::tensors;
 use ckpt_api::{File, Metadata, MetadataValue, ReadAt, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::io;

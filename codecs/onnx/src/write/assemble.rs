@@ -3,10 +3,9 @@
 use super::builder::{Built, Initializer, Inner, Interface, NewNode, Setting as NodeSetting};
 use super::locations::{external_name, pair};
 use super::unchanged::literals;
-use crate::NAMESPACE;
 use crate::format::gates::Gates;
 use crate::format::wire::{put_bytes, put_int, put_len, put_varint};
-use crate::format::{is_packed, number};
+use crate::format::{NAMESPACE, is_packed, number};
 use crate::read::kept::Structure;
 use crate::read::model::LOCATION;
 use ckpt_api::{

@@ -7,17 +7,18 @@ mod layers;
 mod locations;
 mod moves;
 mod ops;
+mod read_back;
 mod recurrent;
 mod unchanged;
 
 use crate::read::Parsed;
-use crate::read::kept::Structure;
 use ckpt_api::{
-    Axis, Checkpoint, Error, Graph, Input, Limit, Limits, Loss, LossKind, Options, OutputLayout, Placement,
-    ReadAt, Result, Rules, Setting, Tensor, Value,
+    Axis, Checkpoint, Error, Graph, Loss, LossKind, Options, OutputLayout, Placement, Result, Setting,
+    Tensor, Value,
 };
 pub(crate) use ops::OPS;
-use std::collections::{BTreeMap, HashMap};
+use read_back::read_back;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// See [`ckpt_api::Codec::place`].
@@ -74,16 +75,6 @@ fn lost_axes(checkpoint: &Checkpoint, layout: &OutputLayout, read: &Parsed) -> O
     let detail = "ONNX records no meaning of axes; only those that a layer implies are known again";
     let is_lost = !layout.placements.iter().all(is_kept);
     is_lost.then(|| Loss::new(LossKind::MetadataDropped, "axes", detail))
-}
-
-/// Reads a model that is to be written.
-fn read_back(structure: &Arc<Structure>, name: &str) -> Result<Parsed> {
-    let file: Arc<dyn ReadAt> = structure.clone();
-    let input = Input::of(name, BTreeMap::from([(name.to_owned(), file)]));
-    let main = input.main()?;
-    let unlimited = Limits::default().with(Limit::HeaderBytes, u64::MAX);
-    let mut rules = Rules { lenient: true, ..Rules::default() };
-    Parsed::of(&input, &main, &mut rules, &unlimited)
 }
 
 fn no_graph() -> Error {

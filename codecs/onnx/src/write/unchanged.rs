@@ -1,7 +1,7 @@
 //! Writes a model whose tensors and graph are those that were read.
 
 use super::locations::{external_name, renamed};
-use super::read_back;
+use super::read_back::read_back;
 use crate::read::Parsed;
 use crate::read::kept::Structure;
 use ckpt_api::{

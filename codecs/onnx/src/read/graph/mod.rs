@@ -21,7 +21,7 @@ mod values;
 mod windows;
 
 use crate::format::message::{Attribute, Graph as Stored, Model, Node as StoredNode};
-use crate::read::Ids;
+use crate::read::initializers::Ids;
 use ckpt_api::{Error, File, Graph, Result, Tensor};
 use std::collections::HashSet;
 use values::Reader;

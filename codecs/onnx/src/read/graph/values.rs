@@ -8,7 +8,7 @@ use crate::format::message::{
     Value as StoredValue,
 };
 use crate::format::names::Names;
-use crate::read::Ids;
+use crate::read::initializers::{self, Ids};
 use ckpt_api::{Attribute, Axis, DType, File, Graph, MAX_GRAPH_LEVELS, Node, Op, Tensor, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
                 .collect(),
             uses: HashMap::new(),
             initializers: HashSet::new(),
-            stored: crate::read::tensors(graph)
+            stored: initializers::tensors(graph)
                 .into_iter()
                 .filter_map(|(stored, _)| Some((*ids.get(&stored.span.start)?, stored)))
                 .collect(),
