@@ -1,10 +1,10 @@
 //! The variables of each class of layers, and the meanings of their axes.
 
-use super::layer::{Layer, Reason};
-use super::naming::{Numbers, snake_case};
-use super::parse::shown_name;
+use super::einsum;
+use super::layer::Reason;
+use super::model::{Generation, Layer};
+use super::naming::{Numbers, shown_name, snake_case};
 use super::quantized::Quantized;
-use super::{Generation, einsum};
 use ckpt_api::{Axis, Role};
 
 /// Most layers that wrap each other.

@@ -1,24 +1,7 @@
-//! A layer: its class, and its options.
+//! The class of a layer, and its options.
 
-use super::Model;
-use super::calls::Call;
+use super::model::Layer;
 use serde_json::{Map, Value};
-
-/// A layer of a model, or an operation that Keras records as one.
-#[derive(Clone, Debug)]
-pub struct Layer {
-    /// The layer's name, unique in its model.
-    pub name: String,
-    /// The name of its class, such as `Dense`.
-    pub class: String,
-    /// The model, if the layer is one.
-    pub model: Option<Box<Model>>,
-    pub(super) module: String,
-    pub(super) registered_name: Option<String>,
-    pub(super) shared_object: Option<u64>,
-    pub(super) config: Map<String, Value>,
-    pub(super) calls: Vec<Call>,
-}
 
 /// Why a layer cannot be understood, as a clause: what its options are, or are not.
 pub(super) type Reason = String;

@@ -1,4 +1,4 @@
-//! How Keras numbers the objects of a container by their classes.
+//! How Keras numbers the objects of a container by their classes, and how messages show names.
 
 use std::collections::HashMap;
 
@@ -49,6 +49,11 @@ impl Numbers {
             uses => format!("{name}_{}", uses - 1),
         }
     }
+}
+
+/// A name from the file, shortened for a message.
+pub(super) fn shown_name(name: &str) -> String {
+    name.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

@@ -1,23 +1,12 @@
 //! The variables of an optimizer: a counter, the learning rate, and slots for each variable that it trains.
 
-use super::layer::Layer;
-use super::{Generation, Variable};
+use super::model::{Generation, Layer, Optimizer};
+use super::variables::Variable;
 use ckpt_api::{Role, Slot};
 use serde_json::Value;
 
 /// Most optimizers that wrap each other.
 const MAX_WRAPPED: usize = 4;
-
-/// An optimizer, as the configuration states it.
-#[derive(Clone, Debug)]
-pub struct Optimizer {
-    /// The name of its class, such as `Adam`.
-    pub class: String,
-    options: Layer,
-    generation: Generation,
-    /// The group of `.weights.h5` that has its variables, without `/vars`.
-    group: String,
-}
 
 /// A variable of an optimizer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Reads the configuration of a model.
 
 use super::calls::{Call, Names, TensorRef, calls, ends, invalid};
-use super::layer::{Layer, lens};
-use super::{Generation, Model, Optimizer, Structure};
+use super::layer::lens;
+use super::model::{Generation, Layer, Model, Optimizer, Structure};
+use super::naming::shown_name;
 use ckpt_api::{Error, Limit, Limits, Result};
 use serde_json::Value;
 use std::collections::hash_map::Entry;
@@ -169,11 +170,6 @@ impl OwnCalls {
 /// Whether a class of Keras is that of a model of layers.
 fn is_model(class: &str) -> bool {
     matches!(class, "Sequential" | "Functional" | "Model")
-}
-
-/// A name from the file, shortened for a message.
-pub(super) fn shown_name(name: &str) -> String {
-    name.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
 /// Returns the lengths of the axes of a Sequential model's input.

@@ -1,6 +1,6 @@
 //! Kernels that are stored as integers: what they stand for, and along which axis two of them share a byte.
 
-use super::layer::Layer;
+use super::model::Layer;
 use ckpt_api::Shape;
 
 /// The versions 3.11 to 3.13 pack a kernel along its first axis, and later ones along its last.

@@ -1,10 +1,9 @@
 //! The variables of a model, and where the containers store them.
 
 use super::kernels::{LayerVariable, own};
-use super::naming::Numbers;
-use super::parse::shown_name;
+use super::model::{Layer, Model, Structure};
+use super::naming::{Numbers, shown_name};
 use super::quantized::Quantized;
-use super::{Layer, Model};
 use ckpt_api::{Axis, Role};
 use std::collections::{HashMap, HashSet};
 
@@ -75,7 +74,7 @@ impl Model {
 
 /// Adds the variables of a model, and of the models within it, whose number the reader limits.
 fn walk(place: Place, seen: &mut HashSet<(String, u64)>, found: &mut Variables) {
-    if let super::Structure::Unknown(reason) = &place.model.structure {
+    if let Structure::Unknown(reason) = &place.model.structure {
         found.unknown.push((place.model.name.clone(), reason.clone()));
     }
     let mut numbers = Numbers::default();

@@ -7,8 +7,9 @@
 //! Of an `.h5` file, `load_weights` of Keras takes the layers with weights in the order of `layer_names`, even if the model has
 //! layers of these names in another order. Only `by_name=True` joins them by their names.
 
-use super::describe::weight_lists;
-use super::{Files, read_files};
+use super::Files;
+use super::tensors::read_files;
+use super::variables::weight_lists;
 use crate::config::{Described, Generation, Model};
 use crate::format::{ID, KEY_CONFIG, KEY_PATH, KEY_VERSION};
 use crate::write::order;

@@ -6,19 +6,19 @@ mod files;
 mod index;
 mod optimizer;
 mod part;
+mod tensors;
+mod variables;
 
-pub(crate) use describe::parent;
 pub(crate) use files::Files;
 pub(crate) use part::Part;
-use part::Untagged;
+pub(crate) use tensors::read_files;
+pub(crate) use variables::parent;
 
-use crate::config::Model;
 use crate::format::{ARCHIVE_END, CONFIG, DTYPE, H5_ENDS, INDEX_END, OPAQUE, WEIGHTS, WEIGHTS_END};
 use crate::write::kept;
 use adopt::Adoption;
 use ckpt_api::zip::{self, record};
-use ckpt_api::{Contents, DType, Error, Input, Kind, Limits, Loss, LossKind, Match, Options, Result, Rules};
-use std::cell::OnceCell;
+use ckpt_api::{Contents, Input, Kind, Limits, Loss, LossKind, Match, Options, Result, Rules};
 
 /// Bytes of the longest user block before the signature of a file with another format's name: more than any program is known
 /// to write, and within what a store far away sends at once.
@@ -120,30 +120,4 @@ fn part_of_set(input: &Input, limits: &Limits) -> Option<Loss> {
     let of = count.map_or("several".to_owned(), |count| count.to_string());
     let detail = format!("part {} of {of} of a model's weights; name its index, '{index_name}'", number + 1);
     Some(Loss::new(LossKind::Partial, name, detail))
-}
-
-/// Reads the tensors of opened files, and what their configuration says of them. Opaque elements whose dataset does not state
-/// its dtype have the chosen one, or that of the model's layers.
-pub(crate) fn read_files(
-    files: &Files,
-    chosen: Option<DType>,
-    rules: &mut Rules,
-    limits: &Limits,
-) -> Result<Contents> {
-    let mut contents = Contents::default().with_files(files.names.clone());
-    let model = OnceCell::new();
-    let has_bfloat16 = || {
-        let parse = |text: &str| Model::parse(text, files.version.as_deref(), limits).ok();
-        *model.get_or_init(|| files.config.as_deref().and_then(parse).is_some_and(|own| own.holds_bfloat16()))
-    };
-    let untagged = Untagged { chosen, has_bfloat16: &has_bfloat16 };
-    for part in &files.parts {
-        part.add_to(&mut contents, &untagged, rules).map_err(|error| error.file(&part.shown))?;
-    }
-    let is_lacking = |part: &Part| !part.tree.left.is_empty() || !part.tree.datasets.is_empty();
-    if contents.checkpoint.tensors.is_empty() && files.parts.iter().any(is_lacking) {
-        return Err(Error::unsupported("the files have no tensor that can be read"));
-    }
-    describe::describe(files, &mut contents, limits)?;
-    Ok(contents)
 }

@@ -1,7 +1,7 @@
 //! What an optimizer keeps: its counters, its hyper-parameters, and the slots of the tensors that it trains.
 
 use super::Files;
-use super::describe::{Bound, names};
+use super::variables::{Bound, names};
 use crate::config::{Model, Optimizer};
 use crate::format::{OPTIMIZER_WEIGHTS, WEIGHT_NAMES};
 use ckpt_api::{Name, Role, Slot, Tensor, TensorId};

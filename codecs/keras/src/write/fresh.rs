@@ -2,8 +2,8 @@
 
 use super::archive::{self, Member};
 use super::config::{Bound, Config};
+use super::layout::{Layout, Weights, inside};
 use super::sparse::Runs;
-use super::{Layout, Weights, inside};
 use crate::config::Generation;
 use crate::format::{
     CONFIG, Container, DTYPE, ID, INDEX_END, KEY_BACKEND, KEY_SAVED, KEY_TRAINING, KEY_VERSION, LAYER_NAMES,

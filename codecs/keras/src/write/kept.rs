@@ -3,8 +3,8 @@
 //! All bytes that are no elements are kept in the metadata. If reading them gives the tensors that the checkpoint has,
 //! the same bytes are written around the elements: whatever program wrote the file, it comes back byte for byte.
 
+use super::layout::{Layout, Weights, inside};
 use super::sparse::{Runs, Sparse};
-use super::{Layout, Weights};
 use crate::format::{
     CONFIG, Container, FILES, ID, INDEX_END, KEY_CONTAINER, KEY_PARTS, KEY_PATH, LAYER_NAMES, METADATA,
     MODEL_WEIGHTS, WEIGHTS, WEIGHTS_END,
@@ -191,7 +191,7 @@ impl Kept {
     fn renamed(&self, part: &str, name: &str) -> String {
         match self.files.container {
             Container::Archive | Container::File => name.to_owned(),
-            Container::Directory => super::inside(name, part),
+            Container::Directory => inside(name, part),
             Container::Sharded => {
                 let entry =
                     self.parts.iter().map(|(name, _)| name.as_str()).find(|name| name.ends_with(INDEX_END));

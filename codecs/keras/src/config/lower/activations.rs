@@ -1,9 +1,11 @@
 //! Lowers activations: layers of their own, and those that other layers apply.
 
+use super::lowering::{Lowering, Site};
 use super::values::{Layout, Val, ints};
-use super::{Generation, Lowering, Site};
-use crate::config::layer::{Layer, Reason};
-use crate::config::parse::shown_name;
+use crate::config::layer::Reason;
+use crate::config::model::Generation;
+use crate::config::model::Layer;
+use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! Lowers attention.
 
 use super::arguments::{Arg, Args};
+use super::lowering::{Lowering, Site};
 use super::values::{Dims, Val};
-use super::{Lowering, Site};
 use crate::config::layer::Reason;
 use ckpt_api::{Attribute, Op};
 use serde_json::Value;

@@ -1,11 +1,11 @@
 //! Runs functional models: each call after those that it takes values of.
 
 use super::arguments::{Arg, Args};
+use super::lowering::named;
 use super::values::Val;
-use super::{Lowering, named};
-use crate::config::Model;
 use crate::config::calls::{Argument, Call, TensorRef};
 use crate::config::layer::Reason;
+use crate::config::model::{Layer, Model};
 use ckpt_api::{Graph, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,33 +14,34 @@ type Ends = [(Option<String>, TensorRef)];
 /// Values by layer and call.
 type Made = HashMap<(usize, usize), Vec<Val>>;
 
-impl Lowering {
-    pub(super) fn functional(
-        &mut self,
-        model: &Model,
-        scope: &str,
-        (ends, outputs): (&Ends, &Ends),
-        inputs: Vec<Val>,
-    ) -> Result<Vec<Val>, Reason> {
-        if ends.len() != inputs.len() {
-            return Err(format!("it has {} inputs, but is given {}", ends.len(), inputs.len()));
-        }
-        let mut made = Made::new();
-        for ((_, end), val) in ends.iter().zip(inputs) {
-            made.insert((end.layer, end.call), vec![val]);
-        }
-        for (layer, call) in order(model, &made)? {
-            let Some((layer_of, call_of)) =
-                model.layers.get(layer).and_then(|found| Some((found, found.calls.get(call)?)))
-            else {
-                continue;
-            };
-            let args = args(call_of, &made).map_err(|reason| named(layer_of, &reason))?;
-            let results = self.layer(layer_of, scope, &args)?;
-            made.insert((layer, call), results);
-        }
-        outputs.iter().map(|(_, end)| value(*end, &made)).collect()
+/// Runs a layer, and returns its results.
+type RunLayer<'r> = dyn FnMut(&Layer, &Args) -> Result<Vec<Val>, Reason> + 'r;
+
+/// Runs a model, and returns its results: `run_layer` runs one of its layers.
+pub(super) fn run(
+    model: &Model,
+    (ends, outputs): (&Ends, &Ends),
+    inputs: Vec<Val>,
+    run_layer: &mut RunLayer<'_>,
+) -> Result<Vec<Val>, Reason> {
+    if ends.len() != inputs.len() {
+        return Err(format!("it has {} inputs, but is given {}", ends.len(), inputs.len()));
     }
+    let mut made = Made::new();
+    for ((_, end), val) in ends.iter().zip(inputs) {
+        made.insert((end.layer, end.call), vec![val]);
+    }
+    for (layer, call) in order(model, &made)? {
+        let Some((layer_of, call_of)) =
+            model.layers.get(layer).and_then(|found| Some((found, found.calls.get(call)?)))
+        else {
+            continue;
+        };
+        let args = args(call_of, &made).map_err(|reason| named(layer_of, &reason))?;
+        let results = run_layer(layer_of, &args)?;
+        made.insert((layer, call), results);
+    }
+    outputs.iter().map(|(_, end)| value(*end, &made)).collect()
 }
 
 /// Returns the calls in an order in which each follows those that it takes values of.

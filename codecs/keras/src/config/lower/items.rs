@@ -1,7 +1,7 @@
 //! Lowers `x[…]`: places, ranges, and new axes.
 
-use super::Lowering;
 use super::arguments::{Arg, Args};
+use super::lowering::Lowering;
 use super::operations::argument;
 use super::values::{Range, Val};
 use crate::config::layer::Reason;

@@ -1,9 +1,10 @@
 //! Chooses how a class of layers is lowered.
 
 use super::arguments::{Arg, Args};
+use super::lowering::{Lowering, Site};
 use super::values::Val;
-use super::{Lowering, Site};
-use crate::config::layer::{Layer, Reason};
+use crate::config::layer::Reason;
+use crate::config::model::Layer;
 use crate::config::training;
 use ckpt_api::{Attribute, Op};
 

@@ -1,12 +1,13 @@
 //! Lowers layers that multiply by stored weights.
 
-use super::values::{Dims, Val, int, ints};
+use super::lowering::{Lowering, Site};
+use super::values::{Dims, Val, int, ints, show};
 use super::windows::{Window, windowed};
-use super::{Lowering, Site};
 use crate::config::einsum::Equation;
 use crate::config::kernels::sides;
-use crate::config::layer::{Layer, Reason, lens};
-use crate::config::parse::shown_name;
+use crate::config::layer::{Reason, lens};
+use crate::config::model::Layer;
+use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 
 impl Lowering {
@@ -156,10 +157,7 @@ impl Lowering {
     ) -> Result<Val, Reason> {
         let count = sides(&layer.class).unwrap_or(2);
         if x.rank() != count + 2 {
-            return Err(format!(
-                "it takes images of {count} sides, but its input is {}",
-                super::show(&x.dims)
-            ));
+            return Err(format!("it takes images of {count} sides, but its input is {}", show(&x.dims)));
         }
         if !layer.is_channels_first() {
             return make(self, x.clone());

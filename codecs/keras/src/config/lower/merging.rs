@@ -1,8 +1,9 @@
 //! Lowers layers that merge several values.
 
-use super::Lowering;
+use super::lowering::Lowering;
 use super::values::Val;
-use crate::config::layer::{Layer, Reason};
+use crate::config::layer::Reason;
+use crate::config::model::Layer;
 use ckpt_api::{Attribute, Op};
 
 impl Lowering {

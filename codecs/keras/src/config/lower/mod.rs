@@ -10,6 +10,7 @@ mod functional;
 mod items;
 mod layers;
 mod linear;
+mod lowering;
 mod merging;
 mod normalization;
 mod operations;
@@ -18,13 +19,14 @@ mod shapes;
 mod values;
 mod windows;
 
-use super::layer::{Layer, Reason};
-use super::parse::shown_name;
-use super::{Generation, Model, Structure};
+use super::layer::Reason;
+use super::model::{Generation, Layer, Model, Structure};
+use super::naming::shown_name;
 use arguments::Args;
 use ckpt_api::{DType, Graph, Op, Value};
+use lowering::{Lowering, Outline, Site, named};
 use std::collections::HashSet;
-use values::{Dims, Layout, Val, Values, show};
+use values::{Dims, Layout, Val, Values};
 
 /// Most uses of layers in all models.
 const MAX_USES: usize = 1 << 16;
@@ -34,38 +36,6 @@ const MAX_USES: usize = 1 << 16;
 pub struct NoGraph {
     /// The reason.
     pub reason: String,
-}
-
-/// Makes a graph of operators.
-struct Lowering {
-    values: Values,
-    generation: Generation,
-    /// Uses of layers that are left.
-    uses: usize,
-    /// What is made if a layer has no operators; `None` if it ends the graph.
-    outline: Option<Outline>,
-}
-
-/// A graph of the layers that have variables. Layers without any that no operators compute are left out: what they take stands
-/// for what they make.
-#[derive(Default)]
-struct Outline {
-    /// Values whose lengths may be others, for such a layer made what they are made of.
-    guessed: HashSet<String>,
-}
-
-/// A layer at its place.
-#[derive(Clone, Copy)]
-struct Site<'a> {
-    layer: &'a Layer,
-    /// The name of the object that has the variables: the models around the layer, the layer, objects within it.
-    scope: &'a str,
-}
-
-impl Site<'_> {
-    fn variable(&self, role: &str) -> String {
-        format!("{}/{role}", self.scope)
-    }
 }
 
 impl Model {
@@ -152,7 +122,9 @@ impl Lowering {
         match &model.structure {
             Structure::Unknown(reason) => Err(reason.clone()),
             Structure::Functional { inputs: ends, outputs } => {
-                self.functional(model, scope, (ends, outputs), inputs)
+                functional::run(model, (ends, outputs), inputs, &mut |layer, args| {
+                    self.layer(layer, scope, args)
+                })
             }
             Structure::Sequential { .. } => {
                 let [mut val] = <[Val; 1]>::try_from(inputs)
@@ -262,11 +234,6 @@ fn is_trained_otherwise(class: &str) -> bool {
     ]
     .iter()
     .any(|kind| class.contains(kind))
-}
-
-/// Names the layer that a reason is about.
-fn named(layer: &Layer, reason: &str) -> Reason {
-    format!("layer '{}' ({}): {reason}", shown_name(&layer.name), shown_name(&layer.class))
 }
 
 /// Returns the names, lengths and integer types of a model's inputs.

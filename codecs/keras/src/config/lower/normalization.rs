@@ -1,8 +1,9 @@
 //! Lowers normalizations.
 
+use super::lowering::{Lowering, Site};
 use super::values::{Dims, Val};
-use super::{Lowering, Site};
-use crate::config::layer::{Layer, Reason};
+use crate::config::layer::Reason;
+use crate::config::model::Layer;
 use ckpt_api::{Attribute, Node, Op};
 
 /// What Keras divides by at least.

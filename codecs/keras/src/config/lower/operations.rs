@@ -2,11 +2,12 @@
 
 use super::activations::OVER_ALL;
 use super::arguments::{Arg, Args};
+use super::lowering::{Lowering, Site};
 use super::merging::refuse_narrow;
 use super::values::{Range, Val, int, resolve};
-use super::{Lowering, Site};
-use crate::config::layer::{Layer, Reason};
-use crate::config::parse::shown_name;
+use crate::config::layer::Reason;
+use crate::config::model::Layer;
+use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Op};
 use serde_json::Value;
 

@@ -1,11 +1,13 @@
 //! Lowers recurrent layers.
 
 use super::arguments::{Arg, Args};
-use super::values::{Dims, Range, Val, int};
-use super::{Generation, Lowering, Site};
+use super::lowering::{Lowering, Site};
+use super::values::{Dims, Range, Val, int, show};
 use crate::config::kernels::{cell_name, stacked};
-use crate::config::layer::{Layer, Reason};
-use crate::config::parse::shown_name;
+use crate::config::layer::Reason;
+use crate::config::model::Generation;
+use crate::config::model::Layer;
+use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 
 /// A cell, and where its variables are.
@@ -46,10 +48,7 @@ impl Lowering {
             return Err("its option 'time_major' is not supported".to_owned());
         }
         if x.rank() != 3 {
-            return Err(format!(
-                "it takes sequences of three axes, but its input is {}",
-                super::show(&x.dims)
-            ));
+            return Err(format!("it takes sequences of three axes, but its input is {}", show(&x.dims)));
         }
         let reverse = layer.flag("go_backwards", false);
         let outer;

@@ -1,10 +1,12 @@
 //! Lowers layers that move elements.
 
+use super::lowering::Lowering;
+use super::values::show;
 use super::values::{Range, Val, int, ints};
-use super::{Lowering, show};
 use crate::config::kernels::sides;
-use crate::config::layer::{Layer, Reason};
-use crate::config::parse::shown_name;
+use crate::config::layer::Reason;
+use crate::config::model::Layer;
+use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Op};
 use serde_json::Value;
 

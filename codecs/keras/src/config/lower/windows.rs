@@ -1,10 +1,11 @@
 //! Windows that move over images: convolutions, pooling.
 
-use super::Lowering;
-use super::values::{Dims, Layout, Val, int, ints};
+use super::lowering::Lowering;
+use super::values::{Dims, Layout, Val, int, ints, show};
 use crate::config::kernels::sides;
-use crate::config::layer::{Layer, Reason};
-use crate::config::parse::shown_name;
+use crate::config::layer::Reason;
+use crate::config::model::Layer;
+use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 
 /// Sizes, strides, dilations and padding.
@@ -168,10 +169,7 @@ impl Lowering {
         let keeps = layer.flag("keepdims", false);
         let count = sides(&layer.class).unwrap_or(2);
         if x.rank() != count + 2 {
-            return Err(format!(
-                "it takes images of {count} sides, but its input is {}",
-                super::show(&x.dims)
-            ));
+            return Err(format!("it takes images of {count} sides, but its input is {}", show(&x.dims)));
         }
         let is_first = layer.is_channels_first();
         let places: Vec<usize> = if is_first { (2..count + 2).collect() } else { (1..count + 1).collect() };

@@ -1,43 +1,10 @@
 //! The layers that are made, as JSON.
 
-use super::{Emitter, Held};
-use crate::config::Generation;
+use super::emitter::{Arg, Emitted, Emitter, Held};
+use crate::config::model::Generation;
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-
-/// A layer, and what it takes.
-pub(super) struct Emitted {
-    pub(super) name: String,
-    class: &'static str,
-    /// The module of an operation; `None` for a layer.
-    module: Option<&'static str>,
-    config: Map<String, Value>,
-    args: Vec<Arg>,
-    kwargs: Vec<(&'static str, Arg)>,
-}
-
-/// An argument of a layer.
-pub(super) enum Arg {
-    /// A result: layer, result.
-    Value(usize, usize),
-    List(Vec<Arg>),
-    Constant(Value),
-}
-
-impl Arg {
-    pub(super) fn of(held: &Held) -> Arg {
-        Arg::Value(held.layer, held.result)
-    }
-
-    fn values(&self, found: &mut Vec<(usize, usize)>) {
-        match self {
-            Arg::Value(layer, result) => found.push((*layer, *result)),
-            Arg::List(items) => items.iter().for_each(|item| item.values(found)),
-            Arg::Constant(_) => {}
-        }
-    }
-}
 
 /// A layer that is to be added.
 pub(super) struct Request<'n> {

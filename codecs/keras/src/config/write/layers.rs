@@ -1,8 +1,7 @@
 //! Layers with weights: products, tables, normalizations.
 
-use super::emit::{Arg, Request};
-use super::moves::invalid;
-use super::{Emitter, Held, Item};
+use super::emit::Request;
+use super::emitter::{Arg, Emitter, Held, Item, invalid};
 use crate::config::einsum::Equation;
 use ckpt_api::{Axis, Error, Node, Op, Result};
 use serde_json::{Value, json};
@@ -122,7 +121,7 @@ impl Emitter<'_> {
         }
         let epsilon = node.float("epsilon", 1e-5)?;
         if node.op == Op::RMSNormalization {
-            if self.generation != crate::config::Generation::Keras3 {
+            if self.generation != crate::config::model::Generation::Keras3 {
                 return Err(
                     Error::unsupported("Keras 2 has no layer for this operator").found(node.op.name())
                 );

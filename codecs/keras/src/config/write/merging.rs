@@ -1,9 +1,8 @@
 //! Elementwise layers: activations, and those of several values.
 
-use super::emit::{Arg, Request};
-use super::moves::invalid;
-use super::{Emitter, Held, Item};
-use crate::config::Generation;
+use super::emit::Request;
+use super::emitter::{Arg, Emitter, Held, Item, invalid, lost};
+use crate::config::model::Generation;
 use ckpt_api::{Attribute, Error, Node, Op, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -118,7 +117,7 @@ impl Emitter<'_> {
 
     fn item(&self, node: &Node, at: usize) -> Result<Item> {
         let name = node.inputs.get(at).ok_or_else(invalid)?;
-        self.values.get(name.as_str()).cloned().ok_or_else(super::lost)
+        self.values.get(name.as_str()).cloned().ok_or_else(lost)
     }
 
     fn binary(&mut self, node: &Node) -> Result<Held> {

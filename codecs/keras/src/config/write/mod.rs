@@ -4,6 +4,7 @@
 //! Keras. Transposes and axes of length 1 cost nothing until a layer needs the elements in the graph's order.
 
 mod emit;
+mod emitter;
 mod images;
 mod layers;
 mod merging;
@@ -11,9 +12,10 @@ mod moves;
 mod recurrent;
 mod tensors;
 
-use super::{Generation, Model, Variable};
+use super::model::{Generation, Model};
+use super::variables::Variable;
 use ckpt_api::{Checkpoint, Error, Graph, Limits, Node, Op, Result, TensorId};
-use emit::Emitted;
+use emitter::{Emitter, Held, Item, invalid, lost};
 use std::collections::{HashMap, HashSet};
 
 /// A configuration that describes a checkpoint's graph.
@@ -34,85 +36,6 @@ pub struct DescribedVariable {
     pub tensor: TensorId,
     /// Its stored order of axes: stored axis `k` is axis `order[k]` of the tensor.
     pub order: Vec<usize>,
-}
-
-/// A value of the graph.
-#[derive(Clone, Debug)]
-enum Item {
-    Value(Held),
-    /// A tensor of the checkpoint, in its stored order.
-    Stored(TensorId),
-    Number(f64),
-    /// A constant: its shape, and its numbers.
-    Numbers(Vec<u64>, Vec<f64>),
-}
-
-/// A result of a layer, as the graph has it.
-#[derive(Clone, Debug)]
-struct Held {
-    /// The layer, by its position.
-    layer: usize,
-    /// Which of its results.
-    result: usize,
-    /// Lengths of its axes in Keras.
-    dims: Vec<Option<u64>>,
-    /// For each axis of the graph's value, the axis in Keras; `None` for one of length 1 that Keras lacks.
-    axes: Vec<Option<usize>>,
-    /// Whether the graph has the steps, the second axis in Keras, in reverse order.
-    is_reversed: bool,
-}
-
-impl Held {
-    /// A value whose axes are those in Keras.
-    fn plain(layer: usize, result: usize, dims: Vec<Option<u64>>) -> Held {
-        let axes = (0..dims.len()).map(Some).collect();
-        Held { layer, result, dims, axes, is_reversed: false }
-    }
-
-    fn is_plain(&self) -> bool {
-        self.axes.iter().copied().eq((0..self.dims.len()).map(Some)) && !self.is_reversed
-    }
-
-    /// Whether the graph has the channels, the last axis in Keras, second.
-    fn is_channels_first(&self) -> bool {
-        let rank = self.dims.len();
-        rank > 2 && self.axes.iter().copied().eq([0, rank - 1].into_iter().chain(1..rank - 1).map(Some))
-    }
-
-    /// Returns the axis in Keras of an axis of the graph.
-    fn axis(&self, axis: i64) -> Result<usize> {
-        let rank = i64::try_from(self.axes.len()).unwrap_or(i64::MAX);
-        let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
-        let found = usize::try_from(at).ok().and_then(|at| self.axes.get(at)).copied().flatten();
-        found.ok_or_else(|| Error::unsupported("Keras has no such axis").found(format!("axis {axis}")))
-    }
-
-    /// Returns the length of an axis in Keras.
-    fn len(&self, axis: usize) -> Option<u64> {
-        self.dims.get(axis).copied().flatten()
-    }
-}
-
-/// Makes layers of the nodes, in their order.
-struct Emitter<'a> {
-    checkpoint: &'a Checkpoint,
-    graph: &'a Graph,
-    tensors: HashMap<&'a str, TensorId>,
-    generation: Generation,
-    layers: Vec<Emitted>,
-    /// How often each name was wanted.
-    names: HashMap<String, u64>,
-    values: HashMap<&'a str, Item>,
-    /// The nodes that take each value, by their positions.
-    takers: HashMap<&'a str, Vec<usize>>,
-    /// The tensors that are constants of the graph, by the values' names.
-    constants: HashMap<&'a str, &'a str>,
-    /// The graph's results.
-    results: HashSet<&'a str>,
-    /// Nodes that belong to the layer of another one.
-    absorbed: HashSet<usize>,
-    /// Tensors by the names of their variables.
-    bound: HashMap<String, (TensorId, Vec<usize>)>,
 }
 
 impl Model {
@@ -283,20 +206,18 @@ impl<'a> Emitter<'a> {
             return Ok(Item::Number(number));
         }
         let list = if node.attributes.contains_key("value_ints") { "value_ints" } else { "value_floats" };
-        let numbers = node.floats(list)?.ok_or_else(moves::invalid)?;
+        let numbers = node.floats(list)?.ok_or_else(invalid)?;
         let shape = match node.ints("shape")? {
             None => vec![numbers.len() as u64],
-            Some(shape) => shape
-                .iter()
-                .map(|len| u64::try_from(*len).ok())
-                .collect::<Option<_>>()
-                .ok_or_else(moves::invalid)?,
+            Some(shape) => {
+                shape.iter().map(|len| u64::try_from(*len).ok()).collect::<Option<_>>().ok_or_else(invalid)?
+            }
         };
         let count = shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len));
         match (&shape[..], &numbers[..]) {
             ([], [number]) => Ok(Item::Number(*number)),
             _ if count == Some(numbers.len() as u64) => Ok(Item::Numbers(shape, numbers)),
-            _ => Err(moves::invalid()),
+            _ => Err(invalid()),
         }
     }
 
@@ -318,9 +239,4 @@ fn constants(graph: &Graph) -> HashMap<&str, &str> {
     let named = constants
         .filter_map(|node| Some((node.outputs.first()?.as_str(), node.parameters.get("value")?.as_str())));
     named.collect()
-}
-
-/// The error for a value that is not made yet.
-fn lost() -> Error {
-    Error::corrupt("the graph takes a value that it does not make")
 }

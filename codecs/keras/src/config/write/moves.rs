@@ -1,9 +1,9 @@
 //! Layers that move elements, and the order of axes.
 
-use super::emit::{Arg, Request};
+use super::emit::Request;
+use super::emitter::{Arg, Emitter, Held, Item, invalid};
 use super::images::Pairs;
-use super::{Emitter, Held, Item};
-use crate::config::Generation;
+use crate::config::model::Generation;
 use ckpt_api::{Error, Node, Op, Result};
 use serde_json::{Value, json};
 
@@ -268,10 +268,6 @@ fn place(axis: i64, rank: usize) -> Result<usize> {
     let signed = i64::try_from(rank).map_err(|_| invalid())?;
     let at = if axis < 0 { axis.saturating_add(signed) } else { axis };
     usize::try_from(at).map_err(|_| invalid())
-}
-
-pub(super) fn invalid() -> Error {
-    Error::corrupt("an attribute of the node is not valid")
 }
 
 /// Returns what a slice removes before and after each side of an image; `None` if it takes another part.

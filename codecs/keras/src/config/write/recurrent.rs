@@ -1,10 +1,9 @@
 //! Recurrent layers.
 
-use super::emit::{Arg, Request};
-use super::moves::invalid;
-use super::{Emitter, Held, Item};
-use crate::config::Generation;
+use super::emit::Request;
+use super::emitter::{Arg, Emitter, Held, Item, invalid};
 use crate::config::kernels::cell_name;
+use crate::config::model::Generation;
 use ckpt_api::{Axis, Error, Node, Op, Result};
 use serde_json::{Value, json};
 

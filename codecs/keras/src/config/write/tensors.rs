@@ -1,6 +1,6 @@
 //! Binds the variables of layers to tensors.
 
-use super::Emitter;
+use super::emitter::Emitter;
 use ckpt_api::{Axis, Error, Node, Result, Setting, Tensor, TensorId};
 
 /// A tensor, and the order in which Keras stores its axes.
