@@ -1,8 +1,8 @@
 //! Values within a node that is lowered to several kernels.
 
-use super::elementwise::{broadcast_pair, broadcast_strides};
+use super::broadcast::{broadcast_pair, broadcast_strides};
+use super::copies::permuted;
 use super::lowering::{Info, Load, Lowering, Operand, elements};
-use super::moves::permuted;
 use super::products;
 use super::strides::{merge_axes, row_major};
 use super::table;

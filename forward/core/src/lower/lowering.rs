@@ -2,7 +2,7 @@
 
 use crate::value::{Numbers, Parameters, count};
 use crate::{Kernel, ReferenceCall};
-use ckpt_api::{Error, Node, Result};
+use ckpt_api::{Error, Node, Op, Result};
 
 /// Shape and kind of a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -236,4 +236,9 @@ pub(crate) fn show(shape: &[usize]) -> String {
 /// The error for a value whose shape does not fit its layer.
 pub(super) fn misfit(found: &[usize], expected: impl Into<String>) -> Error {
     Error::corrupt("a value's shape does not fit the layer").found(show(found)).expected(expected)
+}
+
+/// The error for an operator that has neither kernels nor a definition.
+pub(super) fn unsupported(op: &Op) -> Error {
+    Error::unsupported("the forward pass does not support this operator").found(op.name())
 }

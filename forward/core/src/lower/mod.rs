@@ -2,7 +2,9 @@
 
 mod attributes;
 mod blocks;
+mod broadcast;
 mod channels;
+mod copies;
 mod einsum;
 mod elementwise;
 mod linear;
@@ -31,7 +33,7 @@ use crate::kernel::{Pairwise, Reduction, Relation};
 use crate::op;
 use crate::value::Parameters;
 use ckpt_api::{Error, Node, Op, Result, Setting};
-use lowering::Lowering;
+use lowering::{Lowering, unsupported};
 use reduce::Summary;
 
 /// Infers the shapes of a node's outputs and lowers it to kernels. `inputs` are the node's; `None` for one that is left
@@ -147,9 +149,4 @@ fn custom(lowering: &mut Lowering, name: &str) -> Result<()> {
             None => Err(unsupported(&lowering.node.op)),
         },
     }
-}
-
-/// The error for an operator that has neither kernels nor a definition.
-fn unsupported(op: &Op) -> Error {
-    Error::unsupported("the forward pass does not support this operator").found(op.name())
 }

@@ -1,47 +1,14 @@
 //! Lowers operators that move elements.
 
 use super::attributes::{lacks, no_axis, resolve_axis};
+use super::copies::{copy, copy_as, permuted};
 use super::lowering::{Info, Load, Lowering, Operand, elements, misfit, show};
-use super::strides::{check_rank, merge_axes, row_major};
+use super::strides::{check_rank, row_major};
 use super::table;
 use crate::Kernel;
-use crate::kernel::{Border, Copy, Pad, View};
+use crate::kernel::{Border, Pad, View};
 use crate::value::Numbers;
 use ckpt_api::{Attribute, Error, Result, Setting};
-
-/// Copies `shape` from one strided view to another.
-pub(super) fn copy(
-    lowering: &mut Lowering,
-    shape: &[usize],
-    (input, from): (Operand, View),
-    (output, to): (Operand, View),
-) -> Result<()> {
-    let (shape, [from_strides, to_strides]) = merge_axes(shape, [&from.strides, &to.strides])?;
-    let from = View { strides: from_strides, ..from };
-    let to = View { strides: to_strides, ..to };
-    lowering.call(Kernel::Copy(Copy { shape, from, to }), [input], output);
-    Ok(())
-}
-
-/// Copies an operand of the given strides to a row-major `output`, which permutes its axes.
-pub(super) fn permuted(
-    lowering: &mut Lowering,
-    input: Operand,
-    shape: &[usize],
-    strides: &[usize],
-    output: Operand,
-) -> Result<()> {
-    let from = View { offset: 0, strides: strides.to_vec() };
-    let to = View { offset: 0, strides: row_major(shape) };
-    copy(lowering, shape, (input, from), (output, to))
-}
-
-/// Copies the elements of `x` to an output of another shape.
-pub(super) fn copy_as(lowering: &mut Lowering, x: &Info, shape: Vec<usize>) -> Result<()> {
-    let len = x.len();
-    let output = lowering.output(shape, x.numbers)?;
-    permuted(lowering, Operand::Input(0), &[len], &[1], output)
-}
 
 pub(super) fn identity(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&[])?;

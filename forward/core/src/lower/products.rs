@@ -1,6 +1,6 @@
 //! Lowers products of two values.
 
-use super::elementwise::{broadcast_pair, broadcast_strides};
+use super::broadcast::{broadcast_pair, broadcast_strides};
 use super::lowering::{Info, Lowering, Operand, misfit};
 use super::strides::{merge_axes, row_major};
 use crate::Kernel;

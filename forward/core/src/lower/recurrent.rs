@@ -1,7 +1,7 @@
 //! Lowers recurrent layers: a product for the inputs of all steps, and the steps of each direction.
 
+use super::copies::copy;
 use super::lowering::{Lowering, Operand, elements, misfit};
-use super::moves::copy;
 use super::strides::row_major;
 use super::weight::{StridedAxis, Weight};
 use crate::Kernel;

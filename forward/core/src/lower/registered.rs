@@ -1,7 +1,7 @@
 //! Lowers an operator that a codec registers to a call of its reference implementation.
 
+use super::copies::permuted;
 use super::lowering::{Lowering, Negative, Operand, Task, elements};
-use super::moves::permuted;
 use super::weight::{StridedAxis, Weight};
 use crate::reference::ReferenceCall;
 use crate::value::Numbers;

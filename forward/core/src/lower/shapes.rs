@@ -1,9 +1,9 @@
 //! Lowers operators that change the shape of a value, or repeat its elements.
 
 use super::attributes::{lacks, no_axis, resolve_axis};
-use super::elementwise::{broadcast_pair, broadcast_strides};
+use super::broadcast::{broadcast_pair, broadcast_strides};
+use super::copies::{copy_as, permuted};
 use super::lowering::{Info, Load, Lowering, Operand, elements, misfit, show};
-use super::moves::{copy_as, permuted};
 use super::strides::row_major;
 use crate::value::Numbers;
 use ckpt_api::{Attribute, Error, Result};

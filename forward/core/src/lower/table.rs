@@ -1,8 +1,8 @@
 //! Lowers lookups of elements by their index.
 
+use super::copies::permuted;
 use super::linear::arithmetic;
 use super::lowering::{Lowering, Negative, Operand, elements};
-use super::moves::permuted;
 use super::strides::row_major;
 use crate::Kernel;
 use crate::kernel::Gather;

@@ -5,8 +5,8 @@
 //! leave the same rest when divided by the step) are a convolution of the image itself with every `step`-th tap, whose
 //! sums are in the same order.
 
+use super::copies::{copy, permuted};
 use super::lowering::{Info, Load, Lowering, Operand, elements, misfit};
-use super::moves::{copy, permuted};
 use super::strides::row_major;
 use super::weight::Weight;
 use super::window::{Image, check_kernel_shape, kernel_axes, no_auto_pad, signed};

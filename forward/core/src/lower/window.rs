@@ -1,8 +1,8 @@
 //! Lowers convolutions and pooling: windows that move over images.
 
 use super::attributes::lacks;
+use super::copies::permuted;
 use super::lowering::{Info, Lowering, Operand, elements, misfit};
-use super::moves::permuted;
 use super::weight::{StridedAxis, Weight};
 use crate::Kernel;
 use crate::kernel::{Conv, Pool, PoolKind, Reduce, Reduction, Window};

@@ -2,30 +2,14 @@
 
 use super::bounds::Bounds;
 use super::control::{self, Scope};
-use super::memory::{Lifetimes, check_inputs, peak};
+use super::lifetimes::Lifetimes;
+use super::memory::{check_inputs, peak};
+use super::parts::{Program, Step, no_such};
 use super::shapes::{bind_inputs, fits, show_stated};
-use super::step::{Step, no_such};
 use crate::lower::{Info, Task, lower, show};
 use crate::value::{Numbers, Parameters};
 use ckpt_api::{Error, Graph, Node, Result, Value};
 use std::collections::{BTreeMap, HashMap};
-
-/// A graph bound to its tensors, with all shapes known and checked, ready to run on any backend.
-///
-/// Values on the device are freed after their last use. Tensors are loaded for the node that uses them, and freed after
-/// it.
-pub struct Program<'a> {
-    pub(super) graph: &'a Graph,
-    pub(super) parameters: &'a dyn Parameters,
-    /// All values by index; the graph's inputs come first.
-    pub(super) values: Vec<(String, Info)>,
-    pub(super) steps: Vec<Step<'a>>,
-    /// The values that are the graph's outputs.
-    pub(super) outputs: Vec<usize>,
-    pub(super) lifetimes: Lifetimes,
-    peak: u64,
-    pub(super) bounds: Bounds,
-}
 
 /// A value of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +75,7 @@ impl<'a> Program<'a> {
 
     /// Lowers the nodes of a graph that was checked. `given` are the values that exist before: those of the graph's
     /// inputs, and those from around a graph within a node.
-    pub(super) fn assemble(
+    fn assemble(
         graph: &'a Graph,
         parameters: &'a dyn Parameters,
         given: Vec<(&'a str, Info)>,
@@ -103,7 +87,8 @@ impl<'a> Program<'a> {
             given.into_iter().map(|(name, info)| (name.to_owned(), info)).collect();
         let mut steps = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
-            let scope = Scope { by_name: &by_name, values: &values, parameters, bounds };
+            let assemble = |graph, given| Self::assemble(graph, parameters, given, bounds);
+            let scope = Scope { by_name: &by_name, values: &values, assemble: &assemble };
             let step = match control::lower(node, &scope, values.len())? {
                 Some(step) => step,
                 None => Step::new(node, &by_name, values.len(), |ids| {
@@ -118,7 +103,7 @@ impl<'a> Program<'a> {
             steps.push(step);
         }
         let outputs = find_outputs(graph, &by_name, values.len())?;
-        let lifetimes = Lifetimes::new(&steps, &outputs, values.len());
+        let lifetimes = Lifetimes::new(steps.iter().map(|step| &step.inputs[..]), &outputs, values.len());
         let peak = peak(graph, &steps, &values, &lifetimes, bounds.memory)?;
         Ok(Program { graph, parameters, values, steps, outputs, lifetimes, peak, bounds })
     }
@@ -157,12 +142,6 @@ impl<'a> Program<'a> {
     /// Returns the most bytes that values and tensors take at a time, counted as binary64.
     pub fn peak_bytes(&self) -> u64 {
         self.peak
-    }
-
-    /// Returns the number of multiply-adds of a run, for the longest branches; a loop that states no number of iterations
-    /// counts as one iteration.
-    pub fn operations(&self) -> u64 {
-        self.steps.iter().map(Step::operations).fold(0, u64::saturating_add)
     }
 
     /// Returns what a run may take.

@@ -1,53 +1,9 @@
-//! The lifetime of values on the device, and the memory that they take.
+//! The memory that values take on the device.
 
-use super::control::Control;
-use super::step::Step;
+use super::lifetimes::Lifetimes;
+use super::parts::{Control, Step};
 use crate::lower::{Info, Task};
 use ckpt_api::{Error, Graph, Result};
-use std::collections::HashSet;
-
-/// Bytes that values and tensors may take at a time by default.
-pub const DEFAULT_MEMORY: u64 = 4 << 30;
-
-/// When each value of a program is freed.
-pub(super) struct Lifetimes(Vec<LastUse>);
-
-/// The last use of a value.
-#[derive(Clone, Copy, PartialEq)]
-enum LastUse {
-    /// Nothing uses it: it is freed as soon as it is computed.
-    None,
-    /// The step at this index.
-    Step(usize),
-    /// It is an output of the graph, and is never freed.
-    Output,
-}
-
-impl Lifetimes {
-    /// Finds the last use of each of `values` values.
-    pub(super) fn new(steps: &[Step], outputs: &[usize], values: usize) -> Self {
-        let mut last = vec![LastUse::None; values];
-        let steps = steps.iter().enumerate();
-        let used = steps.flat_map(|(index, step)| {
-            step.inputs.iter().flatten().map(move |id| (*id, LastUse::Step(index)))
-        });
-        for (id, at) in used.chain(outputs.iter().map(|id| (*id, LastUse::Output))) {
-            if let Some(slot) = last.get_mut(id) {
-                *slot = at;
-            }
-        }
-        Lifetimes(last)
-    }
-
-    /// Returns the values to free after `step`, which has this index.
-    pub(super) fn ended<'s>(&'s self, index: usize, step: &'s Step) -> impl Iterator<Item = usize> + 's {
-        let is = move |id: &usize, last| self.0.get(*id) == Some(&last);
-        let used = step.inputs.iter().flatten().filter(move |id| is(id, LastUse::Step(index)));
-        let unused = step.outputs.iter().filter(move |id| is(id, LastUse::None));
-        let mut seen = HashSet::new();
-        used.chain(unused).copied().filter(move |id| seen.insert(*id))
-    }
-}
 
 /// Fails if the graph's inputs alone exceed `memory`.
 ///
@@ -89,11 +45,22 @@ pub(super) fn peak(
             return Err(too_much(now, memory).field(&node.name));
         }
         peak = peak.max(now);
-        for id in lifetimes.ended(index, step) {
+        for id in lifetimes.ended(index, &step.inputs, &step.outputs) {
             held = held.saturating_sub(value(&id));
         }
     }
     Ok(peak)
+}
+
+impl Control<'_> {
+    /// Returns the most bytes that the graphs take while the node runs, besides the node's inputs and outputs.
+    fn peak(&self) -> u64 {
+        match self {
+            Control::If(branches) => branches.iter().map(|branch| branch.program.peak).max().unwrap_or(0),
+            // What an iteration takes and what it makes.
+            Control::Loop(repeated) => repeated.body.program.peak.saturating_mul(2),
+        }
+    }
 }
 
 /// Bytes of elements, counted as binary64.

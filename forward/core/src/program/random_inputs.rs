@@ -1,6 +1,6 @@
 //! Random inputs of a program.
 
-use super::build::Program;
+use super::parts::Program;
 use super::shapes::moves;
 use crate::Array;
 use crate::lower::Negative;

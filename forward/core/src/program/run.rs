@@ -1,13 +1,12 @@
 //! Runs a program on a backend.
 
-use super::build::Program;
-use super::step::{Step, no_such};
-use crate::kernel::{Copy, Kernel, View};
+use super::device::{Device, Held};
+use super::parts::{Program, Step, no_such};
 use crate::lower::{IndexCheck, Info, Load, Negative, Operand, Task, show};
 use crate::value::{Numbers, Value};
 use crate::{Array, Backend, BufferId};
 use ckpt_api::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Receives the values between nodes during a run.
 ///
@@ -34,35 +33,6 @@ impl Observer for () {
 
     fn observe(&mut self, _: usize, _: &str, _: Value) -> Result<()> {
         Ok(())
-    }
-}
-
-/// The buffers of the values that are on the device, by the values' indices. Values that are the same elements share one.
-#[derive(Default)]
-pub(super) struct Held {
-    buffers: HashMap<usize, BufferId>,
-    uses: HashMap<BufferId, usize>,
-}
-
-impl Held {
-    pub(super) fn get(&self, id: usize) -> Result<BufferId> {
-        self.buffers.get(&id).copied().ok_or_else(|| no_such("value", id))
-    }
-
-    pub(super) fn insert(&mut self, id: usize, buffer: BufferId) {
-        self.buffers.insert(id, buffer);
-        *self.uses.entry(buffer).or_default() += 1;
-    }
-
-    /// Removes a value, and returns its buffer if no other value has it.
-    pub(super) fn remove(&mut self, id: usize) -> Option<BufferId> {
-        let buffer = self.buffers.remove(&id)?;
-        let uses = self.uses.get_mut(&buffer)?;
-        *uses -= 1;
-        (*uses == 0).then(|| {
-            self.uses.remove(&buffer);
-            buffer
-        })
     }
 }
 
@@ -97,7 +67,7 @@ impl Program<'_> {
                     observer.observe(index, name, self.fetch(&mut device, &held, *id)?)?;
                 }
             }
-            for id in self.lifetimes.ended(index, step) {
+            for id in self.lifetimes.ended(index, &step.inputs, &step.outputs) {
                 if let Some(buffer) = held.remove(id) {
                     device.free(buffer);
                 }
@@ -177,7 +147,8 @@ impl Program<'_> {
         device.operations = device.operations.saturating_add(step.kernel_operations());
         self.bounds.check_operations(device.operations)?;
         if let Some(control) = &step.control {
-            return self.run_control(control, step, device, held);
+            return control
+                .run(step, device, held, &|device, program, given| program.run_within(device, given));
         }
         if let Some(id) = step.repeats(|id| self.info(id).ok()) {
             let buffer = held.get(id)?;
@@ -226,6 +197,29 @@ impl Program<'_> {
             .chain(replaced.into_values())
             .for_each(|buffer| device.free(buffer));
         Ok(())
+    }
+
+    /// Runs the graph on the buffers of its inputs, and then those from around it, which stay as they are.
+    fn run_within(&self, device: &mut Device, given: &[BufferId]) -> Result<Vec<BufferId>> {
+        let mut held = Held::default();
+        given.iter().enumerate().for_each(|(id, buffer)| held.insert(id, *buffer));
+        for (index, (node, step)) in self.graph.nodes.iter().zip(&self.steps).enumerate() {
+            let run = self.run_step(device, step, &mut held, &[], &|_, load| self.fetch_load(load));
+            run.map_err(|error| error.field(&node.name))?;
+            for id in self.lifetimes.ended(index, &step.inputs, &step.outputs).filter(|id| *id >= given.len())
+            {
+                if let Some(buffer) = held.remove(id) {
+                    device.free(buffer);
+                }
+            }
+        }
+        let mut made = Vec::with_capacity(self.outputs.len());
+        for id in &self.outputs {
+            made.push(device.copied(held.get(*id)?, self.info(*id)?)?);
+        }
+        let own = given.len()..self.values.len();
+        own.filter_map(|id| held.remove(id)).for_each(|buffer| device.free(buffer));
+        Ok(made)
     }
 
     fn fetch(&self, device: &mut Device, held: &Held, id: usize) -> Result<Value> {
@@ -321,81 +315,4 @@ pub(super) fn indices(array: &Array, check: &IndexCheck) -> Result<Option<Array>
     resolved.map(|indices| Some(Array::I32(indices))).map_err(|_| {
         Error::limit("an axis is too long for negative indices").found(format!("{:?}", check.bounds))
     })
-}
-
-/// A backend and its buffers in use, which are freed when this is dropped.
-pub(super) struct Device<'b> {
-    backend: &'b mut dyn Backend,
-    used: BTreeSet<BufferId>,
-    /// Nodes that loops computed so far.
-    pub(super) looped: u64,
-    /// Operations so far.
-    operations: u64,
-}
-
-impl<'b> Device<'b> {
-    pub(super) fn new(backend: &'b mut dyn Backend) -> Self {
-        Device { backend, used: BTreeSet::new(), looped: 0, operations: 0 }
-    }
-
-    pub(super) fn upload(&mut self, array: Array) -> Result<BufferId> {
-        let array = array.into_real(self.backend.arithmetic().element());
-        let buffer = self.backend.upload_owned(array)?;
-        self.used.insert(buffer);
-        Ok(buffer)
-    }
-
-    pub(super) fn zeros_like(&mut self, infos: &[Info]) -> Result<Vec<BufferId>> {
-        let mut buffers = Vec::with_capacity(infos.len());
-        for info in infos {
-            let element = info.numbers.element(self.backend.arithmetic());
-            let buffer = self.backend.zeros(element, info.len())?;
-            self.used.insert(buffer);
-            buffers.push(buffer);
-        }
-        Ok(buffers)
-    }
-
-    /// Returns the only element of a buffer of integers.
-    pub(super) fn integer(&mut self, buffer: BufferId) -> Result<i32> {
-        match self.backend.download(buffer)? {
-            Array::I32(values) if values.len() == 1 => Ok(values.first().copied().unwrap_or(0)),
-            other => Err(Error::corrupt("a branch or a loop needs one integer")
-                .found(format!("{:?}", other.element()))),
-        }
-    }
-
-    /// Copies a value to a buffer of its own.
-    pub(super) fn copied(&mut self, from: BufferId, info: &Info) -> Result<BufferId> {
-        let made = self.zeros_like(std::slice::from_ref(info))?;
-        let to = made.first().copied().ok_or_else(|| no_such("value", 0))?;
-        self.copy(from, to, info.len(), 0)?;
-        Ok(to)
-    }
-
-    /// Copies a value to its place among those that are stacked.
-    pub(super) fn place(&mut self, part: BufferId, whole: BufferId, info: &Info, at: u64) -> Result<()> {
-        let len: usize = info.shape.iter().skip(1).product();
-        let offset = usize::try_from(at).ok().and_then(|at| at.checked_mul(len));
-        self.copy(part, whole, len, offset.ok_or_else(|| no_such("value", len))?)
-    }
-
-    fn copy(&mut self, from: BufferId, to: BufferId, len: usize, offset: usize) -> Result<()> {
-        let view = |offset: usize| View { offset, strides: vec![1] };
-        let kernel = Copy { shape: vec![len], from: view(0), to: view(offset) };
-        self.backend.run(&Kernel::Copy(kernel), &[from], to)
-    }
-
-    pub(super) fn free(&mut self, buffer: BufferId) {
-        self.used.remove(&buffer);
-        self.backend.free(buffer);
-    }
-}
-
-impl Drop for Device<'_> {
-    fn drop(&mut self) {
-        for buffer in std::mem::take(&mut self.used) {
-            self.backend.free(buffer);
-        }
-    }
 }

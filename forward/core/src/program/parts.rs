@@ -1,10 +1,29 @@
-//! One node of a program.
+//! What a program is made of. A node may have graphs of its own, and these are programs.
 
-use super::control::Control;
+use super::bounds::Bounds;
+use super::lifetimes::Lifetimes;
 use crate::Kernel;
 use crate::lower::{Info, Lowered, Operand, Task};
-use ckpt_api::{Error, Node, Result};
+use crate::value::Parameters;
+use ckpt_api::{Error, Graph, Node, Result};
 use std::collections::HashMap;
+
+/// A graph bound to its tensors, with all shapes known and checked, ready to run on any backend.
+///
+/// Values on the device are freed after their last use. Tensors are loaded for the node that uses them, and freed after
+/// it.
+pub struct Program<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) parameters: &'a dyn Parameters,
+    /// All values by index; the graph's inputs come first.
+    pub(super) values: Vec<(String, Info)>,
+    pub(super) steps: Vec<Step<'a>>,
+    /// The values that are the graph's outputs.
+    pub(super) outputs: Vec<usize>,
+    pub(super) lifetimes: Lifetimes,
+    pub(super) peak: u64,
+    pub(super) bounds: Bounds,
+}
 
 /// A node, lowered, with its inputs and outputs as indices of the program's values.
 pub(super) struct Step<'a> {
@@ -14,6 +33,29 @@ pub(super) struct Step<'a> {
     pub(super) lowered: Lowered,
     /// The graphs of a branch or a loop, which has no kernels.
     pub(super) control: Option<Control<'a>>,
+}
+
+/// A node that runs graphs of its own.
+pub(super) enum Control<'a> {
+    /// The graph for a truth value that holds, and the one for another.
+    If(Box<[Body<'a>; 2]>),
+    Loop(Box<Repeated<'a>>),
+}
+
+/// The body of a loop.
+pub(super) struct Repeated<'a> {
+    pub(super) body: Body<'a>,
+    /// How many values an iteration hands to the next.
+    pub(super) carried: usize,
+    /// The number of iterations, if it is known.
+    pub(super) trips: Option<usize>,
+}
+
+/// A graph within a node.
+pub(super) struct Body<'a> {
+    pub(super) program: Program<'a>,
+    /// The values from around it, as places among the inputs of the node's step.
+    pub(super) captured: Vec<usize>,
 }
 
 impl Step<'_> {

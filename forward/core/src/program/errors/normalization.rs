@@ -1,6 +1,6 @@
 //! Follows errors through kernels that relate the elements of a row to each other, to the first order.
 
-use super::propagate::Bounded;
+use super::bounded::Bounded;
 use crate::kernel::{LayerNorm, Softmax};
 
 /// Returns what errors of `x`, the scale and the bias do to `y = (x − m)·r·s + b`, where `r = 1/√(v + ε)`.

@@ -1,7 +1,7 @@
 //! Follows rounding errors through the steps of a recurrent layer.
 
-use super::magnitude::{of_intermediates, of_one};
-use super::propagate::{compute, slope};
+use super::bounded::compute;
+use super::rounding::{of_intermediates, of_one, slope};
 use crate::kernel::{Cell, Function, Kernel, Recurrence, Unary};
 use crate::{Array, Element};
 use ckpt_api::Result;

@@ -1,12 +1,12 @@
 //! Follows rounding errors through the graphs of branches and loops.
 
-use super::build::Program;
-use super::control::{Body, Control, Repeated, count_iteration};
-use super::propagate::{self, Bounded, Fetch};
-use super::run::indices;
-use super::step::{Step, no_such};
+use super::bounded::{Bounded, Fetch};
+use super::propagate;
 use crate::Array;
 use crate::lower::Info;
+use crate::program::control::count_iteration;
+use crate::program::parts::{Body, Control, Program, Repeated, Step, no_such};
+use crate::program::run::indices;
 use ckpt_api::{Error, Result};
 use std::collections::HashMap;
 

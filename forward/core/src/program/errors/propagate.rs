@@ -1,53 +1,16 @@
 //! Follows rounding errors through the kernels of a node.
 
-use super::magnitude::{UNIT, of_intermediates, of_layer_norm, of_one, of_softmax, summands};
+use super::bounded::{Bounded, Fetch, compute};
 use super::normalization;
 use super::recurrence::{self, Numbers};
+use super::rounding::{UNIT, of_intermediates, of_layer_norm, of_one, of_softmax, slope, step, summands};
 use crate::kernel::{
-    Binary, Border, Copy, Function, Kernel, Pairwise, Recurrence, Reduction, Scatter, Unary, Update, View,
+    Binary, Border, Copy, Kernel, Pairwise, Recurrence, Reduction, Scatter, Unary, Update, View,
 };
 use crate::lower::{Call, Info, Load, Lowered, Operand, Task};
 use crate::value;
-use crate::{Arithmetic, Array, Backend, Cpu, Element};
+use crate::{Array, Element};
 use ckpt_api::{Error, Result};
-
-/// A value in binary64, and a bound on its error in a coarser arithmetic, in units of that arithmetic's unit roundoff.
-#[derive(Clone)]
-pub(super) struct Bounded {
-    pub(super) value: Array,
-    pub(super) error: Vec<f64>,
-}
-
-impl Bounded {
-    /// Adds the elements of another value of the same type.
-    pub(super) fn append(&mut self, other: Bounded) {
-        match (&mut self.value, other.value) {
-            (Array::I32(own), Array::I32(more)) => own.extend(more),
-            (own, more) => *own = Array::F64([own.to_f64(), more.to_f64()].concat()),
-        }
-        self.error.extend(other.error);
-    }
-
-    pub(super) fn exact(value: Array) -> Self {
-        Bounded { error: vec![0.0; value.len()], value }
-    }
-
-    /// The sizes of the elements.
-    fn sizes(&self) -> Array {
-        match &self.value {
-            Array::I32(integers) => Array::I32(integers.clone()),
-            reals => Array::F64(reals.as_f64().iter().map(|x| x.abs()).collect()),
-        }
-    }
-
-    /// The errors as a value; integers have none.
-    fn errors(&self) -> Array {
-        match &self.value {
-            Array::I32(integers) => Array::I32(integers.clone()),
-            _ => Array::F64(self.error.clone()),
-        }
-    }
-}
 
 /// Whether a node's kernels round intermediate results that are not only summed: then absolute values do not bound its
 /// errors.
@@ -65,9 +28,6 @@ pub(super) fn is_needed(lowered: &Lowered) -> bool {
     };
     lowered.calls.len() > 1 && lowered.calls.iter().any(is_nonlinear)
 }
-
-/// Reads what a node loads, with bounds on the errors if it has any.
-pub(super) type Fetch<'f> = &'f dyn Fn(&Load) -> Result<(Array, Option<Vec<f64>>)>;
 
 /// Returns the bounds on the errors of each of a node's outputs. `inputs` are those that are present, in order.
 ///
@@ -154,18 +114,6 @@ impl Held {
 
 fn no_operand() -> Error {
     Error::unsupported("a node lacks an operand of its kernels")
-}
-
-/// Runs a kernel in binary64.
-pub(super) fn compute(kernel: &Kernel, operands: &[&Array], before: &Array) -> Result<Array> {
-    let mut cpu = Cpu::new(Arithmetic::F64);
-    let mut ids = Vec::with_capacity(operands.len());
-    for operand in operands {
-        ids.push(cpu.upload(&(*operand).clone().into_real(Element::F64))?);
-    }
-    let output = cpu.upload(before)?;
-    cpu.run(kernel, &ids, output)?;
-    cpu.download(output)
 }
 
 /// Bounds the error of a kernel's result `y` by those of its operands and its own.
@@ -309,43 +257,6 @@ fn of_unary(unary: &Unary, x: &Bounded, y: &[f64]) -> Vec<f64> {
             false => slope(function, *x, *y) * error + own + step(function, *y),
         })
         .collect()
-}
-
-/// The distance of the results of two arguments that differ hardly, next to `y`.
-fn step(function: Function, y: f64) -> f64 {
-    match function {
-        // The last bit of 11, and the least number; the last bit of 8.
-        Function::ToFloat16 => (y.abs() / f64::from(1 << 10)).max(1.0 / f64::from(1 << 24)) / UNIT,
-        Function::ToBfloat16 => y.abs() / f64::from(1 << 7) / UNIT,
-        _ => 0.0,
-    }
-}
-
-/// A bound on a function's derivative at `x`, where its value is `y`.
-pub(super) fn slope(function: Function, x: f64, y: f64) -> f64 {
-    match function {
-        Function::Square => 2.0 * x.abs(),
-        Function::Sqrt => 0.5 / y.abs(),
-        Function::Exp => y.abs(),
-        Function::Log => 1.0 / x.abs(),
-        Function::Reciprocal => y * y,
-        Function::Sigmoid => 0.25,
-        Function::Tan => 1.0 + y * y,
-        Function::Asin | Function::Acos => 1.0 / (1.0 - x * x).sqrt(),
-        Function::Sinh => (1.0 + y * y).sqrt(),
-        Function::Cosh => y.abs(),
-        Function::Acosh => 1.0 / (x * x - 1.0).sqrt(),
-        Function::Atanh => 1.0 / (1.0 - x * x),
-        Function::Floor | Function::Ceil | Function::Round | Function::Sign => 0.0,
-        Function::LeakyRelu { alpha } | Function::Elu { alpha } => alpha.abs().max(1.0),
-        Function::Selu { alpha, gamma } => gamma.abs() * alpha.abs().max(1.0),
-        Function::HardSigmoid { alpha, .. } => alpha.abs(),
-        Function::Swish { alpha } => 1.1 * alpha.abs().max(1.0),
-        Function::HardSwish => 1.5,
-        Function::Gelu { .. } | Function::Mish | Function::Erf => 1.2,
-        Function::Dequantize { divide } => 1.0 / divide.abs(),
-        _ => 1.0,
-    }
 }
 
 fn of_binary(binary: &Binary, operands: &[&Bounded], y: &[f64]) -> Result<Vec<f64>> {

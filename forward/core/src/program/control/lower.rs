@@ -1,54 +1,34 @@
-//! Branches and loops: their graphs are lowered once, for the shapes that the node takes, and run by the host.
+//! Lowers branches and loops: their graphs are lowered once, for the shapes that the node takes.
 
-use super::bounds::Bounds;
-use super::build::Program;
-use super::run::{Device, Held};
-use super::step::{Step, no_such};
 use crate::lower::{Info, Lowered, show};
-use crate::value::{Numbers, Parameters, count};
-use crate::{Array, BufferId};
+use crate::program::parts::{Body, Control, Program, Repeated, Step};
+use crate::value::{Numbers, count};
 use ckpt_api::{Attribute, Error, Graph, Node, Op, Result};
 use std::collections::{HashMap, HashSet};
 
 /// Limit on the nodes that all loops of a run compute; an iteration counts as one more.
 const MAX_NODES: u64 = 1 << 21;
 
-/// A node that runs graphs of its own.
-pub(super) enum Control<'a> {
-    /// The graph for a truth value that holds, and the one for another.
-    If(Box<[Body<'a>; 2]>),
-    Loop(Box<Repeated<'a>>),
-}
-
-/// The body of a loop.
-pub(super) struct Repeated<'a> {
-    pub(super) body: Body<'a>,
-    /// How many values an iteration hands to the next.
-    pub(super) carried: usize,
-    /// The number of iterations, if it is known.
-    pub(super) trips: Option<usize>,
-}
-
-/// A graph within a node.
-pub(super) struct Body<'a> {
-    pub(super) program: Program<'a>,
-    /// The values from around it, as places among the inputs of the node's step.
-    pub(super) captured: Vec<usize>,
-}
+/// Lowers a graph within a node. It is given the values that exist before.
+pub(in crate::program) type Assemble<'s, 'a> =
+    &'s dyn Fn(&'a Graph, Vec<(&'a str, Info)>) -> Result<Program<'a>>;
 
 /// What a node can take when it is lowered.
-pub(super) struct Scope<'s, 'a> {
-    pub(super) by_name: &'s HashMap<&'a str, usize>,
-    pub(super) values: &'s [(String, Info)],
-    pub(super) parameters: &'a dyn Parameters,
-    pub(super) bounds: Bounds,
+pub(in crate::program) struct Scope<'s, 'a> {
+    pub(in crate::program) by_name: &'s HashMap<&'a str, usize>,
+    pub(in crate::program) values: &'s [(String, Info)],
+    pub(in crate::program) assemble: Assemble<'s, 'a>,
 }
 
 /// Lowers a node that runs graphs of its own; `None` for another one.
 ///
 /// # Errors
 /// Naming the node, or one within it.
-pub(super) fn lower<'a>(node: &'a Node, scope: &Scope<'_, 'a>, next: usize) -> Result<Option<Step<'a>>> {
+pub(in crate::program) fn lower<'a>(
+    node: &'a Node,
+    scope: &Scope<'_, 'a>,
+    next: usize,
+) -> Result<Option<Step<'a>>> {
     let known = |name: &String| scope.by_name.get(name.as_str()).copied();
     let mut taken = Taken { inputs: node.inputs.iter().map(known).collect(), places: HashMap::new() };
     let lowered = match node.op {
@@ -172,7 +152,8 @@ fn trips(node: &Node) -> Result<Option<usize>> {
     }
 }
 
-fn too_many() -> Error {
+/// The error for loops that compute too many nodes.
+pub(in crate::program) fn too_many() -> Error {
     Error::limit("the loops of the graph compute too many nodes")
         .expected(format!("at most {MAX_NODES} nodes in a run; an iteration counts as one more"))
 }
@@ -243,20 +224,8 @@ impl<'a> Body<'a> {
                 captured.push(taken.place(id));
             }
         }
-        let program = Program::assemble(graph, scope.parameters, given, scope.bounds)?;
+        let program = (scope.assemble)(graph, given)?;
         Ok(Body { program, captured })
-    }
-
-    /// Runs the graph on the buffers of its inputs and of its node's inputs; the results are buffers of their own.
-    fn run(
-        &self,
-        device: &mut Device,
-        formals: &[BufferId],
-        operands: &[Option<BufferId>],
-    ) -> Result<Vec<BufferId>> {
-        let around = |at: &usize| operands.get(*at).copied().flatten().ok_or_else(|| no_such("input", *at));
-        let captured = self.captured.iter().map(around).collect::<Result<Vec<_>>>()?;
-        self.program.run_within(device, &[formals, &captured].concat())
     }
 }
 
@@ -270,123 +239,11 @@ impl Taken {
     }
 }
 
-impl Control<'_> {
-    /// Returns the most bytes that the graphs take while the node runs, besides the node's inputs and outputs.
-    pub(super) fn peak(&self) -> u64 {
-        match self {
-            Control::If(branches) => {
-                branches.iter().map(|branch| branch.program.peak_bytes()).max().unwrap_or(0)
-            }
-            // What an iteration takes and what it makes.
-            Control::Loop(repeated) => repeated.body.program.peak_bytes().saturating_mul(2),
-        }
-    }
-}
-
-impl Program<'_> {
-    /// Runs a node's graphs on the buffers of `held`, and adds its outputs to them.
-    pub(super) fn run_control(
-        &self,
-        control: &Control,
-        step: &Step,
-        device: &mut Device,
-        held: &mut Held,
-    ) -> Result<()> {
-        let operand = |id: &Option<usize>| id.map(|id| held.get(id)).transpose();
-        let operands = step.inputs.iter().map(operand).collect::<Result<Vec<_>>>()?;
-        let made = match control {
-            Control::If(branches) => {
-                let condition = operands.first().copied().flatten().ok_or_else(|| no_such("input", 0))?;
-                let [branch, other] = &**branches;
-                let chosen = if device.integer(condition)? == 0 { other } else { branch };
-                chosen.run(device, &[], &operands)?
-            }
-            Control::Loop(repeated) => repeated.run(device, &operands, &step.lowered.outputs)?,
-        };
-        step.outputs.iter().zip(made).for_each(|(id, buffer)| held.insert(*id, buffer));
-        Ok(())
-    }
-
-    /// Runs the graph on the buffers of its inputs, and then those from around it, which stay as they are.
-    fn run_within(&self, device: &mut Device, given: &[BufferId]) -> Result<Vec<BufferId>> {
-        let mut held = Held::default();
-        given.iter().enumerate().for_each(|(id, buffer)| held.insert(id, *buffer));
-        for (index, (node, step)) in self.graph.nodes.iter().zip(&self.steps).enumerate() {
-            let run = self.run_step(device, step, &mut held, &[], &|_, load| self.fetch_load(load));
-            run.map_err(|error| error.field(&node.name))?;
-            for id in self.lifetimes.ended(index, step).filter(|id| *id >= given.len()) {
-                if let Some(buffer) = held.remove(id) {
-                    device.free(buffer);
-                }
-            }
-        }
-        let mut made = Vec::with_capacity(self.outputs.len());
-        for id in &self.outputs {
-            made.push(device.copied(held.get(*id)?, self.info(*id)?)?);
-        }
-        let own = given.len()..self.values.len();
-        own.filter_map(|id| held.remove(id)).for_each(|buffer| device.free(buffer));
-        Ok(made)
-    }
-}
-
-impl Repeated<'_> {
-    fn run(
-        &self,
-        device: &mut Device,
-        operands: &[Option<BufferId>],
-        outputs: &[Info],
-    ) -> Result<Vec<BufferId>> {
-        let operand = |at: usize| operands.get(at).copied().flatten();
-        let most = match (self.trips, operand(0)) {
-            (Some(trips), _) => trips as u64,
-            (None, Some(most)) => u64::try_from(device.integer(most)?).unwrap_or(0),
-            (None, None) => u64::MAX,
-        };
-        let mut holds = match operand(1) {
-            Some(condition) => device.integer(condition)? != 0,
-            None => true,
-        };
-        let (of_carried, of_stacked) =
-            outputs.split_at_checked(self.carried).ok_or_else(|| no_such("output", self.carried))?;
-        let mut carried = Vec::with_capacity(self.carried);
-        for (at, info) in (2..).zip(of_carried) {
-            carried.push(device.copied(operand(at).ok_or_else(|| no_such("input", at))?, info)?);
-        }
-        let stacked = device.zeros_like(of_stacked)?;
-        let mut number = 0u64;
-        while holds && number < most {
-            count_iteration(&self.body, &mut device.looped)?;
-            let own = i32::try_from(number).map_err(|_| too_many())?;
-            let mut taken = vec![device.upload(Array::I32(vec![own]))?, device.upload(Array::I32(vec![1]))?];
-            taken.append(&mut carried);
-            let mut made = self.body.run(device, &taken, operands)?.into_iter();
-            taken.into_iter().for_each(|buffer| device.free(buffer));
-            let condition = made.next().ok_or_else(|| no_such("output", 0))?;
-            holds = device.integer(condition)? != 0;
-            device.free(condition);
-            carried = made.by_ref().take(self.carried).collect();
-            for ((part, whole), info) in made.zip(&stacked).zip(of_stacked) {
-                device.place(part, *whole, info, number)?;
-                device.free(part);
-            }
-            number += 1;
-        }
-        if !stacked.is_empty() && number != most {
-            return Err(Error::unsupported("a loop that stacks values ends before its number of iterations")
-                .found(ckpt_api::count(number, "iteration"))
-                .expected(most.to_string()));
-        }
-        carried.extend(stacked);
-        Ok(carried)
-    }
-}
-
 /// Counts an iteration.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`] for more than [`MAX_NODES`].
-pub(super) fn count_iteration(body: &Body, nodes: &mut u64) -> Result<()> {
+pub(in crate::program) fn count_iteration(body: &Body, nodes: &mut u64) -> Result<()> {
     *nodes = nodes.saturating_add(1 + body.program.graph.nodes.len() as u64);
     match *nodes > MAX_NODES {
         true => Err(too_many().help("a loop whose condition always holds has no end")),
