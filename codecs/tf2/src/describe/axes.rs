@@ -1,7 +1,7 @@
 //! Meanings of axes, from the names that TensorFlow's layers give their variables.
 
+use super::catalog::{Catalog, TensorInfo, last, path};
 use super::objects::Objects;
-use super::{Catalog, TensorInfo, last, path};
 use ckpt_api::{Axis, Slot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

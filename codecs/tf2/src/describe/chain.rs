@@ -3,8 +3,8 @@
 //! TensorFlow's images are `[N, H, W, C]`, and ONNX's operators take `[N, C, H, W]`. The graph has a `Transpose`
 //! wherever the order changes, so that it computes exactly what the model does.
 
+use super::catalog::{Catalog, GraphConstant, last, path};
 use super::no_chain::NoChain;
-use super::{Catalog, GraphConstant, last, path};
 use ckpt_api::{Activation, Attribute, Axis, Graph, Node, Op, Shape};
 use std::collections::BTreeMap;
 

@@ -5,6 +5,7 @@
 //! error; only a source that exceeds a limit is an error.
 
 mod axes;
+mod catalog;
 mod chain;
 mod dag;
 mod keras_metadata;
@@ -20,30 +21,20 @@ mod saved_model;
 #[cfg(test)]
 mod tests;
 
-use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
+use crate::format::OBJECT_GRAPH;
+use catalog::Catalog;
+pub(crate) use catalog::{GraphConstant, TensorInfo};
 use chain::Chain;
-use ckpt_api::{Axis, DType, Graph, Limits, MissingGraph, Result, Role, Shape, Slot};
+use ckpt_api::{Axis, Graph, Limits, MissingGraph, Result, Role, Slot};
 use objects::Objects;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Metadata key of a tensor that is one of an optimizer's numbers; the value is the number's name.
 pub(crate) const OPTIMIZER_NUMBER: &str = "optimizer";
 
 /// Metadata key of a checkpoint whose model contains models, or other layers that contain layers; the value is `true`.
 pub(crate) const NESTED: &str = "nested_models";
-
-/// A tensor, as the index describes it.
-#[derive(Clone, Copy)]
-pub(crate) struct TensorInfo<'a> {
-    /// Key in the index.
-    pub key: &'a str,
-    /// Element type.
-    pub dtype: DType,
-    /// Shape of the whole tensor.
-    pub shape: &'a Shape,
-}
 
 /// The sources of a description.
 #[derive(Clone, Copy)]
@@ -58,21 +49,6 @@ pub(crate) struct Sources<'a> {
     pub assume_chain: bool,
     /// Name of the index file, for errors.
     pub file: &'a str,
-}
-
-/// A constant of the graph in `saved_model.pb` that is a weight, and so a tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GraphConstant {
-    /// Its key, which no tensor of the index has as its key or name.
-    pub key: String,
-    /// Element type.
-    pub dtype: DType,
-    /// Shape.
-    pub shape: Shape,
-    /// Its bytes in the file, one range after the other.
-    pub ranges: Vec<Range<u64>>,
-    /// Whether the ranges hold one number, which all elements are.
-    pub is_repeated: bool,
 }
 
 /// What was inferred about the tensors, by key.
@@ -101,30 +77,6 @@ pub(crate) struct Description {
     pub graph_notes: Vec<String>,
     /// Why there is no graph, if there are layers.
     pub missing_graph: Option<MissingGraph>,
-}
-
-/// The tensors by key: the list itself, which usually is sorted by key.
-pub(super) struct Catalog<'a>(&'a [TensorInfo<'a>]);
-
-impl<'a> Catalog<'a> {
-    /// `sorted` holds a sorted copy where one is needed: escaping keys that are not UTF-8 changes their order.
-    fn new(tensors: &'a [TensorInfo<'a>], sorted: &'a mut Vec<TensorInfo<'a>>) -> Self {
-        if tensors.is_sorted_by_key(|tensor| tensor.key) {
-            return Catalog(tensors);
-        }
-        sorted.extend_from_slice(tensors);
-        sorted.sort_by_key(|tensor| tensor.key);
-        Catalog(sorted)
-    }
-
-    pub(super) fn get(&self, key: &str) -> Option<&TensorInfo<'a>> {
-        let found = self.0.binary_search_by_key(&key, |tensor| tensor.key).ok()?;
-        self.0.get(found)
-    }
-
-    pub(super) fn contains_key(&self, key: &str) -> bool {
-        self.get(key).is_some()
-    }
 }
 
 /// Infers a description of `tensors` from the sources.
@@ -219,16 +171,4 @@ fn keep_weights_of_the_graph(description: &mut Description) {
     for key in graph.nodes.iter().flat_map(|node| node.parameters.values()) {
         description.roles.remove(key);
     }
-}
-
-/// Returns a key without the suffix of object-based checkpoints.
-pub(super) fn path(key: &str) -> &str {
-    key.strip_suffix(VARIABLE_VALUE).unwrap_or(key)
-}
-
-/// Returns what follows the last slash.
-// Searches bytes, which is faster than chars for many thousand short names.
-pub(super) fn last(path: &str) -> &str {
-    let slash = path.bytes().rposition(|byte| byte == b'/');
-    slash.and_then(|slash| path.get(slash + 1..)).unwrap_or(path)
 }

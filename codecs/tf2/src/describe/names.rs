@@ -1,7 +1,7 @@
 //! Names of variables.
 
+use super::catalog::{Catalog, TensorInfo};
 use super::objects::Objects;
-use super::{Catalog, TensorInfo};
 use ckpt_api::{Limit, Limits, Result, Role};
 use std::collections::{BTreeMap, HashMap};
 

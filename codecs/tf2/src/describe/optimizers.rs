@@ -1,7 +1,8 @@
 //! Optimizer state: slots for each trained variable, and numbers such as the learning rate.
 
+use super::catalog::{Catalog, TensorInfo, last, path};
 use super::objects::Objects;
-use super::{Catalog, TensorInfo, last, path, roles};
+use super::roles;
 use ckpt_api::{Limit, Limits, Result, Slot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

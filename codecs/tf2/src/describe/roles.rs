@@ -1,7 +1,7 @@
 //! Roles of tensors: weights, optimizer state, counters, bookkeeping, duplicates.
 
+use super::catalog::{Catalog, TensorInfo, last, path};
 use super::objects::Objects;
-use super::{Catalog, TensorInfo, last, path};
 use crate::format::OBJECT_GRAPH;
 use ckpt_api::{DType, Role};
 use std::collections::{BTreeMap, HashMap, HashSet};

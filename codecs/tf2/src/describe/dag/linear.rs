@@ -1,10 +1,9 @@
 //! Recognizes products and convolutions with stored weights, and their biases.
 
 use super::super::node::{flag, text};
-use super::facts::{Padding, Window, is_channels_first, is_channels_last, window};
+use super::facts::{Padding, Window, is_channels_first, is_channels_last, squeezed, subscripts, window};
 use super::pattern::View;
 use super::reach::Edge;
-use super::shapes::subscripts;
 use super::value::{Dims, Int};
 
 /// A layer with a weight.
@@ -260,7 +259,7 @@ impl View<'_> {
     fn squeezed_axis(&self, edge: Edge) -> Option<usize> {
         let inner = self.only(edge, &["Squeeze"])?;
         let dims = self.dims(inner)?;
-        let kept = super::shapes::squeezed(self.op(edge)?, dims)?;
+        let kept = squeezed(self.op(edge)?, dims)?;
         let mut removed = (0..dims.len()).filter(|axis| !kept.contains(axis));
         match (removed.next(), removed.next()) {
             (Some(axis @ 1..=2), None) if dims.len() == 4 => Some(axis),

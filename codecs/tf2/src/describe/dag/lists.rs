@@ -1,10 +1,7 @@
 //! Lists of tensors, as loops take and make them.
 
-use super::facts::Fact;
 use super::pattern::View;
 use super::reach::Edge;
-use super::value::Dims;
-use crate::proto::NodeDef;
 use std::collections::BTreeMap;
 
 /// Limit on the items of a list.
@@ -16,19 +13,6 @@ pub(super) enum List {
     Rows(Edge),
     /// Items by their numbers, and how many there are.
     Items(BTreeMap<i64, Edge>, i64),
-}
-
-/// Infers the shape of an operation on lists; a list has that of its items, joined along a first axis.
-pub(super) fn shape(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
-    let dims = |at: usize| inputs.get(at).and_then(|fact| fact.dims.clone());
-    match op.op.as_str() {
-        "TensorListFromTensor" => dims(0),
-        "TensorListReserve" => Some(vec![inputs.get(1)?.ints.as_ref()?.only()?]),
-        "TensorListSetItem" => Some([&dims(0)?[..1], &dims(2)?].concat()),
-        "TensorListStack" => dims(0).filter(|dims| dims.len() > 1),
-        "TensorListGetItem" => dims(0).filter(|dims| dims.len() > 1)?.get(1..).map(<[_]>::to_vec),
-        _ => None,
-    }
 }
 
 impl View<'_> {

@@ -4,7 +4,6 @@
 //! [`facts`] infers shapes and folds the arithmetic on them; [`lower`] recognizes layers and lowers all else operation
 //! by operation.
 
-mod arithmetic;
 mod chain_names;
 mod constant;
 mod facts;
@@ -16,13 +15,12 @@ mod normalization;
 mod pattern;
 mod reach;
 mod recurrent;
-mod shapes;
 mod value;
 mod weights;
 
 pub(super) use reach::Bound;
 
-use super::Catalog;
+use super::catalog::Catalog;
 use super::chain::{Chain, Context, IN_16_BITS};
 use super::no_chain::NoChain;
 use crate::proto::attr_value::Value;

@@ -190,3 +190,12 @@ pub(super) fn show(dims: &[Int]) -> String {
         dims.iter().map(|dim| dim.known().map_or("?".to_owned(), |len| len.to_string())).collect();
     format!("[{}]", dims.join(", "))
 }
+
+/// Returns the lengths of images with the channels last, of those with the channels second; or the other way around.
+pub(super) fn rotated(dims: &[Int], to_last: bool) -> Dims {
+    let mut dims = dims.to_vec();
+    if let Some(range) = dims.get_mut(1..).filter(|range| !range.is_empty()) {
+        if to_last { range.rotate_left(1) } else { range.rotate_right(1) }
+    }
+    dims
+}

@@ -4,8 +4,8 @@
 //! its shape. An operation that only reshapes a constant is the same constant in another shape; one that takes a part of
 //! it, or turns it, is a constant whose bytes lie in several ranges of the file.
 
+use super::super::catalog::{Catalog, GraphConstant, TensorInfo, last};
 use super::super::chain::Context;
-use super::super::{Catalog, GraphConstant, TensorInfo, last};
 use super::constant;
 use super::facts::{self, Facts, Selection};
 use super::reach::{Dag, Edge, What};

@@ -1,9 +1,11 @@
 //! Checkpoints that TensorFlow wrote.
 
+use super::super::catalog::path;
 use super::super::*;
 use super::build::{Owned, describe_with};
 use super::why;
 use crate::format::OBJECT_GRAPH;
+use ckpt_api::{DType, Shape};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

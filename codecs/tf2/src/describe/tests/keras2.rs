@@ -3,6 +3,7 @@
 use super::super::*;
 use super::build::{Objects, describe_with, typed};
 use super::why;
+use crate::describe::catalog::last;
 use crate::proto::SavedMetadata;
 use crate::proto::saved_metadata::SavedObject;
 use ckpt_api::{Attribute, Op};

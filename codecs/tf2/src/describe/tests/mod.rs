@@ -12,7 +12,7 @@ mod weights;
 
 use super::*;
 use build::{Objects, describe_with, entries, run, typed};
-use ckpt_api::Op;
+use ckpt_api::{DType, Op};
 
 /// Why there is no graph.
 fn why(description: &Description) -> &str {

@@ -9,11 +9,13 @@
 //! If the source has the optimizer's decay, the optimizer is written like one of `tf_keras.optimizers.legacy`, which
 //! store it as a variable; otherwise like one of Keras 2.11 and later. Each refuses the other's checkpoints.
 
+use super::builder::{Builder, key};
 use super::layers::{Kind, Layer, Model, Variable};
 use super::objects::{Id, Objects};
 use super::optimizer::{self, Optimizer};
+use super::slot_lists;
+use super::style::Style;
 use super::training::Training;
-use super::{Builder, Style, key, slot_lists};
 use ckpt_api::Result;
 use std::collections::BTreeMap;
 

@@ -6,10 +6,12 @@
 //! layer of another lists its operations in the same ways. The optimizer's list `_trainable_variables` is omitted. It
 //! numbers the trained variables, and a model that trains others would confuse them.
 
+use super::builder::{Builder, key};
 use super::layers::{Kind, Layer, Model, Variable};
 use super::objects::{Id, Objects, StoredVariables};
+use super::slot_lists;
+use super::style::Style;
 use super::training::Training;
-use super::{Builder, Style, key, slot_lists};
 use ckpt_api::Result;
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! Groups the nodes of a graph into Keras's layers.
 
-use super::Activations;
+use super::style::Activations;
 use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, Tensor, TensorId};
 use std::collections::{HashMap, HashSet};
 

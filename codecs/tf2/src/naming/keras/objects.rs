@@ -1,6 +1,5 @@
 //! Builds an object graph.
 
-use super::too_many;
 use crate::format::OBJECT_GRAPH;
 use crate::naming::ExtraEntry;
 use crate::proto::TrackableObjectGraph;
@@ -8,7 +7,7 @@ use crate::proto::trackable_object_graph::TrackableObject;
 use crate::proto::trackable_object_graph::trackable_object::{
     ObjectReference, SerializedTensor, SlotVariableReference,
 };
-use ckpt_api::{DType, Result, Shape, TensorId};
+use ckpt_api::{DType, Error, Result, Shape, TensorId};
 use prost::Message;
 use std::collections::HashMap;
 
@@ -90,4 +89,8 @@ impl Objects {
         let node = usize::try_from(id.0).ok().and_then(|id| self.0.get_mut(id));
         node.map(change);
     }
+}
+
+fn too_many() -> Error {
+    Error::unsupported("the graph has more layers than an object graph can have")
 }

@@ -4,10 +4,11 @@
 //! of each trained variable in the model's order. Stored under the same names and places, they are found again,
 //! whatever they mean.
 
+use super::builder::{Builder, key};
 use super::layers::{Model, Variable};
 use super::objects::{Id, Objects as NewObjects, StoredVariables};
 use super::optimizer::order;
-use super::{Builder, Style, key};
+use super::style::Style;
 use crate::describe::objects::Objects;
 use crate::describe::roles::optimizers;
 use crate::key::Key;

@@ -1,10 +1,11 @@
 //! Optimizers that keep their slots in lists, in the order of the model's trained variables: those of Keras 3, and of
 //! Keras 2.11 and later. Their only numbers are the number of steps and the learning rate.
 
+use super::builder::{Builder, key};
 use super::layers::{Layer, Model, Variable};
 use super::objects::{Id, Objects};
 use super::optimizer::{Kind, Optimizer};
-use super::{Builder, Style, key};
+use super::style::Style;
 use ckpt_api::Result;
 
 /// Assigns keys to the state of `optimizer`, which is the object `id`. `full_name` returns the full name of a variable.

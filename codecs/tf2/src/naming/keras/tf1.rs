@@ -1,6 +1,6 @@
 //! TensorFlow 1's keys: `dense/kernel`, `dense/kernel/Adam`, `beta1_power`, `global_step`; no object graph.
 
-use super::Builder;
+use super::builder::Builder;
 use super::keras2::full_name;
 use super::layers::Model;
 use super::optimizer::{Kind, Optimizer};

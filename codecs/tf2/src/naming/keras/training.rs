@@ -1,9 +1,9 @@
 //! The state of training: what the naming stores of an optimizer.
 
-use super::Style;
 use super::layers::Model;
 use super::optimizer::{self, Optimizer};
 use super::recorded::Recorded;
+use super::style::Style;
 use crate::describe::objects::Objects;
 use ckpt_api::Checkpoint;
 

@@ -2,7 +2,7 @@
 
 use super::super::super::no_chain::NoChain;
 use super::super::super::node::{flag, text};
-use super::super::facts::dtype;
+use super::super::facts::{dtype, subscripts};
 use super::super::pattern::float;
 use super::super::value::{Dims, Int, show};
 use super::Lowering;
@@ -211,7 +211,7 @@ impl Lowering<'_> {
 
     fn einsum(&mut self, op: &NodeDef, a: &Val, b: &Val) -> Result<Val, NoChain> {
         let equation = text(op, "equation").ok_or_else(|| NoChain::unsupported("it has no equation"))?;
-        let (operands, result) = super::super::shapes::subscripts(equation, &[a.rank(), b.rank()])
+        let (operands, result) = subscripts(equation, &[a.rank(), b.rank()])
             .ok_or_else(|| NoChain::unsupported(format!("its equation '{equation}' is not supported")))?;
         let (a, b) = (self.values.last(a)?, self.values.last(b)?);
         let len = |letter: &char| {

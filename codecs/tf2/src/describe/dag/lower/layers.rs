@@ -1,14 +1,14 @@
 //! Lowers layers with weights.
 
 use super::super::super::no_chain::NoChain;
-use super::super::super::path;
 use super::super::facts::{Padding, Window};
 use super::super::linear::{Linear, LinearKind, kernel_lens};
 use super::super::normalization::{BatchNorm, LayerNorm};
 use super::super::reach::Edge;
-use super::super::value::{Int, show};
+use super::super::value::{Int, rotated, show};
 use super::values::{Layout, Val, ints};
 use super::{Lowering, layer, scope};
+use crate::describe::catalog::{last, path};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
 
@@ -41,7 +41,7 @@ impl Lowering<'_> {
         };
         let turned = if linear.is_first { Some(self.as_channels_last(x)?) } else { None };
         if linear.is_first {
-            dims = super::rotated(&dims, true);
+            dims = rotated(&dims, true);
         }
         let x = row.as_ref().or(turned.as_ref()).unwrap_or(x);
         self.scopes.insert(model_scope(&op.name).to_owned());
@@ -276,7 +276,7 @@ fn model_scope(operation: &str) -> &str {
     const WITHIN: [&str; 7] =
         ["Tensordot", "convolution", "einsum", "depthwise", "separable_conv2d", "Conv1D", "conv_transpose"];
     let mut layer = scope(operation);
-    while WITHIN.contains(&super::super::super::last(layer)) {
+    while WITHIN.contains(&last(layer)) {
         layer = scope(layer);
     }
     scope(layer)

@@ -3,7 +3,7 @@
 use super::super::super::no_chain::NoChain;
 use super::super::facts::{dtype, int};
 use super::super::reach::Edge;
-use super::super::value::{Dims, Int, resolve};
+use super::super::value::{Int, resolve, rotated};
 use super::Lowering;
 use super::values::{Layout, Val};
 use crate::proto::NodeDef;
@@ -127,15 +127,6 @@ impl Lowering<'_> {
         let dims = rotated(&x.dims, false);
         Ok(Val { layout: Layout::Last, dims, ..x })
     }
-}
-
-/// Returns the lengths of images with the channels last, of those with the channels second; or the other way around.
-pub(in super::super) fn rotated(dims: &[Int], to_last: bool) -> Dims {
-    let mut dims = dims.to_vec();
-    if let Some(range) = dims.get_mut(1..).filter(|range| !range.is_empty()) {
-        if to_last { range.rotate_left(1) } else { range.rotate_right(1) }
-    }
-    dims
 }
 
 /// Whether the operands are floating-point numbers.

@@ -26,7 +26,6 @@ use super::recurrent::Recurrent;
 use super::value::Dims;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Value};
-pub(super) use masks::rotated;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use values::{Layout, Val, Values, known_dims};

@@ -2,7 +2,7 @@
 
 use super::super::super::no_chain::NoChain;
 use super::super::super::node::{flag, text};
-use super::super::facts::{Selection, int, selections};
+use super::super::facts::{Selection, int, selections, squeezed};
 use super::super::reach::Edge;
 use super::super::value::{Dims, Int, resolve};
 use super::cubic::Weights;
@@ -25,7 +25,7 @@ impl Lowering<'_> {
                 self.unsqueeze(x, &[axis])?
             }
             ("Squeeze", [x]) => {
-                let kept = super::super::shapes::squeezed(op, &x.dims).ok_or_else(super::lost)?;
+                let kept = squeezed(op, &x.dims).ok_or_else(super::lost)?;
                 self.squeeze(x, &kept)?
             }
             ("ConcatV2", all) => self.concat(op, edge, all)?,

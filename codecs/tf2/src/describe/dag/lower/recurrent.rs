@@ -1,13 +1,13 @@
 //! Lowers recurrent layers.
 
 use super::super::super::chain::Context;
-use super::super::super::last;
 use super::super::super::no_chain::NoChain;
 use super::super::reach::Edge;
 use super::super::recurrent::{Activation, Cell, LoopResult, Recurrent};
 use super::super::value::Int;
 use super::values::{Layout, Val};
 use super::{Lowering, refuse};
+use crate::describe::catalog::last;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
 

@@ -6,9 +6,9 @@
 
 use super::super::super::chain::{Context, layer_name};
 use super::super::super::no_chain::NoChain;
-use super::super::super::path;
 use super::super::value::{Dims, Int, broadcast};
 use super::super::weights::Constants;
+use crate::describe::catalog::path;
 use ckpt_api::{Attribute, Axis, DType, Node, Op, Shape};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -6,10 +6,11 @@ mod recorded;
 mod rules;
 
 use super::*;
-use crate::describe::{self, Description, Sources};
-use crate::format::OBJECT_GRAPH;
+use crate::describe::{self, Description, OPTIMIZER_NUMBER, Sources};
+use crate::format::{OBJECT_GRAPH, VARIABLE_VALUE};
+use crate::naming::Assignment;
 use crate::proto::TrackableObjectGraph;
-use ckpt_api::{Attribute, Axis, Graph, Limits, Node, Op, Slot};
+use ckpt_api::{Attribute, Axis, DType, Graph, Limits, LossKind, Node, Op, Role, Shape, Slot, Tensor};
 use prost::Message;
 
 /// A float tensor.

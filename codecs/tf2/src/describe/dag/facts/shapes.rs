@@ -1,11 +1,11 @@
 //! Infers the shapes of results, where TensorFlow's statement leaves lengths open.
 
-use super::super::node::{flag, text};
-use super::facts::{
-    Fact, Selection, int, is_channels_first, is_channels_last, keeps_dims, kernel, range, selections, window,
-};
-use super::lower::rotated;
-use super::value::{Dims, Int, broadcast, product, resolve};
+use super::super::value::{Dims, Int, broadcast, product, resolve, rotated};
+use super::attributes::{int, is_channels_first, is_channels_last, keeps_dims};
+use super::fact::Fact;
+use super::selection::{Selection, range, selections};
+use super::window::{kernel, window};
+use crate::describe::node::{attribute, flag, text};
 use crate::proto::NodeDef;
 
 /// Returns the shapes of an operation's results; nothing for an operation that is not known here.
@@ -20,8 +20,21 @@ pub(super) fn infer(op: &NodeDef, inputs: &[&Fact]) -> Vec<Option<Dims>> {
         }
         "Split" | "SplitV" => split(op, inputs).unwrap_or_default(),
         "TopKV2" => vec![greatest(inputs); 2],
-        name if name.starts_with("TensorList") => vec![super::lists::shape(op, inputs)],
+        name if name.starts_with("TensorList") => vec![list(op, inputs)],
         _ => vec![one(op, inputs)],
+    }
+}
+
+/// Infers the shape of an operation on lists; a list has that of its items, joined along a first axis.
+fn list(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
+    let dims = |at: usize| inputs.get(at).and_then(|fact| fact.dims.clone());
+    match op.op.as_str() {
+        "TensorListFromTensor" => dims(0),
+        "TensorListReserve" => Some(vec![inputs.get(1)?.ints.as_ref()?.only()?]),
+        "TensorListSetItem" => Some([&dims(0)?[..1], &dims(2)?].concat()),
+        "TensorListStack" => dims(0).filter(|dims| dims.len() > 1),
+        "TensorListGetItem" => dims(0).filter(|dims| dims.len() > 1)?.get(1..).map(<[_]>::to_vec),
+        _ => None,
     }
 }
 
@@ -238,8 +251,8 @@ fn reshape(dims: &[Int], wanted: &[Int]) -> Option<Dims> {
 }
 
 /// Returns the axes that a `Squeeze` keeps.
-pub(super) fn squeezed(op: &NodeDef, dims: &[Int]) -> Option<Vec<usize>> {
-    let stated = match super::super::node::attribute(op, "squeeze_dims") {
+pub(in crate::describe::dag) fn squeezed(op: &NodeDef, dims: &[Int]) -> Option<Vec<usize>> {
+    let stated = match attribute(op, "squeeze_dims") {
         Some(crate::proto::attr_value::Value::List(list)) => list.i.clone(),
         _ => Vec::new(),
     };
@@ -301,7 +314,10 @@ fn split(op: &NodeDef, inputs: &[&Fact]) -> Option<Vec<Option<Dims>>> {
 
 /// The subscripts of an equation: those of each operand, and of the result. The axes that an ellipsis stands for in
 /// operands of these ranks get letters of their own.
-pub(super) fn subscripts(equation: &str, ranks: &[usize]) -> Option<(Vec<Vec<char>>, Vec<char>)> {
+pub(in crate::describe::dag) fn subscripts(
+    equation: &str,
+    ranks: &[usize],
+) -> Option<(Vec<Vec<char>>, Vec<char>)> {
     const MAX_LEN: usize = 128;
     let (operands, result) = equation.split_once("->").filter(|_| equation.len() <= MAX_LEN)?;
     let operands: Vec<&str> = operands.split(',').collect();

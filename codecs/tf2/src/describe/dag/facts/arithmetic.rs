@@ -1,8 +1,11 @@
 //! Folds the integer arithmetic that computes shapes, indices and masks.
 
-use super::constant;
-use super::facts::{Fact, Selection, dtype, int, keeps_dims, range, selections};
-use super::value::{Int, Ints, resolve};
+use super::super::constant;
+use super::super::value::{Int, Ints, product, resolve};
+use super::attributes::{dtype, int, keeps_dims};
+use super::fact::Fact;
+use super::selection::{Selection, range, selections};
+use super::shapes::squeezed;
 use crate::proto::NodeDef;
 use std::rc::Rc;
 
@@ -63,7 +66,7 @@ fn one(op: &NodeDef, kind: &str, inputs: &[&Fact], limit: usize) -> Option<Rc<In
         "Const" => constant::ints(op, limit),
         "Shape" => shape_of(inputs.first()?),
         "Rank" => Some(Ints::scalar(Int::Known(i64::try_from(inputs.first()?.dims.as_ref()?.len()).ok()?))),
-        "Size" => Some(Ints::scalar(super::value::product(inputs.first()?.dims.as_ref()?))),
+        "Size" => Some(Ints::scalar(product(inputs.first()?.dims.as_ref()?))),
         "AddV2" | "Add" => pair(&Int::add),
         "Sub" => pair(&Int::sub),
         "Mul" => pair(&Int::mul),
@@ -120,7 +123,7 @@ fn one(op: &NodeDef, kind: &str, inputs: &[&Fact], limit: usize) -> Option<Rc<In
         "Squeeze" => {
             let value = ints(0)?;
             let dims: Vec<Int> = inputs.first()?.dims.clone()?;
-            let kept = super::shapes::squeezed(op, &dims)?;
+            let kept = squeezed(op, &dims)?;
             let shape = kept.iter().map(|axis| value.shape.get(*axis).copied()).collect::<Option<_>>()?;
             Some(Rc::new(Ints { shape, values: value.values.clone() }))
         }

@@ -1,0 +1,67 @@
+//! The tensors that a description is made of, by their keys.
+
+use crate::format::VARIABLE_VALUE;
+use ckpt_api::{DType, Shape};
+use std::ops::Range;
+
+/// A tensor, as the index describes it.
+#[derive(Clone, Copy)]
+pub(crate) struct TensorInfo<'a> {
+    /// Key in the index.
+    pub key: &'a str,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape of the whole tensor.
+    pub shape: &'a Shape,
+}
+
+/// A constant of the graph in `saved_model.pb` that is a weight, and so a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GraphConstant {
+    /// Its key, which no tensor of the index has as its key or name.
+    pub key: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape.
+    pub shape: Shape,
+    /// Its bytes in the file, one range after the other.
+    pub ranges: Vec<Range<u64>>,
+    /// Whether the ranges hold one number, which all elements are.
+    pub is_repeated: bool,
+}
+
+/// The tensors by key: the list itself, which usually is sorted by key.
+pub(super) struct Catalog<'a>(pub(super) &'a [TensorInfo<'a>]);
+
+impl<'a> Catalog<'a> {
+    /// `sorted` holds a sorted copy where one is needed: escaping keys that are not UTF-8 changes their order.
+    pub(super) fn new(tensors: &'a [TensorInfo<'a>], sorted: &'a mut Vec<TensorInfo<'a>>) -> Self {
+        if tensors.is_sorted_by_key(|tensor| tensor.key) {
+            return Catalog(tensors);
+        }
+        sorted.extend_from_slice(tensors);
+        sorted.sort_by_key(|tensor| tensor.key);
+        Catalog(sorted)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&TensorInfo<'a>> {
+        let found = self.0.binary_search_by_key(&key, |tensor| tensor.key).ok()?;
+        self.0.get(found)
+    }
+
+    pub(super) fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+/// Returns a key without the suffix of object-based checkpoints.
+pub(super) fn path(key: &str) -> &str {
+    key.strip_suffix(VARIABLE_VALUE).unwrap_or(key)
+}
+
+/// Returns what follows the last slash.
+// Searches bytes, which is faster than chars for many thousand short names.
+pub(super) fn last(path: &str) -> &str {
+    let slash = path.bytes().rposition(|byte| byte == b'/');
+    slash.and_then(|slash| path.get(slash + 1..)).unwrap_or(path)
+}
