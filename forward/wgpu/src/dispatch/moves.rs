@@ -1,27 +1,11 @@
 //! Kernels that move elements of any type.
 
-use super::{Dispatch, Sizes, integers};
+use super::run::{Dispatch, integers};
+use super::sizes::{Sizes, axes, pairs};
 use crate::shader;
 use ckpt_api::Result;
 use ckpt_forward::kernel::{Border, Copy, Gather, MAX_RANK, Pad};
 use ckpt_forward::{Element, not_on_device};
-
-/// Lengths or strides as the shaders hold them.
-pub(super) fn axes(sizes: Sizes, rank: usize, values: &[usize]) -> Result<[u32; MAX_RANK]> {
-    if values.len() != rank || rank > MAX_RANK {
-        return Err(sizes.contradiction(&format!("{} axes beside {rank}", values.len())));
-    }
-    let mut words = [0; MAX_RANK];
-    for (word, value) in words.iter_mut().zip(values) {
-        *word = sizes.word(*value)?;
-    }
-    Ok(words)
-}
-
-/// Lengths and strides in pairs.
-pub(super) fn pairs(lengths: &[usize], strides: &[usize]) -> Vec<(usize, usize)> {
-    lengths.iter().copied().zip(strides.iter().copied()).collect()
-}
 
 fn moved(sizes: Sizes) -> Result<()> {
     if sizes.element == Element::F64 { Err(sizes.no_binary64()) } else { Ok(()) }

@@ -1,6 +1,7 @@
 //! Kernels of real numbers alone, and the functions of one integer.
 
-use super::{Dispatch, Requirement, Sizes, bits, count_bits, sums};
+use super::run::{Dispatch, Requirement};
+use super::sizes::{Sizes, bits, count_bits, window};
 use crate::shader;
 use ckpt_api::Result;
 use ckpt_forward::kernel::{
@@ -72,7 +73,7 @@ pub(super) fn pool(sizes: Sizes, pool: &Pool) -> Result<Dispatch> {
         PoolKind::AveragePadded { padded: [_, rows, columns] } => (2, [*rows, *columns]),
     };
     let mut words = vec![kind];
-    words.extend(sums::window(sizes, &pool.window)?);
+    words.extend(window(sizes, &pool.window)?);
     words.extend(sizes.words(padded)?);
     let ([_, height, width], [_, rows, columns]) = (pool.window.input, pool.window.output);
     let operands = vec![Some(sizes.like_output(sizes.product(&[pool.images, height, width])?))];

@@ -1,10 +1,10 @@
 //! Kernels that integers have, too: products, sums of columns, elementwise arithmetic.
 
-use super::moves::{axes, pairs};
-use super::{Dispatch, Sizes, integers};
+use super::run::{Dispatch, integers};
+use super::sizes::{Sizes, axes, pairs, window};
 use crate::shader;
 use ckpt_api::Result;
-use ckpt_forward::kernel::{Binary, Conv, Gemm, GemmStrides, Pairwise, SparseSum, Window};
+use ckpt_forward::kernel::{Binary, Conv, Gemm, GemmStrides, Pairwise, SparseSum};
 use ckpt_forward::not_on_device;
 
 pub(super) fn binary(sizes: Sizes, binary: &Binary) -> Result<Dispatch> {
@@ -52,26 +52,6 @@ pub(super) fn gemm(sizes: Sizes, gemm: &Gemm) -> Result<Dispatch> {
     ];
     let written = sizes.product(&[gemm.rows, gemm.outputs])?;
     Ok(Dispatch::assemble(shader, sizes.word(written)?, &words, operands, sizes.like_output(written)))
-}
-
-/// The shaders' `Window`, which has no planes.
-pub(super) fn window(sizes: Sizes, window: &Window) -> Result<Vec<u32>> {
-    if !window.is_flat() {
-        return Err(not_on_device(sizes.kernel));
-    }
-    let mut words = Vec::with_capacity(12);
-    let fields = [window.input, window.output, window.kernel, window.stride, window.dilation, window.before];
-    for [_, rows, columns] in fields {
-        words.extend(sizes.words([rows, columns])?);
-    }
-    for axis in [1, 2] {
-        // The furthest place must be an index, too, though it may lie in the padding.
-        sizes.reach(
-            0,
-            &[(window.output[axis], window.stride[axis]), (window.kernel[axis], window.dilation[axis])],
-        )?;
-    }
-    Ok(words)
 }
 
 pub(super) fn conv(sizes: Sizes, conv: &Conv) -> Result<Dispatch> {
