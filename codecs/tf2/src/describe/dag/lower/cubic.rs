@@ -5,7 +5,7 @@
 use super::super::super::no_chain::NoChain;
 use super::super::reach::Edge;
 use super::super::value::Int;
-use super::Lowering;
+use super::lowering::{Lowering, lost, refuse};
 use super::values::{Layout, Val};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Node, Op};
@@ -38,9 +38,9 @@ impl Lowering<'_> {
         x: &Val,
         weights: Weights,
     ) -> Result<Val, NoChain> {
-        let [rows, columns] = self.list(edge, 1)?[..] else { return Err(super::lost()) };
+        let [rows, columns] = self.list(edge, 1)?[..] else { return Err(lost()) };
         let [_, Int::Known(height), Int::Known(width), _] = x.dims[..] else {
-            return Err(super::refuse(op, "resizes images of a size that depends on the input"));
+            return Err(refuse(op, "resizes images of a size that depends on the input"));
         };
         let mut dims = x.dims.clone();
         let x = self.values.first(x)?;
@@ -63,11 +63,11 @@ impl Lowering<'_> {
     ) -> Result<String, NoChain> {
         let size = |len: i64| u16::try_from(len).ok().filter(|len| *len > 0);
         let (Some(from), Some(to)) = (size(from), size(to)) else {
-            return Err(super::refuse(op, "resizes images of a size that is not supported"));
+            return Err(refuse(op, "resizes images of a size that is not supported"));
         };
         let (len, out) = (usize::from(from), usize::from(to));
         if len * out > MAX_ELEMENTS {
-            return Err(super::refuse(op, "resizes images that are too large"));
+            return Err(refuse(op, "resizes images that are too large"));
         }
         let mut matrix = vec![0.0; len * out];
         for row in 0..to {

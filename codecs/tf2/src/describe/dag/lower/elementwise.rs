@@ -5,8 +5,8 @@ use super::super::super::node::{flag, text};
 use super::super::facts::{dtype, subscripts};
 use super::super::pattern::float;
 use super::super::value::{Dims, Int, show};
-use super::Lowering;
-use super::values::Val;
+use super::lowering::Lowering;
+use super::values::{Layout, Val};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Node, Op};
 
@@ -105,8 +105,8 @@ impl Lowering<'_> {
     fn over_channels(&self, op: Op, x: &Val) -> Node {
         let node = Node::new("", op);
         match x.layout {
-            super::Layout::First => node.attribute("axis", Attribute::Int(1)),
-            super::Layout::Last => node,
+            Layout::First => node.attribute("axis", Attribute::Int(1)),
+            Layout::Last => node,
         }
     }
 

@@ -6,8 +6,8 @@ use super::super::linear::{Linear, LinearKind, kernel_lens};
 use super::super::normalization::{BatchNorm, LayerNorm};
 use super::super::reach::Edge;
 use super::super::value::{Int, rotated, show};
+use super::lowering::{Lowering, layer, lost, scope};
 use super::values::{Layout, Val, ints};
-use super::{Lowering, layer, scope};
 use crate::describe::catalog::{last, path};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
@@ -30,7 +30,7 @@ impl Lowering<'_> {
         linear: &Linear,
         inputs: &[Val],
     ) -> Result<Val, NoChain> {
-        let [x] = inputs else { return Err(super::lost()) };
+        let [x] = inputs else { return Err(lost()) };
         let mut dims = self.dims(edge)?;
         let row = match linear.is_row {
             true => {
@@ -195,7 +195,7 @@ impl Lowering<'_> {
         norm: &BatchNorm,
         inputs: &[Val],
     ) -> Result<Val, NoChain> {
-        let [x] = inputs else { return Err(super::lost()) };
+        let [x] = inputs else { return Err(lost()) };
         let features = x.dims.last().and_then(|len| len.len());
         for (_, key) in &norm.parameters {
             let shape = self.values.shape(key)?;
@@ -227,7 +227,7 @@ impl Lowering<'_> {
         norm: &LayerNorm,
         inputs: &[Val],
     ) -> Result<Val, NoChain> {
-        let [x] = inputs else { return Err(super::lost()) };
+        let [x] = inputs else { return Err(lost()) };
         let x = self.values.last(x)?;
         let (kind, name) = match norm.is_rms {
             true => ("RMSNormalization", "rms_normalization"),
@@ -259,7 +259,7 @@ impl Lowering<'_> {
         mut node: Node,
         inputs: &[Val],
     ) -> Result<Val, NoChain> {
-        let [x] = inputs else { return Err(super::lost()) };
+        let [x] = inputs else { return Err(lost()) };
         node.name = match x.layer.as_deref() {
             Some((name, own)) if within(own, scope(&op.name)) => format!("{name}/activation"),
             _ => self.values.place.clone(),

@@ -4,7 +4,7 @@ use super::super::super::no_chain::NoChain;
 use super::super::facts::{dtype, int};
 use super::super::reach::Edge;
 use super::super::value::{Int, resolve, rotated};
-use super::Lowering;
+use super::lowering::{Lowering, lost};
 use super::values::{Layout, Val};
 use crate::proto::NodeDef;
 use ckpt_api::Attribute;
@@ -52,7 +52,7 @@ impl Lowering<'_> {
     /// Keeps some diagonals of matrices, and makes all else 0.
     fn band(&mut self, edge: Edge, x: &Val) -> Result<Val, NoChain> {
         let ([lower], [upper]) = (&self.list(edge, 1)?[..], &self.list(edge, 2)?[..]) else {
-            return Err(super::lost());
+            return Err(lost());
         };
         let [.., Int::Known(rows), Int::Known(columns)] = x.dims[..] else {
             return Err(NoChain::unsupported("its matrices have a size that depends on the input"));
@@ -76,7 +76,7 @@ impl Lowering<'_> {
     }
 
     fn one_hot(&mut self, op: &NodeDef, edge: Edge, x: &Val) -> Result<Val, NoChain> {
-        let [depth] = self.list(edge, 1)?[..] else { return Err(super::lost()) };
+        let [depth] = self.list(edge, 1)?[..] else { return Err(lost()) };
         let count = size(depth).ok().filter(|count| (1..=MAX_MASK).contains(count));
         let count = count.ok_or_else(|| NoChain::unsupported(format!("it has {depth} classes")))?;
         if !matches!(dtype(op, "T"), Some(1) | None) {
@@ -86,10 +86,10 @@ impl Lowering<'_> {
         let (Some(on), Some(off)) = (number(2), number(3)) else {
             return Err(NoChain::unsupported("its values are no constants"));
         };
-        let axis = resolve(int(op, "axis").unwrap_or(-1), x.rank() + 1).ok_or_else(super::lost)?;
+        let axis = resolve(int(op, "axis").unwrap_or(-1), x.rank() + 1).ok_or_else(lost)?;
         let x = self.unsqueeze(x, &[axis])?;
         let mut shape = vec![1; x.rank()];
-        *shape.get_mut(axis).ok_or_else(super::lost)? = count;
+        *shape.get_mut(axis).ok_or_else(lost)? = count;
         let name = format!("{}/classes", self.values.place);
         let classes = self.values.integers(&name, &shape, &(0..depth).collect::<Vec<i64>>())?;
         let is_own = self.values.apply("Equal", &[&x, &classes])?;
@@ -135,5 +135,5 @@ fn is_real(op: &NodeDef) -> bool {
 }
 
 fn size(len: i64) -> Result<usize, NoChain> {
-    usize::try_from(len).map_err(|_| super::lost())
+    usize::try_from(len).map_err(|_| lost())
 }

@@ -6,6 +6,7 @@
 mod cubic;
 mod elementwise;
 mod layers;
+mod lowering;
 mod masks;
 mod moves;
 mod places;
@@ -26,8 +27,8 @@ use super::recurrent::Recurrent;
 use super::value::Dims;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Value};
+use lowering::{Lowering, lost, refuse, shown};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::rc::Rc;
 use values::{Layout, Val, Values, known_dims};
 
 /// An input of the model.
@@ -138,19 +139,6 @@ fn check_integers(op: &NodeDef) -> Result<(), NoChain> {
         }
         _ => Ok(()),
     }
-}
-
-struct Lowering<'a> {
-    view: View<'a>,
-    /// Loops that are recurrent layers, by the numbers of their nodes.
-    loops: &'a HashMap<usize, Recurrent>,
-    values: Values<'a>,
-    made: HashMap<Edge, Val>,
-    is_half: bool,
-    /// Number of elements that further constants may have.
-    elements: usize,
-    /// What precedes the layers in the names of operations with weights: models.
-    scopes: HashSet<String>,
 }
 
 impl Lowering<'_> {
@@ -527,31 +515,4 @@ fn name_outputs(graph: &mut Graph, outputs: Vec<(Val, &str)>) {
             }
         }
     }
-}
-
-/// Returns the name of an operation without the model's, which comes first.
-fn shown(name: &str) -> &str {
-    match name.split_once('/') {
-        Some((_, rest)) if rest.contains('/') => rest,
-        _ => name,
-    }
-}
-
-/// Returns the scope of an operation: its layer's.
-fn scope(name: &str) -> &str {
-    name.rsplit_once('/').map_or("", |(scope, _)| scope)
-}
-
-/// The layer that made a value, for the names of what follows.
-fn layer(name: &str, op: &NodeDef) -> Option<Rc<(String, String)>> {
-    Some(Rc::new((name.to_owned(), scope(&op.name).to_owned())))
-}
-
-fn refuse(op: &NodeDef, why: &str) -> NoChain {
-    NoChain::unsupported(format!("{} {why}", describe(op)))
-}
-
-/// A value that was not made in order, which would be a defect of this reader.
-fn lost() -> NoChain {
-    NoChain::unsupported("a value is taken before it is made")
 }

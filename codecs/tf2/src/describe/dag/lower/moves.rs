@@ -6,8 +6,8 @@ use super::super::facts::{Selection, int, selections, squeezed};
 use super::super::reach::Edge;
 use super::super::value::{Dims, Int, resolve};
 use super::cubic::Weights;
+use super::lowering::{Lowering, lost, refuse};
 use super::values::{Layout, Val, ints};
-use super::{Lowering, refuse};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
 
@@ -25,13 +25,13 @@ impl Lowering<'_> {
                 self.unsqueeze(x, &[axis])?
             }
             ("Squeeze", [x]) => {
-                let kept = squeezed(op, &x.dims).ok_or_else(super::lost)?;
+                let kept = squeezed(op, &x.dims).ok_or_else(lost)?;
                 self.squeeze(x, &kept)?
             }
             ("ConcatV2", all) => self.concat(op, edge, all)?,
             ("Pack", all) => {
                 let rank = all.first().map_or(0, Val::rank);
-                let axis = resolve(int(op, "axis").unwrap_or(0), rank + 1).ok_or_else(super::lost)?;
+                let axis = resolve(int(op, "axis").unwrap_or(0), rank + 1).ok_or_else(lost)?;
                 let items =
                     all.iter().map(|item| self.unsqueeze(item, &[axis])).collect::<Result<Vec<_>, _>>()?;
                 self.join(axis, &items)?
@@ -77,11 +77,11 @@ impl Lowering<'_> {
                     let axis = resolve(*axis, x.rank())?;
                     Some(Range { axis, begin: -1, end: i64::MIN, step: -1 })
                 };
-                let ranges = axes.iter().map(range).collect::<Option<Vec<_>>>().ok_or_else(super::lost)?;
+                let ranges = axes.iter().map(range).collect::<Option<Vec<_>>>().ok_or_else(lost)?;
                 self.slice(x, ranges, x.dims.clone())?
             }
             ("DepthToSpace" | "SpaceToDepth", [x]) if super::super::facts::is_channels_last(op) => {
-                let size = int(op, "block_size").ok_or_else(super::lost)?;
+                let size = int(op, "block_size").ok_or_else(lost)?;
                 let dims = self.dims(edge)?;
                 let x = self.values.first(x)?;
                 let node = self.values.node(&op.op).attribute("blocksize", Attribute::Int(size));
@@ -117,10 +117,10 @@ impl Lowering<'_> {
 
     /// Takes one row of what a list is made of.
     fn row(&mut self, edge: Edge, rows: &Val) -> Result<Val, NoChain> {
-        let [at] = self.list(edge, 1)?[..] else { return Err(super::lost()) };
-        let end = at.checked_add(1).filter(|_| at >= 0).ok_or_else(super::lost)?;
+        let [at] = self.list(edge, 1)?[..] else { return Err(lost()) };
+        let end = at.checked_add(1).filter(|_| at >= 0).ok_or_else(lost)?;
         let mut dims = rows.dims.clone();
-        *dims.first_mut().ok_or_else(super::lost)? = Int::Known(1);
+        *dims.first_mut().ok_or_else(lost)? = Int::Known(1);
         let row = self.slice(rows, vec![Range { axis: 0, begin: at, end, step: 1 }], dims)?;
         let kept: Vec<usize> = (1..row.rank()).collect();
         self.squeeze(&row, &kept)
@@ -129,7 +129,7 @@ impl Lowering<'_> {
     fn transpose(&mut self, edge: Edge, x: &Val) -> Result<Val, NoChain> {
         let perm = self.list(edge, 1)?;
         let order = perm.iter().map(|axis| resolve(*axis, x.rank())).collect::<Option<Vec<_>>>();
-        let order = order.filter(|order| order.len() == x.rank()).ok_or_else(super::lost)?;
+        let order = order.filter(|order| order.len() == x.rank()).ok_or_else(lost)?;
         let dims: Dims = order.iter().map(|axis| x.dims[*axis]).collect();
         let own: Vec<usize> = order.iter().map(|axis| x.axis(*axis)).collect();
         if own.is_sorted() {
@@ -174,7 +174,7 @@ impl Lowering<'_> {
         let turned =
             all.iter().map(|val| if is_first { self.values.first(val) } else { self.values.last(val) });
         let turned = turned.collect::<Result<Vec<_>, _>>()?;
-        let first = turned.first().ok_or_else(super::lost)?;
+        let first = turned.first().ok_or_else(lost)?;
         let mut dims = first.dims.clone();
         if axis >= dims.len() || turned.iter().any(|val| val.rank() != dims.len()) {
             return Err(NoChain::unsupported("it joins values of different numbers of axes"));
@@ -285,17 +285,17 @@ impl Lowering<'_> {
                 let node = self.values.node("Gather").attribute("axis", Attribute::Int(position(axis)?));
                 self.values.plain(node, &[data, indices], dims)
             }
-            _ => Err(super::lost()),
+            _ => Err(lost()),
         }
     }
 
     fn pad(&mut self, op: &NodeDef, edge: Edge, x: &Val) -> Result<Val, NoChain> {
         let pads = self.list(edge, 1)?;
         if pads.len() != 2 * x.rank() {
-            return Err(super::lost());
+            return Err(lost());
         }
         let value = match self.view.inputs(edge).get(2) {
-            Some(value) if op.op == "PadV2" => Some(self.view.number(*value).ok_or_else(super::lost)?),
+            Some(value) if op.op == "PadV2" => Some(self.view.number(*value).ok_or_else(lost)?),
             _ => None,
         };
         let mode = match (op.op.as_str(), text(op, "mode")) {
@@ -341,7 +341,7 @@ impl Lowering<'_> {
     }
 
     fn resize(&mut self, op: &NodeDef, edge: Edge, x: &Val) -> Result<Val, NoChain> {
-        let [rows, columns] = self.list(edge, 1)?[..] else { return Err(super::lost()) };
+        let [rows, columns] = self.list(edge, 1)?[..] else { return Err(lost()) };
         let dims = self.dims(edge)?;
         let x = self.values.first(x)?;
         let (half, corners) = (flag(op, "half_pixel_centers"), flag(op, "align_corners"));
@@ -376,7 +376,7 @@ impl Lowering<'_> {
 
     /// Lowers an operation with several results: parts of a value along an axis.
     pub(super) fn parts(&mut self, op: &NodeDef, edge: Edge, inputs: &[Val]) -> Result<Vec<Val>, NoChain> {
-        let [x] = inputs else { return Err(super::lost()) };
+        let [x] = inputs else { return Err(lost()) };
         let count = match op.op.as_str() {
             "Unpack" => int(op, "num"),
             _ => int(op, "num_split"),
@@ -386,7 +386,7 @@ impl Lowering<'_> {
         let count = count
             .ok_or_else(|| NoChain::unsupported("the number of its parts is not stated, or too large"))?;
         let axis = match op.op.as_str() {
-            "Unpack" => resolve(int(op, "axis").unwrap_or(0), x.rank()).ok_or_else(super::lost)?,
+            "Unpack" => resolve(int(op, "axis").unwrap_or(0), x.rank()).ok_or_else(lost)?,
             "Split" => self.axis(edge, 0, x.rank())?,
             _ => self.axis(edge, 2, x.rank())?,
         };
@@ -431,5 +431,5 @@ struct Range {
 }
 
 fn position(axis: usize) -> Result<i64, NoChain> {
-    i64::try_from(axis).map_err(|_| super::lost())
+    i64::try_from(axis).map_err(|_| lost())
 }

@@ -4,7 +4,7 @@ use super::super::super::no_chain::NoChain;
 use super::super::facts::dtype;
 use super::super::reach::Edge;
 use super::super::value::{Dims, Int, resolve};
-use super::Lowering;
+use super::lowering::{Lowering, lost};
 use super::values::{Layout, Val};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Op};
@@ -52,13 +52,13 @@ impl Lowering<'_> {
     pub(super) fn gather_batched(&mut self, edge: Edge, inputs: &[Val]) -> Result<Val, NoChain> {
         let dims = self.dims(edge)?;
         let inputs = self.all_last(inputs)?;
-        let [data, indices] = &inputs[..] else { return Err(super::lost()) };
-        let batch = resolve(self.view.batch_dims(edge), indices.rank() + 1).ok_or_else(super::lost)?;
+        let [data, indices] = &inputs[..] else { return Err(lost()) };
+        let batch = resolve(self.view.batch_dims(edge), indices.rank() + 1).ok_or_else(lost)?;
         if self.axis(edge, 2, data.rank())? != batch {
             return Err(NoChain::unsupported("it gathers from each example along a later axis"));
         }
         let places = self.unsqueeze(indices, &[indices.rank()])?;
-        let count = i64::try_from(batch).map_err(|_| super::lost())?;
+        let count = i64::try_from(batch).map_err(|_| lost())?;
         let node = self.values.node("GatherND").attribute("batch_dims", Attribute::Int(count));
         self.values.plain(node, &[data, &places], dims)
     }
@@ -66,7 +66,7 @@ impl Lowering<'_> {
     /// Lowers the greatest elements of the last axis, and their places.
     pub(super) fn greatest(&mut self, edge: Edge, inputs: &[Val]) -> Result<Vec<Val>, NoChain> {
         let inputs = self.all_last(inputs)?;
-        let [x] = &inputs[..] else { return Err(super::lost()) };
+        let [x] = &inputs[..] else { return Err(lost()) };
         let dims = self.dims(Edge { node: edge.node, output: 0 })?;
         let count = dims.last().and_then(|len: &Int| len.known());
         let count = count.ok_or_else(|| NoChain::unsupported("the number of its results is not known"))?;

@@ -5,8 +5,8 @@ use super::super::super::no_chain::NoChain;
 use super::super::reach::Edge;
 use super::super::recurrent::{Activation, Cell, LoopResult, Recurrent};
 use super::super::value::Int;
+use super::lowering::{Lowering, lost, refuse};
 use super::values::{Layout, Val};
-use super::{Lowering, refuse};
 use crate::describe::catalog::last;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
@@ -15,20 +15,20 @@ impl Lowering<'_> {
     /// Lowers a loop, and remembers its results: `inputs` are the sequence and the initial states that are not zeros.
     pub(super) fn recurrent(&mut self, op: &NodeDef, edge: Edge, inputs: &[Val]) -> Result<(), NoChain> {
         let loops = self.loops;
-        let layer = loops.get(&edge.node).ok_or_else(super::lost)?;
-        let [sequence, states @ ..] = inputs else { return Err(super::lost()) };
+        let layer = loops.get(&edge.node).ok_or_else(lost)?;
+        let [sequence, states @ ..] = inputs else { return Err(lost()) };
         let sequence = self.values.last(sequence)?;
         let [steps, batch, _] = sequence.dims[..] else {
             return Err(refuse(op, "takes a sequence that has not three axes"));
         };
-        let hidden = *self.values.shape(&layer.recurrent)?.first().ok_or_else(super::lost)?;
-        let hidden = i64::try_from(hidden).map_err(|_| super::lost())?;
+        let hidden = *self.values.shape(&layer.recurrent)?.first().ok_or_else(lost)?;
+        let hidden = i64::try_from(hidden).map_err(|_| lost())?;
         let mut names = vec![sequence.name.clone()];
         let mut states = states.iter();
         for state in &layer.states {
             names.push(match state {
                 Some(_) => {
-                    let state = states.next().ok_or_else(super::lost)?;
+                    let state = states.next().ok_or_else(lost)?;
                     self.unsqueeze(state, &[0])?.name
                 }
                 None => String::new(),
@@ -49,7 +49,7 @@ impl Lowering<'_> {
         let outputs = node.outputs.clone();
         self.values.add(node, names)?;
         let val = |at: usize, dims: Vec<Int>| {
-            let name = outputs.get(at).cloned().ok_or_else(super::lost)?;
+            let name = outputs.get(at).cloned().ok_or_else(lost)?;
             Ok::<Val, NoChain>(Val { name, layout: Layout::Last, dims, layer: None })
         };
         let (one, width) = (Int::Known(1), Int::Known(hidden));

@@ -2,12 +2,14 @@
 
 use super::super::super::no_chain::NoChain;
 use super::super::super::node::attribute;
+use super::super::constant;
 use super::super::facts::{int, is_channels_first, is_channels_last, keeps_dims, kernel, window};
+use super::super::normalization::BatchNorm;
 use super::super::pattern::float;
 use super::super::reach::Edge;
 use super::super::value::{Dims, Int, resolve};
-use super::Lowering;
 use super::layers::windowed;
+use super::lowering::{Lowering, lost};
 use super::values::{Layout, Val, ints};
 use crate::proto::NodeDef;
 use crate::proto::attr_value::Value;
@@ -48,8 +50,7 @@ impl Lowering<'_> {
             }
             "LRN" => {
                 let radius = int(op, "depth_radius").unwrap_or(5);
-                let size =
-                    radius.checked_mul(2).and_then(|twice| twice.checked_add(1)).ok_or_else(super::lost)?;
+                let size = radius.checked_mul(2).and_then(|twice| twice.checked_add(1)).ok_or_else(lost)?;
                 let [alpha, beta, bias] = [("alpha", 1.0), ("beta", 0.5), ("bias", 1.0)]
                     .map(|(name, default)| float(op, name, default));
                 let x = self.values.first(x)?;
@@ -163,7 +164,7 @@ impl Lowering<'_> {
         let view = self.view;
         let epsilon = float(op, "epsilon", 0.0001);
         let is_training = attribute(op, "is_training") != Some(&Value::B(false));
-        let [_, scale, bias, mean, variance] = view.inputs(edge) else { return Err(super::lost()) };
+        let [_, scale, bias, mean, variance] = view.inputs(edge) else { return Err(lost()) };
         let is_first = is_channels_first(op);
         if !is_training && (is_channels_last(op) || is_first) {
             let mut parameters = Vec::new();
@@ -177,7 +178,7 @@ impl Lowering<'_> {
                     None => return Err(NoChain::unsupported(format!("its {role} is not a variable"))),
                 }
             }
-            let norm = super::BatchNorm { input: edge, parameters, epsilon };
+            let norm = BatchNorm { input: edge, parameters, epsilon };
             if !is_first {
                 return self.batch_norm(op, &norm, std::slice::from_ref(x));
             }
@@ -202,14 +203,14 @@ impl Lowering<'_> {
         if view.kind(edge) == "Fill" {
             return view.inputs(edge).get(1).and_then(|value| view.number(*value)) == Some(number);
         }
-        let reals = view.op(edge).and_then(|op| super::constant::reals(op, 1 << 12));
+        let reals = view.op(edge).and_then(|op| constant::reals(op, 1 << 12));
         reals.is_some_and(|reals| reals.values.iter().all(|value| *value == number))
     }
 }
 
 fn first(attribute: Attribute) -> Result<Attribute, NoChain> {
     match attribute {
-        Attribute::Ints(values) => values.first().copied().map(Attribute::Int).ok_or_else(super::lost),
+        Attribute::Ints(values) => values.first().copied().map(Attribute::Int).ok_or_else(lost),
         other => Ok(other),
     }
 }
