@@ -3,7 +3,7 @@
 //! Nothing but the directory is looked at: names, places, lengths and checksums determine every other byte that PyTorch
 //! writes.
 
-use crate::write::identity;
+use super::identity;
 use ckpt_api::zip::{Entry, Member};
 use ckpt_api::{ChecksumAlgorithm, first_few};
 

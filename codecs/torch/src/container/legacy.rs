@@ -3,11 +3,15 @@
 //! The third pickle states the byte order of the machine, which means nothing for the rest: PyTorch writes counts and
 //! elements little-endian on every machine, and reads them so without a look at it.
 
-use super::{Classes, LEGACY_MAGIC, Record, Saved, StorageId, check_ids};
+use super::saved::{Record, Saved};
+use super::script::Classes;
+use super::storage::{StorageId, check_ids};
 use crate::pickle::{Feed, Names, Tree, Value, parse};
 use ckpt_api::{Endian, Error, File, Limit, Limits, Result};
 use std::collections::HashMap;
 
+/// The first bytes: a pickle of a magic number.
+pub(super) const LEGACY_MAGIC: &[u8; 15] = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
 /// The version of the format.
 const VERSION: i64 = 1001;
 
@@ -38,7 +42,7 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         endian: Endian::Little,
         is_script: false,
         classes: Classes::default(),
-        constants: 0,
+        constants: None,
         folder: None,
         differences: vec![DIFFERENCE.to_owned()],
         followed_by: 0,

@@ -9,7 +9,8 @@
 //! A fourth member, `sys_info`, states the byte order of the machine. PyTorch reads all numbers as little-endian ones
 //! whatever it says.
 
-use super::{Classes, Record, Saved};
+use super::saved::{Record, Saved};
+use super::script::Classes;
 use crate::format::StorageClass;
 use crate::pickle::{Builder, Decoded, Feed, Id, Names, Tree, Value, parse, shown};
 use ckpt_api::{Cursor, Endian, Error, File, Limit, Limits, Result};
@@ -65,7 +66,7 @@ pub(super) fn open(file: &File, limits: &Limits) -> Result<Saved> {
         endian: Endian::Little,
         is_script: false,
         classes: Classes::default(),
-        constants: 0,
+        constants: None,
         folder: None,
         differences: vec![DIFFERENCE.to_owned()],
         followed_by: 0,

@@ -1,10 +1,11 @@
 //! The zip archive that `torch.save` writes since PyTorch 1.6, and TorchScript archives.
 
 use super::differences::Records;
-use super::{Classes, Record, Saved, check_ids};
-use crate::distributed::section::section;
-use crate::pickle::{Feed, Names, parse};
-use crate::read::rebuild::is_tensor;
+use super::saved::{Record, Saved};
+use super::script::Classes;
+use super::section::section;
+use super::storage::check_ids;
+use crate::pickle::{Feed, Names, Tree, parse};
 use ckpt_api::zip::{self, Entry, Member};
 use ckpt_api::{Cursor, Endian, Error, File, Limits, Result};
 use std::collections::HashMap;
@@ -107,11 +108,11 @@ pub(crate) fn open(file: &File, limits: &Limits) -> Result<Saved> {
     let constants = archive.find("constants.pkl");
     let is_script = constants.is_some();
     let (classes, constants) = match constants {
-        None => (Classes::default(), 0),
+        None => (Classes::default(), None),
         Some(constants) => {
             let code = archive.code();
             let classes = Classes::read(&tree, file, |name| code.get(name).copied(), limits)?;
-            (classes, archive.count_tensors(constants, limits)?)
+            (classes, Some(archive.pickle(constants, limits)?))
         }
     };
     Ok(Saved {
@@ -201,16 +202,15 @@ impl<'a> Archive<'a> {
         })
     }
 
-    /// How many tensors a pickle makes that is a member of its own.
-    fn count_tensors(&self, (entry, member): (&Entry, &Member), limits: &Limits) -> Result<usize> {
+    /// A pickle that is a member of its own.
+    fn pickle(&self, (entry, member): (&Entry, &Member), limits: &Limits) -> Result<Tree> {
         member.check_header(self.file, limits).map_err(|error| error.field(&entry.name))?;
         if entry.crc != 0 {
             member.check_crc(self.file, entry.crc).map_err(|error| error.field(&entry.name))?;
         }
         let (source, start) = member.open(self.file)?;
         let end = start.saturating_add(member.len);
-        let tree = parse(Feed::new(&source, start, end, limits)).map_err(|error| error.field(&entry.name))?;
-        Ok(tree.ids().filter_map(|id| tree.object(id)).filter(|object| is_tensor(&tree, *object)).count())
+        parse(Feed::new(&source, start, end, limits)).map_err(|error| error.field(&entry.name))
     }
 
     /// A short text that is a member of its own.

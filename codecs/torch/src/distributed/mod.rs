@@ -5,9 +5,8 @@ pub(crate) mod companions;
 mod join;
 pub(crate) mod metadata;
 pub(crate) mod roles;
-pub(crate) mod section;
 
-use crate::container::{self, Saved};
+use crate::container::{self, Saved, section};
 use crate::format::ID;
 use crate::pickle::{Feed, Names, Tree, parse};
 use crate::read::rebuild::{Made, made};
@@ -22,7 +21,6 @@ use ckpt_api::{
     Rules, Shape, Tensor, TensorId, first_few,
 };
 use metadata::{Chunk, Location, Metadata, Sharded};
-use section::section;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The file that describes the checkpoint.

@@ -1,7 +1,7 @@
 //! Lists of values, of 4 bytes for each.
 
 use super::arena::Arena;
-use super::tree::Id;
+use super::id::Id;
 
 /// Values in order: see [`super::Tree::items`].
 ///

@@ -2,9 +2,10 @@
 
 use super::Feed;
 use super::arena::Arena;
+use super::id::Id;
 use super::opcode as op;
 use super::text::{self, Decimal};
-use super::tree::{Builder, Decoded, Id, Tree};
+use super::tree::{Builder, Decoded, Tree};
 use ckpt_api::{Error, Result};
 use std::collections::HashMap;
 

@@ -10,6 +10,7 @@
 
 mod arena;
 mod feed;
+mod id;
 mod list;
 mod machine;
 mod names;
@@ -21,7 +22,7 @@ mod text;
 mod tree;
 
 pub(crate) use feed::Feed;
-pub(crate) use list::List;
+pub(crate) use id::Id;
 pub(crate) use machine::parse;
 pub(crate) use names::{Names, Use, shown};
-pub(crate) use tree::{Builder, Decoded, Id, Object, Tree, Value};
+pub(crate) use tree::{Builder, Decoded, Object, Tree, Value};

@@ -1,8 +1,10 @@
 //! What a file lacks of its model, and what of it is not read.
 
 use super::dtensor::Distributed;
+use super::rebuild::is_tensor;
 use super::walk::Found;
 use crate::container::Saved;
+use crate::pickle::Tree;
 use ckpt_api::{Loss, LossKind, Tensor, count};
 use std::collections::HashMap;
 
@@ -19,8 +21,9 @@ pub(super) fn of(saved: &Saved, found: &Found, tensors: &[Tensor], meta: Vec<Str
     };
     let without_data = |name| Loss::new(LossKind::Partial, name, "stored without data (device meta)");
     let mut losses: Vec<Loss> = found.attributes.iter().map(attribute).collect();
-    if saved.constants > 0 {
-        let constants = count(saved.constants, "tensor");
+    let constants = saved.constants.as_ref().map_or(0, tensors_in);
+    if constants > 0 {
+        let constants = count(constants, "tensor");
         losses.push(Loss::new(
             left_out,
             "constants.pkl",
@@ -29,6 +32,11 @@ pub(super) fn of(saved: &Saved, found: &Found, tensors: &[Tensor], meta: Vec<Str
     }
     losses.extend(meta.into_iter().map(without_data));
     losses
+}
+
+/// How many tensors a pickle makes.
+fn tensors_in(tree: &Tree) -> usize {
+    tree.ids().filter_map(|id| tree.object(id)).filter(|object| is_tensor(tree, *object)).count()
 }
 
 /// The losses of distributed tensors of which a file has a part.

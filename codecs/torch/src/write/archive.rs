@@ -4,7 +4,7 @@
 //! The checksums of storages are known only after their bytes are written. The layout leaves gaps for them, which
 //! [`Sums::literals`] fills.
 
-use super::identity;
+use crate::container::identity;
 use ckpt_api::zip::record::{
     CENTRAL, DESCRIPTOR, END, END64, EXTRA64, FLAG_SIZES_LATER, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64,
 };

@@ -5,7 +5,6 @@ mod archive;
 pub(crate) mod distributed;
 mod file;
 mod fresh;
-pub(crate) mod identity;
 mod kept;
 mod kind;
 mod nesting;

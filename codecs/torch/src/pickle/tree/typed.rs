@@ -1,7 +1,8 @@
 //! A value as what the caller takes it for: `None` if it is something else.
 
-use super::{Id, Node, Object, Tree, Value};
-use crate::pickle::List;
+use super::{Node, Object, Tree, Value};
+use crate::pickle::id::{Constant, Id};
+use crate::pickle::list::List;
 use crate::pickle::safety::{has_harmless, is_dangerous, is_getter};
 
 impl Tree {
@@ -61,8 +62,8 @@ impl Tree {
     }
 
     pub(crate) fn int(&self, id: Id) -> Option<i64> {
-        match (id.inline(), self.node(id)) {
-            (Some(Value::Int(number)), _) => Some(number),
+        match (id.constant(), self.node(id)) {
+            (Some(Constant::Int(number)), _) => Some(number),
             (None, Some(Node::Int(number))) => Some(*number),
             _ => None,
         }

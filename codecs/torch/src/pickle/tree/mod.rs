@@ -3,61 +3,16 @@
 mod typed;
 
 use super::arena::Arena;
+use super::id::{Constant, Id};
 use super::list::{List, Lists};
 use super::opcode as op;
 use ckpt_api::{Error, Result};
-use std::fmt;
 
 /// Memory that a tree and its pickle may take for each byte of the pickle, and whatever its size.
 const BYTES_PER_BYTE: u64 = 8;
 const FREE_BYTES: u64 = 16 << 20;
 /// Classes and functions whose names a tree has at hand. Picklers name each one once.
 const NAMED: u32 = 256;
-
-/// A value of a [`Tree`]. Equal ids are one object in Python; small integers, booleans and `None` have no identity.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Id(u32);
-
-/// The highest bit marks a value that is stored in the id itself.
-const INLINE: u32 = 1 << 31;
-/// Within those, this bit marks one of the constants.
-const CONSTANT: u32 = 1 << 30;
-
-impl Id {
-    pub(crate) const NONE: Id = Id(INLINE | CONSTANT);
-    pub(crate) const TRUE: Id = Id(INLINE | CONSTANT | 1);
-    pub(crate) const FALSE: Id = Id(INLINE | CONSTANT | 2);
-    /// No value, for tables of ids.
-    pub(super) const UNSET: Id = Id(u32::MAX);
-
-    /// An integer of 30 bits.
-    fn small(number: i64) -> Option<Id> {
-        let fits = (-(1 << 29)..1 << 29).contains(&number);
-        fits.then_some(Id(INLINE | (number as u32 & (CONSTANT - 1))))
-    }
-
-    fn inline(self) -> Option<Value<'static>> {
-        if self.0 & INLINE == 0 {
-            return None;
-        }
-        Some(match self {
-            Id::TRUE => Value::Bool(true),
-            Id::FALSE => Value::Bool(false),
-            _ if self.0 & CONSTANT != 0 => Value::None,
-            // The sign is bit 29.
-            _ => Value::Int(i64::from((self.0 << 2) as i32 >> 2)),
-        })
-    }
-}
-
-impl fmt::Debug for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.inline() {
-            Some(value) => write!(f, "{value:?}"),
-            None => write!(f, "#{}", self.0),
-        }
-    }
-}
 
 /// What an [`Id`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +39,16 @@ pub(crate) enum Value<'a> {
     Persistent(Id),
     /// A buffer that lies outside of the pickle (protocol 5).
     Buffer,
+}
+
+impl From<Constant> for Value<'_> {
+    fn from(constant: Constant) -> Self {
+        match constant {
+            Constant::None => Value::None,
+            Constant::Bool(flag) => Value::Bool(flag),
+            Constant::Int(number) => Value::Int(number),
+        }
+    }
 }
 
 /// What Python would call, and what it would do with the result.
@@ -174,7 +139,7 @@ impl Tree {
     /// Where a text or bytes stand in the pickle: the first byte, and how many. `None` where they are written with
     /// escapes.
     pub(crate) fn range_of(&self, id: Id) -> Option<(u32, u32)> {
-        match self.nodes.get(id.0).filter(|_| id.inline().is_none())? {
+        match self.node(id)? {
             Node::Text(at, len) | Node::Bytes(at, len) => Some((*at, *len)),
             _ => None,
         }
@@ -205,7 +170,7 @@ impl Tree {
 
     /// Ids of all values that are not stored in their ids, in the order in which the pickle describes them.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
-        (0..u32::try_from(self.nodes.len()).unwrap_or(0)).map(Id)
+        (0..u32::try_from(self.nodes.len()).unwrap_or(0)).map(Id::node)
     }
 
     /// The number of those.
@@ -215,16 +180,16 @@ impl Tree {
 
     /// A small number for each of [`Tree::ids`], for tables of what is known of values; `None` for other ids.
     pub(crate) fn index(&self, id: Id) -> Option<usize> {
-        (id.0 & INLINE == 0).then_some(id.0 as usize)
+        id.index().map(|index| index as usize)
     }
 
     /// What an id stands for.
     pub(crate) fn value(&self, id: Id) -> Value<'_> {
-        if let Some(value) = id.inline() {
-            return value;
+        if let Some(constant) = id.constant() {
+            return constant.into();
         }
         // Ids are only made for nodes.
-        match self.nodes.get(id.0).unwrap_or(&Node::Buffer) {
+        match self.node(id).unwrap_or(&Node::Buffer) {
             Node::Int(number) => Value::Int(*number),
             Node::Float(number) => Value::Float(*number),
             Node::Long(at, len) => Value::Long(self.range(*at, *len)),
@@ -272,7 +237,7 @@ impl Tree {
     }
 
     fn node(&self, id: Id) -> Option<&Node> {
-        if id.0 & INLINE == 0 { self.nodes.get(id.0) } else { None }
+        self.nodes.get(id.index()?)
     }
 
     fn names(&self, module: Id, name: Id, index: u32) -> (&str, &str) {
@@ -330,9 +295,8 @@ impl Builder {
 
     /// Puts the value of `to` in the place of `id`, which everything that refers to `id` then means.
     pub(crate) fn replace(&mut self, id: Id, to: Id) {
-        let value = self.0.nodes.get(to.0).filter(|_| to.inline().is_none()).copied();
-        if let Some((place, value)) = self.0.nodes.get_mut(id.0).filter(|_| id.inline().is_none()).zip(value)
-        {
+        let value = self.0.node(to).copied();
+        if let Some((place, value)) = id.index().and_then(|index| self.0.nodes.get_mut(index)).zip(value) {
             *place = value;
         }
     }
@@ -351,7 +315,7 @@ impl Builder {
     }
 
     fn node(&mut self, node: Node) -> Result<Id> {
-        self.0.nodes.push(node).map(Id).ok_or_else(too_many)
+        self.0.nodes.push(node).map(Id::node).ok_or_else(too_many)
     }
 
     pub(crate) fn int(&mut self, number: i64) -> Result<Id> {
@@ -459,7 +423,7 @@ impl Builder {
 
     /// Sets the state of an object that has none; returns whether it is one.
     pub(crate) fn build(&mut self, of: Id, state: Id) -> bool {
-        let Some(Node::Object(index)) = self.0.nodes.get(of.0).filter(|_| of.inline().is_none()) else {
+        let Some(Node::Object(index)) = self.0.node(of) else {
             return false;
         };
         let Some(object) = self.0.objects.get_mut(*index).filter(|object| object.state.is_none()) else {
@@ -471,21 +435,20 @@ impl Builder {
 
     /// Whether Python can hash it, as far as its type tells.
     pub(crate) fn can_be_key(&self, id: Id) -> bool {
-        id.inline().is_some()
-            || !matches!(self.0.nodes.get(id.0), Some(Node::List(_) | Node::Dict(_) | Node::Set(_)))
+        !matches!(self.0.node(id), Some(Node::List(_) | Node::Dict(_) | Node::Set(_)))
     }
 
     pub(crate) fn is_tuple(&self, id: Id) -> bool {
-        id.inline().is_none() && matches!(self.0.nodes.get(id.0), Some(Node::Tuple(_)))
+        matches!(self.0.node(id), Some(Node::Tuple(_)))
     }
 
     pub(crate) fn is_dict(&self, id: Id) -> bool {
-        id.inline().is_none() && matches!(self.0.nodes.get(id.0), Some(Node::Dict(_)))
+        matches!(self.0.node(id), Some(Node::Dict(_)))
     }
 
     /// Bytes of a text; `None` for anything else.
     pub(crate) fn text_len(&self, id: Id) -> Option<usize> {
-        match self.0.nodes.get(id.0).filter(|_| id.inline().is_none())? {
+        match self.0.node(id)? {
             Node::Text(_, len) => Some(*len as usize),
             Node::Decoded(index) => match self.0.decoded.get(*index as usize)? {
                 Decoded::Text(text) => Some(text.len()),
@@ -497,11 +460,7 @@ impl Builder {
 
     /// Whether Python could call it: a class or function, what another call returns, or what lies outside of the pickle.
     pub(crate) fn is_callable(&self, id: Id) -> bool {
-        id.inline().is_none()
-            && matches!(
-                self.0.nodes.get(id.0),
-                Some(Node::Global(..) | Node::Object(_) | Node::Persistent(_))
-            )
+        matches!(self.0.node(id), Some(Node::Global(..) | Node::Object(_) | Node::Persistent(_)))
     }
 
     fn extend(
@@ -511,7 +470,7 @@ impl Builder {
         list: impl for<'a> Fn(&'a mut Node, &'a mut Arena<Object>) -> Option<&'a mut List>,
     ) -> Result<bool> {
         let Tree { nodes, objects, lists, .. } = &mut self.0;
-        let node = if id.inline().is_some() { None } else { nodes.get_mut(id.0) };
+        let node = id.index().and_then(|index| nodes.get_mut(index));
         let Some(list) = node.and_then(|node| list(node, objects)) else { return Ok(false) };
         lists.append(list, items).ok_or_else(too_many)?;
         Ok(true)
@@ -540,9 +499,9 @@ mod tests {
     #[test]
     fn small_integers_keep_their_sign_in_an_id() {
         for number in [0, 1, -1, (1 << 29) - 1, -(1 << 29)] {
-            assert_eq!(Id::small(number).and_then(Id::inline), Some(Value::Int(number)));
+            assert_eq!(Id::small(number).and_then(Id::constant), Some(Constant::Int(number)));
         }
         assert_eq!((Id::small(1 << 29), Id::small(-(1 << 29) - 1)), (None, None));
-        assert_eq!(Id::NONE.inline(), Some(Value::None));
+        assert_eq!(Id::NONE.constant(), Some(Constant::None));
     }
 }
