@@ -45,8 +45,11 @@
 mod container;
 mod distributed;
 mod format;
+mod object;
 mod pickle;
 mod read;
+mod roles;
+mod tensor;
 mod write;
 mod zero;
 

@@ -1,14 +1,12 @@
 //! Files beside the shards in which trainers store what is not the model's: epochs, arguments, settings.
 
-use super::check_danger;
 use crate::container;
 use crate::format::ENDINGS;
+use crate::format::keys::COMPANIONS;
+use crate::object::walk::walk;
 use crate::pickle::Names;
-use crate::read::walk::walk;
 use ckpt_api::{Contents, Input, Kind, Limits, Result, Rules, count, first_few};
 
-/// The files, each with the metadata namespace of its values: of Lightning, and of Megatron.
-pub(crate) const FILES: [(&str, &str); 2] = [("meta.pt", "torch.meta"), ("common.pt", "torch.common")];
 /// Names that a note lists.
 const SHOWN: usize = 5;
 
@@ -26,7 +24,7 @@ pub(super) fn read(
     if !input.is_directory() {
         return Ok(names);
     }
-    for (name, namespace) in FILES {
+    for (name, namespace) in COMPANIONS {
         if input.has_file(name) {
             let own = add(input, (name, namespace), rules, limits, contents);
             names.merge(own.map_err(|error| error.file(input.display(name)))?);
@@ -34,7 +32,8 @@ pub(super) fn read(
     }
     let is_other = |name: &String| {
         let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-        ending.is_some_and(|ending| ENDINGS.contains(&ending)) && FILES.iter().all(|(own, _)| name != own)
+        ending.is_some_and(|ending| ENDINGS.contains(&ending))
+            && COMPANIONS.iter().all(|(own, _)| name != own)
     };
     let others: Vec<String> = input.list("")?.into_iter().filter(is_other).collect();
     if !others.is_empty() {
@@ -58,7 +57,7 @@ fn add(
         }
         opened => opened?,
     };
-    check_danger(&saved.names, rules)?;
+    saved.names.check_danger(rules)?;
     let found = walk(&saved.tree, saved.tree.root(), namespace)?;
     for (namespace, values) in found.metadata.iter() {
         for (key, value) in values.iter() {

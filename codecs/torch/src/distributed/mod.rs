@@ -1,30 +1,29 @@
 //! Reads a distributed checkpoint (`torch.distributed.checkpoint`): a directory with `.metadata` and a file for each
 //! rank, in which every chunk of a tensor is a file of its own, as `torch.save` writes it.
 
-pub(crate) mod companions;
+mod companions;
 mod join;
-pub(crate) mod metadata;
-pub(crate) mod roles;
 
 use crate::container::{self, Saved, section};
 use crate::format::ID;
+use crate::format::keys::COMPANIONS;
+use crate::format::metadata::{self, Chunk, FILE, Location, Metadata, Sharded};
+use crate::object::dropped::Dropped;
+use crate::object::values::{Budget, convert};
 use crate::pickle::{Feed, Names, Tree, parse};
-use crate::read::rebuild::{Made, made};
-use crate::read::stored::{Source, Stored};
-use crate::read::values::{Budget, convert};
-use crate::read::walk::Dropped;
-use crate::read::{layout, notes};
+use crate::roles::named as roles;
+use crate::tensor::layout;
+use crate::tensor::rebuild::made;
+use crate::tensor::stored::{Source, Stored};
+use crate::tensor::view::Made;
 use crate::write::distributed as write;
 use ckpt_api::Viewed;
 use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, Placement, Region, Result,
     Rules, Shape, Tensor, TensorId, first_few,
 };
-use metadata::{Chunk, Location, Metadata, Sharded};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// The file that describes the checkpoint.
-pub(crate) const METADATA: &str = ".metadata";
 /// Ending of the files with the chunks.
 const ENDING: &str = ".distcp";
 /// Names that a message lists.
@@ -35,10 +34,10 @@ const SHOWN: usize = 5;
 /// # Errors
 /// [`ckpt_api::Kind::Io`], and those of [`Input::list`].
 pub(crate) fn is_distributed(input: &Input) -> Result<bool> {
-    if !input.is_directory() && input.entry() != METADATA {
+    if !input.is_directory() && input.entry() != FILE {
         return Ok(false);
     }
-    if input.has_file(METADATA) && is_metadata(&input.file(METADATA)?)? {
+    if input.has_file(FILE) && is_metadata(&input.file(FILE)?)? {
         return Ok(true);
     }
     if !input.is_directory() {
@@ -59,14 +58,15 @@ fn is_metadata(file: &File) -> Result<bool> {
 
 /// Reads everything but the tensors' data.
 pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<Contents> {
-    if !input.has_file(METADATA) {
+    if !input.has_file(FILE) {
         return Err(no_metadata(input)?);
     }
-    let file = input.file(METADATA)?;
+    let file = input.file(FILE)?;
     let on_metadata = |error: Error| error.file(file.name());
     let tree = parse(Feed::new(&file, 0, file.len(), limits)).map_err(on_metadata)?;
     let names = Names::of(&tree);
-    check_danger(&names, rules).map_err(on_metadata)?;
+    // PyTorch loads `.metadata` and the values that are no tensors without `weights_only`.
+    names.check_danger(rules).map_err(on_metadata)?;
     let metadata = metadata::parse(&tree, limits).map_err(on_metadata)?;
     let mut contents = Contents::default();
     write::keep(&tree, file.len(), &mut contents.checkpoint.metadata);
@@ -95,7 +95,7 @@ pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<
     reader.values(&metadata.values, &mut contents)?;
     let others = companions::read(input, reader.rules, limits, &mut contents)?;
     reader.names.merge(others);
-    contents.notes.extend(notes::scanned(&reader.names));
+    contents.notes.extend(reader.names.note());
     contents.files = reader.files;
     let values: Vec<String> = metadata.values.into_iter().map(|(name, _)| name).collect();
     roles::assign(&mut contents.checkpoint.tensors, &values);
@@ -116,17 +116,6 @@ fn no_metadata(input: &Input) -> Result<Error> {
             "the file says which tensors the shards hold: copy it, too; it is hidden, so that '*' omits it",
         ),
     })
-}
-
-/// Checks that a pickle calls nothing with which it can run any program: PyTorch loads `.metadata` and the values that
-/// are no tensors without `weights_only`.
-fn check_danger(names: &Names, rules: &mut Rules) -> Result<()> {
-    match names.danger() {
-        Some(danger) => {
-            rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())
-        }
-        None => Ok(()),
-    }
 }
 
 /// Checks that no file is missing, and names all that are.
@@ -175,7 +164,7 @@ fn other_shards(input: &Input, named: &BTreeSet<&str>) -> Result<Vec<String>> {
         let sign = input.file(name).and_then(|file| container::sign(&file, input.limits()));
         sign.is_ok_and(|sign| sign == container::Sign::Checkpoint)
     };
-    let is_companion = |name: &String| companions::FILES.iter().any(|(own, _)| name == own);
+    let is_companion = |name: &String| COMPANIONS.iter().any(|(own, _)| name == own);
     others.retain(|name| name.contains(ENDING) || !is_companion(name) && is_saved(name));
     Ok(others)
 }
@@ -334,7 +323,7 @@ impl Reader<'_> {
     /// Remembers what a pickle names.
     fn scan(&mut self, tree: &Tree) -> Result<()> {
         let names = Names::of(tree);
-        check_danger(&names, self.rules)?;
+        names.check_danger(self.rules)?;
         self.names.merge(names);
         Ok(())
     }

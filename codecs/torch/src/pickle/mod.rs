@@ -24,5 +24,5 @@ mod tree;
 pub(crate) use feed::Feed;
 pub(crate) use id::Id;
 pub(crate) use machine::parse;
-pub(crate) use names::{Names, Use, shown};
+pub(crate) use names::{Names, shown};
 pub(crate) use tree::{Builder, Decoded, Object, Tree, Value};

@@ -2,8 +2,11 @@
 
 use super::safety::{is_dangerous, is_getter};
 use super::{Id, Object, Tree, Value};
-use ckpt_api::{Error, Setting};
+use ckpt_api::{Error, Result, Rules, Setting, first_few};
 use std::collections::{BTreeMap, HashSet};
+
+/// Names that a note lists.
+const SHOWN: usize = 12;
 
 /// Every class and function of a pickle, by module and name.
 #[derive(Debug, Default)]
@@ -99,6 +102,41 @@ impl Names {
     /// The first dangerous call.
     pub(crate) fn danger(&self) -> Option<&Danger> {
         self.danger.as_ref()
+    }
+
+    /// Checks that the pickle calls nothing with which it can run any program.
+    ///
+    /// # Errors
+    /// That of the first dangerous call, unless the rules are lenient.
+    pub(crate) fn check_danger(&self, rules: &mut Rules) -> Result<()> {
+        match self.danger() {
+            Some(danger) => {
+                rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The report of a scanner of pickles.
+    pub(crate) fn note(&self) -> Option<String> {
+        let all = |use_: Use| {
+            let mut all: Vec<String> =
+                self.iter().filter(|(_, own)| *own == use_).map(|(name, _)| name).collect();
+            // What is worth a look comes first, so that it is never among those that are only counted.
+            all.sort_by_key(|name| {
+                ["torch.", "collections.", "__builtin__."].iter().any(|own| name.starts_with(own))
+            });
+            all
+        };
+        let [called, named] = [all(Use::Called), all(Use::Named)];
+        let mut parts = Vec::new();
+        if !called.is_empty() {
+            parts.push(format!("calls {}", first_few(&called, SHOWN)));
+        }
+        if !named.is_empty() {
+            parts.push(format!("names {}", first_few(&named, SHOWN)));
+        }
+        (!parts.is_empty()).then(|| format!("the pickle {}; nothing of it is run", parts.join(", and ")))
     }
 }
 

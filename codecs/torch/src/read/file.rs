@@ -1,16 +1,17 @@
 //! Reads one file: its tensors, and where their bytes lie.
 
-use super::children::Work;
-use super::dtensor::Distributed;
-use super::layout::Use;
-use super::numpy::Array;
-use super::rebuild::{Made, has_attributes, made};
-use super::stored::{Source, Stored};
-use super::walk::{Found, branch, keys, walk_script};
-use super::{losses, notes, roles};
+use super::{losses, notes};
 use crate::container::{self, Record, Saved};
 use crate::format::{ID, StorageClass};
+use crate::object::children::Work;
+use crate::object::walk::{Found, branch, keys, walk_script};
 use crate::pickle::{Id, Tree};
+use crate::roles::pickled as roles;
+use crate::tensor::layout::Use;
+use crate::tensor::numpy::Array;
+use crate::tensor::rebuild::{has_attributes, made};
+use crate::tensor::stored::{Source, Stored};
+use crate::tensor::view::{Distributed, Made};
 use crate::write;
 use ckpt_api::Viewed;
 use ckpt_api::{
@@ -33,9 +34,7 @@ pub(crate) fn read_rank(
     limits: &Limits,
 ) -> Result<(Contents, HashMap<String, Distributed>)> {
     let saved = container::open(file, limits)?;
-    if let Some(danger) = saved.names.danger() {
-        rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())?;
-    }
+    saved.names.check_danger(rules)?;
     let start = root.map_or(Ok(saved.tree.root()), |root| branch(&saved.tree, root))?;
     let mut found = walk_script(&saved.tree, start, ID, &saved.classes)?;
     for (name, _) in found.tensors.iter().filter(|(_, id)| has_attributes(&saved.tree, *id)) {
@@ -166,7 +165,7 @@ impl<'a> Reader<'a> {
     fn add_array(&mut self, name: &str, array: &Array) -> Result<()> {
         self.work.spend(&self.source.saved.tree, array.cost())?;
         let id = TensorId(self.contents.checkpoint.tensors.len());
-        let (tensor, placement) = self.source.array(array, id, name)?;
+        let (tensor, placement) = array.place(self.source.saved, id, name)?;
         self.viewed.add(&tensor)?;
         if let Some(stated) = array.stated.filter(|stated| *stated != tensor.dtype) {
             self.widened.push(format!("{name} ({stated} as {})", tensor.dtype));

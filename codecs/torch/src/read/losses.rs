@@ -1,10 +1,10 @@
 //! What a file lacks of its model, and what of it is not read.
 
-use super::dtensor::Distributed;
-use super::rebuild::is_tensor;
-use super::walk::Found;
 use crate::container::Saved;
+use crate::object::walk::Found;
 use crate::pickle::Tree;
+use crate::tensor::call::is_tensor;
+use crate::tensor::view::Distributed;
 use ckpt_api::{Loss, LossKind, Tensor, count};
 use std::collections::HashMap;
 

@@ -1,23 +1,13 @@
-//! Reads a file, or a set of files by its index.
+//! Recognizes and reads a file, a set of files, or a directory.
 
-pub(crate) mod children;
-mod counts;
-mod dtensor;
 mod file;
-pub(crate) mod layout;
 mod losses;
-pub(crate) mod notes;
-pub(crate) mod numpy;
+mod notes;
 mod part;
 mod ranks;
-pub(crate) mod rebuild;
-pub(crate) mod roles;
 mod set;
-pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
-pub(crate) mod values;
-pub(crate) mod walk;
 
 use crate::container::{self, Kind, Sign};
 use crate::format::{ENDINGS, INDEX_ENDING};

@@ -1,8 +1,7 @@
 //! What a person should know about a file: the names in its pickle, and what is left out.
 
-use super::walk::Found;
 use crate::container::Saved;
-use crate::pickle::{Names, Use};
+use crate::object::walk::Found;
 use ckpt_api::{count, first_few};
 
 /// Names that a note lists.
@@ -11,7 +10,7 @@ const SHOWN: usize = 12;
 /// The notes on one file.
 pub(crate) fn of(saved: &Saved, found: &Found, root: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.extend(scanned(&saved.names));
+    notes.extend(saved.names.note());
     if saved.is_script {
         notes.push("it is a TorchScript archive: its tensors are read, and its code is left out".to_owned());
     }
@@ -61,26 +60,4 @@ pub(crate) fn widened(tensors: &[String]) -> Option<String> {
             first_few(tensors, SHOWN)
         )
     })
-}
-
-/// The report of a scanner of pickles.
-pub(crate) fn scanned(names: &Names) -> Option<String> {
-    let all = |use_: Use| {
-        let mut all: Vec<String> =
-            names.iter().filter(|(_, own)| *own == use_).map(|(name, _)| name).collect();
-        // What is worth a look comes first, so that it is never among those that are only counted.
-        all.sort_by_key(|name| {
-            ["torch.", "collections.", "__builtin__."].iter().any(|own| name.starts_with(own))
-        });
-        all
-    };
-    let [called, named] = [all(Use::Called), all(Use::Named)];
-    let mut parts = Vec::new();
-    if !called.is_empty() {
-        parts.push(format!("calls {}", first_few(&called, SHOWN)));
-    }
-    if !named.is_empty() {
-        parts.push(format!("names {}", first_few(&named, SHOWN)));
-    }
-    (!parts.is_empty()).then(|| format!("the pickle {}; nothing of it is run", parts.join(", and ")))
 }

@@ -1,12 +1,13 @@
 //! Joins the files of all ranks of a sharded training, `model_world_size_2_rank_0.pt`: each has a part of every distributed
 //! tensor, and the same of all others.
 
-use super::dtensor::{Distributed, is_distributed};
 use super::file;
 use super::part::number_after;
 use crate::container::{self, Sign};
+use crate::format::keys::ZIP;
 use crate::pickle::Names;
-use crate::write;
+use crate::tensor::dtensor::is_distributed;
+use crate::tensor::view::Distributed;
 use ckpt_api::{
     Contents, Error, File, FileId, Input, Kind, Limit, Limits, Name, Placement, Region, Result, Rules, Shape,
     Tensor, TensorId, first_few,
@@ -117,7 +118,7 @@ pub(super) fn read(input: &Input, names: &[String], rules: &mut Rules, limits: &
         all.losses.append(&mut contents.losses);
         if rank == 0 {
             // What one file was written with says nothing of a set.
-            contents.checkpoint.metadata.remove(write::ZIP);
+            contents.checkpoint.metadata.remove(ZIP);
             all.checkpoint.metadata = contents.checkpoint.metadata;
             all.missing_graph = contents.missing_graph;
         }

@@ -2,7 +2,7 @@
 
 use super::file;
 use crate::format::ID;
-use crate::write;
+use crate::format::keys::ZIP;
 use ckpt_api::{
     Contents, Error, File, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, PartSet, Placement,
     Result, Rules, Tensor, TensorId, add_parts, add_unlisted, first_few,
@@ -121,7 +121,7 @@ fn add(
     all.notes.extend(contents.notes);
     all.losses.extend(contents.losses);
     // What one file was written with says nothing of a set.
-    contents.checkpoint.metadata.remove(write::ZIP);
+    contents.checkpoint.metadata.remove(ZIP);
     for (namespace, values) in contents.checkpoint.metadata.iter() {
         for (key, value) in values.iter() {
             if all.checkpoint.metadata.value(namespace, key).is_none() {

@@ -1,11 +1,12 @@
 //! Rules of naming, and of placing views.
 
-use super::layout::place;
-use super::rebuild::{Made, made};
-use super::walk::{branch, walk};
 use crate::container::Record;
+use crate::object::walk::{Found, branch, walk};
 use crate::pickle::Tree;
 use crate::pickle::tests::tree;
+use crate::tensor::layout::place;
+use crate::tensor::rebuild::made;
+use crate::tensor::view::Made;
 use ckpt_api::{Endian, Kind, Limits, Placement, Result, Tensor, TensorId};
 
 /// The opcodes of a tensor of 32-bit floats over a storage of 64 elements.
@@ -144,7 +145,7 @@ fn a_branch_is_found_by_its_path_also_through_keys_with_dots() {
 }
 
 /// What reading everything in a pickle gives.
-fn read_all(pickle: &[&[u8]]) -> Result<super::walk::Found> {
+fn read_all(pickle: &[&[u8]]) -> Result<Found> {
     let tree = tree(&pickle.concat())?;
     walk(&tree, tree.root(), "torch")
 }

@@ -1,7 +1,7 @@
 //! One file: a pickle, and the storages that it refers to.
 
 use super::archive::{Archive, Origin, Sums};
-use super::{KEY_FOLDER, ZIP};
+use crate::format::keys::{KEY_FOLDER, ZIP};
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, Encoding, Extent, FileId, OutputFile, OutputLayout, Phases,
     Placement, Result, TensorId,

@@ -1,8 +1,9 @@
 //! A plain state dict of all tensors: what is written where nothing else was read.
 
 use super::file::Storage;
+use super::kind;
 use super::state_dict::{self, Item};
-use super::{KEY_MODULES, kind};
+use crate::format::keys::KEY_MODULES;
 use crate::format::{Element, ID};
 use ckpt_api::{
     Checkpoint, DType, Encoding, Error, Extent, MetadataValue, Placement, Result, Shape, Tensor, TensorId,

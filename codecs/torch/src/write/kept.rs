@@ -5,17 +5,19 @@
 //! tensors and plain values, and is written again while its tensors are the checkpoint's.
 
 use super::file::{FOLDER, Storage, is_folder};
+use super::fresh;
 use super::nesting::Nesting;
-use super::{KEY_CONTAINERS, KEY_DIFFERENCES, KEY_FOLDER, KEY_PICKLE, ZIP, fresh};
 use crate::container::{Record, Saved, StorageId};
+use crate::format::keys::{KEY_CONTAINERS, KEY_DIFFERENCES, KEY_FOLDER, KEY_PICKLE, ZIP};
 use crate::format::{ID, StorageClass, element_named};
+use crate::object::walk::{Container, Found, walk};
 use crate::pickle::opcode as op;
 use crate::pickle::{Feed, Id, Tree, Value, parse, shown};
-use crate::read::layout;
-use crate::read::rebuild::{Made, Quantizer, View, made};
-use crate::read::roles;
-use crate::read::stored::tensor_quantization;
-use crate::read::walk::{Container, Found, walk};
+use crate::roles::pickled as roles;
+use crate::tensor::layout;
+use crate::tensor::rebuild::made;
+use crate::tensor::stored::tensor_quantization;
+use crate::tensor::view::{Made, Quantizer, View};
 use ckpt_api::{
     Checkpoint, Contents, Encoding, Endian, File, Limits, MetadataValue, Result, Tensor, TensorId, Ties,
     first_few,

@@ -7,6 +7,7 @@ mod file;
 mod fresh;
 mod kept;
 mod kind;
+mod left_out;
 mod nesting;
 mod pickle;
 mod set;
@@ -17,29 +18,14 @@ mod tests;
 pub(crate) use kept::keep;
 pub(crate) use kind::NATIVE;
 
-use crate::distributed::companions::FILES;
-use crate::format::ID;
+use crate::format::keys::{DCP, KEY_DIFFERENCES, ZIP};
 use archive::Sums;
 use ckpt_api::{
-    Aspect, Checkpoint, FinishState, Literal, Loss, LossKind, MetadataValue, Options, OutputLayout, Result,
-    Written,
+    Checkpoint, FinishState, Literal, Loss, LossKind, MetadataValue, Options, OutputLayout, Result, Written,
 };
 use kept::Kept;
+use left_out::{leave_out, leave_out_companions, leave_out_roles};
 use set::Target;
-
-/// Key of the checkpoint's metadata: what PyTorch records of each module, by its path.
-const KEY_MODULES: &str = "_metadata";
-/// Key of the checkpoint's metadata: the one of a set's index.
-const KEY_INDEX: &str = "index";
-/// Metadata namespace of what a zip archive was read with, and its keys: the folder of the records, and the pickle, if
-/// it does not follow from the tensors.
-pub(crate) const ZIP: &str = "torch.zip";
-const KEY_FOLDER: &str = "folder";
-const KEY_PICKLE: &str = "pickle";
-/// The dicts and lists that the names come from, where the pickle is not kept.
-const KEY_CONTAINERS: &str = "containers";
-/// How the file that was read differs from the one that is written for it, a clause each.
-const KEY_DIFFERENCES: &str = "differences";
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
@@ -49,9 +35,9 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     let (stored, lens) = fresh::store(checkpoint)?;
     let target = Target::new(name, options, &lens)?;
     let mut placed = OutputLayout::default();
-    if checkpoint.metadata.namespace(distributed::DCP).is_some() {
+    if checkpoint.metadata.namespace(DCP).is_some() {
         let why = "a file does not record how a directory was distributed";
-        placed.losses.push(Loss::new(LossKind::MetadataDropped, distributed::DCP, why));
+        placed.losses.push(Loss::new(LossKind::MetadataDropped, DCP, why));
     }
     leave_out_companions(&mut placed, checkpoint);
     let mut sums = Vec::new();
@@ -109,33 +95,4 @@ pub(crate) fn finish(placed: &OutputLayout, written: &[Written]) -> Result<Vec<L
         literals.extend(sums.literals(crc)?);
     }
     Ok(literals)
-}
-
-/// Declares what a plain state dict does not have.
-fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
-    let why = "a state dict of tensors alone is written";
-    leave_out_roles(placed, why);
-    let own = checkpoint.metadata.namespace(ID).into_iter().flat_map(|own| own.iter());
-    let lost = own.filter(|(key, _)| ![KEY_MODULES, KEY_INDEX].contains(key));
-    placed.losses.extend(lost.map(|(key, _)| Loss::new(LossKind::MetadataDropped, key, why)));
-    leave_out_scales(placed, why);
-}
-
-/// Declares the values of files that lay beside the shards of a directory.
-fn leave_out_companions(placed: &mut OutputLayout, checkpoint: &Checkpoint) {
-    for (file, namespace) in FILES {
-        let values = checkpoint.metadata.namespace(namespace).into_iter().flat_map(|values| values.iter());
-        let detail = format!("the file '{file}' that a trainer stored beside the shards is not written");
-        let loss = |(key, _)| Loss::new(LossKind::MetadataDropped, format!("{namespace}.{key}"), &*detail);
-        placed.losses.extend(values.map(loss));
-    }
-}
-
-/// Declares that integers are stored without what they stand for.
-fn leave_out_scales(placed: &mut OutputLayout, why: &str) {
-    placed.left_out.insert(Aspect::Scales, why.to_owned());
-}
-
-fn leave_out_roles(placed: &mut OutputLayout, why: &str) {
-    placed.left_out.extend([Aspect::Roles, Aspect::Slots].map(|aspect| (aspect, why.to_owned())));
 }

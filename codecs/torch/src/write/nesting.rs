@@ -1,10 +1,10 @@
 //! The dicts and lists that the names of a file's tensors come from, so that a distributed checkpoint has them, too.
 
-use super::{KEY_CONTAINERS, KEY_PICKLE, ZIP};
-use crate::distributed::metadata::Step;
 use crate::format::ID;
+use crate::format::keys::{KEY_CONTAINERS, KEY_PICKLE, ZIP};
+use crate::format::metadata::Step;
+use crate::object::walk::{Container, walk};
 use crate::pickle::{Feed, parse};
-use crate::read::walk::{Container, walk};
 use ckpt_api::{Checkpoint, File, Limits, MetadataMap, MetadataValue};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Names of files, and how tensors are distributed over those of a set.
 
-use super::KEY_INDEX;
 use super::fresh::Stored;
 use crate::format::ID;
+use crate::format::keys::KEY_INDEX;
 use ckpt_api::{
     Checkpoint, Error, FileId, Limit, Literal, MetadataMap, MetadataValue, Options, OutputFile, OutputLayout,
     Result,

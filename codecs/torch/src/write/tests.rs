@@ -1,8 +1,9 @@
 use super::*;
 use crate::Torch;
 use crate::format::ID;
+use crate::format::keys::{KEY_FOLDER, KEY_MODULES, KEY_PICKLE};
 use ckpt_api::{
-    Affine, ChecksumAlgorithm, DType, Encoding, Extent, FileId, MetadataMap, MetadataValue, Phases,
+    Affine, Aspect, ChecksumAlgorithm, DType, Encoding, Extent, FileId, MetadataMap, MetadataValue, Phases,
     Placement, Shape, Tensor, TensorId, conformance,
 };
 use sha2::{Digest, Sha256};

@@ -15,7 +15,7 @@ mod flat;
 mod slots;
 mod states;
 
-use crate::read::roles::slot_name;
+use crate::roles::slot_name;
 use ckpt_api::Viewed;
 use ckpt_api::{
     AxisOrder, Contents, Encoding, Error, Extent, FileId, Input, Limits, Name, Placement, Result, Role,
@@ -23,13 +23,12 @@ use ckpt_api::{
 };
 use files::Files;
 pub(crate) use files::{is_zero, last_step};
-use flat::{Flat, Joined};
+use flat::Joined;
 use slots::Slots;
-use states::{Shapes, States, lacks};
+use states::{OPTIMIZER, Shapes, States, lacks, push};
 use std::collections::HashMap;
 
 /// Keys of a rank's file.
-const OPTIMIZER: &str = "optimizer_state_dict";
 const STAGE: [&str; 2] = [OPTIMIZER, "zero_stage"];
 const COUNT: [&str; 2] = [OPTIMIZER, "partition_count"];
 const PIECES: [&str; 2] = [OPTIMIZER, "single_partition_of_fp32_groups"];
@@ -138,14 +137,6 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
         notes.push(format!("optimizer state that is not cut as the parameters are is left out: {left_out}"));
     }
     Ok(merge.contents)
-}
-
-/// Appends a flat tensor to the row with this number, which may be the next one.
-fn push(rows: &mut Vec<Joined>, number: usize, flat: Flat) -> Result<()> {
-    if rows.len() == number {
-        rows.push(Joined::default());
-    }
-    rows.get_mut(number).ok_or_else(|| lacks("fp32 groups"))?.push(flat)
 }
 
 fn check_count(part: &States<'_>, ranks: usize) -> Result<()> {

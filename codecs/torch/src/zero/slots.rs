@@ -6,8 +6,7 @@
 //! ```
 
 use super::flat::Joined;
-use super::states::States;
-use super::{OPTIMIZER, push};
+use super::states::{OPTIMIZER, States, push};
 use crate::pickle::Id;
 use ckpt_api::{Error, Result};
 use std::collections::BTreeMap;

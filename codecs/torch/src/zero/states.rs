@@ -1,15 +1,20 @@
 //! What the files of the ranks state: shapes and order of the parameters, and where the flat tensors lie.
 
-use super::flat::Flat;
+use super::flat::{Flat, Joined};
 use crate::container::{self, Record, Saved};
+use crate::object::children::Work;
 use crate::pickle::{Id, Tree, Value};
-use crate::read::children::Work;
-use crate::read::layout::Use;
-use crate::read::rebuild::{Made, is_tensor, made};
-use crate::read::stored::{Source, Stored};
+use crate::tensor::call::is_tensor;
+use crate::tensor::layout::Use;
+use crate::tensor::rebuild::made;
+use crate::tensor::stored::{Source, Stored};
+use crate::tensor::view::Made;
 use ckpt_api::{Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+
+/// The key of what the optimizer saves.
+pub(super) const OPTIMIZER: &str = "optimizer_state_dict";
 
 /// Names and shapes of parameters, in the order in which they are stored.
 pub(crate) type Shapes = Vec<(String, Shape)>;
@@ -255,6 +260,14 @@ impl<'a> States<'a> {
         };
         self.tree().entries(list).filter_map(|(key, value)| Some((self.tree().text(key)?, value))).collect()
     }
+}
+
+/// Appends a flat tensor to the row with this number, which may be the next one.
+pub(super) fn push(rows: &mut Vec<Joined>, number: usize, flat: Flat) -> Result<()> {
+    if rows.len() == number {
+        rows.push(Joined::default());
+    }
+    rows.get_mut(number).ok_or_else(|| lacks("fp32 groups"))?.push(flat)
 }
 
 pub(crate) fn lacks(key: &'static str) -> Error {

@@ -1,7 +1,8 @@
 //! Pickles that no pickler writes.
 
 use super::{described, tree};
-use crate::pickle::{Names, Use};
+use crate::pickle::Names;
+use crate::pickle::names::Use;
 use ckpt_api::Kind;
 
 fn refused(bytes: &[u8]) -> String {

@@ -1,25 +1,14 @@
-//! A directory that was read and is written again as it was.
-//!
-//! Its file `.metadata` is kept in the metadata, if it names nothing but tensors and where they lie. It is written again
-//! while the tensors have their names, dtypes and shapes, and the values their pickles.
+//! A directory that is written again as it was: while the tensors have their names, dtypes and shapes, and the values
+//! their pickles.
 
-use super::layout::{self, Laid, Part, Shard};
+use super::keep::{is_description, parsed};
+use super::layout::{self, Laid};
 use super::metadata::Paths;
-use super::{DCP, KEY_METADATA, KEY_OBJECTS, Parts, objects};
-use crate::distributed::metadata::{self, Location, MODULE, Metadata, STORAGE_MODULE};
-use crate::format::{ID, element_named};
-use crate::pickle::{Feed, Tree, Value, parse};
-use crate::read::values::{Budget, convert};
-use crate::read::walk::Dropped;
-use crate::write::kept::is_harmless;
-use ckpt_api::{
-    Checkpoint, File, Limits, Metadata as CheckpointMetadata, MetadataMap, MetadataValue, Result, check_cover,
-};
+use super::parts::{Part, Parts, Shard};
+use crate::format::keys::{DCP, KEY_METADATA};
+use crate::format::metadata::{self, Location, Metadata};
+use ckpt_api::{Checkpoint, Limits, Result, check_cover};
 use std::collections::HashMap;
-use std::sync::Arc;
-
-/// Bytes of the largest `.metadata` that is kept: about 50,000 tensors.
-const LARGEST: u64 = 16 << 20;
 
 /// The description of a directory that was read.
 pub(super) struct Kept<'a> {
@@ -28,48 +17,7 @@ pub(super) struct Kept<'a> {
     paths: Paths,
 }
 
-/// Keeps the file `.metadata` of a directory. `len` has the bytes of the file.
-pub(crate) fn keep(tree: &Tree, len: u64, into: &mut CheckpointMetadata) {
-    if len <= LARGEST && tree.end() == len && is_description(tree) {
-        into.insert(DCP, KEY_METADATA, MetadataValue::Bytes(tree.pickle().to_vec()));
-    }
-}
-
-/// Keeps the pickle of a value, if it does not follow from the value. `into` has those of other values, by name.
-pub(crate) fn keep_object(tree: &Tree, name: &str, value: &MetadataValue, into: &mut MetadataMap) {
-    if tree.pickle_bytes() <= LARGEST && is_plain(tree) && objects::pickle(value) != tree.pickle() {
-        into.insert(name, MetadataValue::Bytes(tree.pickle().to_vec()));
-    }
-}
-
-/// Sets the pickles of all values.
-pub(crate) fn keep_objects(objects: MetadataMap, into: &mut CheckpointMetadata) {
-    if !objects.is_empty() {
-        into.insert(DCP, KEY_OBJECTS, objects);
-    }
-}
-
-/// Whether a pickle that was kept makes this value.
-pub(super) fn is_of(pickle: &[u8], value: &MetadataValue) -> bool {
-    let Some(tree) = parsed(pickle).filter(is_plain) else { return false };
-    let mut dropped = Dropped::default();
-    let own = convert(&tree, tree.root(), "", &mut Budget::default(), &mut dropped);
-    own.is_some_and(|own| own == *value) && dropped.count == 0
-}
-
-fn parsed(pickle: &[u8]) -> Option<Tree> {
-    let limits = Limits::default();
-    let file = File::new(Arc::new(pickle.to_vec()), ID).ok()?;
-    let tree = parse(Feed::new(&file, 0, file.len(), &limits)).ok()?;
-    (tree.end() == file.len()).then_some(tree)
-}
-
 impl<'a> Kept<'a> {
-    /// Whether the checkpoint was read from a directory.
-    pub(super) fn is_in(checkpoint: &Checkpoint) -> bool {
-        checkpoint.metadata.namespace(DCP).is_some()
-    }
-
     /// The description that the checkpoint has, if it is sound.
     pub(super) fn of(checkpoint: &'a Checkpoint) -> Option<Self> {
         let bytes = checkpoint.metadata.value(DCP, KEY_METADATA)?.as_bytes()?;
@@ -139,45 +87,4 @@ impl<'a> Kept<'a> {
 fn is_name(path: &str) -> bool {
     let is_safe = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.');
     path.ends_with(".distcp") && path.len() < 256 && !path.starts_with('.') && path.chars().all(is_safe)
-}
-
-/// Whether a pickle makes a plain value, and is of the protocol that `torch.load` accepts with `weights_only=True`.
-fn is_plain(tree: &Tree) -> bool {
-    tree.pickle().starts_with(&[0x80, 2]) && is_harmless(tree) && !has_storages(tree)
-}
-
-fn has_storages(tree: &Tree) -> bool {
-    tree.ids().any(|id| matches!(tree.value(id), Value::Persistent(_)))
-}
-
-/// Whether a pickle makes nothing but the description of a checkpoint.
-fn is_description(tree: &Tree) -> bool {
-    tree.ids().all(|id| match tree.value(id) {
-        Value::Global(module, name) => is_described(module, name),
-        Value::Buffer | Value::Persistent(_) => false,
-        _ => true,
-    })
-}
-
-/// Whether a class or function is one that describes a checkpoint.
-pub(crate) fn is_described(module: &str, name: &str) -> bool {
-    match module {
-        MODULE => matches!(
-            name,
-            "Metadata"
-                | "TensorStorageMetadata"
-                | "BytesStorageMetadata"
-                | "ChunkStorageMetadata"
-                | "TensorProperties"
-                | "MetadataIndex"
-                | "StorageMeta"
-                | "_MEM_FORMAT_ENCODING"
-        ),
-        STORAGE_MODULE => name == "_StorageInfo",
-        "torch.serialization" => name == "_get_layout",
-        "torch" => name == "Size" || element_named(name).is_some(),
-        "pathlib" => matches!(name, "PosixPath" | "PurePosixPath"),
-        "collections" => name == "OrderedDict",
-        _ => false,
-    }
 }

@@ -1,28 +1,13 @@
 //! Where the archives lie in the files of a directory.
 
-use super::Parts;
-use crate::distributed::metadata::Location;
+use super::parts::{Part, Parts, Shard};
+use crate::format::metadata::Location;
 use crate::write::archive::{Archive, Sums};
 use crate::write::file::FOLDER;
 use crate::write::state_dict;
 use ckpt_api::{Checksum, ChecksumAlgorithm, Error, Extent, FileId, Literal, Region, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// A file of the directory.
-pub(super) struct Shard {
-    pub(super) path: String,
-    /// In the order of the file.
-    pub(super) parts: Vec<Part>,
-}
-
-/// What an archive holds.
-pub(super) enum Part {
-    /// The object with this number.
-    Object(usize),
-    /// This box of the tensor with this number, or a box without elements, of which the tensor does without.
-    Chunk(usize, Region),
-}
 
 /// A chunk that has its place.
 #[derive(Clone)]

@@ -1,8 +1,8 @@
-//! The file `.metadata`: see [`crate::distributed::metadata`], which reads it.
+//! The file `.metadata`: see [`crate::format::metadata`], which reads it.
 
-use super::Parts;
 use super::layout::{Laid, Placed};
-use crate::distributed::metadata::{Location, MODULE, STORAGE_MODULE, Step};
+use super::parts::Parts;
+use crate::format::metadata::{Location, MODULE, STORAGE_MODULE, Step};
 use crate::write::fresh::Stored;
 use crate::write::pickle::{Items, Pickle, Protocol};
 use std::collections::HashMap;

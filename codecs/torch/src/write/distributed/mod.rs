@@ -1,40 +1,33 @@
 //! Writes a directory of `torch.distributed.checkpoint`: `.metadata`, and files in which every chunk of a tensor and
 //! every value that is no tensor is an archive of its own, as `torch.save` writes it.
 
+mod keep;
 mod kept;
 mod layout;
 mod metadata;
 mod objects;
+mod parts;
 mod shards;
+mod value;
 
-pub(crate) use kept::{is_described, keep, keep_object, keep_objects};
+pub(crate) use keep::{is_described, keep, keep_object, keep_objects};
 
 use super::archive::Sums;
-use super::fresh::{self, Stored};
+use super::fresh;
+use super::left_out::{leave_out_companions, leave_out_roles, leave_out_scales};
 use super::nesting::{self, Nesting};
-use super::{KEY_MODULES, leave_out_companions, leave_out_roles, leave_out_scales};
-use crate::distributed::{METADATA, roles};
+use crate::format::keys::KEY_MODULES;
+use crate::format::metadata::FILE;
 use crate::format::{ENDINGS, ID};
+use crate::roles::named as roles;
 use ckpt_api::{
     Checkpoint, Error, FileId, FinishState, Literal, Loss, LossKind, Options, OutputFile, OutputLayout,
     Result, Tensor,
 };
+use keep::is_from_directory;
 use kept::Kept;
 use layout::Laid;
-use objects::Object;
-
-/// Metadata namespace of what a directory was read with, and its keys: the file `.metadata`, and the pickles of values
-/// that do not follow from the metadata, by name.
-pub(super) const DCP: &str = "torch.dcp";
-const KEY_METADATA: &str = "metadata";
-const KEY_OBJECTS: &str = "objects";
-
-/// What the directory holds.
-struct Parts<'a> {
-    tensors: Vec<Stored<'a>>,
-    /// Values that are no tensors.
-    objects: Vec<Object>,
-}
+use parts::Parts;
 
 /// Whether a directory is written: if the option `form` says so, where the output is a directory without a name of its
 /// own, or where one was read and the output's name has none of the endings of files.
@@ -50,7 +43,7 @@ pub(super) fn is_chosen(checkpoint: &Checkpoint, name: &str, options: &Options) 
             Err(Error::usage("ranks are for a directory, but the form is a file").field("ranks"))
         }
         Some(form) => Ok(form == "dcp"),
-        None => Ok(has_ranks || name.is_empty() || (Kept::is_in(checkpoint) && !is_file)),
+        None => Ok(has_ranks || name.is_empty() || (is_from_directory(checkpoint) && !is_file)),
     }
 }
 
@@ -91,7 +84,7 @@ pub(super) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         placed.placements.push(stored.placement(chunks.into_iter().map(|chunk| chunk.extent).collect()));
     }
     let file = FileId(placed.files.len());
-    placed.files.push(OutputFile::new(format!("{folder}{METADATA}"), metadata.len() as u64));
+    placed.files.push(OutputFile::new(format!("{folder}{FILE}"), metadata.len() as u64));
     placed.literals.push(Literal { file, offset: 0, bytes: metadata });
     let bytes = sums.iter().map(Sums::bytes).sum();
     placed.finish = FinishState::new(sums).of_size(bytes);

@@ -1,7 +1,6 @@
 //! Which file holds what, where no directory was read.
 
-use super::Parts;
-use super::layout::{Part, Shard};
+use super::parts::{Part, Parts, Shard};
 use crate::write::fresh::Stored;
 use crate::write::set;
 use ckpt_api::{Error, Limit, Options, Region, Result, Shape};

@@ -1,6 +1,6 @@
-//! Which tensors are the state of an optimizer, by their names: `optimizer.state.NAME.exp_avg`.
+//! Roles by names: `optimizer.state.NAME.exp_avg` is the state of an optimizer.
 
-use crate::read::roles::slot_name;
+use super::slot_name;
 use ckpt_api::{Role, Slot, Tensor, TensorId};
 use std::collections::{BTreeSet, HashMap};
 

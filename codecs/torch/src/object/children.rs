@@ -1,7 +1,7 @@
 //! What lies within a value, by name: the items of containers, the tensors of modules, the fields of objects.
 
-use super::rebuild::is_tensor;
 use crate::pickle::{Id, Object, Tree, Value};
+use crate::tensor::call::is_tensor;
 use ckpt_api::{Error, Result};
 use std::collections::{HashMap, HashSet};
 

@@ -6,7 +6,9 @@
 //! placements   for each axis of the mesh: Shard(dim), Replicate(), Partial(reduce_op)
 //! ```
 
-use super::rebuild::{Made, described, field, item, naturals, unsupported, wrong};
+use super::call::{field, item, naturals};
+use super::describe::{described, unsupported, wrong};
+use super::view::{Distributed, Made};
 use crate::pickle::{Id, Object, Tree, Value, shown};
 use ckpt_api::{Error, Result, Shape};
 
@@ -25,7 +27,7 @@ pub(super) struct Local {
 }
 
 /// Whether this is the class of distributed tensors.
-pub(super) fn is_distributed(module: &str, name: &str) -> bool {
+pub(crate) fn is_distributed(module: &str, name: &str) -> bool {
     module.starts_with("torch.distributed") && name == "DTensor"
 }
 
@@ -72,17 +74,6 @@ pub(super) fn local(tree: &Tree, items: &[Id], attributes: Id) -> Result<std::re
 }
 
 const INSTEAD: &str = "save tensor.full_tensor(), or the sharded state dict with torch.distributed.checkpoint, which ckpt reads";
-
-/// What a rank's file states of a distributed tensor of which the rank has a part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Distributed {
-    /// Length of each axis of the whole tensor.
-    pub(crate) whole: Shape,
-    /// The axis along which the ranks cut it, in their order; `None` if they cut it along several.
-    pub(crate) axis: Option<usize>,
-    /// How it is placed on the ranks, for messages: `Shard(0)`.
-    pub(crate) placements: String,
-}
 
 /// Marks the local tensor of a distributed one as a part if it is not all of it.
 pub(super) fn of_rank<'a>(mut made: Made<'a>, local: Option<Local>) -> Made<'a> {

@@ -1,5 +1,6 @@
-//! Which tensors are the state of an optimizer, and of which weights.
+//! Roles by what a pickle states: the state dicts of optimizers, and the numbers of their parameters.
 
+use super::slot_name;
 use crate::pickle::{Id, Tree, Value};
 use ckpt_api::{Name, Role, Slot, Tensor};
 use std::collections::HashMap;
@@ -40,17 +41,6 @@ pub(crate) fn assign(tree: &Tree, optimizers: &[(String, Id)], tensors: &mut [Te
                 *tensor = tensor.clone().with_slot(Slot { variable, name });
             }
         }
-    }
-}
-
-/// The name that all formats have for what PyTorch calls `name`.
-pub(crate) fn slot_name(name: &str) -> &str {
-    match name {
-        "exp_avg" => "m",
-        "exp_avg_sq" => "v",
-        "max_exp_avg_sq" => "vhat",
-        "momentum_buffer" => "momentum",
-        other => other,
     }
 }
 

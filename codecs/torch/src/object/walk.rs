@@ -2,14 +2,15 @@
 
 use super::children::{Part, Sort, Work, children, hidden, is_scale, is_script, sort};
 use super::counts::{Counts, can_hold};
-use super::rebuild::{described, is_tensor};
+use super::dropped::Dropped;
 use super::values::{Budget, convert, key_text};
 use crate::container::Classes;
 use crate::pickle::{Id, Object, Tree, Value};
+use crate::tensor::call::is_tensor;
+use crate::tensor::describe::described;
 use ckpt_api::{Error, Metadata, Result};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 
 /// Bytes that all names may take for each byte of the pickle, and whatever its size.
 const BYTES_PER_BYTE: u64 = 8;
@@ -41,41 +42,6 @@ pub(crate) enum Container {
     Dict,
     /// By indexes.
     List,
-}
-
-/// Values that are left out: how many, and what the first of them are.
-#[derive(Debug, Default)]
-pub(crate) struct Dropped {
-    pub(crate) count: usize,
-    /// Each with its name and what it is.
-    first: Vec<String>,
-}
-
-impl Dropped {
-    /// Values that a note lists.
-    const SHOWN: usize = 12;
-
-    pub(crate) fn add(&mut self, name: &str, why: impl FnOnce() -> String) {
-        self.add_within(|| name.to_owned(), why);
-    }
-
-    /// Adds a value whose name takes work.
-    pub(crate) fn add_within(&mut self, name: impl FnOnce() -> String, why: impl FnOnce() -> String) {
-        self.count += 1;
-        if self.first.len() < Self::SHOWN {
-            self.first.push(format!("'{}' ({})", name().escape_debug(), why()));
-        }
-    }
-}
-
-impl fmt::Display for Dropped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.first.join(", "))?;
-        match self.count - self.first.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
-    }
 }
 
 struct Frame {

@@ -1,11 +1,11 @@
 //! Values that are no tensors, as metadata.
 
 use super::children::{Part, children, cost, elements, is_dict};
-use super::numpy;
-use super::rebuild::described;
-use super::walk::Dropped;
+use super::dropped::Dropped;
 use crate::format::element_named;
 use crate::pickle::{Id, Object, Tree, Value};
+use crate::tensor::describe::described;
+use crate::tensor::numpy;
 use ckpt_api::{MetadataMap, MetadataValue};
 use std::collections::HashSet;
 
@@ -266,7 +266,7 @@ fn called(
             bytes(tree, id).map(MetadataValue::Bytes)
         }
         (("numpy._core.multiarray" | "numpy.core.multiarray", "scalar"), [dtype, value]) => {
-            numpy::number(tree, *dtype, *value)
+            bytes(tree, *value).and_then(|bytes| numpy::number(tree, *dtype, bytes))
         }
         _ => None,
     };

@@ -1,6 +1,6 @@
 //! Where a view of a storage lies in the file, as extents.
 
-use super::rebuild::View;
+use super::view::View;
 use crate::container::Record;
 use ckpt_api::{
     Checksum, ChecksumAlgorithm, Compression, Encoding, Endian, Error, Extent, FileId, Limit, Limits, Method,

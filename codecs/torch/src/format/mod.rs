@@ -1,5 +1,8 @@
 //! Names, dtypes and file names of PyTorch's checkpoints.
 
+pub(crate) mod keys;
+pub(crate) mod metadata;
+
 use ckpt_api::DType;
 
 /// Id of the format, and its metadata namespace.

@@ -12,6 +12,8 @@ use ckpt_api::{Error, Limit, Limits, Region, Result, Shape, check_cover};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// The file's name.
+pub(crate) const FILE: &str = ".metadata";
 /// Module of most classes.
 pub(crate) const MODULE: &str = "torch.distributed.checkpoint.metadata";
 /// Module of the class of locations.

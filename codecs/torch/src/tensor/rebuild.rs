@@ -1,111 +1,16 @@
-//! Recognizes the calls that make a tensor, and parses their arguments.
+//! Parses the calls that make a tensor.
 
-use super::dtensor::{self, Distributed};
-use super::numpy::{self, Array};
+use super::call::{Rebuilder, arguments_of, field, item, natural, naturals, rebuilder};
+use super::describe::{described, or_leave_out, shown_text, unsupported, wrong};
+use super::view::{Made, Quantizer, Turned, View};
+use super::{dtensor, numpy};
 use crate::container::StorageId;
 use crate::format::{Element, StorageClass, element_named};
-use crate::pickle::{Id, Object, Tree, Value, shown};
-use ckpt_api::{DType, Endian, Error, Result, Setting, Shape, Signs};
-use smallvec::SmallVec;
+use crate::pickle::{Id, Tree, Value};
+use ckpt_api::{Error, Result, Shape};
 
 /// Calls around a tensor: a parameter of a subclass of a tensor.
 const MOST_LAYERS: usize = 16;
-/// Arguments of a call: no function takes more.
-const MOST_ARGUMENTS: usize = 16;
-
-type Arguments = SmallVec<[Id; MOST_ARGUMENTS]>;
-
-/// A tensor as the pickle describes it: a view of a storage.
-#[derive(Clone, Debug)]
-pub(crate) struct View<'a> {
-    pub(crate) storage: StorageId<'a>,
-    pub(crate) element: Element,
-    /// First element in the storage, in elements of `element`.
-    pub(crate) offset: u64,
-    pub(crate) shape: Shape,
-    /// Elements from one index of an axis to the next.
-    pub(crate) strides: Vec<u64>,
-    pub(crate) quantizer: Option<Quantizer>,
-    pub(crate) turned: Option<Turned>,
-    /// Of which distributed tensor it is what one rank has.
-    pub(crate) distributed: Option<Box<Distributed>>,
-}
-
-/// Which parts of a view's floats are stored with the other sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turned {
-    /// All: a negated view.
-    All,
-    /// The imaginary parts: a conjugated view.
-    Imaginary,
-    /// The real parts: a conjugated view that is negated.
-    Real,
-}
-
-impl Turned {
-    /// Returns what these flags mean for a type; `None` if it has no signs that are bits of their own.
-    fn new(dtype: DType, is_conjugated: bool, is_negated: bool) -> Option<Self> {
-        match dtype {
-            DType::C64 | DType::C128 if is_conjugated && is_negated => Some(Turned::Real),
-            DType::C64 | DType::C128 if is_conjugated => Some(Turned::Imaginary),
-            DType::C64 | DType::C128 | DType::F64 | DType::F32 | DType::F16 | DType::Bf16
-                if !is_conjugated =>
-            {
-                Some(Turned::All)
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns where the signs are in numbers of this type.
-    pub(crate) fn signs(self, dtype: DType, endian: Endian) -> Option<Signs> {
-        let part = u8::try_from(dtype.component_bytes()).ok()?;
-        let upper = match endian {
-            Endian::Little => part.checked_sub(1)?,
-            Endian::Big => 0,
-        };
-        match self {
-            Turned::All => Signs::new(part, upper),
-            Turned::Real => Signs::new(part.checked_mul(2)?, upper),
-            Turned::Imaginary => Signs::new(part.checked_mul(2)?, part.checked_add(upper)?),
-        }
-    }
-}
-
-/// What the integers of a quantized tensor stand for: `(integer - zero_point) * scale`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Quantizer {
-    Tensor {
-        scale: f64,
-        zero_point: i64,
-    },
-    /// Scales and zero points, which are tensors, along an axis.
-    Channel {
-        scales: Id,
-        zero_points: Id,
-        axis: u64,
-    },
-}
-
-/// What a call makes.
-#[derive(Debug)]
-pub(crate) enum Made<'a> {
-    /// No tensor.
-    Other,
-    Tensor(Box<View<'a>>),
-    /// An array of NumPy.
-    Array(Box<Array>),
-    /// A tensor without data, on the device `meta`.
-    Meta,
-    /// A tensor that cannot be represented.
-    Unsupported(Error),
-}
-
-/// Whether a call makes a tensor or an array of numbers, as far as its name tells.
-pub(crate) fn is_tensor(tree: &Tree, object: Object) -> bool {
-    tree.global(object.callable).is_some_and(|(module, name)| rebuilder(module, name).is_some())
-        || numpy::is_array(tree, object)
-}
 
 /// Whether the pickle gives a tensor attributes of its own.
 pub(crate) fn has_attributes(tree: &Tree, id: Id) -> bool {
@@ -134,53 +39,6 @@ pub(crate) fn has_attributes(tree: &Tree, id: Id) -> bool {
         _ => None,
     };
     given.is_some_and(is_given) || (object.state.is_some_and(is_given) && !numpy::is_array(tree, object))
-}
-
-#[derive(Clone, Copy)]
-enum Rebuilder {
-    /// Storage, offset, size, stride.
-    Plain,
-    /// The same with a type.
-    Typed,
-    Parameter,
-    FromType,
-    Quantized,
-    Meta,
-    Sparse,
-    Nested,
-    /// A subclass, whose tensors are its attributes.
-    Wrapper,
-    /// A tensor or an array with the values that a device had.
-    Device,
-    Other(&'static str),
-}
-
-fn rebuilder(module: &str, name: &str) -> Option<Rebuilder> {
-    match (module, name) {
-        ("torch._utils", name) => Some(match name {
-            "_rebuild_tensor_v2" | "_rebuild_tensor" => Rebuilder::Plain,
-            "_rebuild_tensor_v3" => Rebuilder::Typed,
-            "_rebuild_parameter" | "_rebuild_parameter_with_state" => Rebuilder::Parameter,
-            "_rebuild_qtensor" => Rebuilder::Quantized,
-            "_rebuild_meta_tensor_no_storage" => Rebuilder::Meta,
-            "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => Rebuilder::Sparse,
-            "_rebuild_nested_tensor" => Rebuilder::Nested,
-            "_rebuild_wrapper_subclass" => Rebuilder::Wrapper,
-            "_rebuild_device_tensor_from_numpy"
-            | "_rebuild_device_tensor_from_cpu_tensor"
-            | "_rebuild_xla_tensor" => Rebuilder::Device,
-            _ if name.starts_with("_rebuild_") => Rebuilder::Other("a tensor of an unknown kind"),
-            _ => return None,
-        }),
-        ("torch.nested._internal.nested_tensor", "_rebuild_njt") => Some(Rebuilder::Nested),
-        ("torch._tensor" | "torch.tensor", "_rebuild_from_type" | "_rebuild_from_type_v2") => {
-            Some(Rebuilder::FromType)
-        }
-        ("torch.nn.parameter", "Parameter") | ("torch", "Tensor") => {
-            Some(Rebuilder::Other("a tensor that was pickled without torch.save"))
-        }
-        _ => None,
-    }
 }
 
 /// Parses a call that may make a tensor. `Made::Other` for anything that is no such call.
@@ -334,52 +192,6 @@ fn quantized<'a>(tree: &'a Tree, items: &[Id]) -> Result<Made<'a>> {
     Ok(Made::Tensor(Box::new(view)))
 }
 
-fn arguments_of(tree: &Tree, id: Id) -> Result<Arguments> {
-    match tree.value(id) {
-        Value::Tuple(list) | Value::List(list) => Ok(tree.items(list).take(MOST_ARGUMENTS).collect()),
-        _ => Err(wrong("the arguments of a tensor are no tuple")),
-    }
-}
-
-pub(super) fn item(items: &[Id], index: usize) -> Result<Id> {
-    items
-        .get(index)
-        .copied()
-        .ok_or_else(|| wrong("a tensor has too few arguments").found(items.len().to_string()))
-}
-
-/// The value of a key in the attributes of a tensor, if they are a dict. Many tensors may share one: it has to be small.
-pub(super) fn field(tree: &Tree, dict: Id, key: &str) -> Result<Option<Id>> {
-    const MOST_FIELDS: usize = 256;
-    match tree.value(dict) {
-        Value::Dict(list) if list.len() / 2 > MOST_FIELDS => {
-            Err(Error::limit("a tensor has too many attributes").expected(format!("at most {MOST_FIELDS}")))
-        }
-        _ => Ok(tree.entry(dict, key)),
-    }
-}
-
-fn natural(tree: &Tree, id: Id) -> Option<u64> {
-    tree.int(id).and_then(|number| u64::try_from(number).ok())
-}
-
-pub(super) fn naturals(tree: &Tree, id: Id) -> Option<Vec<u64>> {
-    const MOST_AXES: usize = 1024;
-    let id = match tree.object(id) {
-        // torch.Size((2, 3))
-        Some(size) if tree.global(size.callable) == Some(("torch", "Size")) => {
-            let [sizes] = tree.tuple(size.arguments)?;
-            sizes
-        }
-        _ => id,
-    };
-    let (Value::Tuple(list) | Value::List(list)) = tree.value(id) else { return None };
-    if list.len() > MOST_AXES {
-        return None;
-    }
-    tree.items(list).map(|id| natural(tree, id)).collect()
-}
-
 /// The error of a tensor that some function makes in its own way, such as that of a subclass.
 fn made_elsewhere(tree: &Tree, callable: Id) -> Error {
     unsupported("a tensor that an unknown function makes", "save a plain tensor instead")
@@ -397,50 +209,6 @@ fn sparse(tree: &Tree, items: &[Id]) -> Error {
     }
 }
 
-/// What a value is, for messages.
-pub(crate) fn described(tree: &Tree, id: Id) -> String {
-    match tree.value(id) {
-        Value::Global(module, name) => shown(module, name),
-        Value::Object(object) if tree.attribute(object).is_some() => attribute(tree, object),
-        Value::Object(object) => match (numpy::described(tree, object), tree.callable(object)) {
-            (Some(array), _) => array,
-            (None, Some((module, name))) => format!("a call of {}", shown(module, name)),
-            (None, None) => "a call".to_owned(),
-        },
-        Value::None => "None".to_owned(),
-        Value::Bool(_) => "a bool".to_owned(),
-        Value::Int(_) | Value::Long(_) => "an integer".to_owned(),
-        Value::Float(_) => "a float".to_owned(),
-        Value::Text(_) => "a text".to_owned(),
-        Value::Bytes(_) | Value::Buffer => "bytes".to_owned(),
-        Value::Tuple(_) => "a tuple".to_owned(),
-        Value::List(_) => "a list".to_owned(),
-        Value::Set(_) => "a set".to_owned(),
-        Value::Dict(_) => "a dict".to_owned(),
-        Value::Persistent(_) => "a storage".to_owned(),
-    }
-}
-
-/// What an attribute is, such as a bound method: its name, and the class that it belongs to.
-fn attribute(tree: &Tree, object: Object) -> String {
-    let Some((of, name)) = tree.attribute(object) else { return "an attribute".to_owned() };
-    let class = tree.object(of).and_then(|owner| tree.callable(owner)).or_else(|| tree.global(of));
-    let class = class.map_or("something".to_owned(), |(module, name)| shown(module, name));
-    format!("the attribute '{}' of {class}", shown_text(name))
-}
-
-pub(super) fn wrong(message: &str) -> Error {
-    Error::corrupt(message).help("the pickle was not written by PyTorch, or is damaged")
-}
-
-pub(super) fn unsupported(what: &str, instead: &str) -> Error {
-    Error::unsupported(format!("{what} is not supported")).help(or_leave_out(instead))
-}
-
-fn or_leave_out(instead: &str) -> String {
-    format!("{instead}, or leave the tensor out with {}", Setting::ReadOption("lenient=true"))
-}
-
 fn unknown_type(name: &str) -> Error {
     let instead = match name {
         "complex32" => "save tensor.to(torch.complex64) instead",
@@ -452,9 +220,4 @@ fn unknown_type(name: &str) -> Error {
     Error::unsupported("the tensor's type is not supported")
         .found(format!("torch.{}", shown_text(name)))
         .help(or_leave_out(instead))
-}
-
-/// A text of the file, short and without anything that moves a terminal's cursor.
-fn shown_text(text: &str) -> String {
-    text.chars().take(80).collect::<String>().escape_debug().to_string()
 }

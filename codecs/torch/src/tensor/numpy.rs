@@ -7,7 +7,7 @@
 //! dtype   dtype('f4', False, True), BUILD (3, '<', …)
 //! ```
 
-use super::stored::Source;
+use crate::container::Saved;
 use crate::pickle::{Id, Object, Tree, Value};
 use ckpt_api::{
     Compression, DType, Encoding, Endian, Error, Extent, FileId, MetadataMap, MetadataValue, Method,
@@ -104,9 +104,8 @@ pub(crate) fn array(tree: &Tree, object: Object) -> Result<Option<Array>> {
 }
 
 /// A number of NumPy, by its dtype and its bytes.
-pub(crate) fn number(tree: &Tree, dtype: Id, value: Id) -> Option<MetadataValue> {
+pub(crate) fn number(tree: &Tree, dtype: Id, mut bytes: Vec<u8>) -> Option<MetadataValue> {
     let (dtype, endian) = numbers(tree, dtype)?;
-    let mut bytes = super::values::bytes(tree, value)?;
     if endian == Endian::Big {
         bytes.chunks_mut(dtype.component_bytes().max(1)).for_each(<[u8]>::reverse);
     }
@@ -278,27 +277,27 @@ fn data(tree: &Tree, id: Id) -> Result<Data> {
     Err(unknown())
 }
 
-impl Source<'_> {
-    /// The tensor of an array.
+impl Array {
+    /// The tensor of an array of a file, and where its bytes are.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Corrupt`] for a text that stands for more or fewer bytes than the array has;
     /// [`ckpt_api::Kind::Unsupported`] in a pickle that is compressed.
-    pub(crate) fn array(self, array: &Array, id: TensorId, name: &str) -> Result<(Tensor, Placement)> {
-        let tensor = Tensor::new(name, array.dtype, array.shape.clone());
-        let encoding = Encoding::row_major(&tensor).with_endian(array.endian);
-        let encoding = if array.is_fortran { encoding.column_major() } else { encoding };
-        let start = self.saved.pickle_start.ok_or_else(|| {
+    pub(crate) fn place(&self, saved: &Saved, id: TensorId, name: &str) -> Result<(Tensor, Placement)> {
+        let tensor = Tensor::new(name, self.dtype, self.shape.clone());
+        let encoding = Encoding::row_major(&tensor).with_endian(self.endian);
+        let encoding = if self.is_fortran { encoding.column_major() } else { encoding };
+        let start = saved.pickle_start.ok_or_else(|| {
             Error::unsupported("the array is in a pickle that another tool compressed")
                 .help("save it again with torch.save, which does not compress")
         })?;
         let extent = |at: u32, len: u64| Extent::new(FileId(0), start.saturating_add(at.into()), len);
         let len = tensor.value_bytes();
-        let extent = match array.data {
+        let extent = match self.data {
             Data::Nothing => extent(0, 0),
             Data::Bytes(at, _) => extent(at, len),
             Data::Text(at, stored) => {
-                check_text(self.saved.tree.raw((at, stored)), len)?;
+                check_text(saved.tree.raw((at, stored)), len)?;
                 // All ASCII.
                 if u64::from(stored) == len {
                     let placement = Placement::new(id, &tensor.name, extent(at, len), encoding);
@@ -310,9 +309,7 @@ impl Source<'_> {
         let placement = Placement::new(id, &tensor.name, extent, encoding);
         Ok((tensor, placement))
     }
-}
 
-impl Array {
     /// The array that a tensor of this dtype was saved as, if it was one.
     pub(crate) fn of_tensor(mut self, dtype: Option<DType>) -> Self {
         self.stated = dtype;

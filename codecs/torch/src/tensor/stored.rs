@@ -1,7 +1,8 @@
 //! One tensor of a file: what its view states, and where its bytes lie.
 
 use super::layout::{Use, place};
-use super::rebuild::{Made, Quantizer, View, made};
+use super::rebuild::made;
+use super::view::{Made, Quantizer, View};
 use crate::container::{Record, Saved};
 use crate::pickle::Id;
 use ckpt_api::zip::Member;

@@ -1,8 +1,8 @@
 //! How many tensors lie within each value, however values share and nest.
 
 use super::children::{Sort, Work, children, sort};
-use super::rebuild::is_tensor;
 use crate::pickle::{Id, Tree, Value};
+use crate::tensor::call::is_tensor;
 use ckpt_api::{Error, Result};
 
 /// Levels of containers around a tensor: so many have a name that a person can read.
