@@ -23,7 +23,7 @@ PARSERS = {
     "codecs/npz/src": "read header",
     "codecs/onnx/src/format": "wire",
     "codecs/onnx/src/read": "mod model tensor kept graph/fold graph/linear graph/ops graph/recurrent graph/shapes graph/windows",
-    "codecs/safetensors/src": "read format carried",
+    "codecs/safetensors/src": "read/mod read/tensor format carried",
     "codecs/torch/src/pickle": "machine feed text tree/mod names",
     "codecs/torch/src/container": "mod zip legacy storage",
     "codecs/torch/src/object": "children counts walk values",

@@ -11,8 +11,7 @@
 //! Every part is optional. Other tools may have edited the file since, so a part that no longer fits is left out with a
 //! note. It is never an error.
 
-use crate::NAMESPACE;
-use crate::format::holder;
+use crate::format::{NAMESPACE, holder};
 use ckpt_api::{
     Axis, Checkpoint, DType, Graph, Metadata, Name, Placement, Quantization, Role, Shape, Slot, Tensor,
 };

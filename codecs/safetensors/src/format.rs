@@ -10,6 +10,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::marker::PhantomData;
 
+/// Metadata namespace of the pairs in `__metadata__`.
+pub const NAMESPACE: &str = "safetensors";
+/// Metadata namespace of the keys in `metadata` of a sharded set's index.
+pub const INDEX_NAMESPACE: &str = "safetensors.index";
 /// Extension of a file.
 pub const EXTENSION: &str = ".safetensors";
 /// Extension of a sharded set's index.
@@ -22,6 +26,8 @@ pub const ALIGNMENT: u64 = 8;
 pub const LONGEST_HEADER: u64 = 100_000_000;
 /// The header's key for pairs of strings; no tensor can have this name.
 pub const METADATA: &str = "__metadata__";
+/// The option, and the key of the header, that name a framework.
+pub(crate) const FORMAT: &str = "format";
 
 /// The header's description of a tensor.
 #[derive(Clone, Debug, Serialize, Deserialize)]

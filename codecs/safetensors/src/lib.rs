@@ -32,58 +32,21 @@
 mod carried;
 mod dims;
 mod format;
-mod parts;
+mod info;
 mod read;
 mod write;
 
 pub use dims::Dims;
-pub use format::{Entry, Header, dtype};
+pub use format::{Entry, Header, INDEX_NAMESPACE, NAMESPACE, dtype};
 
 use ckpt_api::{
-    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
-    Options, OutputLayout, Result, Side,
+    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Options, OutputLayout, Result,
 };
-
-/// Metadata namespace of the pairs in `__metadata__`.
-pub const NAMESPACE: &str = "safetensors";
-/// Metadata namespace of the keys in `metadata` of a sharded set's index.
-pub const INDEX_NAMESPACE: &str = "safetensors.index";
+use info::INFO;
 
 /// The codec of the format `safetensors`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Safetensors;
-
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new(
-        "shard_size",
-        OptionKind::Size,
-        Side::Write,
-        "write a sharded set if the tensors have more bytes than this (default: one file)",
-    ),
-    OptionSpec::new(
-        "metadata",
-        OptionKind::Choice(&["full", "none"]),
-        Side::Write,
-        "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools \
-         write",
-    ),
-    OptionSpec::new(
-        write::FORMAT,
-        OptionKind::Choice(&["pt", "tf", "flax", "mlx"]),
-        Side::Write,
-        "framework to record in the header, such as pt; transformers opens only files that have one (default: the \
-         source's, or that of the mapping's target)",
-    ),
-];
-
-static INFO: FormatInfo = FormatInfo::new("safetensors", "safetensors file or sharded set")
-    .with_extensions(&["safetensors"])
-    .with_reads(Network::ALL)
-    .with_writes(Network::ALL)
-    .with_dtypes(&format::NATIVE)
-    .with_free_names()
-    .with_keeps(Aspect::ALL)
-    .with_options(OPTIONS);
 
 impl Codec for Safetensors {
     /// `ops` is empty, because safetensors itself stores no graph; the metadata carries any graph.

@@ -1,7 +1,10 @@
 //! Writes a file, or a sharded set with Hugging Face's names.
 
-use crate::format::{self, EXTENSION, Entry, INDEX_EXTENSION, METADATA, without_json_form};
-use crate::{INDEX_NAMESPACE, INFO, NAMESPACE, carried};
+use crate::carried;
+use crate::format::{
+    self, EXTENSION, Entry, FORMAT, INDEX_EXTENSION, INDEX_NAMESPACE, METADATA, NAMESPACE, without_json_form,
+};
+use crate::info::INFO;
 use ckpt_api::{
     Aspect, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Limit, Literal, Loss, LossKind,
     Options, OutputFile, OutputLayout, Packing, Phases, Placement, Result, Role, Tensor, TensorId,
@@ -13,9 +16,6 @@ use std::collections::{BTreeMap, HashSet};
 
 /// The reason of a loss that the option `metadata=none` causes.
 const LEFT_OUT: &str = "left out because of metadata=none";
-
-/// The option, and the key of the header, that name a framework.
-pub(crate) const FORMAT: &str = "format";
 
 /// See [`ckpt_api::Codec::place`].
 pub fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {

@@ -1,17 +1,17 @@
 //! Reads a file, or a sharded set by its index.
 
-use crate::carried::{self, Carried};
-use crate::format::{self, EXTENSION, Entry, Header, INDEX_EXTENSION, Index};
-use crate::{INDEX_NAMESPACE, NAMESPACE, parts};
-use ckpt_api::{
-    Contents, Encoding, Error, Extent, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue, Name,
-    Packing, PartSet, Placement, Result, Shape, Tensor, TensorId, add_unlisted, first_few,
-    weights_left_elsewhere,
-};
-use std::collections::{BTreeSet, HashMap, HashSet};
+mod parts;
+mod tensor;
 
-/// Number of names that a message lists.
-pub(crate) const SHOWN: usize = 8;
+use crate::carried::{self, Carried};
+use crate::format::{EXTENSION, Entry, Header, INDEX_EXTENSION, INDEX_NAMESPACE, Index, NAMESPACE};
+use ckpt_api::{
+    Contents, Error, File, FileId, Input, Kind, Limit, Limits, Match, MetadataValue, Name, PartSet,
+    Placement, Result, Tensor, TensorId, add_unlisted, first_few, weights_left_elsewhere,
+};
+use parts::SHOWN;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use tensor::describe;
 
 /// See [`ckpt_api::Codec::probe`].
 pub fn probe(input: &Input) -> Result<Match> {
@@ -166,32 +166,6 @@ fn add_tensors(contents: &mut Contents, file: FileId, start: u64, tensors: Vec<(
         contents.placements.push(placement);
     }
     Ok(())
-}
-
-pub(crate) fn describe(
-    id: TensorId,
-    file: FileId,
-    start: u64,
-    name: Name,
-    entry: Entry,
-) -> Result<(Tensor, Placement)> {
-    let Some(dtype) = format::dtype(entry.dtype) else {
-        let error = Error::unsupported("the dtype is not supported").field("dtype");
-        return Err(error.found(entry.dtype.to_string()).tensor(name));
-    };
-    let shape = Shape::new(&entry.shape[..]).map_err(|error| error.tensor(&name))?;
-    let (from, to) = entry.data_offsets;
-    let Some((first, len)) = start.checked_add(from).zip(to.checked_sub(from)) else {
-        return Err(Error::corrupt("the tensor lies outside the file").field("data_offsets").tensor(name));
-    };
-    let extent = Extent::new(file, first, len);
-    let tensor = Tensor::new(name, dtype, shape);
-    let mut encoding = Encoding::row_major(&tensor);
-    if dtype.bits().is_some_and(|bits| bits < 8) {
-        encoding.packing = Packing::Bits;
-    }
-    let placement = Placement::new(id, tensor.name.clone(), extent, encoding);
-    Ok((tensor, placement))
 }
 
 fn restore(contents: &mut Contents, carried: Option<Carried>) {

@@ -1,9 +1,8 @@
 //! Files that are parts of a set without an index: by their names, or by what each states of the parts of tensors that a
 //! rank saved (`HuggingFaceStorageWriter` of `torch.distributed.checkpoint`).
 
-use crate::NAMESPACE;
-use crate::format::{Entry, Header};
-use crate::read::{SHOWN, describe};
+use super::tensor::describe;
+use crate::format::{Entry, Header, NAMESPACE};
 use ckpt_api::{
     Contents, Error, FileId, Input, Limit, Limits, Loss, LossKind, Name, PartName, PartSet, Placement,
     Region, Result, Shape, Tensor, TensorId, add_parts, first_few,
@@ -11,6 +10,8 @@ use ckpt_api::{
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
+/// Number of names that a message lists.
+pub(super) const SHOWN: usize = 8;
 /// Key of `__metadata__`: for each tensor, where the part that the file has of it begins.
 const SHARDING: &str = "DCP_SHARDING_INFO";
 const VERSION: &str = "DCP_VERSION";

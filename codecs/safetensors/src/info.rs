@@ -1,0 +1,36 @@
+//! What the codec states of the format: its options, and what a file keeps.
+
+use crate::format::{FORMAT, NATIVE};
+use ckpt_api::{Aspect, FormatInfo, Network, OptionKind, OptionSpec, Side};
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "shard_size",
+        OptionKind::Size,
+        Side::Write,
+        "write a sharded set if the tensors have more bytes than this (default: one file)",
+    ),
+    OptionSpec::new(
+        "metadata",
+        OptionKind::Choice(&["full", "none"]),
+        Side::Write,
+        "full (default) keeps graph, axes and other formats' metadata in the header; none writes what other tools \
+         write",
+    ),
+    OptionSpec::new(
+        FORMAT,
+        OptionKind::Choice(&["pt", "tf", "flax", "mlx"]),
+        Side::Write,
+        "framework to record in the header, such as pt; transformers opens only files that have one (default: the \
+         source's, or that of the mapping's target)",
+    ),
+];
+
+pub(crate) static INFO: FormatInfo = FormatInfo::new("safetensors", "safetensors file or sharded set")
+    .with_extensions(&["safetensors"])
+    .with_reads(Network::ALL)
+    .with_writes(Network::ALL)
+    .with_dtypes(&NATIVE)
+    .with_free_names()
+    .with_keeps(Aspect::ALL)
+    .with_options(OPTIONS);
