@@ -35,12 +35,14 @@
 mod datatype;
 mod format;
 mod read;
+mod tree;
 mod write;
 
 pub use datatype::Datatype;
+pub use tree::{Attribute, AttributeValue, Dataset, Group, Left, Stored, Tree, attribute};
 pub use write::{Draft, Plan};
 
-use ckpt_api::{Error, Extent, File, Limits, Method, Result, Shape, Window};
+use ckpt_api::{File, Limits, Result};
 
 /// Reads everything but the elements of datasets.
 ///
@@ -58,109 +60,4 @@ pub fn read(file: &File, limits: &Limits) -> Result<Tree> {
 /// [`ckpt_api::Kind::Io`].
 pub fn is_hdf5(file: &File, longest: u64) -> Result<bool> {
     Ok(read::superblock::find(file, longest)?.is_some())
-}
-
-/// What a file holds.
-#[derive(Debug, Default)]
-pub struct Tree {
-    /// All groups, each before its members; the first is the root, whose path is empty.
-    pub groups: Vec<Group>,
-    /// All datasets, in the order of their paths' names, group by group.
-    pub datasets: Vec<Dataset>,
-    /// Objects that are left out.
-    pub left: Vec<Left>,
-    /// Bytes before the superblock.
-    pub user_block: u64,
-    /// Offset of the end, as the superblock states it: what follows does not belong to the file.
-    pub end: u64,
-}
-
-/// A group.
-#[derive(Clone, Debug)]
-pub struct Group {
-    /// Names from the root, joined with `/`.
-    pub path: String,
-    /// Its attributes, by name.
-    pub attributes: Vec<Attribute>,
-}
-
-/// A dataset.
-#[derive(Clone, Debug)]
-pub struct Dataset {
-    /// Names from the root, joined with `/`.
-    pub path: String,
-    /// How elements are stored.
-    pub datatype: Datatype,
-    /// Lengths of its axes; the last is the fastest.
-    pub shape: Shape,
-    /// Where the elements lie; nowhere for a datatype without a size.
-    pub stored: Stored,
-    /// Its attributes, by name.
-    pub attributes: Vec<Attribute>,
-}
-
-/// Where the elements of a dataset lie.
-#[derive(Clone, Debug, Default)]
-pub struct Stored {
-    /// Pieces in the file, whose number is 0: one, or a box for each chunk.
-    pub extents: Vec<Extent>,
-    /// If chunks are larger than the dataset, which box of them it is.
-    pub window: Option<Window>,
-}
-
-impl Stored {
-    fn new(extents: Vec<Extent>) -> Self {
-        Stored { extents, window: None }
-    }
-}
-
-/// An attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attribute {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: AttributeValue,
-}
-
-/// The value of an attribute. Texts are bytes: `h5py` stores UTF-8, and other programs what they like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AttributeValue {
-    /// One text.
-    Text(Vec<u8>),
-    /// A list of texts; an empty list of anything is one, too.
-    Texts(Vec<Vec<u8>>),
-    /// Something else, which is not read.
-    Other(Datatype),
-}
-
-impl AttributeValue {
-    /// Returns the text, if it is one and UTF-8.
-    pub fn text(&self) -> Option<&str> {
-        match self {
-            AttributeValue::Text(text) => std::str::from_utf8(text).ok(),
-            _ => None,
-        }
-    }
-}
-
-/// An object that is left out.
-#[derive(Debug)]
-pub struct Left {
-    /// Names from the root, joined with `/`.
-    pub path: String,
-    /// Why.
-    pub error: Error,
-    /// Whether something is missing without it; a second name of an object and a soft link miss nothing.
-    pub has_content: bool,
-}
-
-/// Looks up an attribute by its name.
-pub fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a AttributeValue> {
-    attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
-}
-
-/// Whether an extent has the same bytes again and again, which lie elsewhere.
-fn is_repeated(extent: &Extent) -> bool {
-    extent.compression().is_some_and(|compression| compression.method == Method::Repeated)
 }

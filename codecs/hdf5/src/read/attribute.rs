@@ -7,7 +7,7 @@ use super::space::{Fields, Space};
 use super::tree2::{ATTRIBUTES_BY_NAME, Tree};
 use crate::datatype::{Datatype, Described};
 use crate::format::message;
-use crate::{Attribute, AttributeValue};
+use crate::tree::{Attribute, AttributeValue};
 use ckpt_api::{Error, Result};
 
 /// Reads the attributes of an object, sorted by name. One whose datatype is not read is there, too.

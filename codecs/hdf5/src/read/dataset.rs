@@ -4,9 +4,9 @@ use super::chunks::{Chunk, Grid};
 use super::header::Message;
 use super::message::{Dataspace, Fill, Filter, Filters, Layout};
 use super::space::Space;
-use crate::datatype::Described;
+use crate::datatype::{Datatype, Described};
 use crate::format::message;
-use crate::{Datatype, Stored};
+use crate::tree::Stored;
 use ckpt_api::{Compression, Error, Extent, FileId, Limit, Method, Region, Result, Shape, Window};
 use std::num::NonZeroU32;
 

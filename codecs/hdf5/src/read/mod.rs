@@ -13,7 +13,7 @@ pub(crate) mod superblock;
 mod tree1;
 mod tree2;
 
-use crate::{Dataset, Group, Left, Tree};
+use crate::tree::{Dataset, Group, Left, Tree, is_repeated};
 use ckpt_api::{Error, File, Kind, Limit, Limits, Result};
 use group::Target;
 use heap::GlobalHeap;
@@ -149,7 +149,7 @@ fn check_overlaps(tree: &Tree) -> Result<()> {
     let extents =
         tree.datasets.iter().flat_map(|dataset| dataset.stored.extents.iter().map(move |own| (dataset, own)));
     let mut pieces: Vec<(u64, u64, &str)> = extents
-        .filter(|(_, extent)| extent.stored_len() > 0 && !crate::is_repeated(extent))
+        .filter(|(_, extent)| extent.stored_len() > 0 && !is_repeated(extent))
         .map(|(dataset, extent)| (extent.offset, extent.stored_len(), dataset.path.as_str()))
         .collect();
     pieces.sort_unstable();

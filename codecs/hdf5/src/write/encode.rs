@@ -1,9 +1,10 @@
 //! Object headers of version 1 and their messages.
 
-use super::Content;
+use super::node::Content;
 use super::texts::Reference;
+use crate::datatype::Datatype;
 use crate::format::message;
-use crate::{Attribute, AttributeValue, Datatype};
+use crate::tree::{Attribute, AttributeValue};
 use ckpt_api::{DType, Endian, Error, Result, Shape, Writer};
 
 /// The address that stands for nothing.
@@ -82,7 +83,7 @@ impl Header {
         references: &mut impl Iterator<Item = &'a Reference>,
     ) -> Result<()> {
         let mut data = attribute_parts(attribute)?.head;
-        for text in texts(&attribute.value) {
+        for text in attribute.value.texts() {
             let Some(reference) = references.next() else {
                 return Err(Error::defect("a text has no place in the heap"));
             };
@@ -103,15 +104,6 @@ impl Header {
     }
 }
 
-/// The texts of an attribute.
-pub(super) fn texts(value: &AttributeValue) -> &[Vec<u8>] {
-    match value {
-        AttributeValue::Text(text) => std::slice::from_ref(text),
-        AttributeValue::Texts(texts) => texts,
-        AttributeValue::Other(_) => &[],
-    }
-}
-
 /// An attribute's message up to its texts, and how many bytes these take.
 struct AttributeParts {
     head: Writer,
@@ -125,7 +117,7 @@ impl AttributeParts {
 }
 
 fn attribute_parts(attribute: &Attribute) -> Result<AttributeParts> {
-    let count = texts(&attribute.value).len() as u64;
+    let count = attribute.value.texts().len() as u64;
     let shape = match &attribute.value {
         AttributeValue::Text(_) => Shape::scalar(),
         _ => Shape::new([count])?,

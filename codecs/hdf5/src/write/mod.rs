@@ -5,11 +5,14 @@
 
 mod encode;
 mod group;
+mod node;
 mod texts;
 
-use crate::{Attribute, AttributeValue, Datatype};
+use crate::datatype::Datatype;
+use crate::tree::{Attribute, AttributeValue};
 use ckpt_api::{Error, Limit, Limits, Result, Shape, Writer};
 use encode::{Header, UNDEFINED};
+use node::{Content, Node};
 use std::collections::BTreeMap;
 use texts::Texts;
 
@@ -34,23 +37,6 @@ pub struct Plan {
     pub blocks: Vec<(u64, Vec<u8>)>,
     /// Offsets of the elements of each dataset, row-major, in the order in which they were added.
     pub datasets: Vec<u64>,
-}
-
-#[derive(Clone, Debug)]
-struct Node {
-    content: Content,
-    attributes: Vec<Attribute>,
-}
-
-#[derive(Clone, Debug)]
-enum Content {
-    /// Members by name.
-    Group(BTreeMap<String, usize>),
-    Dataset {
-        number: usize,
-        datatype: Datatype,
-        shape: Shape,
-    },
 }
 
 impl Default for Draft {

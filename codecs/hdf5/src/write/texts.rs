@@ -1,7 +1,6 @@
 //! The texts of attributes, in collections of the global heap.
 
-use super::encode::texts;
-use crate::Attribute;
+use crate::tree::Attribute;
 use ckpt_api::{Error, Result, Writer};
 use std::collections::HashMap;
 
@@ -47,7 +46,7 @@ impl Texts {
     /// Adds the texts of an object's attributes.
     pub(super) fn add(&mut self, id: usize, attributes: &[Attribute]) -> Result<()> {
         let mut references = Vec::new();
-        for text in attributes.iter().flat_map(|attribute| texts(&attribute.value)) {
+        for text in attributes.iter().flat_map(|attribute| attribute.value.texts()) {
             u32::try_from(text.len())
                 .map_err(|_| Error::unsupported("a text is too long for an HDF5 file"))?;
             references.push(self.text(text));
