@@ -1,7 +1,8 @@
 //! The keys and values to write: those of the checkpoint, of another GGUF file, of a JSON file.
 
 use crate::format::{FILE_NAMESPACE, ID};
-use crate::{read, split};
+use crate::read::file_pairs;
+use crate::split;
 use ckpt_api::{Checkpoint, Error, Input, Limit, Limits, MetadataMap, MetadataValue, Options, Result};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
@@ -19,7 +20,7 @@ pub(crate) fn pairs(
     file_type: Option<u32>,
 ) -> Result<MetadataMap> {
     let mut pairs = match options.text(LIKE) {
-        Some(path) => read::pairs(path).map_err(|error| error.field(LIKE))?,
+        Some(path) => file_pairs(path).map_err(|error| error.field(LIKE))?,
         None => checkpoint.metadata.namespace(ID).cloned().unwrap_or_default(),
     };
     if let (Some(file_type), Some(MetadataValue::U32(stated))) = (file_type, pairs.get(FILE_TYPE))

@@ -52,7 +52,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 }
 
 /// Returns the keys and values of a file.
-pub(crate) fn pairs(path: &str) -> Result<MetadataMap> {
+pub(crate) fn file_pairs(path: &str) -> Result<MetadataMap> {
     let limits = Limits::default();
     let input = Input::open(path)?;
     let contents = read(&input, &Options::default(), &limits)?;
