@@ -4,6 +4,7 @@
 //! each stage of the training is reduced to what the codec needs as soon as it is read.
 
 use crate::format::{Layer, LayerKind};
+use crate::summary::{Elements, Summary};
 use crate::training::{History, Stage};
 use ckpt_api::{Error, Result, Rules};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -41,35 +42,6 @@ impl Block {
             return Err(wrong_type("the JSON block", &block, "an object"));
         }
         parts.finish(rules)
-    }
-}
-
-/// A JSON value without its contents.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Summary {
-    Null,
-    Bool(bool),
-    Number(Number),
-    Text(String),
-    Array(Elements),
-    Object(Elements),
-}
-
-/// What the elements of an array, or the values of an object, have in common.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Elements {
-    pub(crate) is_empty: bool,
-    pub(crate) all_numbers: bool,
-    pub(crate) all_texts: bool,
-}
-
-impl Elements {
-    const NONE: Elements = Elements { is_empty: true, all_numbers: true, all_texts: true };
-
-    fn add(&mut self, value: &Summary) {
-        self.is_empty = false;
-        self.all_numbers &= matches!(value, Summary::Number(_));
-        self.all_texts &= matches!(value, Summary::Text(_));
     }
 }
 

@@ -31,6 +31,7 @@ mod description;
 mod dialect;
 mod format;
 mod read;
+mod summary;
 mod training;
 mod write;
 

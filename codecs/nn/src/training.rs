@@ -1,7 +1,7 @@
 //! The JSON's `training`: preserves it, reports unexpected values, and converts it between dialects.
 
-use crate::block::Summary;
 use crate::format::{Dialect, STAGES_KEPT};
+use crate::summary::Summary;
 use ckpt_api::{Loss, LossKind};
 use serde_json::{Map, Value};
 use std::fmt;
