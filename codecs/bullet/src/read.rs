@@ -17,7 +17,7 @@ use crate::format::{
     Content, ID, KEY_ARCHITECTURE, KEY_LOG, KEY_PARTS, LOG, PARAMS, QUANTISED, RAW, SLOTS, STATE, StateFile,
     WEIGHTS, padded,
 };
-use crate::net::section;
+use crate::net;
 use crate::{graph, resolve};
 use ckpt_api::{
     Contents, Error, File, Input, Limit, Limits, MetadataValue, MissingGraph, Options, Result, Setting,
@@ -121,7 +121,7 @@ fn read_file(reader: &mut Reader<'_>, content: Option<&str>) -> Result<()> {
 /// Recognizes a file by the size that the architecture gives it.
 fn content_by_size(reader: &Reader<'_>, file: &File) -> Result<Content> {
     let architecture = reader.architecture.ok_or_else(|| fit::needs_architecture(file))?;
-    let size = |content| Ok::<u64, Error>(section::sections(architecture, content)?.end);
+    let size = |content| Ok::<u64, Error>(net::sections::sections(architecture, content)?.end);
     let mut sizes = vec![
         (Content::Raw, RAW, size(Content::Raw)?),
         (Content::Quantised, QUANTISED, padded(size(Content::Quantised)?)),

@@ -95,7 +95,7 @@ impl Merit {
 mod tests {
     use crate::format::Content;
     use crate::net::architecture::Architecture;
-    use crate::net::section::{Sections, sections};
+    use crate::net::sections::{Sections, sections};
     use proptest::prelude::*;
     use serde_json::{Value, json};
     use std::collections::HashSet;

@@ -3,7 +3,8 @@
 use crate::format::Content;
 use crate::net::architecture::Architecture;
 use crate::net::parameter::Parameter;
-use crate::net::section::{Section, Sections};
+use crate::net::section::Section;
+use crate::net::sections::Sections;
 use ckpt_api::{Contents, DType, Error, File, Input, Result, Scaling, TensorId};
 use std::collections::HashMap;
 use std::ops::Range;

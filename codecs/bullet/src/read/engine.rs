@@ -3,7 +3,7 @@
 use super::fit;
 use crate::format::Content;
 use crate::net::architecture::Architecture;
-use crate::net::section::{Sections, sections};
+use crate::net::sections::{Sections, sections};
 use ckpt_api::{Error, File, Result, Setting};
 
 /// Checks the header, the size and the gaps between members, and returns what is where.

@@ -2,7 +2,8 @@
 
 use crate::net::bytes::HexBytes;
 use crate::net::parameter::StoredWeight;
-use crate::net::section::{Constant, Sections};
+use crate::net::section::Constant;
+use crate::net::sections::Sections;
 use crate::preset;
 use ckpt_api::{Error, File, Result, Setting};
 

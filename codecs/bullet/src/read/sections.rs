@@ -10,7 +10,8 @@ use crate::net::architecture::Architecture;
 use crate::net::entry::{Entry, EntryType};
 use crate::net::layout::Layout;
 use crate::net::parameter::Parameter;
-use crate::net::section::{Section, Sections, sections};
+use crate::net::section::Section;
+use crate::net::sections::{Sections, sections};
 use ckpt_api::{DType, Encoding, Error, File, FileId, MetadataValue, Quantization, Result, Role, Tensor};
 use std::num::NonZeroU32;
 

@@ -4,7 +4,7 @@ use super::target::source_parts;
 use crate::format::Content;
 use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
-use crate::net::section::sections;
+use crate::net::sections::sections;
 use crate::resolve;
 use ckpt_api::Checkpoint;
 

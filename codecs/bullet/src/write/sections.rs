@@ -8,7 +8,8 @@ use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
 use crate::net::layout::Layout;
 use crate::net::parameter::Parameter;
-use crate::net::section::{Section, sections};
+use crate::net::section::Section;
+use crate::net::sections::sections;
 use ckpt_api::{Added, DType, Encoding, Error, FileId, Result, Rounding, Scaling, Setting};
 
 /// Adds a file with this content.

@@ -17,3 +17,4 @@ pub(crate) mod entry;
 pub(crate) mod layout;
 pub(crate) mod parameter;
 pub(crate) mod section;
+pub(crate) mod sections;
