@@ -65,12 +65,8 @@ impl Array {
         Ok(Array { _storage: storage, start, len, item, shape, strides, format, element })
     }
 
-    pub(crate) fn start(&self) -> *mut c_void {
+    fn start(&self) -> *mut c_void {
         self.start.as_ptr().cast()
-    }
-
-    pub(crate) fn lens(&self) -> &[isize] {
-        &self.shape
     }
 }
 
@@ -115,7 +111,11 @@ impl Array {
             .get()
             .element
             .ok_or_else(|| PyBufferError::new_err("DLPack has no type for these elements"))?;
-        dlpack::capsule(slf, element, max_version.is_some_and(|(major, _)| major >= 1))
+        let array = slf.get();
+        let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
+        let owner = slf.clone().into_any();
+        // SAFETY: `new` checked that the shape fits the memory, which is Python's while the array is alive.
+        unsafe { dlpack::capsule(owner, (array.start(), &array.shape), element, is_versioned) }
     }
 
     /// # Safety

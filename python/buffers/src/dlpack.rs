@@ -1,6 +1,5 @@
 //! DLPack 1.0: how array libraries pass memory to each other.
 
-use crate::array::Array;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -63,7 +62,7 @@ struct Context {
     /// In elements.
     strides: Box<[i64]>,
     /// Keeps the memory alive.
-    owner: Option<Py<Array>>,
+    owner: Option<Py<PyAny>>,
 }
 
 impl Drop for Context {
@@ -80,18 +79,23 @@ impl Drop for Context {
 const PLAIN: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 
-/// A capsule of an array.
-pub(crate) fn capsule<'py>(
-    array: &Bound<'py, Array>,
+/// A capsule of the elements from `start` on, in the order of C, of an array with these lengths.
+///
+/// # Safety
+/// The elements are in memory that anyone may read and write while `owner` is alive.
+pub(crate) unsafe fn capsule<'py>(
+    owner: Bound<'py, PyAny>,
+    (start, lens): (*mut c_void, &[isize]),
     element: ElementType,
     versioned: bool,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let shape: Box<[i64]> = array.get().lens().iter().map(|len| *len as i64).collect();
+    let py = owner.py();
+    let shape: Box<[i64]> = lens.iter().map(|len| *len as i64).collect();
     let later = (0..shape.len()).map(|axis| shape.iter().skip(axis + 1));
     let strides = later.map(|lens| lens.fold(1, |product: i64, len| product.saturating_mul(*len))).collect();
-    let mut context = Box::new(Context { shape, strides, owner: Some(array.clone().unbind()) });
+    let mut context = Box::new(Context { shape, strides, owner: Some(owner.unbind()) });
     let tensor = Tensor {
-        data: array.get().start(),
+        data: start,
         device: CPU,
         ndim: i32::try_from(context.shape.len()).unwrap_or(0),
         element,
@@ -114,7 +118,7 @@ pub(crate) fn capsule<'py>(
     // SAFETY: the GIL is held; the capsule owns `pointer`, which its destructor or its consumer deletes.
     let made = unsafe { ffi::PyCapsule_New(pointer, name.as_ptr(), Some(destructor)) };
     // SAFETY: a new reference, or null with an error set.
-    let made = unsafe { Bound::from_owned_ptr_or_err(array.py(), made) }?;
+    let made = unsafe { Bound::from_owned_ptr_or_err(py, made) }?;
     Ok(made.cast_into()?)
 }
 
