@@ -1,9 +1,8 @@
 //! Comparisons of two checkpoints.
 
-use crate::convert::bytes;
 use crate::errors::{Failure, json};
 use crate::forward::{Given, inputs};
-use crate::options::Renaming;
+use crate::options::{Renaming, bytes};
 use crate::source::Source;
 use crate::work::{Interrupted, long};
 use ckpt::Registry;

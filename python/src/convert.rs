@@ -1,14 +1,13 @@
 //! Plans conversions.
 
 use crate::errors::Failure;
-use crate::options::{Reading, Renaming};
+use crate::options::{Reading, Renaming, bytes, resources};
 use crate::planned::Planned;
 use crate::source::Source;
 use crate::work::{Interrupted, long, short};
-use ckpt::api::{DType, Error, Limits, Loss, parse_size};
+use ckpt::api::{DType, Error, Limits};
 use ckpt::{Conversion, Registry, Resources, SideOptions};
 use pyo3::prelude::*;
-use serde_json::{Value, json as object};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -83,21 +82,6 @@ impl Settings {
     }
 }
 
-/// Threads, 0 for the default, and memory.
-pub(crate) fn resources(threads: usize, max_memory: Option<&str>) -> Result<Resources, Failure> {
-    let resources = Resources::new().threads(threads);
-    Ok(match max_memory {
-        None => resources,
-        Some(size) => resources.max_memory(bytes(size, "max_memory")?),
-    })
-}
-
-/// A size that a user writes.
-pub(crate) fn bytes(size: &str, field: &str) -> Result<u64, Failure> {
-    let wrong = || Error::usage("the size is not a number").field(field).found(format!("'{size}'"));
-    Ok(parse_size(size).ok_or_else(wrong)?)
-}
-
 /// Divides options between the source at a path, which gets the first, and the target.
 #[pyfunction]
 pub(crate) fn divide_options(
@@ -147,15 +131,4 @@ pub(crate) fn plan(
         let planned = Arc::new(conversion.plan_unjudged(&registry, &source, output)?);
         Ok(Planned::new(planned, conversion))
     })
-}
-
-/// Losses as `ckpt.Loss` has them.
-pub(crate) fn losses(losses: &[Loss]) -> Vec<Value> {
-    let loss = |loss: &Loss| {
-        object!({
-            "kind": loss.kind.name(), "subject": loss.subject, "detail": loss.detail,
-            "changes_function": loss.kind.changes_function(),
-        })
-    };
-    losses.iter().map(loss).collect()
 }

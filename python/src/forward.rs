@@ -1,8 +1,8 @@
 //! Forward passes.
 
-use crate::convert::bytes;
 use crate::elements;
 use crate::errors::{Failure, json};
+use crate::options::bytes;
 use crate::source::Source;
 use crate::work::{Interrupted, long};
 use ckpt::Registry;

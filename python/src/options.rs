@@ -1,9 +1,9 @@
-//! How checkpoints are opened, and what can be named.
+//! How checkpoints are opened, what can be named, and what work may take.
 
 use crate::errors::{Failure, json};
-use ckpt::api::{ArchitectureFile, Error, Limits};
+use ckpt::api::{ArchitectureFile, Error, Limits, parse_size};
 use ckpt::mapping::Mapping;
-use ckpt::{OpenOptions, RegisteredMapping, Registry};
+use ckpt::{OpenOptions, RegisteredMapping, Registry, Resources};
 use pyo3::prelude::*;
 use serde_json::{Value, json as object};
 use std::path::PathBuf;
@@ -61,6 +61,21 @@ pub(crate) fn limits(given: &[(String, String)]) -> Result<Limits, Failure> {
     let mut limits = Limits::default();
     given.iter().try_for_each(|(name, value)| limits.set_by_name(name, value))?;
     Ok(limits)
+}
+
+/// Threads, 0 for the default, and memory.
+pub(crate) fn resources(threads: usize, max_memory: Option<&str>) -> Result<Resources, Failure> {
+    let resources = Resources::new().threads(threads);
+    Ok(match max_memory {
+        None => resources,
+        Some(size) => resources.max_memory(bytes(size, "max_memory")?),
+    })
+}
+
+/// A size that a user writes.
+pub(crate) fn bytes(size: &str, field: &str) -> Result<u64, Failure> {
+    let wrong = || Error::usage("the size is not a number").field(field).found(format!("'{size}'"));
+    Ok(parse_size(size).ok_or_else(wrong)?)
 }
 
 /// A mapping: what `ckpt._reading` makes of the argument `map`.

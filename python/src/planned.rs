@@ -1,15 +1,14 @@
 //! Plans: carried out in one process, or their items by many.
 
-use crate::convert::{losses, resources};
 use crate::errors::{Failure, json};
-use crate::options::limits;
+use crate::options::{limits, resources};
 use crate::stores::read;
 use crate::work::{Interrupted, long, watched};
-use ckpt::api::{Limit, Limits};
+use ckpt::api::{Limit, Limits, Loss};
 use ckpt::store::{Destination, NothingStaged, directory};
 use ckpt::{Commit, Conversion, Execution, ItemReceipt, Phase, Plan, Policy, Progress, Registry};
 use pyo3::prelude::*;
-use serde_json::json as object;
+use serde_json::{Value, json as object};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -272,4 +271,15 @@ fn name(phase: Phase) -> &'static str {
         Phase::Commit => "commit",
         _ => "work",
     }
+}
+
+/// Losses as `ckpt.Loss` has them.
+pub(crate) fn losses(losses: &[Loss]) -> Vec<Value> {
+    let loss = |loss: &Loss| {
+        object!({
+            "kind": loss.kind.name(), "subject": loss.subject, "detail": loss.detail,
+            "changes_function": loss.kind.changes_function(),
+        })
+    };
+    losses.iter().map(loss).collect()
 }

@@ -1,8 +1,9 @@
 //! Tensors in memory, written in any format.
 
-use crate::convert::{Settings, losses};
+use crate::convert::Settings;
 use crate::errors::{Failure, json};
 use crate::options::limits;
+use crate::planned::losses;
 use crate::work::{Interrupted, long};
 use ckpt::api::{DType, Error};
 use ckpt::{Execution, Registry, Writer};
