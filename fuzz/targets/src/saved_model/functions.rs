@@ -1,6 +1,6 @@
 //! `saved_model.pb`: functions of TensorFlow's operations.
 
-use super::{VARIABLES, float, message, number, rarely};
+use super::fields::{VARIABLES, float, message, number, rarely};
 use crate::table::varint;
 use arbitrary::{Result, Unstructured};
 

@@ -1,6 +1,6 @@
 //! The object graph of a Keras model, and `keras_metadata.pb`.
 
-use super::{VARIABLES, message, number, rarely};
+use super::fields::{VARIABLES, message, number, rarely};
 use arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The cases of the corpus, of which many are several files, in the forms that targets take.
 
-use super::{Result, Seeds, bytes, push, root};
+use super::repository::{Result, Seeds, bytes, push, root};
 use crate::table;
 use ckpt_api::{Codec, Graph, Input, Tensor, conformance};
 use serde::{Deserialize, Serialize};

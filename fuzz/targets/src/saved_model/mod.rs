@@ -1,25 +1,14 @@
 //! SavedModels of a few variables: what lies beside their tensors, in protocol buffers made field by field.
 
+mod fields;
 mod functions;
 mod objects;
 
 use crate::table;
 use arbitrary::{Result, Unstructured};
 use ckpt_api::Input;
+use fields::{VARIABLES, message, number};
 use std::collections::BTreeMap;
-
-/// Key and shape of each variable.
-pub(crate) const VARIABLES: [(&str, &[u64]); 9] = [
-    ("dense", &[6, 4]),
-    ("next", &[4, 4]),
-    ("conv", &[3, 3, 2, 4]),
-    ("bias", &[4]),
-    ("gamma", &[4]),
-    ("beta", &[4]),
-    ("moving_mean", &[4]),
-    ("moving_variance", &[4]),
-    ("iterations", &[]),
-];
 
 /// What lies beside the tensors; of no bytes, a file is not there.
 #[derive(Clone, Debug, Default)]
@@ -88,24 +77,4 @@ fn text(element: &[u8]) -> (Vec<u8>, u32) {
     let crc = crc32c::crc32c(&(element.len() as u32).to_le_bytes());
     let body = [&table::mask(crc).to_le_bytes()[..], element].concat();
     ([table::varint(element.len()), body.clone()].concat(), crc32c::crc32c_append(crc, &body))
-}
-
-/// A field that is a number.
-pub(crate) fn number(tag: usize, value: u64) -> Vec<u8> {
-    [table::varint(tag << 3), table::varint(value as usize)].concat()
-}
-
-/// A field that has a length.
-pub(crate) fn message(tag: usize, value: &[u8]) -> Vec<u8> {
-    [table::varint(tag << 3 | 2), table::varint(value.len()), value.to_vec()].concat()
-}
-
-/// A field that is a float.
-pub(crate) fn float(tag: usize, value: f32) -> Vec<u8> {
-    [table::varint(tag << 3 | 5), value.to_le_bytes().to_vec()].concat()
-}
-
-/// True once in `of`, and never where the input has ended.
-pub(crate) fn rarely(u: &mut Unstructured, of: u16) -> Result<bool> {
-    Ok(u.int_in_range(0..=of - 1)? == of - 1)
 }
