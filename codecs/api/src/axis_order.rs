@@ -1,4 +1,4 @@
-//! The order in which a file stores a tensor's axes.
+//! The order in which a file stores a tensor's axes, and the parts that it stores of one axis.
 
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
@@ -108,6 +108,26 @@ impl fmt::Debug for AxisOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self[..].fmt(f)
     }
+}
+
+/// A logical axis that is stored as several: an index on it is written as digits, the slowest first.
+///
+/// An axis of length 32 with `lens` 2 and 4 is stored as three axes of lengths 4, 2 and 4: index 23 is 2, 1, 3.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tile {
+    /// The logical axis.
+    pub axis: usize,
+    /// Lengths of all parts but the slowest, which takes what is left: their product divides the axis's length.
+    pub lens: Vec<u64>,
+}
+
+/// Which part, the slowest being 0, of which logical axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AxisPart {
+    /// The logical axis.
+    pub axis: usize,
+    /// The part.
+    pub part: usize,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod advice;
 
-use crate::{Activation, Error, Graph, Metadata, Result, Tensor, TensorId, Ties};
+use crate::{Error, Graph, Metadata, Result, Tensor, TensorId, Ties};
 use std::collections::{BTreeMap, HashMap};
 
 /// A graph, named tensors, metadata. It describes; the bytes stay where the [`crate::Placement`]s say.
@@ -31,20 +31,6 @@ impl Checkpoint {
     pub fn by_name(&self) -> HashMap<&str, TensorId> {
         let pairs = self.tensors.iter().enumerate();
         pairs.map(|(id, tensor)| (tensor.name.as_str(), TensorId(id))).collect()
-    }
-
-    /// Fills in the activations that the graph does not state, in order; `names` as [`Activation::from_name`] takes
-    /// them.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Usage`] without a graph, for an unknown name, or where the numbers differ.
-    pub fn specify<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<()> {
-        let given = names.into_iter().map(Activation::from_name).collect::<Result<Vec<_>>>()?;
-        if self.graph.is_none() {
-            let message = "the source does not describe its layers, so none can be given an activation";
-            return Err(Error::usage(message).help(self.advise_architecture()));
-        }
-        self.graph.as_mut().map_or(Ok(()), |graph| graph.specify(&given))
     }
 
     /// Renames tensors, and the references of the graph and of slots to them. Names that `names` lacks stay.

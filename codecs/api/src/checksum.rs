@@ -1,6 +1,6 @@
 //! Checksums over what is stored.
 
-use crate::scattered::followed_by_zeros;
+use crate::power::{multiply, power_of_x};
 use crc_fast::{CrcAlgorithm, Digest};
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,17 @@ impl ChecksumAlgorithm {
 
     /// The plain checksum of two runs of bytes, one after the other, from that of each and the second one's length.
     pub fn combine(self, first: u32, second: u32, second_len: u64) -> u32 {
-        followed_by_zeros(self, first, second_len) ^ second
+        // The bits that a checksum inverts at either end cancel out.
+        let polynomial = self.polynomial();
+        multiply(polynomial, power_of_x(polynomial, second_len), first) ^ second
+    }
+
+    /// The polynomial without its leading term.
+    pub(crate) fn polynomial(self) -> u32 {
+        match self {
+            ChecksumAlgorithm::Crc32 => 0xedb8_8320,
+            ChecksumAlgorithm::Crc32c | ChecksumAlgorithm::MaskedCrc32c => 0x82f6_3b78,
+        }
     }
 }
 

@@ -1,74 +1,9 @@
 //! Numbers that are computed from stored ones while they are read.
 
-use crate::encoding::Encoding;
-use crate::extent::Extent;
-use crate::placement::FileId;
-use crate::{DType, Error, Limits, Packing, Result, Shape};
-use serde::{Deserialize, Deserializer, Serialize};
+use crate::{
+    BlockScales, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operation, Packing, Result, Shape,
+};
 use std::fmt;
-use std::hash::{Hash, Hasher};
-
-/// How the 32-bit floats of an [`Extent`] are computed from stored elements: only for reading.
-///
-/// The extent then holds little-endian [`DType::F32`] numbers in the order of the stored elements, one for each. Any
-/// range of them can be read by itself.
-///
-/// ```
-/// use ckpt_api::{Computed, DType, Encoding, Extent, FileId, Operation, Scalar};
-/// // Three 16-bit floats, each doubled.
-/// let stored = Extent::new(FileId(0), 100, 6);
-/// let doubled = Computed::new(stored, Encoding::new(DType::F16, vec![0]))
-///     .with_operations(vec![Operation::Multiply(Scalar::new(2.0).expect("it is finite"))]);
-/// let extent = doubled.into_extent()?;
-/// assert_eq!((extent.offset, extent.len, extent.stored_len()), (100, 12, 6));
-/// # Ok::<(), ckpt_api::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Computed {
-    /// The stored elements, one after the other: an extent without a region that is not computed itself.
-    pub stored: Extent,
-    /// How they are encoded. Their order does not matter.
-    pub encoding: Encoding,
-    /// What happens to each number, in order.
-    #[serde(default)]
-    pub operations: Vec<Operation>,
-}
-
-/// An operation on every number of an extent, in 32-bit floats.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Operation {
-    /// Multiplies by a number.
-    Multiply(Scalar),
-    /// Divides by a number.
-    Divide(Scalar),
-    /// Adds a number.
-    Add(Scalar),
-    /// Rounds to the nearest number that this dtype has, ties to even.
-    Round(DType),
-    /// Multiplies each block of numbers by a scale of its own.
-    MultiplyBlocks(Box<BlockScales>),
-}
-
-/// A tensor of scales, each of which belongs to a block of another tensor's elements.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct BlockScales {
-    /// The name of the tensor of scales, for people.
-    pub name: String,
-    /// The stored scales in row-major order: an extent without a region that is not computed itself.
-    pub stored: Extent,
-    /// How they are encoded.
-    pub encoding: Encoding,
-    /// The shape of the tensor of elements, which the stored elements fill in row-major order.
-    pub shape: Shape,
-    /// The length of a block on each axis of `shape`, at least 1; the last block on an axis may be shorter.
-    pub block: Vec<u64>,
-}
 
 impl BlockScales {
     /// The scales of blocks of these lengths.
@@ -229,61 +164,6 @@ impl Extent {
     }
 }
 
-/// A finite 32-bit float. Two are equal if their bits are.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(transparent)]
-pub struct Scalar(f32);
-
-impl Scalar {
-    /// Returns the number if it is finite.
-    pub fn new(number: f32) -> Option<Self> {
-        number.is_finite().then_some(Scalar(number))
-    }
-
-    /// The number.
-    pub fn get(self) -> f32 {
-        self.0
-    }
-
-    /// Whether the number is a power of two, or the negative of one.
-    pub fn is_power_of_two(self) -> bool {
-        // No fraction beside the leading bit; smaller numbers have none.
-        self.0.is_normal() && self.0.to_bits().trailing_zeros() >= f32::MANTISSA_DIGITS - 1
-    }
-}
-
-impl PartialEq for Scalar {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.to_bits() == other.0.to_bits()
-    }
-}
-
-impl Eq for Scalar {}
-
-impl Hash for Scalar {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.to_bits().hash(state);
-    }
-}
-
-impl fmt::Display for Scalar {
-    /// The shortest text that is read as the same number.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Plain digits would be many for numbers far from 1.
-        match self.0 == 0.0 || (1e-5..1e9).contains(&self.0.abs()) {
-            true => write!(f, "{}", self.0),
-            false => write!(f, "{:e}", self.0),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        Scalar::new(f32::deserialize(deserializer)?)
-            .ok_or_else(|| serde::de::Error::custom("the number is not finite"))
-    }
-}
-
 /// As a step of a mapping states it.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -355,24 +235,5 @@ mod tests {
         longer.len = 16;
         assert!(!check(&longer, 1));
         assert!(!check(&once.with_compression(Compression::new(Method::Deflate, 3)), 1));
-    }
-
-    #[test]
-    fn a_scalar_is_finite_and_its_text_and_its_json_are_read_as_the_same_number() {
-        assert_eq!(Scalar::new(f32::NAN), None);
-        for number in [1.0, -0.1, 1e-30, f32::MAX, f32::MIN_POSITIVE, 1.0 / 3.0] {
-            let scalar = Scalar::new(number).unwrap();
-            assert_eq!(scalar.to_string().parse::<f32>().unwrap().to_bits(), number.to_bits());
-            let json = serde_json::to_string(&scalar).unwrap();
-            assert_eq!(serde_json::from_str::<Scalar>(&json).unwrap(), scalar);
-        }
-        assert!(serde_json::from_str::<Scalar>("1e300").is_err());
-    }
-
-    #[test]
-    fn powers_of_two_are_told_from_other_numbers() {
-        let is_power = |number| Scalar::new(number).unwrap().is_power_of_two();
-        assert!([1.0, 2.0, -0.25, f32::MIN_POSITIVE, f32::from_bits(0x7f00_0000)].into_iter().all(is_power));
-        assert!(![0.0, 3.0, 0.1, f32::MAX, f32::MIN_POSITIVE / 2.0].into_iter().any(is_power));
     }
 }

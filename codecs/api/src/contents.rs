@@ -1,12 +1,12 @@
 //! The result of reading: what a codec returns.
 
+use crate::file::ends_before;
 use crate::fit::check_fit;
-use crate::input::ends_before;
-use crate::metadata;
+use crate::metadata::MetadataSize;
 use crate::options::LENIENT;
 use crate::{
-    Checkpoint, Error, Extent, Graph, Input, Limit, Limits, Loss, Name, Options, Placement, Result, Setting,
-    Shape, Tensor, TensorId,
+    Checkpoint, Error, Extent, File, Graph, Input, Limit, Limits, Loss, Name, Options, Placement, Result,
+    Setting, Shape, Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -153,8 +153,17 @@ impl Contents {
                 .map_err(|error| error.tensor(&tensor.name))?;
         }
         self.check_names()?;
-        metadata::check(&self.checkpoint, limits)?;
+        self.check_metadata(limits)?;
         self.check_graph(limits)
+    }
+
+    fn check_metadata(&self, limits: &Limits) -> Result<()> {
+        let mut size = MetadataSize::default();
+        size.add_all(&self.checkpoint.metadata, limits)?;
+        for tensor in &self.checkpoint.tensors {
+            size.add_all(&tensor.metadata, limits).map_err(|error| error.tensor(&tensor.name))?;
+        }
+        Ok(())
     }
 
     fn check_names(&self) -> Result<()> {
@@ -346,6 +355,25 @@ impl Contents {
     }
 }
 
+impl Input {
+    /// Reads a format that is one file, which `read` is given and errors name. `format` says what is one file, as in
+    /// `"a CNN2 file"`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for a directory; those of [`Input::file`] and of `read`.
+    pub fn read_alone(&self, format: &str, read: impl FnOnce(&File) -> Result<Contents>) -> Result<Contents> {
+        if self.is_directory() {
+            return Err(Error::usage(format!("{format} is one file, and the input is a directory"))
+                .file(self.display(self.entry()))
+                .help("name the file itself"));
+        }
+        let file = self.main()?;
+        let mut contents = read(&file).map_err(|error| error.file(file.name()))?;
+        contents.files = vec![self.entry().to_owned()];
+        Ok(contents)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,5 +443,16 @@ mod tests {
         contents.placements[0].set_window(odd);
         contents.placements[0].extents[0].len = 6;
         assert_eq!(contents.check(&Limits::default()).unwrap_err().kind(), crate::Kind::Corrupt);
+    }
+
+    #[test]
+    fn a_format_of_one_file_has_that_file_alone_and_names_it_in_errors() {
+        let input = Input::memory("a.index", BTreeMap::from([("a.index".to_owned(), b"12345".to_vec())]));
+        let contents = input.read_alone("a toy", |_| Ok(Contents::default())).unwrap();
+        assert_eq!(contents.files, ["a.index"]);
+        let error = input.read_alone("a toy", |file| file.bytes(9, 9).map(|_| Contents::default()));
+        assert!(error.unwrap_err().to_string().contains("file a.index"));
+        let error = Input::memory("", BTreeMap::new()).read_alone("a toy", |_| Ok(Contents::default()));
+        assert_eq!(error.unwrap_err().kind(), crate::Kind::Usage);
     }
 }

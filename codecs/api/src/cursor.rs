@@ -1,6 +1,6 @@
 //! Bounded, sequential reading of headers and tables.
 
-use crate::input::ends_before;
+use crate::file::ends_before;
 use crate::{Endian, Error, File, Limit, Limits, Number, Result};
 use prost::encoding::decode_varint;
 use std::borrow::Cow;

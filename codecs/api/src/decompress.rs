@@ -1,11 +1,12 @@
 //! Compressed extents, read as if they lay decompressed in a file.
 
 use crate::compression::FLETCHER_BYTES;
+use crate::file::ends_before;
 use crate::fletcher::Fletcher32;
-use crate::input::ends_before;
 use crate::latin1::Latin1Decoder;
 use crate::lzf::LzfDecoder;
 use crate::protobuf_numbers::NumberDecoder;
+use crate::section::{Section, within};
 use crate::signs::Signed;
 use crate::{Compression, Error, Extent, File, Method, ReadAt, Result};
 use flate2::read::{DeflateDecoder, ZlibDecoder};
@@ -100,38 +101,6 @@ impl Extent {
             false => Err(Error::corrupt("an extent with other signs contradicts itself")),
         }
     }
-}
-
-/// A part of a file.
-#[derive(Clone, Debug)]
-pub(crate) struct Section {
-    file: File,
-    offset: u64,
-    len: u64,
-}
-
-impl Section {
-    fn fill(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
-        self.file.read_at(self.offset.saturating_add(at), buffer)
-    }
-}
-
-impl ReadAt for Section {
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.len)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = within(buffer, self.len.saturating_sub(offset));
-        self.fill(offset, wanted).map_err(io::Error::other)?;
-        Ok(wanted.len())
-    }
-}
-
-/// The beginning of a buffer: at most as many bytes as there are.
-fn within(buffer: &mut [u8], bytes: u64) -> &mut [u8] {
-    let len = usize::try_from(bytes).unwrap_or(usize::MAX).min(buffer.len());
-    buffer.split_at_mut(len).0
 }
 
 /// A section, from its first byte to its last.

@@ -63,9 +63,11 @@ impl Encoding {
         self.rare.as_ref()?.blocks.as_ref()
     }
 
-    /// [`Encoding::blocks`], to be changed.
-    pub(crate) fn blocks_mut(&mut self) -> Option<&mut Blocks> {
-        self.rare.as_mut()?.blocks.as_mut()
+    /// Gives blocks that were read from a document their decoders, from those of `known`.
+    pub fn attach(&mut self, known: &[Blocks]) {
+        if let Some(blocks) = self.rare.as_mut().and_then(|rare| rare.blocks.as_mut()) {
+            blocks.attach(known);
+        }
     }
 
     /// The same in big-endian byte order.

@@ -1,6 +1,6 @@
-//! Runs of bytes in files.
+//! Runs of bytes in files, and numbers that are computed from them: each can hold the other.
 
-use crate::{Checksum, Compression, Computed, FileId, Shape};
+use crate::{Checksum, Compression, DType, Encoding, FileId, Scalar, Shape};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A contiguous run of bytes in one file.
@@ -166,4 +166,66 @@ pub struct Region {
     pub start: Vec<u64>,
     /// Length on each axis.
     pub shape: Shape,
+}
+
+/// How the 32-bit floats of an [`Extent`] are computed from stored elements: only for reading.
+///
+/// The extent then holds little-endian [`DType::F32`] numbers in the order of the stored elements, one for each. Any
+/// range of them can be read by itself.
+///
+/// ```
+/// use ckpt_api::{Computed, DType, Encoding, Extent, FileId, Operation, Scalar};
+/// // Three 16-bit floats, each doubled.
+/// let stored = Extent::new(FileId(0), 100, 6);
+/// let doubled = Computed::new(stored, Encoding::new(DType::F16, vec![0]))
+///     .with_operations(vec![Operation::Multiply(Scalar::new(2.0).expect("it is finite"))]);
+/// let extent = doubled.into_extent()?;
+/// assert_eq!((extent.offset, extent.len, extent.stored_len()), (100, 12, 6));
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Computed {
+    /// The stored elements, one after the other: an extent without a region that is not computed itself.
+    pub stored: Extent,
+    /// How they are encoded. Their order does not matter.
+    pub encoding: Encoding,
+    /// What happens to each number, in order.
+    #[serde(default)]
+    pub operations: Vec<Operation>,
+}
+
+/// An operation on every number of an extent, in 32-bit floats.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Operation {
+    /// Multiplies by a number.
+    Multiply(Scalar),
+    /// Divides by a number.
+    Divide(Scalar),
+    /// Adds a number.
+    Add(Scalar),
+    /// Rounds to the nearest number that this dtype has, ties to even.
+    Round(DType),
+    /// Multiplies each block of numbers by a scale of its own.
+    MultiplyBlocks(Box<BlockScales>),
+}
+
+/// A tensor of scales, each of which belongs to a block of another tensor's elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct BlockScales {
+    /// The name of the tensor of scales, for people.
+    pub name: String,
+    /// The stored scales in row-major order: an extent without a region that is not computed itself.
+    pub stored: Extent,
+    /// How they are encoded.
+    pub encoding: Encoding,
+    /// The shape of the tensor of elements, which the stored elements fill in row-major order.
+    pub shape: Shape,
+    /// The length of a block on each axis of `shape`, at least 1; the last block on an axis may be shorter.
+    pub block: Vec<u64>,
 }

@@ -1,8 +1,7 @@
 //! Whether a placement fits its tensor: the same question when reading and when writing.
 
-use crate::blocks::check_blocks;
 use crate::cover::{check_cover, is_inside};
-use crate::{Encoding, Error, Extent, Packing, Placement, Region, Result, Shape, Tensor, Window};
+use crate::{DType, Encoding, Error, Extent, Packing, Placement, Region, Result, Shape, Tensor, Window};
 
 /// Checks the axis order, the stored sizes, and that regions cover the tensor exactly.
 pub(crate) fn check_fit(tensor: &Tensor, placement: &Placement) -> Result<()> {
@@ -135,4 +134,56 @@ fn stored_shape<'a>(tensor: &'a Tensor, placement: &'a Placement) -> Result<&'a 
     Err(Error::corrupt("the tensor is not a part of the whole that it refers to")
         .found(format!("{:?}+{}", window.start, tensor.shape))
         .expected(format!("a box inside {}, of elements of one size", window.whole)))
+}
+
+/// Checks that blocks hold floats, as 32-bit ones, and fill the fastest stored axis of the tensor and of each of its slices.
+fn check_blocks(tensor: &Tensor, placement: &Placement, stored: &Shape) -> Result<()> {
+    let encoding @ Encoding { dtype, order, .. } = &placement.encoding;
+    let Some(blocks) = encoding.blocks() else { return Ok(()) };
+    let error = || Error::corrupt("the blocks do not fit the tensor").found(format!("{blocks:?}"));
+    if *dtype != DType::F32
+        || !tensor.dtype.is_float()
+        || !encoding.tiles().is_empty()
+        || encoding.scaling().is_some()
+    {
+        return Err(error().expected("numbers that are read as f32, with whole axes and no scale"));
+    }
+    let fastest = order.last().copied();
+    let len = |shape: &Shape| fastest.and_then(|axis| shape.get(axis).copied()).unwrap_or(1);
+    let start = |start: &[u64]| fastest.and_then(|axis| start.get(axis).copied()).unwrap_or(0);
+    let whole = |number: u64| number.is_multiple_of(blocks.elements());
+    let regions = placement.extents.iter().filter_map(|extent| extent.region());
+    let mut boxes = regions.map(|region| (start(&region.start), len(&region.shape)));
+    if whole(len(stored)) && boxes.all(|(start, len)| whole(start) && whole(len)) {
+        return Ok(());
+    }
+    Err(error().expected(format!("a multiple of {} along the fastest axis of {stored}", blocks.elements())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Blocks, FileId, TensorId};
+
+    const SCALED: Blocks = Blocks::decoded("toy.scaled", 2, 3, |_, _| ());
+
+    #[test]
+    fn blocks_fill_the_fastest_axis_of_the_tensor_and_of_every_slice() {
+        let tensor = Tensor::new("w", DType::F32, Shape::new([3, 4]).unwrap());
+        let encoding =
+            |order: &[usize]| Encoding::row_major(&tensor).with_order(order.to_vec()).in_blocks(SCALED);
+        let fits = |encoding: Encoding, regions: &[([u64; 2], [u64; 2])]| {
+            let extent = |(start, shape): &([u64; 2], [u64; 2])| {
+                let shape = Shape::new(shape).unwrap();
+                Extent::new(FileId(0), 0, 0).with_region(Region { start: start.to_vec(), shape })
+            };
+            let extents: Vec<_> = regions.iter().map(extent).collect();
+            check_blocks(&tensor, &Placement::new(TensorId(0), "w", extents, encoding), &tensor.shape).is_ok()
+        };
+        assert!(fits(encoding(&[0, 1]), &[]));
+        assert!(!fits(encoding(&[1, 0]), &[]), "3 elements along the fastest axis");
+        assert!(fits(encoding(&[0, 1]), &[([0, 0], [3, 2]), ([0, 2], [3, 2])]));
+        assert!(!fits(encoding(&[0, 1]), &[([0, 0], [3, 1]), ([0, 1], [3, 3])]));
+        assert!(!fits(encoding(&[0, 1]).with_dtype(DType::F16), &[]));
+    }
 }

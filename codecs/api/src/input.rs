@@ -1,13 +1,11 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
 use crate::handed::Handed;
-use crate::read_at::{ReadAt, read_exact_at};
-use crate::store::{Below, Directory, ReadStore, checked};
-use crate::{Address, Contents, Error, Limit, Limits, Result, links, nearby};
+use crate::store::{Below, checked};
+use crate::{Address, Directory, Error, File, Limit, Limits, ReadAt, ReadStore, Result, links, nearby};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -228,23 +226,6 @@ impl Input {
         Ok(Some(head))
     }
 
-    /// Reads a format that is one file, which `read` is given and errors name. `format` says what is one file, as in
-    /// `"a CNN2 file"`.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Usage`] for a directory; those of [`Input::file`] and of `read`.
-    pub fn read_alone(&self, format: &str, read: impl FnOnce(&File) -> Result<Contents>) -> Result<Contents> {
-        if self.is_directory {
-            return Err(Error::usage(format!("{format} is one file, and the input is a directory"))
-                .file(self.display(&self.entry))
-                .help("name the file itself"));
-        }
-        let file = self.main()?;
-        let mut contents = read(&file).map_err(|error| error.file(file.name()))?;
-        contents.files = vec![self.entry.clone()];
-        Ok(contents)
-    }
-
     /// Whether `name` is a file (not a directory, pipe or device).
     pub fn has_file(&self, name: &str) -> bool {
         checked(name).is_ok() && self.store.has(name)
@@ -280,7 +261,7 @@ impl Input {
         }
         checked(name).map_err(|error| error.file(shown.clone()))?;
         self.check_links(name)?;
-        let file = File::of(self.store.open(name)?, shown)?;
+        let file = File::new(self.store.open(name)?, &shown)?;
         if let Some(opened) = &self.opened {
             opened.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         }
@@ -336,16 +317,6 @@ impl Input {
     }
 }
 
-/// The error for a file that ends before the `what` that it should contain, `len` bytes from `offset`.
-pub(crate) fn ends_before(what: &str, file: &str, file_len: u64, offset: u64, len: u64) -> Error {
-    Error::corrupt(format!("the file ends before the {what} does"))
-        .file(file)
-        .offset(offset)
-        .found(format!("a file of {file_len} bytes"))
-        .expected(format!("{len} bytes from offset {offset}"))
-        .help("the file is cut short or belongs to another checkpoint: copy it again")
-}
-
 /// The error for a symbolic link whose target does not exist.
 fn broken(error: io::Error, target: &Path) -> Error {
     let target = target.display().to_string();
@@ -367,109 +338,6 @@ fn split(path: &Path) -> Result<(PathBuf, String)> {
         _ => PathBuf::from("."),
     };
     Ok((parent, name.to_owned()))
-}
-
-/// One open file; reading is positioned, so that several threads can share it.
-#[derive(Clone, Debug)]
-pub struct File {
-    name: Arc<str>,
-    len: u64,
-    handle: Arc<dyn ReadAt>,
-}
-
-impl File {
-    /// A file of these bytes, which errors call `name`.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Io`] where its size is unknown.
-    pub fn new(handle: Arc<dyn ReadAt>, name: &str) -> Result<Self> {
-        Self::of(handle, name.to_owned())
-    }
-
-    fn of(handle: Arc<dyn ReadAt>, name: String) -> Result<Self> {
-        let size = handle.size();
-        let len = size.map_err(|error| Error::io("cannot open the file", error).file(&name))?;
-        Ok(File { name: name.into(), len, handle })
-    }
-
-    /// Path as people should see it.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Bytes when it was opened.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Identifies the file's present content, as [`ReadAt::identity`] does.
-    pub fn identity(&self) -> Option<String> {
-        self.handle.identity()
-    }
-
-    /// Announces which bytes will be read, as [`ReadAt::will_read`] does.
-    pub fn will_read(&self, ranges: &[Range<u64>]) {
-        self.handle.will_read(ranges);
-    }
-
-    /// The file of this machine that holds the bytes, as [`ReadAt::as_file`] gives it.
-    pub fn as_file(&self) -> Option<&std::fs::File> {
-        self.handle.as_file()
-    }
-
-    /// Fills `buffer` from `offset`.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Corrupt`] where the file ends before, [`crate::Kind::Io`].
-    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let end = offset.checked_add(buffer.len() as u64);
-        if end.is_none_or(|end| end > self.len) {
-            return Err(self.cut_short(offset, buffer.len() as u64));
-        }
-        read_exact_at(&*self.handle, offset, buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.cut_short(offset, buffer.len() as u64),
-            // What decompresses knows more of its errors.
-            _ => error.downcast::<Error>().unwrap_or_else(|error| {
-                Error::io("cannot read the file", error).file(self.name()).offset(offset)
-            }),
-        })
-    }
-
-    /// `len` bytes from `offset`; nothing is allocated for bytes that the file has not.
-    ///
-    /// # Errors
-    /// As [`File::read_at`]; [`crate::Kind::Io`] if the system has no memory for them.
-    pub fn bytes(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
-        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
-        let size = usize::try_from(len).ok().filter(|_| inside);
-        let size = size.ok_or_else(|| self.cut_short(offset, len))?;
-        let mut buffer = Vec::new();
-        buffer.try_reserve_exact(size).map_err(|_| self.no_memory(offset, len))?;
-        buffer.resize(size, 0);
-        self.read_at(offset, &mut buffer)?;
-        Ok(buffer)
-    }
-
-    fn no_memory(&self, offset: u64, wanted: u64) -> Error {
-        Error::io("there is not enough memory to read the file", io::ErrorKind::OutOfMemory.into())
-            .file(self.name())
-            .offset(offset)
-            .expected(format!("room for {wanted} bytes"))
-            .help("raise the limit on the process's memory, such as that of `ulimit -v`")
-    }
-
-    fn cut_short(&self, offset: u64, wanted: u64) -> Error {
-        Error::corrupt("the file is cut short")
-            .file(self.name())
-            .offset(offset)
-            .found(crate::count(self.len.saturating_sub(offset), "byte"))
-            .expected(crate::count(wanted, "byte"))
-    }
 }
 
 #[cfg(test)]
@@ -506,16 +374,6 @@ mod tests {
         assert_eq!(memory().head::<5>().unwrap(), Some(*b"12345"));
         assert_eq!(memory().head::<6>().unwrap(), None);
         assert_eq!(Input::memory("", BTreeMap::new()).head::<0>().unwrap(), None);
-    }
-
-    #[test]
-    fn a_format_of_one_file_has_that_file_alone_and_names_it_in_errors() {
-        let contents = memory().read_alone("a toy", |_| Ok(Contents::default())).unwrap();
-        assert_eq!(contents.files, ["a.index"]);
-        let error = memory().read_alone("a toy", |file| file.bytes(9, 9).map(|_| Contents::default()));
-        assert!(error.unwrap_err().to_string().contains("file a.index"));
-        let error = Input::memory("", BTreeMap::new()).read_alone("a toy", |_| Ok(Contents::default()));
-        assert_eq!(error.unwrap_err().kind(), Kind::Usage);
     }
 
     #[test]

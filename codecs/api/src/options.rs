@@ -1,6 +1,6 @@
 //! Options of a codec: typed, documented, and never silently ignored.
 
-use crate::{ArchitectureFile, Checkpoint, DType, Error, Phases, Result, first_few};
+use crate::{ArchitectureFile, Checkpoint, DType, Error, Phases, Result, nearest, parse_size};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -218,61 +218,6 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<()> {
         .expected(expected))
 }
 
-/// Parses `123`, `64k`, `256m`, `2g` (also `KiB`, `MiB`, `GiB`, `kb`, …; all in steps of 1024).
-///
-/// ```
-/// assert_eq!(ckpt_api::parse_size("64k"), Some(65536));
-/// assert_eq!(ckpt_api::parse_size("2GiB"), Some(2 << 30));
-/// assert_eq!(ckpt_api::parse_size("-1"), None);
-/// ```
-pub fn parse_size(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1 << 30,
-        "t" | "tb" | "tib" => 1 << 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
-}
-
-/// "did you mean" and the known names, as an error's help.
-pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
-    const SHOWN: usize = 20;
-    let scored = scored(wrong, known);
-    let Some((best, name)) = scored.first().copied() else {
-        return "there are none".to_owned();
-    };
-    let mut names: Vec<&str> = scored.iter().map(|(_, name)| *name).collect();
-    let shown = names.len().min(SHOWN);
-    names.get_mut(..shown).unwrap_or_default().sort_unstable();
-    let known = format!("known: {}", first_few(names, SHOWN));
-    if best > ALIKE { format!("did you mean '{name}'? {known}") } else { known }
-}
-
-/// The known names that may have been meant, the most alike first.
-pub(crate) fn all_alike<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let scored = scored(wrong, known).into_iter();
-    scored.take_while(|(score, _)| *score > ALIKE).map(|(_, name)| name).collect()
-}
-
-/// Names that are more alike than this may have been meant.
-const ALIKE: f64 = 0.8;
-
-/// How alike each name is, the most alike first. What is far longer than a name that somebody types is not looked at
-/// in its whole length.
-fn scored<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Vec<(f64, &'a str)> {
-    const COMPARED: usize = 256;
-    let cut = |name: &str| name.chars().take(COMPARED).collect::<String>();
-    let wrong = cut(wrong);
-    let mut scored: Vec<(f64, &str)> =
-        known.map(|name| (strsim::jaro_winkler(&wrong, &cut(name)), name)).collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,12 +254,5 @@ mod tests {
     #[test]
     fn a_value_outside_the_choice_is_refused() {
         assert!(parse(Side::Read, "dialect", "c").is_err());
-    }
-
-    #[test]
-    fn a_size_that_overflows_is_no_size() {
-        assert_eq!(parse_size("99999999999g"), None);
-        assert_eq!(parse_size("5q"), None);
-        assert_eq!(parse_size(""), None);
     }
 }

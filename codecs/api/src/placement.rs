@@ -1,15 +1,7 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{DType, Encoding, Extents, Name, Shape, Tensor};
+use crate::{Blocks, DType, Encoding, Extents, Name, Shape, Tensor, TensorId};
 use serde::{Deserialize, Serialize, Serializer};
-
-/// Index of a tensor in [`crate::Checkpoint::tensors`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct TensorId(pub usize);
-
-/// Index of a file in [`crate::Contents::files`] or [`crate::OutputLayout::files`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct FileId(pub usize);
 
 /// Where one tensor's bytes are (reading) or go (writing), and how they encode its values.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -141,6 +133,13 @@ impl Placement {
     /// Adds one to [`Placement::added`].
     pub fn push_added(&mut self, added: Added) {
         self.change(|rare| rare.added.push(added));
+    }
+
+    /// Gives blocks that were read from a document their decoders, from those of `known`.
+    pub fn attach(&mut self, known: &[Blocks]) {
+        let computed = self.extents.iter_mut().filter_map(|extent| extent.computed_mut());
+        let encodings = computed.map(|computed| &mut computed.encoding).chain([&mut self.encoding]);
+        encodings.for_each(|encoding| encoding.attach(known));
     }
 
     fn change(&mut self, change: impl FnOnce(&mut RareOfPlacement)) {

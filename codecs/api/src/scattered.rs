@@ -1,5 +1,6 @@
 //! A checksum of bytes that come in any order.
 
+use crate::power::{multiply, power_of_x};
 use crate::{Checksum, ChecksumAlgorithm, RunningChecksum};
 
 /// A checksum being computed over pieces that come in any order, each byte once. In order it costs what
@@ -37,9 +38,7 @@ impl Checksum {
             shifts: Vec::new(),
         }
     }
-}
 
-impl Checksum {
     /// The checksum of `len` bytes, as the format would store it, from the [`ScatteredChecksum::remainder`] of each of
     /// the pieces that cover them.
     ///
@@ -116,7 +115,7 @@ impl ScatteredChecksum {
         if let Some(shift) = self.shifts.iter().find(|shift| shift.zeros == zeros) {
             return shift.apply(remainder);
         }
-        let shift = Shift::new(polynomial(self.algorithm), zeros);
+        let shift = Shift::new(self.algorithm.polynomial(), zeros);
         let shifted = shift.apply(remainder);
         if self.shifts.len() == KEPT {
             self.shifts.remove(0);
@@ -136,7 +135,7 @@ struct Shift {
 
 impl Shift {
     fn new(polynomial: u32, zeros: u64) -> Self {
-        let power = x_to_the(polynomial, zeros);
+        let power = power_of_x(polynomial, zeros);
         let mut bytes = Box::new([[0; 256]; 4]);
         for (products, place) in bytes.iter_mut().zip([0, 8, 16, 24]) {
             for (product, byte) in products.iter_mut().zip(0u32..) {
@@ -150,49 +149,6 @@ impl Shift {
         let products = self.bytes.iter().zip(remainder.to_le_bytes());
         products.fold(0, |sum, (products, byte)| sum ^ products[usize::from(byte)])
     }
-}
-
-/// As in every remainder here, the highest bit is the coefficient of x to the 0.
-fn polynomial(algorithm: ChecksumAlgorithm) -> u32 {
-    match algorithm {
-        ChecksumAlgorithm::Crc32 => 0xedb8_8320,
-        ChecksumAlgorithm::Crc32c | ChecksumAlgorithm::MaskedCrc32c => 0x82f6_3b78,
-    }
-}
-
-/// What a run of bytes with this checksum adds to that of a longer run, in which so many bytes follow. The bits that a
-/// checksum inverts at either end cancel out.
-pub(crate) fn followed_by_zeros(algorithm: ChecksumAlgorithm, crc: u32, zeros: u64) -> u32 {
-    let polynomial = polynomial(algorithm);
-    multiply(polynomial, x_to_the(polynomial, zeros), crc)
-}
-
-const ONE: u32 = 1 << 31;
-
-/// The product of two remainders. With [`x_to_the`] it takes 1 µs for a MiB of zeros; the combination of checksums that
-/// crc-fast has, which squares matrices, takes 86 µs.
-fn multiply(polynomial: u32, a: u32, mut b: u32) -> u32 {
-    let mut product = 0;
-    for bit in (0..32).rev() {
-        if a >> bit & 1 == 1 {
-            product ^= b;
-        }
-        b = if b & 1 == 1 { b >> 1 ^ polynomial } else { b >> 1 };
-    }
-    product
-}
-
-/// x to the power of eight times `bytes`, by squaring.
-fn x_to_the(polynomial: u32, mut bytes: u64) -> u32 {
-    let (mut power, mut square) = (ONE, ONE >> 8);
-    while bytes > 0 {
-        if bytes & 1 == 1 {
-            power = multiply(polynomial, power, square);
-        }
-        square = multiply(polynomial, square, square);
-        bytes >>= 1;
-    }
-    power
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Numbers that are stored with the other sign, read with their own.
 
-use crate::decompress::Section;
+use crate::section::Section;
 use crate::{ReadAt, Signs};
 use std::io;
 

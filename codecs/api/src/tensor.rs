@@ -1,12 +1,8 @@
 //! Tensors: a name, a dtype, a shape, and what each axis means.
 
-use crate::{Blocks, DType, Error, Metadata, Name, Quantization, Result};
+use crate::{Axis, Blocks, DType, Metadata, Name, Quantization, Role, Shape};
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
-use std::borrow::Borrow;
-use std::fmt;
 use std::num::NonZeroU32;
-use std::ops::Deref;
 
 /// One named tensor of a checkpoint. Where its bytes are is a [`crate::Placement`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,176 +143,6 @@ impl Tensor {
     }
 }
 
-/// A shape whose element count is known to fit: at most 2⁵⁹ elements, counted without its empty axes.
-///
-/// ```
-/// use ckpt_api::Shape;
-/// let shape = Shape::new(vec![2, 3])?;
-/// assert_eq!((shape.rank(), shape.elements()), (2, 6));
-/// assert!(Shape::new(vec![1 << 40, 1 << 40]).is_err());
-/// # Ok::<(), ckpt_api::Error>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Vec<u64>", into = "Vec<u64>")]
-pub struct Shape(SmallVec<[u64; 2]>);
-
-impl Shape {
-    const MAX_ELEMENTS: u64 = 1 << 59;
-
-    /// Checks that the element count cannot overflow, whatever the dtype.
-    pub fn new(dims: impl IntoIterator<Item: Borrow<u64>>) -> Result<Self> {
-        let dims: SmallVec<[u64; 2]> = dims.into_iter().map(|dim| *dim.borrow()).collect();
-        dims.iter()
-            .filter(|dim| **dim != 0)
-            .try_fold(1u64, |product, dim| product.checked_mul(*dim))
-            .filter(|product| *product <= Self::MAX_ELEMENTS)
-            .ok_or_else(|| {
-                Error::corrupt("the shape has too many elements")
-                    .found(format!("{dims:?}"))
-                    .expected("at most 2^59 elements")
-            })?;
-        Ok(Shape(dims))
-    }
-
-    /// The shape of one element.
-    pub fn scalar() -> Self {
-        Shape(SmallVec::new())
-    }
-
-    /// Product of the axes; 1 for a scalar.
-    pub fn elements(&self) -> u64 {
-        self.0.iter().product()
-    }
-
-    /// Number of axes.
-    pub fn rank(&self) -> usize {
-        self.0.len()
-    }
-
-    /// This shape with its axes reordered: axis `k` of the result is axis `order[k]` of this one.
-    ///
-    /// `order` must be a permutation of `0..rank`.
-    #[must_use]
-    pub fn permuted(&self, order: &[usize]) -> Shape {
-        Shape(order.iter().map(|axis| self.0[*axis]).collect())
-    }
-}
-
-impl Deref for Shape {
-    type Target = [u64];
-    fn deref(&self) -> &[u64] {
-        &self.0
-    }
-}
-
-impl TryFrom<Vec<u64>> for Shape {
-    type Error = Error;
-    fn try_from(dims: Vec<u64>) -> Result<Self> {
-        Shape::new(dims)
-    }
-}
-
-impl From<Shape> for Vec<u64> {
-    fn from(shape: Shape) -> Self {
-        shape.0.into_vec()
-    }
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.width().is_some() {
-            return f.pad(&format!("{:?}", &self[..]));
-        }
-        f.write_str("[")?;
-        for (axis, dim) in self.iter().enumerate() {
-            f.write_str(if axis == 0 { "" } else { ", " })?;
-            dim.fmt(f)?;
-        }
-        f.write_str("]")
-    }
-}
-
-/// What an axis means. A codec labels its axes, a target states which order it wants, and the planner derives
-/// the permutation: nobody guesses from shapes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Axis {
-    /// Summed over: input features or channels.
-    In,
-    /// Produced: output features or channels.
-    Out,
-    /// Kernel planes, of a three-dimensional window.
-    KernelZ,
-    /// Kernel rows.
-    KernelY,
-    /// Kernel columns.
-    KernelX,
-    /// One of several parameter sets chosen by the input.
-    Bucket,
-    /// Index into a table of rows (embeddings, sparse features).
-    Feature,
-    /// Outputs per input channel of a depthwise convolution.
-    Multiplier,
-    /// The directions of a recurrent layer: forwards, backwards.
-    Direction,
-    /// An axis of length 1 that a format writes and that means nothing.
-    Unit,
-}
-
-impl Axis {
-    /// The name used in JSON and shown to people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Axis::In => "in",
-            Axis::Out => "out",
-            Axis::KernelZ => "kernel_z",
-            Axis::KernelY => "kernel_y",
-            Axis::KernelX => "kernel_x",
-            Axis::Bucket => "bucket",
-            Axis::Feature => "feature",
-            Axis::Multiplier => "multiplier",
-            Axis::Direction => "direction",
-            Axis::Unit => "unit",
-        }
-    }
-}
-
-/// What a tensor is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Role {
-    /// Takes part in the forward pass: losing it changes what the model computes.
-    #[default]
-    Weight,
-    /// An optimizer's slot or hyper-parameter.
-    Optimizer,
-    /// A step, epoch or save counter.
-    Counter,
-    /// The format's own bookkeeping (an object graph).
-    Bookkeeping,
-    /// The same values stored a second time under another name, as Keras 3's export does.
-    Duplicate,
-}
-
-impl Role {
-    /// Every role.
-    pub const ALL: [Role; 5] =
-        [Role::Weight, Role::Optimizer, Role::Counter, Role::Bookkeeping, Role::Duplicate];
-
-    /// The name used in JSON, in mappings and shown to people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Weight => "weight",
-            Role::Optimizer => "optimizer",
-            Role::Counter => "counter",
-            Role::Bookkeeping => "bookkeeping",
-            Role::Duplicate => "duplicate",
-        }
-    }
-}
-
 /// What an optimizer keeps for one tensor that it trains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -331,25 +157,6 @@ pub struct Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shape_that_could_overflow_is_refused_even_behind_an_empty_axis() {
-        assert!(Shape::new(vec![0, 1 << 62, 4]).is_err());
-        assert_eq!(Shape::new(vec![0, 1618]).unwrap().elements(), 0);
-        assert_eq!(Shape::scalar().elements(), 1);
-    }
-
-    #[test]
-    fn a_shape_from_json_is_checked() {
-        assert!(serde_json::from_str::<Shape>("[4294967296, 4294967296]").is_err());
-    }
-
-    #[test]
-    fn a_role_has_one_name_everywhere() {
-        for role in Role::ALL {
-            assert_eq!(serde_json::to_string(&role).unwrap(), format!("\"{}\"", role.name()));
-        }
-    }
 
     #[test]
     fn value_bytes_of_strings_are_the_sum_of_their_lengths() {

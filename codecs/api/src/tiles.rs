@@ -1,27 +1,6 @@
 //! Logical axes that are stored as several: numbers within numbers, as engines lay them out for their instructions.
 
-use crate::{Encoding, Shape};
-use serde::{Deserialize, Serialize};
-
-/// A logical axis that is stored as several: an index on it is written as digits, the slowest first.
-///
-/// An axis of length 32 with `lens` 2 and 4 is stored as three axes of lengths 4, 2 and 4: index 23 is 2, 1, 3.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Tile {
-    /// The logical axis.
-    pub axis: usize,
-    /// Lengths of all parts but the slowest, which takes what is left: their product divides the axis's length.
-    pub lens: Vec<u64>,
-}
-
-/// Which part, the slowest being 0, of which logical axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AxisPart {
-    /// The logical axis.
-    pub axis: usize,
-    /// The part.
-    pub part: usize,
-}
+use crate::{AxisPart, Encoding, Shape, Tile};
 
 impl Encoding {
     /// Stores the tensor of `rank` axes with these parts of its axes, slowest first, of which `tiles` has the lengths.

@@ -1,13 +1,26 @@
 //! A chain of layers, bound to a checkpoint's tensors.
 
 use super::syntax::Syntax;
-use super::{Activation, Architecture, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer};
-use crate::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, TensorId};
+use super::{Architecture, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer};
+use crate::{Activation, Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, TensorId};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
+impl Architecture {
+    /// Replaces the checkpoint's graph by this one, bound to the checkpoint's tensors, and labels their axes.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] for tensors that are missing or do not fit.
+    pub fn apply(&self, checkpoint: &mut Checkpoint) -> Result<()> {
+        bind(self, checkpoint).map_err(|error| match &self.file {
+            Some(file) => error.file(file),
+            None => error,
+        })
+    }
+}
+
 /// Gives the checkpoint the graph that the architecture describes, and its tensors their axes.
-pub(super) fn bind(architecture: &Architecture, checkpoint: &mut Checkpoint) -> Result<()> {
+fn bind(architecture: &Architecture, checkpoint: &mut Checkpoint) -> Result<()> {
     let own = |op: &Op| -> Vec<Node> {
         let nodes = checkpoint.graph.iter().flat_map(|graph| &graph.nodes);
         nodes.filter(|node| node.op == *op).cloned().collect()

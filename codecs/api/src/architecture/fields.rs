@@ -1,14 +1,15 @@
 //! The fields of a layer in an architecture file, of which each type of layer has some.
 
-use super::{Activation, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer};
-use crate::Axis;
-use serde::Deserialize;
+use super::{ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer};
+use crate::{Activation, Axis};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
 
 /// Every field that a layer may have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LayerFields {
+struct LayerFields {
     r#type: LayerType,
     name: Option<String>,
     weight: Option<String>,
@@ -29,6 +30,12 @@ enum LayerType {
     Conv,
     Flatten,
     Activation,
+}
+
+impl<'de> Deserialize<'de> for ArchitectureLayer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        LayerFields::deserialize(deserializer)?.try_into().map_err(D::Error::custom)
+    }
 }
 
 impl TryFrom<LayerFields> for ArchitectureLayer {

@@ -1,6 +1,5 @@
 //! The syntax of an architecture file, in which errors quote what to write.
 
-use super::ArchitectureFile;
 use crate::{Error, nearest};
 use std::path::Path;
 
@@ -64,16 +63,9 @@ pub(super) fn invalid(message: &str) -> Error {
     }
 }
 
-impl ArchitectureFile {
-    /// The syntax that the file's name states.
-    pub(super) fn syntax(&self) -> Syntax {
-        Syntax::of(self.name())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::{Architecture, ArchitectureFile};
 
     fn refused(name: &str, json: &str) -> String {
         let file = ArchitectureFile::from_json(json).unwrap().named(name);
@@ -92,7 +84,7 @@ mod tests {
             assert!(error.contains(found), "{error}");
             assert!(error.contains(&format!("did you mean '{nearest}'? known: ")), "{error}");
         }
-        let error = super::super::Architecture::from_json(r#"{"layers":[{"type":"conv","stride":[1,1]}]}"#);
+        let error = Architecture::from_json(r#"{"layers":[{"type":"conv","stride":[1,1]}]}"#);
         let error = error.unwrap_err().to_string();
         assert!(
             error.contains("unknown key 'stride' at line 1 column ") && error.contains("'strides'"),

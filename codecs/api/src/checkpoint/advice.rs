@@ -1,7 +1,7 @@
-//! Whether a chain of layers can describe a checkpoint's model.
+//! What the user can state of a checkpoint's model: activations, and whether a chain of layers can describe it.
 
 use super::Checkpoint;
-use crate::{Role, Setting, Tensor};
+use crate::{Activation, Error, Result, Role, Setting, Tensor};
 
 /// Last parts of the names of vectors that are no biases: those of normalizations and of activations with weights.
 const NO_BIASES: [&str; 9] = [
@@ -17,6 +17,20 @@ const NO_BIASES: [&str; 9] = [
 ];
 
 impl Checkpoint {
+    /// Fills in the activations that the graph does not state, in order; `names` as [`Activation::from_name`] takes
+    /// them.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Usage`] without a graph, for an unknown name, or where the numbers differ.
+    pub fn specify<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let given = names.into_iter().map(Activation::from_name).collect::<Result<Vec<_>>>()?;
+        if self.graph.is_none() {
+            let message = "the source does not describe its layers, so none can be given an activation";
+            return Err(Error::usage(message).help(self.advise_architecture()));
+        }
+        self.graph.as_mut().map_or(Ok(()), |graph| graph.specify(&given))
+    }
+
     /// Explains how the user can describe a checkpoint without a graph, or why a chain of layers cannot describe it.
     ///
     /// ```

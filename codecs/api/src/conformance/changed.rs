@@ -1,7 +1,6 @@
 //! The first thing that differs between what was written and what was read again.
 
 use super::reading::shown;
-use super::writing::same;
 use crate::{Checkpoint, Metadata, Tensor};
 use std::fmt::Debug;
 
@@ -23,6 +22,11 @@ pub(super) fn checkpoint(given: &Checkpoint, back: &Checkpoint) -> Option<String
     metadata(&given.metadata, &back.metadata)
         .or_else(|| field("the graph", &given.graph, &back.graph))
         .or_else(|| field("the checkpoint", given, back))
+}
+
+/// Whether two values are equal, or differ in nothing that can be shown: NaN equals itself.
+pub(super) fn same<T: Debug + PartialEq>(one: &T, other: &T) -> bool {
+    one == other || format!("{one:?}") == format!("{other:?}")
 }
 
 fn tensor(given: &Tensor, back: &Tensor) -> Option<String> {

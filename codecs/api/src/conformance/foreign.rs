@@ -1,12 +1,13 @@
 //! Checks of writing what another format holds: it comes back, is refused, or is declared as a loss.
 
 use super::cast::cast;
+use super::changed::same;
 use super::memory::{permuted, place, read, read_given, write};
 use super::offers::{Offer, offers};
 use super::reading::{Reading, shown};
 use super::sample::Sample;
 use super::steps::Steps;
-use super::writing::{check_offsets, same};
+use super::writing::check_offsets;
 use crate::{
     Aspect, Axis, Checkpoint, Codec, FormatInfo, Input, Kind, LossKind, Metadata, Options, OutputLayout,
     Placement, Result, Role, Side, Tensor,

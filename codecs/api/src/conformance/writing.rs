@@ -7,7 +7,6 @@ use super::sample::Sample;
 use super::steps::Steps;
 use crate::{Checkpoint, Codec, LossKind, Metadata, OutputLayout, Ties};
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Debug;
 
 /// Writes what was read from a sample, and compares the files and what is read from them.
 pub(super) fn check_round_trip(
@@ -60,11 +59,6 @@ fn without_bookkeeping(checkpoint: &Checkpoint, placed: &OutputLayout) -> Checkp
         }
     }
     kept
-}
-
-/// Whether two values are equal, or differ in nothing that can be shown: NaN equals itself.
-pub(super) fn same<T: Debug + PartialEq>(one: &T, other: &T) -> bool {
-    one == other || format!("{one:?}") == format!("{other:?}")
 }
 
 /// A format has a place for every tensor that it was read from, or its codec declares why not.

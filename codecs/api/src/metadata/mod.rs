@@ -2,15 +2,13 @@
 
 mod json;
 mod key;
-mod map;
 mod size;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub use map::MetadataMap;
-pub(crate) use size::check;
-pub use value::MetadataValue;
+pub(crate) use size::Size as MetadataSize;
+pub use value::{MetadataMap, MetadataValue};
 
 use key::Key;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Limits on metadata: entries, bytes, nesting.
 
 use super::{Metadata, MetadataValue};
-use crate::{Checkpoint, Error, Limit, Limits, Result};
+use crate::{Error, Limit, Limits, Result};
 
 impl MetadataValue {
     /// Returns the value if it nests at most [`MetadataValue::MAX_NESTING`] deep.
@@ -15,19 +15,9 @@ impl MetadataValue {
     }
 }
 
-/// Checks the metadata of a checkpoint and of all its tensors.
-pub(crate) fn check(checkpoint: &Checkpoint, limits: &Limits) -> Result<()> {
-    let mut size = Size::default();
-    size.add_all(&checkpoint.metadata, limits)?;
-    for tensor in &checkpoint.tensors {
-        size.add_all(&tensor.metadata, limits).map_err(|error| error.tensor(&tensor.name))?;
-    }
-    Ok(())
-}
-
 /// What metadata takes so far.
 #[derive(Default)]
-struct Size {
+pub(crate) struct Size {
     /// Values by a key, and elements of lists.
     entries: u64,
     /// Bytes of keys, texts and bytes.
@@ -35,7 +25,11 @@ struct Size {
 }
 
 impl Size {
-    fn add_all(&mut self, metadata: &Metadata, limits: &Limits) -> Result<()> {
+    /// Adds all values.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Limit`], naming the key.
+    pub(crate) fn add_all(&mut self, metadata: &Metadata, limits: &Limits) -> Result<()> {
         for (namespace, map) in metadata.iter() {
             for (key, value) in map.iter() {
                 self.bytes = self.bytes.saturating_add(key.len() as u64);

@@ -1,0 +1,11 @@
+//! Numbers of tensors and files.
+
+use serde::{Deserialize, Serialize};
+
+/// Index of a tensor in [`crate::Checkpoint::tensors`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TensorId(pub usize);
+
+/// Index of a file in [`crate::Contents::files`] or [`crate::OutputLayout::files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FileId(pub usize);
