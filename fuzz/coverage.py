@@ -30,7 +30,7 @@ PARSERS = {
     "codecs/torch/src/read": "mod file set",
     "codecs/torch/src/roles": "pickled",
     "codecs/torch/src/tensor": "call rebuild layout",
-    "codecs/api/src": "zip/mod architecture architecture/bind",
+    "codecs/api/src": "zip/archive architecture/file architecture/layers architecture/fields architecture/bind",
     "src/mapping": "file parse pattern matching check relation inverse",
 }
 

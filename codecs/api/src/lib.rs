@@ -12,136 +12,74 @@
 //! ```
 //!
 //! [`conformance`] has the checks that every codec's own tests run.
+//!
+//! # Rooms
+//! The source has a folder for each subject. A folder depends only on folders above it in this list:
+//!
+//! | folder | what it has |
+//! |---|---|
+//! | `loss` | [`Loss`], [`Aspect`], [`Role`] |
+//! | `text` | [`Name`], [`count`], [`nearest`], [`parse_size`] |
+//! | `errors` | [`Error`], the [`Setting`] that its help names, [`Limits`] |
+//! | `metadata` | [`Metadata`] and its values |
+//! | `tensor` | [`Tensor`], [`DType`], [`Shape`], [`Axis`], [`Quantization`], [`Blocks`] |
+//! | `checksum` | [`Checksum`] |
+//! | `layout` | [`Placement`], [`Extent`], [`Encoding`], and the check that they fit a tensor |
+//! | `io` | [`Input`], [`File`], [`ReadStore`]; [`Cursor`] and [`Writer`] for headers |
+//! | `filters` | what [`Extent::open`] decompresses |
+//! | [`zip`] | members of archives |
+//! | `graph` | [`Graph`], [`Op`], [`OpSpec`] |
+//! | `checkpoint` | [`Checkpoint`], [`Ties`] |
+//! | `architecture` | [`ArchitectureFile`], [`Architecture`] |
+//! | `codec` | [`Codec`], [`Options`], [`Contents`], [`OutputLayout`] |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod activation;
-mod address;
 mod architecture;
-mod aspect;
-mod attribute;
-mod axis;
-mod axis_order;
-pub mod base64_text;
-mod blocks;
-mod chain;
 mod checkpoint;
 mod checksum;
 mod codec;
-mod compression;
-mod computed;
 pub mod conformance;
-mod contents;
-mod copies;
-mod cover;
-mod cursor;
-mod decompress;
-mod dtype;
-mod encoding;
-mod error;
-mod extent;
-mod file;
-mod find_ties;
-mod finish;
-mod fit;
-mod fletcher;
+mod errors;
+mod filters;
 mod graph;
-mod handed;
-mod ids;
-mod input;
-mod latin1;
-mod limits;
-mod links;
+mod io;
+mod layout;
 mod loss;
-mod lzf;
 mod metadata;
-mod mostly_one;
-mod name;
-mod nearby;
-mod nearest;
-mod nested;
-mod op;
-mod op_spec;
-mod options;
-mod output_layout;
-mod output_name;
-mod part;
-mod phases;
-mod placement;
-mod power;
-mod protobuf_numbers;
-mod quantization;
-mod read_at;
-mod role;
-mod scalar;
-mod scattered;
-mod section;
-mod setting;
-mod shape;
-mod signs;
-mod size;
-mod store;
 mod tensor;
-mod ties;
-mod tiles;
-mod viewed;
-mod words;
-mod writer;
+mod text;
 pub mod zip;
 
-pub use activation::Activation;
-pub use address::Address;
 pub use architecture::{
     Architecture, ArchitectureFile, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer,
 };
-pub use aspect::Aspect;
-pub use axis::Axis;
-pub use axis_order::{AxisOrder, AxisPart, Tile};
-pub use blocks::{Blocks, DecodeBlock, EncodeBlocks, Misfit};
-pub use checkpoint::Checkpoint;
-pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum};
-pub use codec::{Codec, FormatInfo, Match, Network};
-pub use compression::{Compression, Method, ProtobufNumbers, Signs};
-pub use contents::{Contents, MissingGraph, Repair, Rules, ShapeMismatch};
-pub use copies::{add_parts, add_unlisted};
-pub use cover::check_cover;
-pub use cursor::Cursor;
-pub use dtype::{DType, Endian};
-pub use encoding::{Encoding, Packing, Rounding, Scaling};
-pub use error::{Context, Error, Kind, Result};
-pub use extent::{BlockScales, Computed, Extent, Operation, Region};
-pub use file::File;
-pub use finish::FinishState;
-pub use graph::{Attribute, Graph, Node, Value};
-pub use ids::{FileId, TensorId};
-pub use input::Input;
-pub use limits::{Limit, Limits};
-pub use loss::{Loss, LossKind};
+pub use checkpoint::{Checkpoint, Ties};
+pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum, ScatteredChecksum};
+pub use codec::{
+    Codec, Contents, FinishState, FormatInfo, Literal, Match, MissingGraph, Network, OptionKind, OptionSpec,
+    Options, OutputFile, OutputLayout, PartName, PartSet, Phases, Reading, Repair, Rules, ShapeMismatch,
+    Side, Written, add_parts, add_unlisted, weights_left_elsewhere,
+};
+pub use errors::{Context, Error, Kind, LibraryWords, Limit, Limits, Result, Setting, Vocabulary};
+pub use graph::{
+    Activation, Attribute, Graph, InputKind, InputSpec, InputView, MAX_GRAPH_LEVELS, Node, Op, OpCall,
+    OpShapes, OpSpec, OutputView, ParameterSpec, Value,
+};
+pub use io::{
+    Address, Cursor, Directory, File, Input, Number, ReadAt, ReadStore, Writer, nearby, open_regular,
+    read_exact_at,
+};
+pub use layout::{
+    Added, AddedAxis, AxisOrder, AxisPart, BlockScales, Compression, Computed, Encoding, Extent, Extents,
+    FileId, Method, MostlyOne, Operation, Packing, Placement, ProtobufNumbers, Region, Rounding, Scaling,
+    Signs, TensorId, Tile, Window, check_cover,
+};
+pub use loss::{Aspect, Loss, LossKind, Role};
 pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};
-pub use mostly_one::{Extents, MostlyOne};
-pub use name::Name;
-pub use nearby::nearby;
-pub use nearest::nearest;
-pub use nested::MAX_GRAPH_LEVELS;
-pub use op::Op;
-pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
-pub use options::{OptionKind, OptionSpec, Options, Side};
-pub use output_layout::{Literal, OutputFile, OutputLayout, Reading, Written};
-pub use part::{PartName, PartSet, weights_left_elsewhere};
-pub use phases::Phases;
-pub use placement::{Added, AddedAxis, Placement, Window};
-pub use quantization::{Affine, Quantization};
-pub use read_at::{ReadAt, read_exact_at};
-pub use role::Role;
-pub use scalar::Scalar;
-pub use scattered::ScatteredChecksum;
-pub use setting::{LibraryWords, Setting, Vocabulary};
-pub use shape::Shape;
-pub use size::parse_size;
-pub use store::{Directory, ReadStore, open_regular};
-pub use tensor::{Slot, Tensor};
-pub use ties::Ties;
-pub use viewed::Viewed;
-pub use words::{count, first_few};
-pub use writer::{Number, Writer};
+pub use tensor::{
+    Affine, Axis, Blocks, DType, DecodeBlock, EncodeBlocks, Endian, Misfit, Quantization, Scalar, Shape,
+    Slot, Tensor, Viewed,
+};
+pub use text::{Name, base64_text, count, first_few, nearest, parse_size};

@@ -1,6 +1,6 @@
 //! Numbers that are stored with the other sign, read with their own.
 
-use crate::section::Section;
+use super::section::Section;
 use crate::{ReadAt, Signs};
 use std::io;
 

@@ -1,6 +1,6 @@
 //! Whether a placement fits its tensor: the same question when reading and when writing.
 
-use crate::cover::{check_cover, is_inside};
+use super::cover::{check_cover, is_inside};
 use crate::{DType, Encoding, Error, Extent, Packing, Placement, Region, Result, Shape, Tensor, Window};
 
 /// Checks the axis order, the stored sizes, and that regions cover the tensor exactly.

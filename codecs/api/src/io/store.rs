@@ -1,6 +1,6 @@
 //! Places that hold named files: the reading half of a store.
 
-use crate::read_at::ReadAt;
+use super::read_at::ReadAt;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The one error type: a kind, and the place where it was found.
 
-use crate::setting::{LibraryWords, Marks, Vocabulary, has_settings};
+use super::setting::{LibraryWords, Marks, Vocabulary, has_settings};
 use std::borrow::Cow;
 use std::fmt;
 

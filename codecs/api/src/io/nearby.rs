@@ -1,6 +1,6 @@
 //! What a path that leads nowhere may have meant.
 
-use crate::nearest::all_alike;
+use crate::text::all_alike;
 use std::fs;
 use std::path::{Path, PathBuf};
 

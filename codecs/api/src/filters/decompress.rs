@@ -1,13 +1,13 @@
 //! Compressed extents, read as if they lay decompressed in a file.
 
-use crate::compression::FLETCHER_BYTES;
-use crate::file::ends_before;
-use crate::fletcher::Fletcher32;
-use crate::latin1::Latin1Decoder;
-use crate::lzf::LzfDecoder;
-use crate::protobuf_numbers::NumberDecoder;
-use crate::section::{Section, within};
-use crate::signs::Signed;
+use super::fletcher::Fletcher32;
+use super::latin1::Latin1Decoder;
+use super::lzf::LzfDecoder;
+use super::protobuf_numbers::NumberDecoder;
+use super::section::{Section, within};
+use super::signs::Signed;
+use crate::io::ends_before;
+use crate::layout::FLETCHER_BYTES;
 use crate::{Compression, Error, Extent, File, Method, ReadAt, Result};
 use flate2::read::{DeflateDecoder, ZlibDecoder};
 use ruzstd::decoding::errors::FrameDecoderError;

@@ -37,7 +37,7 @@ impl fmt::Debug for Handed {
 
 #[cfg(test)]
 mod tests {
-    use crate::read_at::ReadAt;
+    use crate::io::read_at::ReadAt;
     use crate::{File, Input, Limits};
     use std::collections::BTreeMap;
     use std::io;

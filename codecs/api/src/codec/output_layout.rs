@@ -1,6 +1,6 @@
 //! The layout of an output: what a codec returns to write it.
 
-use crate::fit::check_fit;
+use crate::layout::check_fit;
 use crate::{
     ArchitectureFile, Aspect, Checkpoint, Error, FileId, FinishState, Loss, MostlyOne, Placement, Result,
     Tensor, TensorId, Ties,
@@ -71,7 +71,7 @@ impl OutputLayout {
     fn check_files(&self) -> Result<()> {
         let mut names = HashSet::with_capacity(self.files.len());
         for file in &self.files {
-            if crate::store::checked(&file.name).is_err() {
+            if crate::io::checked(&file.name).is_err() {
                 return Err(defect("an output file lies outside the output's directory").file(&file.name));
             }
             if !names.insert(file.name.as_str()) {

@@ -1,6 +1,6 @@
 //! Bounded, sequential reading of headers and tables.
 
-use crate::file::ends_before;
+use super::file::ends_before;
 use crate::{Endian, Error, File, Limit, Limits, Number, Result};
 use prost::encoding::decode_varint;
 use std::borrow::Cow;

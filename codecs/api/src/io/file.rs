@@ -1,6 +1,6 @@
 //! Open files.
 
-use crate::read_at::{ReadAt, read_exact_at};
+use super::read_at::{ReadAt, read_exact_at};
 use crate::{Error, Result};
 use std::io;
 use std::ops::Range;

@@ -1,8 +1,9 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
-use crate::handed::Handed;
-use crate::store::{Below, checked};
-use crate::{Address, Directory, Error, File, Limit, Limits, ReadAt, ReadStore, Result, links, nearby};
+use super::handed::Handed;
+use super::store::{Below, checked};
+use super::{links, nearby};
+use crate::{Address, Directory, Error, File, Limit, Limits, ReadAt, ReadStore, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;

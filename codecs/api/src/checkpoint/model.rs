@@ -1,7 +1,5 @@
 //! The intermediate that all codecs share.
 
-mod advice;
-
 use crate::{Error, Graph, Metadata, Result, Tensor, TensorId, Ties};
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,9 +1,9 @@
 //! The result of reading: what a codec returns.
 
-use crate::file::ends_before;
-use crate::fit::check_fit;
+use super::options::LENIENT;
+use crate::io::ends_before;
+use crate::layout::check_fit;
 use crate::metadata::MetadataSize;
-use crate::options::LENIENT;
 use crate::{
     Checkpoint, Error, Extent, File, Graph, Input, Limit, Limits, Loss, Name, Options, Placement, Result,
     Setting, Shape, Tensor, TensorId,

@@ -1,6 +1,6 @@
 //! Checksums over what is stored.
 
-use crate::power::{multiply, power_of_x};
+use super::power::{multiply, power_of_x};
 use crc_fast::{CrcAlgorithm, Digest};
 use serde::{Deserialize, Serialize};
 

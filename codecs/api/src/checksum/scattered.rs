@@ -1,6 +1,6 @@
 //! A checksum of bytes that come in any order.
 
-use crate::power::{multiply, power_of_x};
+use super::power::{multiply, power_of_x};
 use crate::{Checksum, ChecksumAlgorithm, RunningChecksum};
 
 /// A checksum being computed over pieces that come in any order, each byte once. In order it costs what

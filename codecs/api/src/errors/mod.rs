@@ -1,0 +1,9 @@
+//! Errors, the settings that they name, and the limits that they report.
+
+mod error;
+mod limits;
+mod setting;
+
+pub use error::{Context, Error, Kind, Result};
+pub use limits::{Limit, Limits};
+pub use setting::{LibraryWords, Setting, Vocabulary};

@@ -1,0 +1,23 @@
+//! Reading the files of an input, and parsing and making headers.
+
+mod address;
+mod cursor;
+mod file;
+mod handed;
+mod input;
+mod links;
+mod nearby;
+mod read_at;
+mod store;
+mod writer;
+
+pub use address::Address;
+pub use cursor::Cursor;
+pub use file::File;
+pub(crate) use file::ends_before;
+pub use input::Input;
+pub use nearby::nearby;
+pub use read_at::{ReadAt, read_exact_at};
+pub(crate) use store::checked;
+pub use store::{Directory, ReadStore, open_regular};
+pub use writer::{Number, Writer};
