@@ -73,7 +73,7 @@ SECTIONS = (
     Section("fmt", after=("tools",)),
     Section("corpus", after=("tools",)),
     Section("deny", after=("tools",)),
-    Section("fuzz", (*CODECS, *GRAPHS, *ENGINE, "corpus/", "fuzz/"), 1, ("tools",)),
+    Section("fuzz", (*CODECS, *GRAPHS, *ENGINE, "corpus/", "crates/", "fuzz/"), 1, ("tools",)),
     Section("features", after=("clippy",)),
     Section("platforms", after=("features",)),
     Section("docs", after=("platforms",)),

@@ -2,7 +2,7 @@
 
 use ckpt::recipe::Transform;
 use ckpt::{Conversion, Error, Execution, OpenOptions, Registry, Resources, Source};
-use ckpt_api::{Checkpoint, DType, Input, Shape, Tensor, conformance};
+use ckpt_api::{Checkpoint, DType, Input, Shape, Tensor};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,7 +67,7 @@ impl Case {
         let tensors = self.tensors.iter().enumerate().map(|(number, random)| random.tensor(number)).collect();
         let values: Vec<Vec<u8>> = self.tensors.iter().map(Random::value).collect();
         let checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
-        let files = conformance::write(&ckpt_tf2::Tf2, &checkpoint, &values, "m", &[]).unwrap();
+        let files = ckpt_conformance::write(&ckpt_tf2::Tf2, &checkpoint, &values, "m", &[]).unwrap();
         Source::open(&Registry::builtin(), Input::memory("m", files), &OpenOptions::default()).unwrap()
     }
 
@@ -166,7 +166,7 @@ fn sharded(ranks: u64) -> Source {
     let checkpoint = Checkpoint { tensors: vec![tensor], ..Checkpoint::default() };
     let options = [("form", "dcp".to_owned()), ("ranks", ranks.to_string())];
     let options = options.map(|(key, value)| (key.to_owned(), value));
-    let files = conformance::write(&ckpt_torch::Torch, &checkpoint, &values, "m", &options).unwrap();
+    let files = ckpt_conformance::write(&ckpt_torch::Torch, &checkpoint, &values, "m", &options).unwrap();
     let files: BTreeMap<String, Vec<u8>> =
         files.into_iter().map(|(name, bytes)| (name.trim_start_matches("m/").to_owned(), bytes)).collect();
     let shards = files.keys().filter(|name| name.ends_with(".distcp")).count();

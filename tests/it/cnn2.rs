@@ -1,9 +1,7 @@
 //! CNN2 files through the engine: other formats, other dtypes, other orders of axes.
 
 use crate::common::{convert, files, open};
-use ckpt::api::{
-    Attribute, Axis, Checkpoint, DType, Graph, LossKind, Node, Op, Shape, Tensor, Value, conformance,
-};
+use ckpt::api::{Attribute, Axis, Checkpoint, DType, Graph, LossKind, Node, Op, Shape, Tensor, Value};
 use ckpt::{Computed, Conversion, Execution, Kind, Registry};
 use std::path::{Path, PathBuf};
 
@@ -140,7 +138,7 @@ fn biases_become_the_center_taps_of_the_constant_channel() {
         values.iter().map(|floats| floats.iter().flat_map(|value| value.to_le_bytes()).collect()).collect();
     let registry = Registry::builtin();
     let codec = registry.codec("safetensors").unwrap();
-    let files = conformance::write(&*codec, &checkpoint, &bytes, "in.safetensors", &[]).unwrap();
+    let files = ckpt_conformance::write(&*codec, &checkpoint, &bytes, "in.safetensors", &[]).unwrap();
     std::fs::write(&input, &files["in.safetensors"]).unwrap();
 
     let conversion = narrowing();

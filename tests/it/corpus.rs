@@ -2,7 +2,7 @@
 //! that it must refuse gives the documented kind of error. `corpus/generate.py` makes both.
 
 use crate::common::corpus::{Case, manifest, root};
-use ckpt_api::{Codec, Contents, Error, Kind, Match, Quantization, conformance};
+use ckpt_api::{Codec, Contents, Error, Kind, Match, Quantization};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
@@ -90,7 +90,7 @@ fn replay(outcome: &str, check: fn(&Case, &dyn Codec) -> Result<(), String>) {
 
 /// What reading a case gives, in memory.
 fn read(case: &Case, codec: &dyn Codec) -> Result<(Contents, Vec<Vec<u8>>), Error> {
-    conformance::read(codec, &case.input()?, &case.pairs())
+    ckpt_conformance::read(codec, &case.input()?, &case.pairs())
 }
 
 /// The digest as `ckpt hash` computes it.

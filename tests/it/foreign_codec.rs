@@ -3,7 +3,7 @@
 use crate::toy::{self, Toy};
 use ckpt::{Conversion, Execution, OpenOptions, Registry, Resources, Source};
 use ckpt_api::Input;
-use ckpt_api::conformance::{Sample, check};
+use ckpt_conformance::{Sample, check};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -197,7 +197,6 @@ mod operator {
     use super::*;
     use ckpt::api::{Attribute, Axis, Checkpoint, DType, Graph, Node, Op, Shape, Tensor};
     use ckpt::verify::{DEFAULT_MEMORY, Inputs, Options, RuleName, devices, run, verify};
-    use ckpt_api::conformance;
 
     /// A safetensors file that carries the graph `scale·x²`, its scale stored as `dtype`.
     fn network(dtype: DType, scale: [f32; 3]) -> Source {
@@ -211,7 +210,7 @@ mod operator {
         let mut stored = Vec::new();
         ckpt::transform::cast(DType::F32, dtype, 0, &bytes, &mut stored).unwrap();
         let codec = registry().writer("safetensors").unwrap();
-        let files = conformance::write(&*codec, &checkpoint, &[stored], "m.safetensors", &[]).unwrap();
+        let files = ckpt_conformance::write(&*codec, &checkpoint, &[stored], "m.safetensors", &[]).unwrap();
         let input = Input::memory("m.safetensors", files);
         Source::open(&registry(), input, &OpenOptions::default()).unwrap()
     }

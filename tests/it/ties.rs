@@ -3,7 +3,7 @@
 use ckpt::api::{
     Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
     FinishState, FormatInfo, Input, Kind, Limit, Limits, Literal, LossKind, Match, Network, Options,
-    OutputFile, OutputLayout, Placement, Result, Shape, Tensor, TensorId, Written, conformance,
+    OutputFile, OutputLayout, Placement, Result, Shape, Tensor, TensorId, Written,
 };
 use ckpt::mapping::Mapping;
 use ckpt::plan::Plan;
@@ -173,10 +173,11 @@ fn untied(planned: &Planned) -> Vec<&str> {
 #[test]
 fn the_codec_keeps_the_contract() {
     let files = BTreeMap::from([("m.tied".to_owned(), file(&MODEL))]);
-    let sample = conformance::Sample::new("two ties", "m.tied", files).sharing("ties");
-    let tied = |sample: conformance::Sample, name: &str, first: f32| sample.floats(name, &[2], &[first, 0.5]);
+    let sample = ckpt_conformance::Sample::new("two ties", "m.tied", files).sharing("ties");
+    let tied =
+        |sample: ckpt_conformance::Sample, name: &str, first: f32| sample.floats(name, &[2], &[first, 0.5]);
     let sample = MODEL.iter().fold(sample, |sample, (name, data)| tied(sample, name, f32::from(*data)));
-    conformance::check(&Tied, &[sample]);
+    ckpt_conformance::check(&Tied, &[sample]);
 }
 
 #[test]

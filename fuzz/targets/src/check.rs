@@ -1,6 +1,6 @@
 //! Reading any bytes, and what must hold of what was read.
 
-use ckpt_api::{Codec, Contents, Input, Limits, Match, Options, Side, conformance};
+use ckpt_api::{Codec, Contents, Input, Limits, Match, Options, Side};
 use std::collections::BTreeMap;
 
 /// Values beyond this are not read: the time goes into headers.
@@ -34,7 +34,7 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &Options) -> Option<(Cont
     if contents.check_data(input, all).is_err() || sizes.fold(0u64, u64::saturating_add) > VALUE_BYTES {
         return None;
     }
-    let (contents, values) = conformance::read_given(codec, input, options).ok()?;
+    let (contents, values) = ckpt_conformance::read_given(codec, input, options).ok()?;
     if !codec.info().writes.is_empty() && contents.repairs.is_empty() {
         round_trip(codec, input, options, &contents.checkpoint, &values);
     }
@@ -55,12 +55,12 @@ fn round_trip(
     checkpoint: &ckpt_api::Checkpoint,
     values: &[Vec<u8>],
 ) {
-    let Ok(files) = conformance::write(codec, checkpoint, values, input.entry(), &[]) else { return };
+    let Ok(files) = ckpt_conformance::write(codec, checkpoint, values, input.entry(), &[]) else { return };
     let written = match files.contains_key(input.entry()) {
         true => Input::memory(input.entry(), files.clone()),
         false => directory(input.entry(), &files),
     };
-    let (again, same) = match conformance::read_given(codec, &written, options) {
+    let (again, same) = match ckpt_conformance::read_given(codec, &written, options) {
         // An option for one file has no effect on the directory that is written for it.
         Err(error) if error.kind() == ckpt_api::Kind::Usage => return,
         read => read.expect("what was written can be read"),
@@ -72,7 +72,7 @@ fn round_trip(
             .collect::<BTreeMap<_, _>>()
     };
     assert_eq!(describe(checkpoint, values), describe(&again.checkpoint, &same));
-    let twice =
-        conformance::write(codec, &again.checkpoint, &same, input.entry(), &[]).expect("and written again");
+    let twice = ckpt_conformance::write(codec, &again.checkpoint, &same, input.entry(), &[])
+        .expect("and written again");
     assert_eq!(files, twice);
 }

@@ -2,7 +2,7 @@
 
 use crate::generate::Given;
 use crate::naive::permute;
-use ckpt_api::{Checkpoint, Codec, Input, Loss, Match, Options, Role, Side, Tensor, conformance};
+use ckpt_api::{Checkpoint, Codec, Input, Loss, Match, Options, Role, Side, Tensor};
 use std::collections::BTreeMap;
 
 /// What came back.
@@ -34,13 +34,15 @@ pub fn round_trip(
     assert_eq!(lost, None, "nothing is lost that changes what the model computes");
     let mut unplaced = placed.unplaced(&given.checkpoint);
     assert_eq!(unplaced.find(|(_, tensor)| tensor.role == Role::Weight), None, "every weight has a place");
-    let store =
-        |given: &Given, options| conformance::write(codec, &given.checkpoint, &given.values, name, options);
+    let store = |given: &Given, options| {
+        ckpt_conformance::write(codec, &given.checkpoint, &given.values, name, options)
+    };
     let files = store(given, &write).expect("what was placed can be written");
     let input = Input::memory(entry, files.clone());
     let probed = codec.probe(&input).expect("memory can always be read");
     assert_ne!(probed, Match::No, "what was written is recognized");
-    let (contents, values) = conformance::read(codec, &input, &read).expect("what was written can be read");
+    let (contents, values) =
+        ckpt_conformance::read(codec, &input, &read).expect("what was written can be read");
     assert!(contents.repairs.is_empty(), "nothing has to be mended");
     let given = Given { checkpoint: contents.checkpoint, values };
     if write.is_empty() && read.is_empty() {

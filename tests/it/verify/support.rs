@@ -1,6 +1,5 @@
 //! Networks for the tests.
 
-use ckpt::api::conformance;
 use ckpt::api::{
     Attribute, Axis, Checkpoint, DType, Graph, Input, Node, Op, Quantization, Shape, Tensor, Value,
 };
@@ -105,7 +104,7 @@ impl Net {
 fn opened(checkpoint: &Checkpoint, values: &[Vec<u8>]) -> Source {
     let registry = Registry::builtin();
     let codec = registry.writer("safetensors").unwrap();
-    let files = conformance::write(&*codec, checkpoint, values, "net.safetensors", &[]).unwrap();
+    let files = ckpt_conformance::write(&*codec, checkpoint, values, "net.safetensors", &[]).unwrap();
     let input = Input::memory("net.safetensors", files);
     Source::open(&registry, input, &OpenOptions::default()).unwrap()
 }

@@ -1,5 +1,4 @@
-//! Tests of the crate's public interface. Those of the conformance kit, `kit`, measure the memory of their process and are
-//! a program of their own.
+//! Tests of the crate's public interface.
 
 mod compression;
 mod zip;

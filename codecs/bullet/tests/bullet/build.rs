@@ -2,7 +2,6 @@
 
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, Error, Input, Options, OutputLayout, Result, Side,
-    conformance,
 };
 use ckpt_bullet::Bullet;
 use std::collections::BTreeMap;
@@ -126,7 +125,7 @@ fn pairs(options: &[(&str, &str)]) -> Vec<(String, String)> {
 
 /// Reads a checkpoint and its values; `entry` is empty for a directory.
 pub fn read(entry: &str, files: &Files, options: &[(&str, &str)]) -> Result<(Contents, Vec<Vec<u8>>)> {
-    conformance::read(&Bullet, &Input::memory(entry, files.clone()), &pairs(options))
+    ckpt_conformance::read(&Bullet, &Input::memory(entry, files.clone()), &pairs(options))
 }
 
 /// As [`read`], with an architecture file.
@@ -138,7 +137,7 @@ pub fn read_all_with(
 ) -> Result<(Contents, Vec<Vec<u8>>)> {
     let options = Options::parse("bullet", Bullet.info().options, Side::Read, &pairs(options))?;
     let options = options.with_architecture(Some(ArchitectureFile::from_json(json)?));
-    conformance::read_given(&Bullet, &Input::memory(entry, files.clone()), &options)
+    ckpt_conformance::read_given(&Bullet, &Input::memory(entry, files.clone()), &options)
 }
 
 /// As [`read_all_with`], without the values.
@@ -152,7 +151,7 @@ pub fn write(
     name: &str,
     options: &[(&str, &str)],
 ) -> Result<Files> {
-    conformance::write(&Bullet, checkpoint, values, name, &pairs(options))
+    ckpt_conformance::write(&Bullet, checkpoint, values, name, &pairs(options))
 }
 
 pub fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<OutputLayout> {

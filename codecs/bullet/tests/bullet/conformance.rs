@@ -2,8 +2,8 @@
 
 use crate::build::{self, Files, PRESET, directory, one, within};
 use ckpt_api::DType;
-use ckpt_api::conformance::{Sample, check};
 use ckpt_bullet::Bullet;
+use ckpt_conformance::{Sample, check};
 
 const ARCH: (&str, &str) = ("arch", PRESET);
 

@@ -1,6 +1,6 @@
 //! Builds CNN2 files byte by byte, independently of the codec.
 
-use ckpt_api::{Checkpoint, Codec, Contents, Error, Input, Options, OutputLayout, Result, Side, conformance};
+use ckpt_api::{Checkpoint, Codec, Contents, Error, Input, Options, OutputLayout, Result, Side};
 use ckpt_cnn2::Cnn2;
 use std::collections::BTreeMap;
 
@@ -79,11 +79,11 @@ pub fn input(bytes: &[u8]) -> Input {
 }
 
 pub fn read(bytes: &[u8], options: &[(&str, &str)]) -> Result<(Contents, Vec<Vec<u8>>)> {
-    conformance::read(&Cnn2, &input(bytes), &pairs(options))
+    ckpt_conformance::read(&Cnn2, &input(bytes), &pairs(options))
 }
 
 pub fn write(checkpoint: &Checkpoint, values: &[Vec<u8>], options: &[(&str, &str)]) -> Result<Vec<u8>> {
-    let mut files = conformance::write(&Cnn2, checkpoint, values, "cnn.bin", &pairs(options))?;
+    let mut files = ckpt_conformance::write(&Cnn2, checkpoint, values, "cnn.bin", &pairs(options))?;
     let bytes = files.remove("cnn.bin").expect("the file has the name that was asked for");
     assert!(files.is_empty(), "only one file is written");
     Ok(bytes)

@@ -2,8 +2,8 @@
 
 use crate::build::{MIXED, Parts};
 use ckpt_api::DType;
-use ckpt_api::conformance::{Sample, check};
 use ckpt_cnn2::Cnn2;
+use ckpt_conformance::{Sample, check};
 use std::collections::BTreeMap;
 
 fn sample(name: &'static str, parts: &Parts) -> Sample {

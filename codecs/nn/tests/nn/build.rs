@@ -1,6 +1,6 @@
 //! Builds `.nn` files byte by byte, independently of the codec.
 
-use ckpt_api::{Checkpoint, Codec, Contents, Input, Options, OutputLayout, Result, Side, conformance};
+use ckpt_api::{Checkpoint, Codec, Contents, Input, Options, OutputLayout, Result, Side};
 use ckpt_nn::Nn;
 use std::collections::BTreeMap;
 
@@ -79,11 +79,11 @@ pub fn pairs(options: &[(&str, &str)]) -> Vec<(String, String)> {
 
 pub fn read(bytes: &[u8], options: &[(&str, &str)]) -> Result<(Contents, Vec<Vec<u8>>)> {
     let input = Input::memory("m.nn", BTreeMap::from([("m.nn".to_owned(), bytes.to_vec())]));
-    conformance::read(&Nn, &input, &pairs(options))
+    ckpt_conformance::read(&Nn, &input, &pairs(options))
 }
 
 pub fn write(checkpoint: &Checkpoint, values: &[Vec<u8>], options: &[(&str, &str)]) -> Result<Vec<u8>> {
-    let mut files = conformance::write(&Nn, checkpoint, values, "m.nn", &pairs(options))?;
+    let mut files = ckpt_conformance::write(&Nn, checkpoint, values, "m.nn", &pairs(options))?;
     let bytes = files.remove("m.nn").expect("the file has the name that was asked for");
     assert!(files.is_empty(), "only one file is written");
     Ok(bytes)

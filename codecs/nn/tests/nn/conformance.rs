@@ -1,7 +1,7 @@
 //! The kit's checks on one sample of every sort.
 
 use crate::build;
-use ckpt_api::conformance::{Sample, check};
+use ckpt_conformance::{Sample, check};
 use ckpt_nn::Nn;
 use std::collections::BTreeMap;
 

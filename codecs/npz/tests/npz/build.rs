@@ -1,6 +1,5 @@
 //! Builds arrays and archives byte by byte, independently of the codec.
 
-use ckpt_api::conformance;
 use ckpt_api::{Checkpoint, Codec, Contents, Error, Input, Options, OutputLayout, Result, Side};
 use ckpt_npz::Npz;
 use flate2::write::DeflateEncoder;
@@ -187,11 +186,11 @@ pub fn input(name: &str, bytes: &[u8]) -> Input {
 
 pub fn read(name: &str, bytes: &[u8], lenient: bool) -> Result<(Contents, Vec<Vec<u8>>)> {
     let options: &[_] = if lenient { &[("lenient".to_owned(), "true".to_owned())] } else { &[] };
-    conformance::read(&Npz, &input(name, bytes), options)
+    ckpt_conformance::read(&Npz, &input(name, bytes), options)
 }
 
 pub fn write(checkpoint: &Checkpoint, values: &[Vec<u8>], name: &str) -> Result<Vec<u8>> {
-    let mut files = conformance::write(&Npz, checkpoint, values, name, &[])?;
+    let mut files = ckpt_conformance::write(&Npz, checkpoint, values, name, &[])?;
     let bytes = files.remove(name).expect("the file has the name that was asked for");
     assert!(files.is_empty(), "only one file is written");
     Ok(bytes)

@@ -2,7 +2,7 @@
 
 use crate::build::{Member, archive, matrix, sample, turned, with_end64};
 use ckpt_api::DType;
-use ckpt_api::conformance::{Sample, check};
+use ckpt_conformance::{Sample, check};
 use ckpt_npz::Npz;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The kit's checks on one sample of every sort.
 
 use crate::build::{Model, dense, external, field, floats, head, int, varint};
-use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{Axis, DType};
+use ckpt_conformance::{Sample, check};
 use ckpt_onnx::Onnx;
 
 const MATRIX: [f32; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];

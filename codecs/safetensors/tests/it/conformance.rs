@@ -2,7 +2,7 @@
 
 use crate::common::{data, entry, file, files, set};
 use ckpt_api::DType;
-use ckpt_api::conformance::{self, Sample};
+use ckpt_conformance::Sample;
 use ckpt_safetensors::Safetensors;
 
 fn single(name: &'static str, header: &str, len: usize) -> Sample {
@@ -176,11 +176,11 @@ fn the_contract_holds_for_single_files() {
         no_tensors(),
         directory(),
     ];
-    conformance::check(&Safetensors, &samples.map(|sample| sample.rewritten(REWRITTEN)));
-    conformance::check(&Safetensors, &[usual()]);
+    ckpt_conformance::check(&Safetensors, &samples.map(|sample| sample.rewritten(REWRITTEN)));
+    ckpt_conformance::check(&Safetensors, &[usual()]);
 }
 
 #[test]
 fn the_contract_holds_for_sharded_sets() {
-    conformance::check(&Safetensors, &[sharded().rewritten(REWRITTEN), set_to_single()]);
+    ckpt_conformance::check(&Safetensors, &[sharded().rewritten(REWRITTEN), set_to_single()]);
 }

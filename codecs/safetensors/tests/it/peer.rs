@@ -4,7 +4,6 @@ mod agree;
 
 use crate::common::{data, entry, file, pairs};
 use agree::agree;
-use ckpt_api::conformance;
 use ckpt_api::{Checkpoint, DType, Shape, Tensor};
 use ckpt_safetensors::Safetensors;
 use proptest::prelude::*;
@@ -189,7 +188,7 @@ fn same_bytes(
         checkpoint.metadata.insert("safetensors", key, value.as_str());
     }
     let none = pairs(&[("metadata", "none")]);
-    let files = conformance::write(&Safetensors, &checkpoint, &values, "m.safetensors", &none).unwrap();
+    let files = ckpt_conformance::write(&Safetensors, &checkpoint, &values, "m.safetensors", &none).unwrap();
     let views = stored.iter().map(|(name, dtype, shape, bytes)| {
         (name.as_str(), TensorView::new(*dtype, shape.clone(), bytes).unwrap())
     });

@@ -1,7 +1,6 @@
 //! What writing decides: files, shards, dtypes, losses.
 
 use crate::common::{entry, file, files, pairs, read, read_one};
-use ckpt_api::conformance;
 use ckpt_api::{
     Axis, Checkpoint, Codec, DType, Graph, Kind, LossKind, Node, Op, Options, OutputLayout, Packing,
     Quantization, Result, Role, Shape, Side, Slot, Tensor,
@@ -294,7 +293,8 @@ fn a_text_that_is_not_ours_is_kept_as_it_is() {
         assert_eq!(contents.checkpoint.metadata.text("safetensors", "ckpt"), Some(text));
         assert_eq!(contents.notes.len(), 1, "{text}");
         let none = pairs(&[("metadata", "none")]);
-        let written = conformance::write(&Safetensors, &contents.checkpoint, &values, "m", &none).unwrap();
+        let written =
+            ckpt_conformance::write(&Safetensors, &contents.checkpoint, &values, "m", &none).unwrap();
         assert_eq!(read_one(&written["m"]).unwrap().0.checkpoint, contents.checkpoint);
     }
 }

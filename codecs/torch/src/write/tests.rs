@@ -4,7 +4,7 @@ use crate::format::ID;
 use crate::format::keys::{KEY_FOLDER, KEY_MODULES, KEY_PICKLE};
 use ckpt_api::{
     Affine, Aspect, ChecksumAlgorithm, DType, Encoding, Extent, FileId, MetadataMap, MetadataValue, Phases,
-    Placement, Shape, Tensor, TensorId, conformance,
+    Placement, Shape, Tensor, TensorId,
 };
 use sha2::{Digest, Sha256};
 
@@ -30,7 +30,7 @@ fn file(checkpoint: &Checkpoint, data: &[Vec<u8>], name: &str) -> Vec<u8> {
     // PyTorch names the folder after the file.
     let folder = name.strip_suffix(".pt").filter(|name| name.is_ascii());
     checkpoint.metadata.insert(ZIP, KEY_FOLDER, folder.unwrap_or("archive"));
-    let mut files = conformance::write(&Torch, &checkpoint, data, name, &[]).unwrap();
+    let mut files = ckpt_conformance::write(&Torch, &checkpoint, data, name, &[]).unwrap();
     assert_eq!(files.len(), 1);
     files.remove(name).unwrap()
 }
@@ -260,7 +260,7 @@ fn a_pickle_that_was_read_is_written_again_with_all_that_it_holds() {
     assert_eq!(digest(&written), "df1ab29d287475c3e4999d415fa23399d4abbb5e11d1d3176818ba867ab84fe6");
     assert_eq!(lost(&checkpoint), Vec::<String>::new());
     let input = ckpt_api::Input::memory("run.pt", [("run.pt".to_owned(), written)].into());
-    let (contents, values) = conformance::read(&Torch, &input, &[]).unwrap();
+    let (contents, values) = ckpt_conformance::read(&Torch, &input, &[]).unwrap();
     assert_eq!(values, data);
     assert_eq!(
         contents.checkpoint.metadata.value(ZIP, KEY_PICKLE),
@@ -313,7 +313,7 @@ fn a_pickle_that_names_anything_but_tensors_and_plain_values_is_not_written() {
 fn a_set_has_the_names_of_hugging_face_and_an_index() {
     let (checkpoint, data) = of(vec![ones("a", 4), ones("b", 4), ones("c", 1)]);
     let options = [("shard_size".to_owned(), "20".to_owned())];
-    let files = conformance::write(&Torch, &checkpoint, &data, "pytorch_model.bin", &options).unwrap();
+    let files = ckpt_conformance::write(&Torch, &checkpoint, &data, "pytorch_model.bin", &options).unwrap();
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     let [first, second] = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"];
     assert_eq!(names, [first, second, "pytorch_model.bin.index.json"]);

@@ -2,8 +2,8 @@
 
 use crate::build::{saved_pickle, text};
 use crate::cases::report;
-use ckpt_api::conformance::{self, read};
 use ckpt_api::{Contents, Input, Kind, Result};
+use ckpt_conformance::read;
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn with(odd: &[u8], options: &[(&str, &str)]) -> Result<Contents> {
     );
     let options: Vec<_> =
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    conformance::read(&Torch, &input, &options).map(|(contents, _)| contents)
+    ckpt_conformance::read(&Torch, &input, &options).map(|(contents, _)| contents)
 }
 
 const GETTER: &[u8] = b"c__builtin__\ngetattr\n";

@@ -1,8 +1,8 @@
 //! What a file says of the byte order of the machine that wrote it.
 
 use crate::build::{archive, text};
-use ckpt_api::conformance::read;
 use ckpt_api::{Contents, DType, Input};
+use ckpt_conformance::read;
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 

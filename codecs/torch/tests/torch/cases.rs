@@ -1,6 +1,5 @@
 //! Checkpoints that PyTorch and others wrote, each with what it holds: the directory that `CKPT_CASES` names.
 
-use ckpt_api::conformance;
 use ckpt_api::{Codec, Contents, Input, Limits, Options};
 use ckpt_torch::Torch;
 use serde_json::Value;
@@ -60,7 +59,7 @@ fn every_case_is_read_with_its_values_or_refused() {
         let name = name(path);
         let expect = expected["expect"].as_str().unwrap();
         let input = Input::open(path.join(expected["open"].as_str().unwrap())).unwrap();
-        let outcome = conformance::read(&Torch, &input, &[]);
+        let outcome = ckpt_conformance::read(&Torch, &input, &[]);
         let read = if outcome.is_ok() { "read" } else { "refused" };
         *seen.entry(format!("{expect}: {read}")).or_default() += 1;
         match (outcome, expect) {
@@ -185,8 +184,8 @@ fn distributed_checkpoints_that_pytorch_wrote_come_back_byte_for_byte() {
         name(path).starts_with("dcp_") && expected["expect"] == "ok" && path.join("dcp").is_dir()
     }) {
         let input = Input::open(path.join("dcp")).unwrap();
-        let (contents, values) = conformance::read(&Torch, &input, &[]).unwrap();
-        let written = conformance::write(&Torch, &contents.checkpoint, &values, "out", &[]).unwrap();
+        let (contents, values) = ckpt_conformance::read(&Torch, &input, &[]).unwrap();
+        let written = ckpt_conformance::write(&Torch, &contents.checkpoint, &values, "out", &[]).unwrap();
         let files: BTreeMap<String, Vec<u8>> = fs::read_dir(path.join("dcp"))
             .unwrap()
             .map(|entry| entry.unwrap())
@@ -203,7 +202,7 @@ fn what_a_distributed_checkpoint_lacks_is_named() {
     for (name, lacking) in [("dcp_no_metadata", "'.metadata'"), ("dcp_missing_file", "no __0_0.distcp")] {
         let Some(cases) = cases() else { return };
         let (path, _) = cases.into_iter().find(|(path, _)| self::name(path) == name).unwrap();
-        let error = conformance::read(&Torch, &Input::open(path.join("dcp")).unwrap(), &[]).unwrap_err();
+        let error = ckpt_conformance::read(&Torch, &Input::open(path.join("dcp")).unwrap(), &[]).unwrap_err();
         assert!(error.to_string().contains(lacking), "{error}");
     }
 }

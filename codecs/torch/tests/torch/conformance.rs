@@ -1,7 +1,7 @@
 //! The kit's checks on samples that Python made: `corpus/make_torch.py`.
 
 use ckpt_api::DType;
-use ckpt_api::conformance::{Sample, check};
+use ckpt_conformance::{Sample, check};
 use ckpt_torch::Torch;
 
 const MATRIX: [f32; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];

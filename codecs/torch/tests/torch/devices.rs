@@ -2,8 +2,8 @@
 
 use crate::build::{saved_pickle, text};
 use crate::cases::report;
-use ckpt_api::conformance::read;
 use ckpt_api::{Contents, DType, Input, Kind, Result};
+use ckpt_conformance::read;
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 

@@ -2,10 +2,10 @@
 
 use crate::build::{Py, archive, dict, pickle};
 use crate::cases::{case_input, cases, name};
-use ckpt_api::conformance::{read, write};
 use ckpt_api::{
     Checkpoint, Codec, Contents, DType, Input, Kind, Limits, LossKind, Options, Shape, Tensor, Ties,
 };
+use ckpt_conformance::{read, write};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 

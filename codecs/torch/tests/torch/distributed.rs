@@ -1,8 +1,8 @@
 //! Distributed checkpoints: chunks of every shape, and what may be wrong with them.
 
 use crate::build::{Py, dict, pickle, saved};
-use ckpt_api::conformance::{self, Sample, check};
 use ckpt_api::{Affine, Checkpoint, Contents, Error, Input, TensorId, Ties};
+use ckpt_conformance::{Sample, check};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -69,13 +69,14 @@ fn files_of(
 }
 
 fn error(files: BTreeMap<String, Vec<u8>>) -> Error {
-    conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err()
+    ckpt_conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err()
 }
 
 #[test]
 fn chunks_of_any_box_are_put_together() {
     let numbers: Vec<f32> = (0u8..12).map(f32::from).collect();
-    let (contents, values) = conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
+    let (contents, values) =
+        ckpt_conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
     let expected: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     assert_eq!(values, [expected]);
     assert_eq!(contents.placements[0].extents.len(), 4);
@@ -90,7 +91,7 @@ fn the_scale_of_a_quantized_tensor_is_kept_and_must_be_the_same_for_all_chunks()
     let all = |scale: fn(usize) -> f64| {
         files_of(&chunks(), None, move |number, shape| Py::Quantized(0, shape.to_vec(), scale(number)))
     };
-    let (contents, _) = conformance::read(&Torch, &Input::memory("", all(|_| 0.5)), &[]).unwrap();
+    let (contents, _) = ckpt_conformance::read(&Torch, &Input::memory("", all(|_| 0.5)), &[]).unwrap();
     let scaled = Affine::new([0.5], [3.0], None).unwrap().into();
     assert_eq!(contents.checkpoint.tensors[0].quantization, Some(scaled));
     let error = error(all(|number| if number == 2 { 0.25 } else { 0.5 }));
@@ -181,11 +182,11 @@ fn chunks_with_more_elements_than_the_tensor_are_refused_before_any_is_opened() 
 
 /// The files that writing a checkpoint with the tensor `w` as the directory `out` gives.
 fn written(source: BTreeMap<String, Vec<u8>>, options: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
-    let (mut contents, values) = conformance::read(&Torch, &Input::memory("", source), &[]).unwrap();
+    let (mut contents, values) = ckpt_conformance::read(&Torch, &Input::memory("", source), &[]).unwrap();
     contents.checkpoint.ties = Ties::of(&contents);
     let options: Vec<_> =
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    conformance::write(&Torch, &contents.checkpoint, &values, "out", &options).unwrap()
+    ckpt_conformance::write(&Torch, &contents.checkpoint, &values, "out", &options).unwrap()
 }
 
 /// A directory's files, without the directory.
@@ -196,7 +197,7 @@ fn within(files: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn every_way_of_distributing_tensors_is_read_with_the_same_values() {
     let source = files(&chunks());
-    let (_, values) = conformance::read(&Torch, &Input::memory("", source.clone()), &[]).unwrap();
+    let (_, values) = ckpt_conformance::read(&Torch, &Input::memory("", source.clone()), &[]).unwrap();
     type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
     let cases: [Case; 4] = [
         (&[], &["out/.metadata", "out/__0_0.distcp"]),
@@ -207,7 +208,8 @@ fn every_way_of_distributing_tensors_is_read_with_the_same_values() {
     for (options, names) in cases {
         let written = written(source.clone(), options);
         assert_eq!(written.keys().collect::<Vec<_>>(), names);
-        let (contents, found) = conformance::read(&Torch, &Input::memory("", within(&written)), &[]).unwrap();
+        let (contents, found) =
+            ckpt_conformance::read(&Torch, &Input::memory("", within(&written)), &[]).unwrap();
         assert_eq!(found, values, "{options:?}");
         let epoch = contents.checkpoint.metadata.value("torch", "epoch");
         assert_eq!(epoch.and_then(|epoch| epoch.as_u64()), Some(7));
@@ -224,9 +226,10 @@ fn what_was_written_comes_back_byte_for_byte() {
 
 #[test]
 fn a_name_with_the_ending_of_a_file_and_the_option_form_choose_a_file() {
-    let (contents, values) = conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
+    let (contents, values) =
+        ckpt_conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
     let file = |name: &str, options: &[(String, String)]| {
-        let written = conformance::write(&Torch, &contents.checkpoint, &values, name, options).unwrap();
+        let written = ckpt_conformance::write(&Torch, &contents.checkpoint, &values, name, options).unwrap();
         assert_eq!(written.keys().collect::<Vec<_>>(), [name]);
     };
     file("out.pt", &[]);
@@ -235,7 +238,8 @@ fn a_name_with_the_ending_of_a_file_and_the_option_form_choose_a_file() {
 
 #[test]
 fn options_that_contradict_each_other_are_refused() {
-    let (contents, values) = conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
+    let (contents, values) =
+        ckpt_conformance::read(&Torch, &Input::memory("", files(&chunks())), &[]).unwrap();
     for options in [
         &[("ranks", "0")][..],
         &[("ranks", "65536")],
@@ -245,7 +249,8 @@ fn options_that_contradict_each_other_are_refused() {
     ] {
         let options: Vec<_> =
             options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let error = conformance::write(&Torch, &contents.checkpoint, &values, "out", &options).unwrap_err();
+        let error =
+            ckpt_conformance::write(&Torch, &contents.checkpoint, &values, "out", &options).unwrap_err();
         assert_eq!(error.kind(), ckpt_api::Kind::Usage, "{options:?}: {error}");
     }
 }
@@ -278,7 +283,7 @@ fn axes_of_one_element_do_not_matter_for_the_order_in_which_chunks_are_stored() 
         _ => Py::Columns(0, [shape[0], shape[1]]),
     };
     let all = files_of(&chunks, None, columns);
-    let (_, values) = conformance::read(&Torch, &Input::memory("", all), &[]).unwrap();
+    let (_, values) = ckpt_conformance::read(&Torch, &Input::memory("", all), &[]).unwrap();
     let numbers = (0u8..12).map(f32::from);
     assert_eq!(values, [numbers.flat_map(f32::to_le_bytes).collect::<Vec<u8>>()]);
     let two_rows: Vec<Chunk> =
@@ -300,7 +305,7 @@ fn paths_stay_in_their_directory_and_name_a_file() {
         ])
     };
     for name in ["./x.distcp", "././x.distcp"] {
-        let read = conformance::read(&Torch, &Input::memory("", renamed(name)), &[]);
+        let read = ckpt_conformance::read(&Torch, &Input::memory("", renamed(name)), &[]);
         assert_eq!(read.unwrap().1[0].len(), 48, "{name}");
     }
     for name in ["", ".", "./"] {
@@ -315,13 +320,13 @@ fn paths_stay_in_their_directory_and_name_a_file() {
 fn through_a_directory(value: &Py, storages: &[Vec<f32>], options: &[(&str, &str)]) -> (Contents, Contents) {
     let bytes = saved(value, storages);
     let input = Input::memory("m.pt", BTreeMap::from([("m.pt".to_owned(), bytes)]));
-    let (given, values) = conformance::read(&Torch, &input, &[]).unwrap();
+    let (given, values) = ckpt_conformance::read(&Torch, &input, &[]).unwrap();
     let checkpoint = Checkpoint { ties: Ties::of(&given), ..given.checkpoint.clone() };
     let options: Vec<_> =
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let written = conformance::write(&Torch, &checkpoint, &values, "out", &options).unwrap();
+    let written = ckpt_conformance::write(&Torch, &checkpoint, &values, "out", &options).unwrap();
     let files = written.into_iter().map(|(name, bytes)| (name.replace("out/", ""), bytes)).collect();
-    let (read, again) = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
+    let (read, again) = ckpt_conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
     assert_eq!(again, values);
     (given, read)
 }

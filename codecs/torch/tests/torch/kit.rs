@@ -1,7 +1,7 @@
 //! The kit's checks on one sample of every sort.
 
-use ckpt_api::conformance::{Sample, check, write};
 use ckpt_api::{Checkpoint, DType, Shape, Tensor};
+use ckpt_conformance::{Sample, check, write};
 use ckpt_torch::Torch;
 
 const MATRIX: [f32; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];

@@ -2,8 +2,8 @@
 
 use crate::build::{Py, dict, pickle, saved};
 use crate::cases::{case_dir, report};
-use ckpt_api::conformance::read;
 use ckpt_api::{Codec, Contents, Input, MetadataValue, Options};
+use ckpt_conformance::read;
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Pickled modules and TorchScript archives: what their state dicts have, what is packed, what is left out.
 
 use crate::build::archive;
-use ckpt_api::{Contents, Input, LossKind, conformance};
+use ckpt_api::{Contents, Input, LossKind};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub fn saved(value: &str, others: &[(&str, &str)]) -> Vec<u8> {
 
 fn read(value: &str, others: &[(&str, &str)]) -> Contents {
     let input = Input::memory("m.pt", BTreeMap::from([("m.pt".to_owned(), saved(value, others))]));
-    conformance::read(&Torch, &input, &[]).unwrap().0
+    ckpt_conformance::read(&Torch, &input, &[]).unwrap().0
 }
 
 fn names(contents: &Contents) -> Vec<&str> {

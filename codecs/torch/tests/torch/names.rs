@@ -1,7 +1,6 @@
 //! Names of tensors: the keys that lead to them, joined with dots.
 
 use crate::build::{Py, dict, saved};
-use ckpt_api::conformance;
 use ckpt_api::{Input, Kind};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
@@ -15,12 +14,12 @@ fn two_tensors_of_one_name_are_told_apart_by_their_keys() {
     ]);
     let bytes = saved(&value, &[vec![1.0, 2.0], vec![3.0, 4.0]]);
     let input = Input::memory("m.pt", BTreeMap::from([("m.pt".to_owned(), bytes)]));
-    let error = conformance::read(&Torch, &input, &[]).unwrap_err();
+    let error = ckpt_conformance::read(&Torch, &input, &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::Unsupported, "{error}");
     for part in ["tensor a.b", "['a.b'] and ['a']['b']", "--set root="] {
         assert!(error.to_string().contains(part), "{part}: {error}");
     }
     let root = [("root".to_owned(), "a".to_owned())];
-    let (contents, _) = conformance::read(&Torch, &input, &root).unwrap();
+    let (contents, _) = ckpt_conformance::read(&Torch, &input, &root).unwrap();
     assert_eq!(contents.checkpoint.tensors[0].name, "b");
 }

@@ -1,7 +1,6 @@
 //! Arrays and numbers of NumPy within the pickle.
 
 use crate::build::saved_pickle;
-use ckpt_api::conformance;
 use ckpt_api::{Contents, DType, Input, Kind, MetadataValue, Result};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
@@ -46,7 +45,7 @@ fn array(module: &str, shape: &[u8], dtype: &[u8], is_fortran: bool, data: &[u8]
 fn read(protocol: u8, value: &[u8]) -> Result<(Contents, Vec<Vec<u8>>)> {
     let pickle = [&[0x80, protocol][..], b"}", &text("a"), value, b"s."].concat();
     let input = Input::memory("m.pt", BTreeMap::from([("m.pt".to_owned(), saved_pickle(&pickle, &[]))]));
-    conformance::read(&Torch, &input, &[])
+    ckpt_conformance::read(&Torch, &input, &[])
 }
 
 /// The one tensor that these opcodes make: dtype, shape and values.

@@ -2,7 +2,7 @@
 
 use crate::build::{Py, dict, saved};
 use crate::modules;
-use ckpt_api::{Codec, Contents, Error, Input, Kind, LossKind, Match, conformance};
+use ckpt_api::{Codec, Contents, Error, Input, Kind, LossKind, Match};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn file(names: &[&'static str]) -> Vec<u8> {
 fn read(entry: &str, files: &[(&str, Vec<u8>)]) -> Contents {
     let files: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(name, data)| ((*name).to_owned(), data.clone())).collect();
-    conformance::read(&Torch, &Input::memory(entry, files), &[]).unwrap().0
+    ckpt_conformance::read(&Torch, &Input::memory(entry, files), &[]).unwrap().0
 }
 
 fn part(contents: &Contents) -> Option<&str> {
@@ -63,7 +63,7 @@ fn an_equal_copy_in_another_file_of_a_set_is_read_once_and_another_tensor_of_the
     assert!(is_said("the index places tensors in other files"), "{:?}", contents.notes);
     let other = saved(&dict(vec![("a", Py::Floats(0, vec![1]))]), &[vec![2.0]]);
     let files = BTreeMap::from([(FIRST.to_owned(), file(&["a"])), (SECOND.to_owned(), other)]);
-    let error = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err();
+    let error = ckpt_conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::Unsupported);
     assert!(error.context().file.unwrap().ends_with(SECOND), "{error}");
     assert!(error.context().found.unwrap().contains(FIRST), "{error}");
@@ -96,7 +96,7 @@ fn refused(files: &[(&str, Vec<u8>)]) -> Error {
         files.iter().map(|(name, data)| ((*name).to_owned(), data.clone())).collect();
     let input = Input::memory("", files);
     assert!(matches!(Torch.probe(&input).unwrap(), Match::Possible(_)));
-    conformance::read(&Torch, &input, &[]).unwrap_err()
+    ckpt_conformance::read(&Torch, &input, &[]).unwrap_err()
 }
 
 #[test]
@@ -175,18 +175,18 @@ fn what_a_rank_has_of_a_distributed_tensor_is_a_part_and_all_ranks_are_joined() 
     let names = ["model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt"];
     let ranks = [rank_file(&distributed(2, 3, "Shard")), rank_file(&distributed(2, 1, "Shard"))];
     let files: BTreeMap<String, Vec<u8>> = names.map(str::to_owned).into_iter().zip(ranks).collect();
-    let alone = conformance::read(&Torch, &Input::memory(names[1], files.clone()), &[]).unwrap().0;
+    let alone = ckpt_conformance::read(&Torch, &Input::memory(names[1], files.clone()), &[]).unwrap().0;
     let details: Vec<&str> = alone.losses.iter().map(|loss| loss.detail.as_str()).collect();
     assert!(details[0].starts_with("the part [1] of a DTensor of shape [2], Shard(0)"), "{details:?}");
     assert!(details[1].starts_with("part 2 of 2 of a model; merge the ranks"), "{details:?}");
-    let (whole, values) = conformance::read(&Torch, &Input::memory("", files.clone()), &[]).unwrap();
+    let (whole, values) = ckpt_conformance::read(&Torch, &Input::memory("", files.clone()), &[]).unwrap();
     assert!(whole.losses.is_empty());
     let [w, b] = &whole.checkpoint.tensors[..] else { panic!("{:?}", whole.checkpoint.tensors) };
     assert_eq!((&w.shape[..], &b.shape[..]), (&[2][..], &[1][..]));
     assert_eq!(values[0], [3f32.to_le_bytes(), 1f32.to_le_bytes()].concat());
     let mut gap = files;
     gap.insert(names[1].to_owned(), rank_file(&distributed(3, 1, "Shard")));
-    let error = conformance::read(&Torch, &Input::memory("", gap), &[]).unwrap_err();
+    let error = ckpt_conformance::read(&Torch, &Input::memory("", gap), &[]).unwrap_err();
     assert_eq!(error.context().tensor, Some("w"), "{error}");
 }
 
@@ -194,7 +194,7 @@ fn what_a_rank_has_of_a_distributed_tensor_is_a_part_and_all_ranks_are_joined() 
 fn a_distributed_tensor_that_the_rank_has_whole_is_a_tensor_and_one_of_sums_is_refused() {
     let read = |placement| {
         let files = BTreeMap::from([("m.pt".to_owned(), rank_file(&distributed(1, 2, placement)))]);
-        conformance::read(&Torch, &Input::memory("m.pt", files), &[])
+        ckpt_conformance::read(&Torch, &Input::memory("m.pt", files), &[])
     };
     let (contents, values) = read("Replicate").unwrap();
     assert_eq!((contents.losses.len(), &values[0][..]), (0, &2f32.to_le_bytes()[..]));

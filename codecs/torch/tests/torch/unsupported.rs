@@ -1,7 +1,6 @@
 //! Tensors that cannot be represented: each is refused by its name, and left out where that is asked for.
 
 use crate::build::saved_pickle;
-use ckpt_api::conformance;
 use ckpt_api::{Contents, Input, Kind, Result};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
@@ -21,7 +20,7 @@ fn read(odd: &[u8], options: &[(&str, &str)]) -> Result<Contents> {
     let options: Vec<_> =
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let input = Input::memory("m.pt", BTreeMap::from([("m.pt".to_owned(), bytes)]));
-    conformance::read(&Torch, &input, &options).map(|(contents, _)| contents)
+    ckpt_conformance::read(&Torch, &input, &options).map(|(contents, _)| contents)
 }
 
 fn check(odd: &str, message: &str, instead: &str) {

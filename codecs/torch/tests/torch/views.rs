@@ -1,8 +1,8 @@
 //! Views: with other signs than their storage, and more of them than a file can have.
 
 use crate::build::{Py, archive, dict, saved, text};
-use ckpt_api::conformance::{self, read};
 use ckpt_api::{Checkpoint, Codec, DType, Input, Kind, Limit, Limits, Options, Ties};
+use ckpt_conformance::read;
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ fn a_conjugated_view_is_written_with_its_own_signs() {
     let file = view("ComplexFloat", (0, &[2], &[1]), &["conj"], &stored, 2, "little");
     let (contents, values) = read(&Torch, &input(file), &[]).unwrap();
     let checkpoint = Checkpoint { ties: Ties::of(&contents), ..contents.checkpoint };
-    let files = conformance::write(&Torch, &checkpoint, &values, "m.pt", &[]).unwrap();
+    let files = ckpt_conformance::write(&Torch, &checkpoint, &values, "m.pt", &[]).unwrap();
     let (again, values) = read(&Torch, &input(files["m.pt"].clone()), &[]).unwrap();
     assert_eq!(values, [floats(&[1.0, -2.0, 3.0, 4.0])]);
     assert!(again.placements[0].extents[0].compression().is_none());

@@ -1,7 +1,7 @@
 //! Checkpoints of DeepSpeed's ZeRO, made by the rules of its `zero_to_fp32`.
 
 use crate::build::{Py, dict, saved};
-use ckpt_api::{Affine, Error, Input, Role, Slot, conformance};
+use ckpt_api::{Affine, Error, Input, Role, Slot};
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
 
@@ -98,13 +98,13 @@ fn cut_parameters() -> BTreeMap<String, Vec<u8>> {
 }
 
 fn error(files: BTreeMap<String, Vec<u8>>) -> Error {
-    conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err()
+    ckpt_conformance::read(&Torch, &Input::memory("", files), &[]).unwrap_err()
 }
 
 #[test]
 fn parameters_of_every_stage_are_merged_with_buffers_frozen_and_tied_ones() {
     for files in [cut_rows(), cut_parameters()] {
-        let (contents, values) = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
+        let (contents, values) = ckpt_conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
         let floats = |bytes: &Vec<u8>| -> Vec<f32> {
             bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
         };
@@ -190,7 +190,7 @@ fn what_the_optimizer_remembers_is_cut_as_the_parameters_are() {
             let slots = [("exp_avg", moment), ("factors", factors), ("step", [vec![4.0], vec![4.0]])];
             files.insert(rank(number, "optim"), part_with(stage, key, groups, &slots));
         }
-        let (contents, values) = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
+        let (contents, values) = ckpt_conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
         let value = |name: &str| {
             let id = contents.checkpoint.by_name()[name].0;
             let tensor = &contents.checkpoint.tensors[id];
@@ -223,7 +223,7 @@ fn a_quantized_buffer_keeps_its_scale_and_quantized_parameters_are_refused() {
     let mut files = cut_rows();
     let model = model_with(Py::Quantized(0, vec![2], 0.5), Py::Floats(1, vec![3]), &storages);
     files.insert(MODEL.to_owned(), model);
-    let (contents, _) = conformance::read(&Torch, &Input::memory("", files.clone()), &[]).unwrap();
+    let (contents, _) = ckpt_conformance::read(&Torch, &Input::memory("", files.clone()), &[]).unwrap();
     let mean = &contents.checkpoint.tensors[contents.checkpoint.by_name()["mean"].0];
     assert_eq!(mean.quantization, Some(Affine::new([0.5], [3.0], None).unwrap().into()));
     let frozen = model_with(Py::Floats(0, vec![2]), Py::Quantized(1, vec![3], 0.5), &storages);
@@ -240,7 +240,7 @@ fn a_changed_number_is_noticed_in_buffers_that_are_views_and_in_frozen_parameter
     let bytes = model_with(Py::View(0, 3, vec![2]), Py::Floats(1, vec![3]), &storages);
     let mut files = cut_rows();
     files.insert(MODEL.to_owned(), bytes.clone());
-    conformance::read(&Torch, &Input::memory("", files.clone()), &[]).unwrap();
+    ckpt_conformance::read(&Torch, &Input::memory("", files.clone()), &[]).unwrap();
     for number in [1.5f32, 2.5, 8.0] {
         let mut changed = bytes.clone();
         let at = changed.windows(4).position(|bytes| bytes == number.to_le_bytes()).unwrap();
@@ -286,7 +286,7 @@ fn weights_that_stage_1_does_not_list_are_read_as_the_model_has_them() {
         ("param_shapes", shapes()),
     ]);
     files.insert(name, saved(&value, &[vec![1.0, 2.0], vec![7.0, 8.0, 9.0]]));
-    let (contents, values) = conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
+    let (contents, values) = ckpt_conformance::read(&Torch, &Input::memory("", files), &[]).unwrap();
     let (id, _) = contents.checkpoint.tensor("frozen").unwrap();
     let expected: Vec<u8> = [7f32, 8.0, 9.0].map(f32::to_le_bytes).concat();
     assert_eq!(values[id.0], expected);

@@ -2,7 +2,7 @@
 
 use super::repository::{Result, Seeds, bytes, push, root};
 use crate::table;
-use ckpt_api::{Codec, Graph, Input, Tensor, conformance};
+use ckpt_api::{Codec, Graph, Input, Tensor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -155,7 +155,7 @@ fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Resul
     let options = case.options.iter().filter_map(|option| option.split_once('='));
     let options: Vec<_> = options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (contents, _) =
-        conformance::read(*codec, input, &options).map_err(|error| format!("{}: {error}", case.path))?;
+        ckpt_conformance::read(*codec, input, &options).map_err(|error| format!("{}: {error}", case.path))?;
     let (graph, tensors) = (&contents.checkpoint.graph, &contents.checkpoint.tensors);
     if tensors.iter().map(Tensor::value_bytes).fold(0, u64::saturating_add) > VALUE_BYTES {
         return Ok(());

@@ -5,7 +5,7 @@ use crate::generate::{self, Given};
 use crate::round_trip::{assert_same, by_name, permuted, round_trip};
 use crate::{check, inputs};
 use arbitrary::{Result, Unstructured};
-use ckpt_api::{DType, Input, Kind, conformance};
+use ckpt_api::{DType, Input, Kind};
 use ckpt_bullet::Bullet;
 
 const NAMES: [&str; 7] = ["a", "l0w", "/", " ", "~", "momentum/", "weight"];
@@ -39,7 +39,7 @@ fn records(u: &mut Unstructured) -> Result<()> {
     let directory = !kept_for_another(&given);
     for (name, write) in [("weights.bin", &options[..1]), ("", &options)] {
         if name.is_empty() && !directory {
-            let refused = conformance::write(&Bullet, &given.checkpoint, &given.values, "", &[]);
+            let refused = ckpt_conformance::write(&Bullet, &given.checkpoint, &given.values, "", &[]);
             assert_eq!(refused.expect_err("one name for two").kind(), Kind::Mapping);
             continue;
         }
@@ -88,8 +88,9 @@ fn net(u: &mut Unstructured) -> Result<()> {
     let arch = [("arch", preset.as_str())];
     let input = inputs::single("weights.bin", &file);
     let read = |input: &Input| {
-        let (contents, values) = conformance::read_given(&Bullet, input, &check::options(&Bullet, &arch))
-            .expect("a net's weights");
+        let (contents, values) =
+            ckpt_conformance::read_given(&Bullet, input, &check::options(&Bullet, &arch))
+                .expect("a net's weights");
         Given { checkpoint: contents.checkpoint, values }
     };
     let given = read(&input);
@@ -107,14 +108,14 @@ fn net(u: &mut Unstructured) -> Result<()> {
 /// Reads quantised.bin, and writes the same from what was read.
 fn quantized(given: &Given, arch: &[(&str, &str)]) {
     let write = |given: &Given| {
-        conformance::write(&Bullet, &given.checkpoint, &given.values, "quantised.bin", &[])
+        ckpt_conformance::write(&Bullet, &given.checkpoint, &given.values, "quantised.bin", &[])
             .expect("small numbers")
     };
     let files = write(given);
     for integers in ["false", "true"] {
         let options = [arch, &[("integers", integers)]].concat();
         let input = Input::memory("quantised.bin", files.clone());
-        let read = conformance::read_given(&Bullet, &input, &check::options(&Bullet, &options));
+        let read = ckpt_conformance::read_given(&Bullet, &input, &check::options(&Bullet, &options));
         let (contents, values) = read.expect("what was written can be read");
         assert_eq!(write(&Given { checkpoint: contents.checkpoint, values }), files);
     }

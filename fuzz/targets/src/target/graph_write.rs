@@ -1,6 +1,6 @@
 //! Graphs as JSON, with the shapes of their tensors, written as every format: refused, or readable.
 
-use ckpt_api::{Checkpoint, Codec, Graph, Input, Tensor, conformance};
+use ckpt_api::{Checkpoint, Codec, Graph, Input, Tensor};
 use std::collections::BTreeSet;
 
 /// What all tensors may have together.
@@ -32,8 +32,8 @@ pub(super) fn fuzz(data: &[u8]) {
         (&ckpt_tf2::Tf2, "m.index"),
     ];
     for (codec, name) in codecs {
-        let Ok(files) = conformance::write(codec, &checkpoint, &values, name, &[]) else { continue };
+        let Ok(files) = ckpt_conformance::write(codec, &checkpoint, &values, name, &[]) else { continue };
         let input = Input::memory(name, files);
-        conformance::read(codec, &input, &[]).expect("what was written can be read");
+        ckpt_conformance::read(codec, &input, &[]).expect("what was written can be read");
     }
 }

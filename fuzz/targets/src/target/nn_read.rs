@@ -2,7 +2,7 @@
 //! once it is written so.
 
 use crate::{check, inputs};
-use ckpt_api::{Codec, Input, Limits, conformance};
+use ckpt_api::{Codec, Input, Limits};
 
 pub(super) fn fuzz(data: &[u8]) {
     let input = inputs::single("model.nn", data);
@@ -13,12 +13,13 @@ pub(super) fn fuzz(data: &[u8]) {
         let options = check::options(codec, &[("lenient", "true"), ("dialect", dialect)]);
         let _ = codec.read(&input, &options, &Limits::default());
     }
-    let Ok((contents, values)) = conformance::read(codec, &input, &[]) else { return };
+    let Ok((contents, values)) = ckpt_conformance::read(codec, &input, &[]) else { return };
     for dialect in ["a", "b"].map(|dialect| [("dialect".to_owned(), dialect.to_owned())]) {
-        let Ok(files) = conformance::write(codec, &contents.checkpoint, &values, "model.nn", &dialect) else {
+        let Ok(files) = ckpt_conformance::write(codec, &contents.checkpoint, &values, "model.nn", &dialect)
+        else {
             continue;
         };
         let written = Input::memory("model.nn", files);
-        conformance::read(codec, &written, &dialect).expect("what was written can be read");
+        ckpt_conformance::read(codec, &written, &dialect).expect("what was written can be read");
     }
 }

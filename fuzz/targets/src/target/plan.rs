@@ -7,7 +7,7 @@ use arbitrary::{Result, Unstructured};
 use ckpt::mapping::Mapping;
 use ckpt::store::MemoryStore;
 use ckpt::{Conversion, Destination, OpenOptions, Plan, Registry, Resources, Source};
-use ckpt_api::{Codec, DType, Input, Limits, LossKind, conformance};
+use ckpt_api::{Codec, DType, Input, Limits, LossKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,11 +29,12 @@ fn run(u: &mut Unstructured) -> Result<()> {
     let given = generate::tensors(u, dtypes, &NAMES)?;
     let loose = Loose::arbitrary(u, &given)?;
     // What is no number cannot be stored as an integer.
-    let Ok(files) = conformance::write(&loose, &given.checkpoint, &given.values, "x.loose", &[]) else {
+    let Ok(files) = ckpt_conformance::write(&loose, &given.checkpoint, &given.values, "x.loose", &[]) else {
         return Ok(());
     };
     let input = Input::memory("x.loose", files);
-    let (contents, values) = conformance::read(&loose, &input, &[]).expect("what was written can be read");
+    let (contents, values) =
+        ckpt_conformance::read(&loose, &input, &[]).expect("what was written can be read");
     let mut registry = Registry::builtin();
     registry.add(loose).expect("a new id");
     let open =
@@ -94,7 +95,7 @@ fn pattern(u: &mut Unstructured) -> Result<String> {
 fn execute(registry: &Registry, source: &Source, given: Given, item_size: u64) {
     let npz = ckpt_npz::Npz;
     let native = given.checkpoint.tensors.iter().all(|tensor| npz.info().dtypes.contains(&tensor.dtype));
-    let Ok(expected) = conformance::write(&npz, &given.checkpoint, &given.values, "x.npz", &[]) else {
+    let Ok(expected) = ckpt_conformance::write(&npz, &given.checkpoint, &given.values, "x.npz", &[]) else {
         return;
     };
     if !native {

@@ -2,7 +2,7 @@
 //! written again without its object graph, or without its first tensor.
 
 use crate::{check, inputs};
-use ckpt_api::{Checkpoint, Input, conformance};
+use ckpt_api::{Checkpoint, Input};
 use ckpt_tf2::Tf2;
 
 /// What the low bits of the first byte switch on.
@@ -32,9 +32,9 @@ pub(super) fn fuzz(data: &[u8]) {
 /// Under `plain` keys, which are the names, every tensor but the object graph has its name and values again.
 fn rewrite(checkpoint: &Checkpoint, values: &[Vec<u8>], plain: bool) {
     let options = [("names".to_owned(), if plain { "plain" } else { "stored" }.to_owned())];
-    let Ok(files) = conformance::write(&Tf2, checkpoint, values, "m", &options) else { return };
+    let Ok(files) = ckpt_conformance::write(&Tf2, checkpoint, values, "m", &options) else { return };
     let input = Input::memory("m", files);
-    let (again, same) = conformance::read(&Tf2, &input, &[]).expect("what was written can be read");
+    let (again, same) = ckpt_conformance::read(&Tf2, &input, &[]).expect("what was written can be read");
     if !plain {
         return;
     }

@@ -1,8 +1,8 @@
 //! The kit's checks on one sample of every sort.
 
 use super::build::{Build, F16, F32, I8, Q8_0, array, floats, key, q8_0, string, tensor};
-use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{DType, MetadataMap, MetadataValue};
+use ckpt_conformance::{Sample, check};
 use ckpt_gguf::Gguf;
 use std::collections::BTreeMap;
 

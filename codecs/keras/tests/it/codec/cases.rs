@@ -1,6 +1,5 @@
 //! Files that Keras and h5py wrote, each with what it holds: the directory that `CKPT_CASES` names.
 
-use ckpt_api::conformance;
 use ckpt_api::{Contents, Input};
 use ckpt_keras::Keras;
 use serde_json::Value;
@@ -52,7 +51,7 @@ fn every_case_is_read_with_its_values_or_refused() {
     for (path, expected) in &cases {
         let name = name(path);
         let expect = expected["expect"].as_str().unwrap();
-        let outcome = conformance::read(&Keras, &open(path, expected).1, &[]);
+        let outcome = ckpt_conformance::read(&Keras, &open(path, expected).1, &[]);
         let read = if outcome.is_ok() { "read" } else { "refused" };
         *seen.entry(format!("{expect}: {read}")).or_default() += 1;
         match (outcome, expect) {
@@ -97,8 +96,8 @@ fn what_is_not_compressed_comes_back_byte_for_byte() {
     let (mut same, mut others) = (0, Vec::new());
     for (path, expected) in cases.iter().filter(|(_, expected)| expected["expect"] == "ok") {
         let (entry, input) = open(path, expected);
-        let (contents, values) = conformance::read(&Keras, &input, &[]).unwrap();
-        let written = conformance::write(&Keras, &contents.checkpoint, &values, &entry, &[]).unwrap();
+        let (contents, values) = ckpt_conformance::read(&Keras, &input, &[]).unwrap();
+        let written = ckpt_conformance::write(&Keras, &contents.checkpoint, &values, &entry, &[]).unwrap();
         match written.iter().all(|(name, bytes)| *bytes == fs::read(path.join(name)).unwrap()) {
             true => same += 1,
             false => others.push(name(path)),

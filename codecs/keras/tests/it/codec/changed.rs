@@ -1,7 +1,7 @@
 //! Models whose tensors, names or graph were changed after they were read, as a mapping does.
 
-use ckpt_api::conformance::{read, write};
 use ckpt_api::{Axis, Checkpoint, DType, Input, Kind, LossKind, Options, Shape, Side, Tensor};
+use ckpt_conformance::{read, write};
 use ckpt_keras::Keras;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Weights without a configuration, with a model that is given beside them.
 
 use super::cases::reports;
-use ckpt_api::conformance::{read, read_given, write};
 use ckpt_api::{Axis, Checkpoint, Contents, DType, Input, Options, Shape, Tensor};
+use ckpt_conformance::{read, read_given, write};
 use ckpt_hdf5::{AttributeValue, Datatype, Draft};
 use ckpt_keras::Keras;
 use std::collections::BTreeMap;

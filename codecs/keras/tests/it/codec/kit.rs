@@ -1,7 +1,7 @@
 //! The conformance kit, on files of the corpus, which are made byte by byte without the codec.
 
-use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{Axis, DType};
+use ckpt_conformance::{Sample, check};
 use ckpt_keras::Keras;
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,13 +96,13 @@ fn the_corpus_is_read_or_refused() {
     let mut counts = (0, 0);
     for (name, input) in corpus("accept") {
         let options: &[(String, String)] = if name == "trailing.h5" { &lenient } else { &[] };
-        if let Err(error) = ckpt_api::conformance::read(&Keras, &input, options) {
+        if let Err(error) = ckpt_conformance::read(&Keras, &input, options) {
             panic!("{name}: {error}");
         }
         counts.0 += 1;
     }
     for (name, input) in corpus("reject") {
-        match ckpt_api::conformance::read(&Keras, &input, &[]) {
+        match ckpt_conformance::read(&Keras, &input, &[]) {
             Err(error) => println!("{name}: {}: {error}", error.kind()),
             Ok(_) => panic!("{name} is read"),
         }

@@ -1,7 +1,7 @@
 //! Weights whose groups Keras numbers by the order of layers in a model that nothing states.
 
-use ckpt_api::conformance::{read, write};
 use ckpt_api::{Axis, Checkpoint, Codec, DType, Input, LossKind, Options, Shape, Side, Tensor};
+use ckpt_conformance::{read, write};
 use ckpt_keras::Keras;
 
 /// A layer of a functional model, with the layers that it takes.

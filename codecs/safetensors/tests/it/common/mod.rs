@@ -1,6 +1,5 @@
 //! Files written by hand.
 
-use ckpt_api::conformance;
 use ckpt_api::{Contents, Input, Result};
 use ckpt_safetensors::Safetensors;
 use std::collections::BTreeMap;
@@ -32,7 +31,7 @@ pub fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 pub fn read(entry: &str, files: BTreeMap<String, Vec<u8>>) -> Result<(Contents, Vec<Vec<u8>>)> {
-    conformance::read(&Safetensors, &Input::memory(entry, files), &[])
+    ckpt_conformance::read(&Safetensors, &Input::memory(entry, files), &[])
 }
 
 pub fn read_one(bytes: &[u8]) -> Result<(Contents, Vec<Vec<u8>>)> {

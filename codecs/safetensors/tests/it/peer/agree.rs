@@ -1,6 +1,6 @@
 //! One file, read by the codec and by the `safetensors` crate.
 
-use ckpt_api::{Input, conformance};
+use ckpt_api::Input;
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,10 @@ const STRICTER: [&str; 4] =
 pub fn agree(bytes: &[u8]) -> bool {
     let files = BTreeMap::from([("m.safetensors".to_owned(), bytes.to_vec())]);
     let input = Input::memory("m.safetensors", files);
-    match (conformance::read(&ckpt_safetensors::Safetensors, &input, &[]), SafeTensors::deserialize(bytes)) {
+    match (
+        ckpt_conformance::read(&ckpt_safetensors::Safetensors, &input, &[]),
+        SafeTensors::deserialize(bytes),
+    ) {
         (Ok((contents, _)), Ok(theirs)) => {
             assert_eq!(contents.checkpoint.tensors.len(), theirs.len());
             for (tensor, placement) in contents.checkpoint.tensors.iter().zip(&contents.placements) {

@@ -1,7 +1,7 @@
 //! Each case in `CKPT_CASES`, compared with the values that TensorFlow reads.
 
 use super::common::cases;
-use ckpt_api::{Axis, Codec, Contents, DType, Input, Kind, Limits, Op, Options, Result, conformance};
+use ckpt_api::{Axis, Codec, Contents, DType, Input, Kind, Limits, Op, Options, Result};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ fn a_v1_checkpoint_is_recognized_and_refused() {
         cases.iter().find(|(name, ..)| name == "tf1_v1_format").expect("the case is there");
     for entry in ["model.ckpt-7", "checkpoint", ""] {
         let input = Input::open(directory.join(entry)).unwrap();
-        let error = conformance::read(&ckpt_tf2::Tf2, &input, &[]).unwrap_err();
+        let error = ckpt_conformance::read(&ckpt_tf2::Tf2, &input, &[]).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported, "{entry}: {error}");
         assert!(error.to_string().contains("V1 checkpoint"), "{entry}: {error}");
     }
@@ -125,8 +125,8 @@ fn a_state_file_that_points_out_of_its_directory_is_not_followed() {
     let (_, directory, _) =
         cases.iter().find(|(name, ..)| name == "bad_state_traversal").expect("the case is there");
     for entry in ["checkpoint", ""] {
-        let error =
-            conformance::read(&ckpt_tf2::Tf2, &Input::open(directory.join(entry)).unwrap(), &[]).unwrap_err();
+        let error = ckpt_conformance::read(&ckpt_tf2::Tf2, &Input::open(directory.join(entry)).unwrap(), &[])
+            .unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "{error}");
         assert!(error.to_string().contains("the directory contains ckpt"), "{error}");
     }
@@ -152,7 +152,7 @@ fn every_form_of_input_gives_the_same_checkpoint() {
             let input = Input::open(directory.join(entry)).unwrap();
             let probed = ckpt_api::Codec::probe(&ckpt_tf2::Tf2, &input).unwrap();
             assert!(matches!(probed, ckpt_api::Match::Certain(_)), "{entry}: {probed:?}");
-            let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &input, &key_names()).unwrap();
+            let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &input, &key_names()).unwrap();
             let names: Vec<_> = contents.checkpoint.tensors.into_iter().map(|tensor| tensor.name).collect();
             (names, values)
         };
@@ -171,7 +171,7 @@ fn tensors_have_the_names_of_variables_and_keep_their_keys() {
     let read = |options: &[(&str, &str)]| {
         let options: Vec<_> =
             options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        conformance::read(&ckpt_tf2::Tf2, &input(directory, expected), &options)
+        ckpt_conformance::read(&ckpt_tf2::Tf2, &input(directory, expected), &options)
     };
     let (contents, values) = read(&[]).unwrap();
     let (id, tensor) =
@@ -206,7 +206,7 @@ fn key_names() -> Vec<(String, String)> {
 fn read(directory: &Path, expected: &Value) -> Result<Found> {
     let prefix = expected["prefix"].as_str().expect("a prefix");
     let input = Input::open(directory.join(prefix))?;
-    let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &input, &key_names())?;
+    let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &input, &key_names())?;
     let tensors = contents.checkpoint.tensors.into_iter().zip(values);
     let tensors = tensors.map(|(tensor, value)| {
         let found = FoundTensor {

@@ -1,6 +1,6 @@
 //! A small writer of tables and bundles for tests, independent of the codec's.
 
-use ckpt_api::{Contents, Input, MetadataValue, Result, conformance};
+use ckpt_api::{Contents, Input, MetadataValue, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -262,7 +262,7 @@ pub fn slice_key(name: &str, slice: &[(u8, u8)]) -> Vec<u8> {
 pub fn read(input: &Input, options: &[(&str, &str)]) -> Result<(Contents, Values)> {
     let options: Vec<_> =
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let (contents, values) = conformance::read(&ckpt_tf2::Tf2, input, &options)?;
+    let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, input, &options)?;
     let names = contents.checkpoint.tensors.iter().map(|tensor| tensor.name.to_string());
     let values = names.zip(values).collect();
     Ok((contents, values))

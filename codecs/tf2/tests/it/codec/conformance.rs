@@ -2,7 +2,7 @@
 
 use super::common::{Files, Layout, bundle, slice_key};
 use ckpt_api::DType;
-use ckpt_api::conformance::{Sample, check};
+use ckpt_conformance::{Sample, check};
 
 #[test]
 fn the_codec_conforms_to_the_contract() {

@@ -1,7 +1,7 @@
 //! Each case in `CKPT_CASES` is written again byte for byte.
 
 use super::common::{Files, bundle, message, number, shape, slice_key};
-use ckpt_api::{Codec, Input, conformance};
+use ckpt_api::{Codec, Input};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,9 @@ fn every_case_is_written_again_byte_for_byte() {
         }
         let prefix = expected["prefix"].as_str().unwrap();
         let input = Input::open(directory.join(prefix)).unwrap();
-        let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &input, &[]).unwrap();
-        let written = conformance::write(&ckpt_tf2::Tf2, &contents.checkpoint, &values, prefix, &[]).unwrap();
+        let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &input, &[]).unwrap();
+        let written =
+            ckpt_conformance::write(&ckpt_tf2::Tf2, &contents.checkpoint, &values, prefix, &[]).unwrap();
         compare(&name, &written, &files(&directory, prefix));
         let placed = ckpt_tf2::Tf2.place(&contents.checkpoint, prefix, &Default::default()).unwrap();
         assert_eq!(placed.losses, [], "{name}");
@@ -71,8 +72,9 @@ fn the_entry_of_a_partitioned_tensor_keeps_its_data_file() {
     for whole in [1, 0] {
         let files = partitioned_in_the_second_file(whole);
         let input = Input::memory("m", files.clone());
-        let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &input, &[]).unwrap();
-        let written = conformance::write(&ckpt_tf2::Tf2, &contents.checkpoint, &values, "m", &[]).unwrap();
+        let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &input, &[]).unwrap();
+        let written =
+            ckpt_conformance::write(&ckpt_tf2::Tf2, &contents.checkpoint, &values, "m", &[]).unwrap();
         compare("partitioned", &written, &files);
         // TensorFlow names the first slice's data file; another one is recorded.
         let recorded = contents.checkpoint.tensor("v").unwrap().1.metadata.value("tf2", "whole_shard");

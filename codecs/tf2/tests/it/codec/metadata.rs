@@ -1,7 +1,7 @@
 //! Edited metadata. It may change how values are stored, but never the values, or how much disk space they take.
 
 use super::common::{Bundle, bundle, read, recorded, slice_key};
-use ckpt_api::{Checkpoint, Codec, DType, Input, Kind, OutputLayout, Shape, Tensor, conformance};
+use ckpt_api::{Checkpoint, Codec, DType, Input, Kind, OutputLayout, Shape, Tensor};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
@@ -104,9 +104,9 @@ fn a_tensor_is_written_in_as_many_slices_as_can_be_read() {
 fn gaps_that_are_too_large_are_omitted_with_a_note() {
     let mut bundle = bundle().floats("a", &[1], &[1.]);
     bundle.data.resize(65 << 20, 0);
-    let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
+    let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
     assert!(contents.notes.iter().any(|note| note.contains("omits them")), "{:?}", contents.notes);
-    let files = conformance::write(&ckpt_tf2::Tf2, &contents.checkpoint, &values, "m", &[]).unwrap();
+    let files = ckpt_conformance::write(&ckpt_tf2::Tf2, &contents.checkpoint, &values, "m", &[]).unwrap();
     assert_eq!(files["m.data-00000-of-00001"].len(), 4);
 }
 
@@ -132,7 +132,7 @@ fn peculiar() -> Bundle {
 
 #[test]
 fn the_peculiar_bundle_has_every_record() {
-    let (contents, _) = conformance::read(&ckpt_tf2::Tf2, &peculiar().input(), &[]).unwrap();
+    let (contents, _) = ckpt_conformance::read(&ckpt_tf2::Tf2, &peculiar().input(), &[]).unwrap();
     let keys = |metadata: &ckpt_api::Metadata| -> BTreeSet<String> {
         let entries = metadata.namespace("tf2").into_iter().flat_map(|map| map.iter());
         entries.map(|(key, _)| key.to_owned()).collect()
@@ -227,7 +227,7 @@ proptest! {
             1..4,
         ),
     ) {
-        let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &peculiar().input(), &[]).unwrap();
+        let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &peculiar().input(), &[]).unwrap();
         let mut checkpoint = contents.checkpoint;
         for (whose, path, change) in &changes {
             let metadata = match checkpoint.tensors.get_mut(*whose) {
@@ -250,7 +250,7 @@ proptest! {
         prop_assert!(data_files(&placed).iter().sum::<u64>() < 65 * MIB);
         prop_assert!(placed.files.len() < 70);
         if data_files(&placed).iter().sum::<u64>() < MIB {
-            let files = conformance::write(&ckpt_tf2::Tf2, &checkpoint, &values, "m", &[]).unwrap();
+            let files = ckpt_conformance::write(&ckpt_tf2::Tf2, &checkpoint, &values, "m", &[]).unwrap();
             let (_, found) = read(&Input::memory("m", files), &[]).unwrap();
             let of = |values: &mut dyn Iterator<Item = &Vec<u8>>| {
                 let mut values: Vec<_> = values.cloned().collect();

@@ -3,7 +3,7 @@
 use super::common::{Bundle, Files, Layout, bundle, read, recorded, slice_key};
 use ckpt_api::{
     Checkpoint, Codec, DType, Input, Kind, LossKind, Name, Options, OutputLayout, Result, Role, Shape, Side,
-    Tensor, conformance,
+    Tensor,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -12,12 +12,12 @@ const DATA: &str = "m.data-00000-of-00001";
 
 /// Reads a bundle and writes it again.
 fn again(bundle: &Bundle, options: &[(&str, &str)]) -> Files {
-    let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
+    let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
     write(&contents.checkpoint, &values, options).unwrap()
 }
 
 fn write(checkpoint: &Checkpoint, values: &[Vec<u8>], options: &[(&str, &str)]) -> Result<Files> {
-    conformance::write(&ckpt_tf2::Tf2, checkpoint, values, "m", &pairs(options))
+    ckpt_conformance::write(&ckpt_tf2::Tf2, checkpoint, values, "m", &pairs(options))
 }
 
 fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<OutputLayout> {
@@ -165,7 +165,7 @@ fn a_recorded_layout_is_ignored_if_tensors_changed() {
     let mut bundle = bundle().floats("a", &[1], &[1.]);
     bundle.data.extend([7; 4]);
     let bundle = bundle.floats("b", &[1], &[2.]).floats("c", &[1], &[3.]);
-    let (mut contents, mut values) = conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
+    let (mut contents, mut values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
     contents.checkpoint.tensors.remove(1);
     values.remove(1);
     let written = write(&contents.checkpoint, &values, &[]).unwrap();
@@ -181,7 +181,7 @@ fn an_index_of_another_writer_is_written_again_unless_entries_changed() {
     assert_ne!(other.index(), plain.index());
     assert_eq!(again(&other, &[]), other.files("m"));
     assert_eq!(again(&other, &[("compression", "none")]).len(), 2);
-    let (contents, mut values) = conformance::read(&ckpt_tf2::Tf2, &other.input(), &[]).unwrap();
+    let (contents, mut values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &other.input(), &[]).unwrap();
     values[0] = 2f32.to_le_bytes().to_vec();
     let changed = write(&contents.checkpoint, &values, &[]).unwrap();
     assert_ne!(changed["m.index"], other.index());
@@ -253,7 +253,7 @@ fn a_tensor_becomes_whole_if_it_gets_a_dtype_whose_slices_tensorflow_does_not_jo
             .partitioned("v", number, &[2], &[&first, &second])
             .tensor(slice_key("v", &first), number, &[1], &vec![0; size])
             .tensor(slice_key("v", &second), number, &[1], &vec![0; size]);
-        let (contents, _) = conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
+        let (contents, _) = ckpt_conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
         let mut tensor = contents.checkpoint.tensors[0].clone();
         tensor.dtype = after;
         place(&tensors([tensor]), "m", &[]).unwrap().placements[0].extents.len()
@@ -270,7 +270,7 @@ fn a_tensor_becomes_whole_if_it_gets_a_dtype_whose_slices_tensorflow_does_not_jo
 
 #[test]
 fn a_renamed_tensor_keeps_its_slices() {
-    let (mut contents, values) = conformance::read(&ckpt_tf2::Tf2, &partitioned().input(), &[]).unwrap();
+    let (mut contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &partitioned().input(), &[]).unwrap();
     contents.checkpoint.tensors[0].name = "w".into();
     let written = write(&contents.checkpoint, &values, &[]).unwrap();
     let (again, _) = read(&Input::memory("m", written), &[]).unwrap();
@@ -310,7 +310,7 @@ fn the_state_file_is_written_if_the_option_says_so() {
 fn the_object_graph_is_written_where_it_was_even_without_its_tensor() {
     let bundle = with_graph();
     assert_eq!(again(&bundle, &[]), bundle.files("m"));
-    let (mut contents, mut values) = conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
+    let (mut contents, mut values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
     let (id, _) = contents.checkpoint.tensor(GRAPH).unwrap();
     contents.checkpoint.tensors.remove(id.0);
     values.remove(id.0);
@@ -320,7 +320,7 @@ fn the_object_graph_is_written_where_it_was_even_without_its_tensor() {
 #[test]
 fn the_object_graph_omits_values_of_renamed_and_removed_tensors() {
     let bundle = with_graph();
-    let (mut contents, values) = conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
+    let (mut contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &bundle.input(), &[]).unwrap();
     contents.checkpoint.tensors[0].name = "renamed".into();
     let placed = place(&contents.checkpoint, "m", &[]).unwrap();
     let losses: Vec<_> = placed.losses.iter().map(|loss| (loss.kind, loss.subject.as_str())).collect();
@@ -339,7 +339,7 @@ fn an_object_graph_with_unknown_keys_is_written_again() {
 
 #[test]
 fn plain_names_are_keys_without_an_object_graph() {
-    let (contents, values) = conformance::read(&ckpt_tf2::Tf2, &with_graph().input(), &[]).unwrap();
+    let (contents, values) = ckpt_conformance::read(&ckpt_tf2::Tf2, &with_graph().input(), &[]).unwrap();
     let placed = place(&contents.checkpoint, "m", &[("names", "plain")]).unwrap();
     assert_eq!(placed.losses[0].kind, LossKind::BookkeepingDropped);
     let written = write(&contents.checkpoint, &values, &[("names", "plain")]).unwrap();
@@ -496,7 +496,7 @@ proptest! {
         let all = all.into_iter().filter(|(tensor, _)| seen.insert(tensor.name.clone()));
         let (all, values): (Vec<Tensor>, Vec<Vec<u8>>) = all.unzip();
         let files = write(&tensors(all.clone()), &values, &options).unwrap();
-        let (contents, again) = conformance::read(&ckpt_tf2::Tf2, &Input::memory("m", files.clone()), &[]).unwrap();
+        let (contents, again) = ckpt_conformance::read(&ckpt_tf2::Tf2, &Input::memory("m", files.clone()), &[]).unwrap();
         let by_name = |tensors: &[Tensor], values: &[Vec<u8>]| {
             let pairs = tensors.iter().zip(values);
             let pairs = pairs.map(|(t, value)| (t.name.clone(), (t.dtype, t.shape.clone(), t.lengths.clone(), value.clone())));

@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom};
 /// It counts memory that was reserved and never touched, which is what a hostile count makes. Where the file does not
 /// exist (systems other than Linux), nothing is measured: there, an allocation that the system refuses still ends the
 /// process, and the progress file names the step.
-pub(super) struct Peak(RefCell<Option<File>>);
+pub(crate) struct Peak(RefCell<Option<File>>);
 
 /// Bytes of the address space: the most so far, and now.
 #[derive(Clone, Copy)]
@@ -19,14 +19,14 @@ struct Size {
 }
 
 impl Peak {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Peak(RefCell::new(File::open("/proc/self/status").ok()))
     }
 
     /// Runs `step`; beside its result, the bytes that it added to the peak if they are more than `allowed`.
     ///
     /// Other threads allocate, too: a step is blamed only if it adds to the peak three times in a row.
-    pub(super) fn growth<T>(&self, allowed: u64, step: impl Fn() -> T) -> (T, Option<u64>) {
+    pub(crate) fn growth<T>(&self, allowed: u64, step: impl Fn() -> T) -> (T, Option<u64>) {
         let (result, mut grown) = self.once(&step);
         for _ in 0..2 {
             if grown.is_none_or(|grown| grown <= allowed) {

@@ -1,15 +1,15 @@
 //! Checks of writing: what was read from a sample is written, and read again.
 
-use super::changed;
-use super::memory::{place, read, write};
-use super::reading::Reading;
-use super::sample::Sample;
-use super::steps::Steps;
-use crate::{Checkpoint, Codec, LossKind, Metadata, OutputLayout, Ties};
+use crate::changed;
+use crate::memory::{place, read, write};
+use crate::reading::Reading;
+use crate::sample::Sample;
+use crate::steps::Steps;
+use ckpt_api::{Checkpoint, Codec, LossKind, Metadata, OutputLayout, Ties};
 use std::collections::{BTreeMap, HashSet};
 
 /// Writes what was read from a sample, and compares the files and what is read from them.
-pub(super) fn check_round_trip(
+pub(crate) fn check_round_trip(
     codec: &dyn Codec,
     sample: &Sample,
     (contents, values): &Reading,
@@ -33,7 +33,7 @@ pub(super) fn check_round_trip(
     let files = store();
     assert!(files == store(), "{name}: writing twice gives different bytes");
     let again = sample.written_entry(&files).to_owned();
-    let input = crate::Input::memory(&again, files.clone());
+    let input = ckpt_api::Input::memory(&again, files.clone());
     let what = format_args!("{name}: reading what was written");
     let (again, values_again) = steps
         .run(&what, || read(codec, &input, &sample.read))
@@ -70,7 +70,7 @@ fn check_unplaced(checkpoint: &Checkpoint, placed: &OutputLayout, name: &str) {
 }
 
 /// Every tensor goes where the format's alignment allows.
-pub(super) fn check_offsets(sample: &Sample, checkpoint: &Checkpoint, placed: &OutputLayout, what: &str) {
+pub(crate) fn check_offsets(sample: &Sample, checkpoint: &Checkpoint, placed: &OutputLayout, what: &str) {
     for placement in &placed.placements {
         let wrong = placement.extents.iter().find(|extent| extent.offset % sample.alignment != 0);
         if let Some(extent) = wrong {

@@ -5,8 +5,11 @@
 //!
 //! ```text
 //! let sample = Sample::new("two numbers", "model.toy", files).floats("w", &[2], &[1.0, 2.0]);
-//! ckpt_api::conformance::check(&Toy, &[sample]);
+//! ckpt_conformance::check(&Toy, &[sample]);
 //! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod allocation;
 mod blocks;
@@ -23,7 +26,7 @@ mod writing;
 pub use memory::{read, read_given, write};
 pub use sample::{Expected, ExpectedTensor, Fact, Ignored, Sample};
 
-use crate::{Codec, FormatInfo, Input};
+use ckpt_api::{Codec, FormatInfo, Input};
 use reading::FOREIGN;
 use std::collections::BTreeMap;
 use steps::Steps;
@@ -31,7 +34,7 @@ use steps::Steps;
 /// Checks that a codec keeps the contract on its samples.
 ///
 /// - Its description is usable: an id, endings without a dot, options that differ and are explained.
-/// - Probing a sample is [`Match::Certain`](crate::Match::Certain) ([`Match::Possible`](crate::Match::Possible) for a
+/// - Probing a sample is [`Match::Certain`](ckpt_api::Match::Certain) ([`Match::Possible`](ckpt_api::Match::Possible) for a
 ///   headerless one). Probing foreign or empty bytes is not, whatever the files are called, and reading them is an
 ///   error.
 /// - A sample has the tensors that it states: name, dtype, shape, value; and the axes, roles, scales and metadata that

@@ -8,13 +8,13 @@
 //!
 //! All numbers are big-endian, those of the tensors, too. A tensor to which the notes give a scale is of i8.
 
-use ckpt_api::conformance::Sample;
 use ckpt_api::{
     Attribute, Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId,
     FormatInfo, Graph, Input, Limit, Limits, Literal, Loss, LossKind, Match, Metadata, MetadataValue,
     Network, Op, Options, OutputFile, OutputLayout, Placement, Quantization, Result, Role, Shape, Slot,
     Tensor, TensorId,
 };
+use ckpt_conformance::Sample;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

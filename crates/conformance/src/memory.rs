@@ -1,7 +1,7 @@
 //! A plain executor that holds everything in memory: slow, short, and independent of the engine's.
 
-use super::cast::cast;
-use crate::{
+use crate::cast::cast;
+use ckpt_api::{
     AddedAxis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Input, Limits, Options,
     OutputLayout, Packing, Placement, Region, Result, Rounding, Scaling, Shape, Side, Tensor, Window,
     Written,
@@ -9,7 +9,7 @@ use crate::{
 use std::collections::BTreeMap;
 
 /// Reads a checkpoint and all its values: little-endian, row-major in logical axis order, one element in whole
-/// bytes; the concatenated elements for strings, and the blocks for tensors that are stored in [`crate::Blocks`].
+/// bytes; the concatenated elements for strings, and the blocks for tensors that are stored in [`ckpt_api::Blocks`].
 /// Verifies every checksum.
 ///
 /// # Errors
@@ -34,7 +34,7 @@ pub fn read_given(codec: &dyn Codec, input: &Input, options: &Options) -> Result
 }
 
 /// Checks the contents and reads all values.
-pub(super) fn values(input: &Input, contents: &Contents) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn values(input: &Input, contents: &Contents) -> Result<Vec<Vec<u8>>> {
     contents.check(&Limits::default())?;
     contents.check_data(input, contents.placements.iter().map(|placement| placement.tensor))?;
     let pairs = contents.checkpoint.tensors.iter().zip(&contents.placements);
@@ -43,7 +43,7 @@ pub(super) fn values(input: &Input, contents: &Contents) -> Result<Vec<Vec<u8>>>
 
 fn value(input: &Input, contents: &Contents, tensor: &Tensor, placement: &Placement) -> Result<Vec<u8>> {
     let Some(window) = placement.window() else { return stored_value(input, contents, tensor, placement) };
-    let whole = Tensor { shape: window.whole.clone(), ..tensor.clone() };
+    let whole = tensor.clone().with_shape(window.whole.clone());
     let value = match window.strides[..] {
         [] => stored_value(input, contents, &whole, placement)?,
         _ => strided_value(input, contents, &whole, (placement, window))?,
@@ -61,7 +61,7 @@ fn strided_value(
     whole: &Tensor,
     (placement, window): (&Placement, &Window),
 ) -> Result<Vec<u8>> {
-    let stored = Tensor { shape: Shape::new([window.reach().unwrap_or(0)])?, ..whole.clone() };
+    let stored = whole.clone().with_shape(Shape::new([window.reach().unwrap_or(0)])?);
     let dense = placement.clone().with_encoding(placement.encoding.clone().with_order(vec![0]));
     let value = stored_value(input, contents, &stored, &dense)?;
     let size = whole.dtype.bytes().unwrap_or(1);
@@ -151,8 +151,7 @@ pub fn write(
     let again = codec.finish(&traveled(&placed)?, &written)?;
     assert!(literals == again, "finishing with a state that was serialized gives other literals");
     // Whoever writes over a tensor or a header is found here, too.
-    OutputLayout { literals: [&placed.literals[..], &literals].concat(), ..placed.clone() }
-        .check(checkpoint)?;
+    placed.clone().with_literals([&placed.literals[..], &literals].concat()).check(checkpoint)?;
     for literal in placed.literals.iter().chain(&literals) {
         put(&mut files[literal.file.0], literal.offset, &literal.bytes)?;
     }
@@ -164,10 +163,10 @@ fn traveled(placed: &OutputLayout) -> Result<OutputLayout> {
     let again = serde_json::to_string(&placed.finish).and_then(|text| serde_json::from_str(&text));
     let finish =
         again.map_err(|error| Error::defect("the state for finishing has no JSON form").caused_by(error))?;
-    Ok(OutputLayout { finish, ..placed.clone() })
+    Ok(placed.clone().with_finish(finish))
 }
 
-pub(super) fn place(
+pub(crate) fn place(
     codec: &dyn Codec,
     checkpoint: &Checkpoint,
     name: &str,
@@ -371,7 +370,7 @@ fn whole(tensor: &Tensor) -> Region {
 }
 
 /// A value with its axes in another order: axis `k` of the result is axis `order[k]` of the tensor.
-pub(super) fn permuted(tensor: &Tensor, value: &[u8], order: &[usize]) -> Vec<u8> {
+pub(crate) fn permuted(tensor: &Tensor, value: &[u8], order: &[usize]) -> Vec<u8> {
     let Some(size) = tensor.dtype.bytes().and_then(|size| usize::try_from(size).ok()) else {
         return value.to_vec();
     };

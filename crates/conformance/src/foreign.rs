@@ -1,21 +1,21 @@
 //! Checks of writing what another format holds: it comes back, is refused, or is declared as a loss.
 
-use super::cast::cast;
-use super::changed::same;
-use super::memory::{permuted, place, read, read_given, write};
-use super::offers::{Offer, offers};
-use super::reading::{Reading, shown};
-use super::sample::Sample;
-use super::steps::Steps;
-use super::writing::check_offsets;
-use crate::{
+use crate::cast::cast;
+use crate::changed::same;
+use crate::memory::{permuted, place, read, read_given, write};
+use crate::offers::{Offer, offers};
+use crate::reading::{Reading, shown};
+use crate::sample::Sample;
+use crate::steps::Steps;
+use crate::writing::check_offsets;
+use ckpt_api::{
     Aspect, Axis, Checkpoint, Codec, FormatInfo, Input, Kind, LossKind, Metadata, Options, OutputLayout,
     Placement, Result, Role, Side, Tensor,
 };
 use std::collections::BTreeMap;
 
 /// Offers checkpoints that the format may not hold to the codec: some of the kit's own, and a sample's with additions.
-pub(super) fn check_foreign(codec: &dyn Codec, sample: &Sample, reading: &Reading, steps: &Steps) {
+pub(crate) fn check_foreign(codec: &dyn Codec, sample: &Sample, reading: &Reading, steps: &Steps) {
     for offer in offers(reading) {
         check_offer(codec, sample, &offer, steps);
     }

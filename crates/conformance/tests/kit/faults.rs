@@ -1,11 +1,11 @@
 //! The conformance kit notices every way in which a codec can break the contract: one small codec, many faults.
 
-use ckpt_api::conformance::{Sample, check};
 use ckpt_api::{
     Aspect, Checkpoint, Checksum, ChecksumAlgorithm, Codec, Contents, DType, Encoding, Error, Extent, FileId,
     FinishState, FormatInfo, Input, Limit, Limits, Literal, Loss, LossKind, Match, Network, OptionKind,
     OptionSpec, Options, OutputFile, OutputLayout, Placement, Result, Shape, Side, Tensor, TensorId, Written,
 };
+use ckpt_conformance::{Sample, check};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 

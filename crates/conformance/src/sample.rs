@@ -1,6 +1,6 @@
 //! Samples: valid checkpoints of a format, with what they hold.
 
-use crate::{Axis, DType, Input, MetadataValue, Role};
+use ckpt_api::{Axis, DType, Input, MetadataValue, Role};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::{Bound, Range, RangeBounds};
@@ -11,7 +11,7 @@ use std::ops::{Bound, Range, RangeBounds};
 /// codec makes in both directions would agree with itself.
 ///
 /// ```
-/// use ckpt_api::conformance::Sample;
+/// use ckpt_conformance::Sample;
 /// let bytes = [b"VLT1".as_slice(), &1f32.to_le_bytes(), &2f32.to_le_bytes()].concat();
 /// let files = [("m.vault".to_owned(), bytes)].into();
 /// let sample = Sample::new("two numbers", "m.vault", files).floats("w", &[2], &[1.0, 2.0]);
@@ -32,7 +32,7 @@ pub struct Sample {
     pub write: Vec<(String, String)>,
     /// Name to write under.
     pub output: String,
-    /// Whether the format has no sign of its own, so that probing gives [`crate::Match::Possible`].
+    /// Whether the format has no sign of its own, so that probing gives [`ckpt_api::Match::Possible`].
     pub headerless: bool,
     /// What a correct codec reads.
     pub expected: Expected,
@@ -103,7 +103,7 @@ pub struct ExpectedTensor {
     /// Its logical shape.
     pub shape: Vec<u64>,
     /// Its value: little-endian, row-major, one element in whole bytes; the concatenated elements for strings; the
-    /// blocks of a tensor that is stored in [`crate::Blocks`].
+    /// blocks of a tensor that is stored in [`ckpt_api::Blocks`].
     pub value: Vec<u8>,
 }
 
@@ -240,7 +240,7 @@ impl Sample {
         self
     }
 
-    /// Expects [`crate::Match::Possible`] from probing, because the format has no sign of its own.
+    /// Expects [`ckpt_api::Match::Possible`] from probing, because the format has no sign of its own.
     #[must_use]
     pub fn headerless(mut self) -> Self {
         self.headerless = true;
@@ -292,27 +292,27 @@ impl Sample {
         self
     }
 
-    pub(super) fn input(&self) -> Input {
+    pub(crate) fn input(&self) -> Input {
         self.input_of(self.files.clone())
     }
 
-    pub(super) fn input_of(&self, files: BTreeMap<String, Vec<u8>>) -> Input {
+    pub(crate) fn input_of(&self, files: BTreeMap<String, Vec<u8>>) -> Input {
         Input::memory(&self.entry, files)
     }
 
     /// The sample's files with other bytes in one of them.
-    pub(super) fn with_file(&self, file: &str, bytes: Vec<u8>) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn with_file(&self, file: &str, bytes: Vec<u8>) -> BTreeMap<String, Vec<u8>> {
         let mut files = self.files.clone();
         files.insert(file.to_owned(), bytes);
         files
     }
 
-    pub(super) fn ignores(&self, file: &str, position: usize) -> bool {
+    pub(crate) fn ignores(&self, file: &str, position: usize) -> bool {
         self.ignored.iter().any(|ignored| ignored.file == file && ignored.range.contains(&position))
     }
 
     /// What names the checkpoint among the files that were written.
-    pub(super) fn written_entry(&self, files: &BTreeMap<String, Vec<u8>>) -> &str {
+    pub(crate) fn written_entry(&self, files: &BTreeMap<String, Vec<u8>>) -> &str {
         match self.files.contains_key(&self.output) || !files.contains_key(&self.entry) {
             true => &self.output,
             false => &self.entry,

@@ -7,7 +7,7 @@ mod faults;
 mod mistakes;
 
 use ckpt_api::Codec;
-use ckpt_api::conformance::{Sample, check};
+use ckpt_conformance::{Sample, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 

@@ -1,11 +1,11 @@
 //! Mistakes that authors of codecs make, each noticed and named.
 
 use crate::chest::{Chest, Mistake, sample};
-use ckpt_api::conformance::Sample;
 use ckpt_api::{
     Axis, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Options, OutputLayout, Result, Role,
     Tensor,
 };
+use ckpt_conformance::Sample;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Mutex;

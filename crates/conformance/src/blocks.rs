@@ -1,7 +1,7 @@
 //! Checks the block encodings of a codec: names, decoders and encoders.
 
-use super::steps::Steps;
-use crate::{Blocks, Codec};
+use crate::steps::Steps;
+use ckpt_api::{Blocks, Codec};
 use std::collections::HashSet;
 
 /// Blocks that are encoded at once.
@@ -9,7 +9,7 @@ const BLOCKS: usize = 3;
 
 /// Names differ and begin with the codec's id; each decoder takes any bytes; each encoder gives every block the bytes
 /// that its own numbers give, whatever lies beside it, and they decode.
-pub(super) fn check_encodings(codec: &dyn Codec, steps: &Steps) {
+pub(crate) fn check_encodings(codec: &dyn Codec, steps: &Steps) {
     let id = codec.info().id;
     let mut names = HashSet::new();
     for blocks in codec.block_encodings() {

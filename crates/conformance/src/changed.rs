@@ -1,11 +1,11 @@
 //! The first thing that differs between what was written and what was read again.
 
-use super::reading::shown;
-use crate::{Checkpoint, Metadata, Tensor};
+use crate::reading::shown;
+use ckpt_api::{Checkpoint, Metadata, Tensor};
 use std::fmt::Debug;
 
 /// The first tensor and field that differ, or the part of the checkpoint; `None` where all is the same.
-pub(super) fn checkpoint(given: &Checkpoint, back: &Checkpoint) -> Option<String> {
+pub(crate) fn checkpoint(given: &Checkpoint, back: &Checkpoint) -> Option<String> {
     for (given, back) in given.tensors.iter().zip(&back.tensors) {
         if let Some(what) = tensor(given, back) {
             return Some(format!("tensor '{}': {what}", given.name));
@@ -25,7 +25,7 @@ pub(super) fn checkpoint(given: &Checkpoint, back: &Checkpoint) -> Option<String
 }
 
 /// Whether two values are equal, or differ in nothing that can be shown: NaN equals itself.
-pub(super) fn same<T: Debug + PartialEq>(one: &T, other: &T) -> bool {
+pub(crate) fn same<T: Debug + PartialEq>(one: &T, other: &T) -> bool {
     one == other || format!("{one:?}") == format!("{other:?}")
 }
 
@@ -63,7 +63,7 @@ fn metadata(given: &Metadata, back: &Metadata) -> Option<String> {
 }
 
 /// The first tensor whose value differs, and its first byte that does.
-pub(super) fn values(checkpoint: &Checkpoint, given: &[Vec<u8>], back: &[Vec<u8>]) -> Option<String> {
+pub(crate) fn values(checkpoint: &Checkpoint, given: &[Vec<u8>], back: &[Vec<u8>]) -> Option<String> {
     let pairs = checkpoint.tensors.iter().zip(given.iter().zip(back));
     let (tensor, (given, back)) = pairs.into_iter().find(|(_, (given, back))| given != back)?;
     let at = given.iter().zip(back).position(|(one, other)| one != other);
@@ -79,7 +79,7 @@ pub(super) fn values(checkpoint: &Checkpoint, given: &[Vec<u8>], back: &[Vec<u8>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Role, Shape};
+    use ckpt_api::{DType, Role, Shape};
 
     fn one() -> Checkpoint {
         let tensors = ["a", "b"].map(|name| Tensor::new(name, DType::F32, Shape::scalar()));

@@ -1,6 +1,6 @@
 //! Runs the kit's steps one by one: a step that panics, allocates too much or ends the process is known by name.
 
-use super::allocation::Peak;
+use crate::allocation::Peak;
 use std::cell::RefCell;
 use std::fmt;
 use std::fs::{self, File};
@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes that one step may add to the process's memory: the largest default of a limit in bytes.
 ///
 /// Samples are small. A codec that allocates more did so for a number that it found in the file.
-pub(super) const ALLOWED: u64 = 256 << 20;
+pub(crate) const ALLOWED: u64 = 256 << 20;
 
 /// Runs steps and records which one is under way.
-pub(super) struct Steps {
+pub(crate) struct Steps {
     progress: RefCell<Option<Progress>>,
     peak: Peak,
 }
 
 impl Steps {
     /// Creates the progress file and prints its path.
-    pub(super) fn new(id: &str) -> Self {
+    pub(crate) fn new(id: &str) -> Self {
         let progress = Progress::create(id);
         // Not by `eprintln`: the test harness would keep that to itself, and lose it when the process dies.
         let mut stderr = std::io::stderr().lock();
@@ -42,7 +42,7 @@ impl Steps {
     ///
     /// # Panics
     /// If the step does; the message then begins with `what`.
-    pub(super) fn run<T>(&self, what: &dyn fmt::Display, step: impl FnOnce() -> T) -> T {
+    pub(crate) fn run<T>(&self, what: &dyn fmt::Display, step: impl FnOnce() -> T) -> T {
         if let Some(progress) = &mut *self.progress.borrow_mut() {
             progress.record(what);
         }
@@ -57,7 +57,7 @@ impl Steps {
     ///
     /// # Panics
     /// If it does, or if the step panics; the message begins with `what`.
-    pub(super) fn run_small<T>(&self, what: &dyn fmt::Display, step: impl Fn() -> T) -> T {
+    pub(crate) fn run_small<T>(&self, what: &dyn fmt::Display, step: impl Fn() -> T) -> T {
         let (result, grown) = self.peak.growth(ALLOWED, || self.run(what, &step));
         if let Some(grown) = grown {
             panic!(

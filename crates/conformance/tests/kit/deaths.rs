@@ -1,10 +1,10 @@
 //! A codec that ends the process leaves the name of the step.
 
 use crate::chest::{Chest, Mistake, sample};
-use ckpt_api::conformance::check;
 use ckpt_api::{
     Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Options, OutputLayout, Result,
 };
+use ckpt_conformance::check;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

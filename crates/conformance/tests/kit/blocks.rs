@@ -1,11 +1,11 @@
 //! Tensors that are stored in blocks.
 
-use ckpt_api::conformance::Sample;
 use ckpt_api::{
     Blocks, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, FormatInfo, Input, Limit,
     Limits, Literal, Match, Network, Options, OutputFile, OutputLayout, Placement, Result, Shape, Tensor,
     TensorId,
 };
+use ckpt_conformance::Sample;
 
 /// `BLKS`, then 3 blocks: a factor and 4 integers, all of 8 bits.
 struct Scaled;

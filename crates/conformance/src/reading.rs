@@ -1,9 +1,9 @@
 //! Checks of reading: samples, and everything near them.
 
-use super::memory::{place, read, values};
-use super::sample::{Expected, ExpectedTensor, Fact, Sample};
-use super::steps::Steps;
-use crate::{
+use crate::memory::{place, read, values};
+use crate::sample::{Expected, ExpectedTensor, Fact, Sample};
+use crate::steps::Steps;
+use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limit, Limits, Match, Metadata, Options, Result,
     Side,
 };
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 /// What reading gives: the contents and every tensor's value.
-pub(super) type Reading = (Contents, Vec<Vec<u8>>);
+pub(crate) type Reading = (Contents, Vec<Vec<u8>>);
 
-pub(super) const FOREIGN: [&[u8]; 6] =
+pub(crate) const FOREIGN: [&[u8]; 6] =
     [b"", b"\0", b"hello, world\n", &[0xff; 64], &[0; 4096], b"PK\x03\x04 not a checkpoint, but an archive"];
 
 /// Reads a sample and compares it with what it states.
-pub(super) fn check_sample(codec: &dyn Codec, sample: &Sample, steps: &Steps) -> Reading {
+pub(crate) fn check_sample(codec: &dyn Codec, sample: &Sample, steps: &Steps) -> Reading {
     let name = sample.name;
     let (contents, values) = steps
         .run(&format_args!("{name}: reading it"), || read(codec, &sample.input(), &sample.read))
@@ -120,7 +120,7 @@ fn check_namespaces(info: &FormatInfo, name: &str, checkpoint: &Checkpoint) {
 }
 
 /// The beginning of a value, for messages.
-pub(super) fn shown(value: &[u8]) -> String {
+pub(crate) fn shown(value: &[u8]) -> String {
     let more = if value.len() > 32 { " …" } else { "" };
     format!("{} bytes {:02x?}{more}", value.len(), value.get(..32).unwrap_or(value))
 }
@@ -153,7 +153,7 @@ fn check_shared(sample: &Sample, contents: &Contents, what: &str) {
     for pair in pieces.windows(2) {
         let ((file, start, len, tensor), (other_file, other_start, _, other)) = (pair[0], pair[1]);
         if file == other_file && tensor != other && start.saturating_add(len) > other_start {
-            let name = |id: crate::TensorId| &contents.checkpoint.tensors[id.0].name;
+            let name = |id: ckpt_api::TensorId| &contents.checkpoint.tensors[id.0].name;
             panic!(
                 "{what}: the tensors '{}' and '{}' overlap in {}: refuse that, or say with Sample::sharing why the \
                  format allows it",
@@ -189,7 +189,7 @@ fn check_again(codec: &dyn Codec, sample: &Sample, contents: &Contents, steps: &
 }
 
 /// Probing a sample is sure, and probing foreign bytes under its names is not.
-pub(super) fn check_probe(codec: &dyn Codec, sample: &Sample, steps: &Steps) {
+pub(crate) fn check_probe(codec: &dyn Codec, sample: &Sample, steps: &Steps) {
     let name = sample.name;
     match steps.run(&format_args!("{name}: probing it"), || codec.probe(&sample.input())) {
         Ok(Match::Certain(_)) if !sample.headerless => {}
@@ -206,7 +206,7 @@ pub(super) fn check_probe(codec: &dyn Codec, sample: &Sample, steps: &Steps) {
 }
 
 /// Foreign bytes are refused.
-pub(super) fn check_foreign(codec: &dyn Codec, input: &Input, bytes: &[u8], steps: &Steps) {
+pub(crate) fn check_foreign(codec: &dyn Codec, input: &Input, bytes: &[u8], steps: &Steps) {
     let id = codec.info().id;
     let what = format!("foreign bytes {} in '{}'", shown(bytes), input.entry());
     if let Ok(Match::Certain(why)) = steps.run(&format_args!("probing {what}"), || codec.probe(input)) {
@@ -217,7 +217,7 @@ pub(super) fn check_foreign(codec: &dyn Codec, input: &Input, bytes: &[u8], step
 }
 
 /// Files that are cut, missing, or followed by bytes are refused.
-pub(super) fn check_lengths(codec: &dyn Codec, sample: &Sample, reading: &Reading, steps: &Steps) {
+pub(crate) fn check_lengths(codec: &dyn Codec, sample: &Sample, reading: &Reading, steps: &Steps) {
     for (file, bytes) in &sample.files {
         for len in positions(bytes.len()) {
             let files = sample.with_file(file, bytes[..len].to_vec());
@@ -330,7 +330,7 @@ impl Change {
 }
 
 /// Every byte matters: a changed file is refused or read as something else, without a panic and in little memory.
-pub(super) fn check_changes(codec: &dyn Codec, sample: &Sample, reading: &Reading, steps: &Steps) {
+pub(crate) fn check_changes(codec: &dyn Codec, sample: &Sample, reading: &Reading, steps: &Steps) {
     let info = codec.info();
     let options = Options::parse(info.id, info.options, Side::Read, &sample.read)
         .unwrap_or_else(|error| panic!("{}: its options are refused: {error}", sample.name));
@@ -361,7 +361,7 @@ pub(super) fn check_changes(codec: &dyn Codec, sample: &Sample, reading: &Readin
 }
 
 /// Offsets that a file states are compared: where one tensor's is replaced by another's, they would overlap.
-pub(super) fn check_places(codec: &dyn Codec, sample: &Sample, (contents, _): &Reading, steps: &Steps) {
+pub(crate) fn check_places(codec: &dyn Codec, sample: &Sample, (contents, _): &Reading, steps: &Steps) {
     let firsts = contents.placements.iter().filter_map(|placement| placement.extents.first());
     let mut offsets: Vec<u64> = firsts.filter(|extent| extent.len > 0).map(|extent| extent.offset).collect();
     offsets.sort_unstable();

@@ -1,25 +1,25 @@
 //! Checkpoints with what other formats have: dtypes, numbers, shapes, names, meanings, metadata, graphs.
 
-use super::reading::Reading;
-use crate::{
+use crate::reading::Reading;
+use ckpt_api::{
     Affine, Attribute, Axis, Checkpoint, DType, Graph, Metadata, MetadataValue, Node, Op, Quantization,
     Result, Role, Shape, Slot, Tensor, Value,
 };
 use std::num::NonZeroU32;
 
 /// A checkpoint that is offered to a codec.
-pub(super) struct Offer {
+pub(crate) struct Offer {
     /// What is special about it.
-    pub(super) what: String,
+    pub(crate) what: String,
     /// Whether it is a sample's with additions: then it is read again as the sample is.
-    pub(super) is_sample: bool,
-    pub(super) checkpoint: Checkpoint,
+    pub(crate) is_sample: bool,
+    pub(crate) checkpoint: Checkpoint,
     /// One for each tensor, as [`super::read`] returns them.
-    pub(super) values: Vec<Vec<u8>>,
+    pub(crate) values: Vec<Vec<u8>>,
 }
 
 /// Every offer: a plain checkpoint and a sample's, each with additions.
-pub(super) fn offers((contents, values): &Reading) -> Vec<Offer> {
+pub(crate) fn offers((contents, values): &Reading) -> Vec<Offer> {
     let sample = Offer {
         what: String::new(),
         is_sample: true,

@@ -1,9 +1,9 @@
 //! Casts of numbers: one at a time, through binary64.
 
-use crate::DType;
+use ckpt_api::DType;
 
 /// Converts elements to another dtype; `None` where no conversion exists between the two.
-pub(super) fn cast(from: DType, to: DType, value: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn cast(from: DType, to: DType, value: &[u8]) -> Option<Vec<u8>> {
     if from == to {
         return Some(value.to_vec());
     }
