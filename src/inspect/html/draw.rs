@@ -1,6 +1,7 @@
 //! Draws the layers of a graph as inline SVG.
 
-use super::fold::{Block, Folded, Repeat, each, fold, is_activation, ops, shared};
+use super::blocks::{Block, Folded, Repeat};
+use super::fold::{each, fold, is_activation, ops, shared};
 use super::layout::{HEIGHT, Layout, WIDTH, layout};
 use super::runs::label;
 use crate::html::{counted, escaped, shortened, visible, whole};

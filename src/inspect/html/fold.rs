@@ -1,9 +1,10 @@
 //! Folds a graph into boxes. A layer and the activation behind it share a box. Then, if asked, consecutive blocks that
 //! repeat become one box, and what is still too much for a drawing is folded by names.
 
+use super::blocks::{Block, Folded};
 use super::repeats;
 use ckpt_api::{Graph, Node, Op};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Most boxes of layers that are drawn.
@@ -16,41 +17,6 @@ const FEW: usize = 48;
 const ENDS: usize = 24;
 /// Most parts of a name that are compared.
 const DEPTH: usize = 12;
-/// Most lines that are drawn.
-const LINES: usize = 4000;
-
-/// A box.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Block {
-    /// An input of the graph, by its index.
-    Input(usize),
-    /// A range of layers.
-    Layers(Range<usize>),
-    /// A range of layers in which a block repeats.
-    Repeat(Repeat),
-    /// An output of the graph, by its index.
-    Output(usize),
-}
-
-/// A block of layers that repeats.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Repeat {
-    /// All layers of all blocks.
-    pub(super) layers: Range<usize>,
-    /// What to call the first block and the last.
-    pub(super) first: String,
-    pub(super) last: String,
-    pub(super) times: usize,
-}
-
-/// Boxes in order, and the lines between them by index; every line leads to a later box.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Folded {
-    pub(super) blocks: Vec<Block>,
-    pub(super) lines: BTreeSet<(usize, usize)>,
-    /// Number of inputs, outputs and lines that are not drawn.
-    pub(super) left_out: usize,
-}
 
 /// Returns a box for each layer with its activation; `None` if there are too many to draw.
 pub(super) fn each(graph: &Graph) -> Option<Folded> {
@@ -134,28 +100,6 @@ fn wired(graph: &Graph, layers: Vec<Block>) -> Folded {
         folded.line(made.get(graph.outputs[output].name.as_str()), index);
     }
     folded
-}
-
-impl Block {
-    /// The layers of the box; empty for an input or output.
-    pub(super) fn layers(&self) -> Range<usize> {
-        match self {
-            Block::Layers(layers) | Block::Repeat(Repeat { layers, .. }) => layers.clone(),
-            Block::Input(_) | Block::Output(_) => 0..0,
-        }
-    }
-}
-
-impl Folded {
-    /// Adds a line to a later box. A line of a cyclic graph is not drawn.
-    fn line(&mut self, from: Option<&usize>, to: usize) {
-        let Some(from) = from.copied().filter(|from| *from < to) else { return };
-        if self.lines.len() < LINES {
-            self.lines.insert((from, to));
-        } else if !self.lines.contains(&(from, to)) {
-            self.left_out += 1;
-        }
-    }
 }
 
 /// Groups consecutive units by the longest prefixes of names that give few enough groups, or else in groups of equal

@@ -1,8 +1,10 @@
 //! Renders a checkpoint as one page of HTML: a drawing of its layers, its tensors with their distributions.
 
+mod blocks;
 mod draw;
 mod fold;
 mod layout;
+mod parts;
 mod repeats;
 mod runs;
 mod tensors;
@@ -11,16 +13,15 @@ mod tests;
 mod tree;
 
 use super::{FileSummary, Inspection, TensorSummary};
-use crate::html::{code, counted, document, escaped, long_table, shortened, table, whole};
+use crate::html::{document, escaped, long_table, shortened, table, whole};
 use crate::natural::make_readable;
 use crate::words::bytes;
 use ckpt_api::{Graph, MetadataValue, Role};
+use parts::{MAX_ROWS, left_out, name};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
-/// Rows of one table on a page.
-const MAX_ROWS: usize = 50_000;
 /// Files, and entries of the metadata, on a page.
 const MAX_ENTRIES: usize = 1000;
 
@@ -48,11 +49,6 @@ pub fn page(inspection: &Inspection) -> String {
     body += &section;
     body += &metadata(inspection);
     document(&title, &format!("{STYLE}{style}"), &body)
-}
-
-/// A name that may be cut, in the typeface of names.
-fn name(text: &str) -> String {
-    code(&shortened(text))
 }
 
 fn summary(inspection: &Inspection, title: &str) -> String {
@@ -103,14 +99,6 @@ fn file(file: &FileSummary) -> String {
         name(&file.name),
         whole(file.tensors as u64)
     )
-}
-
-/// Counts what a page leaves out.
-fn left_out(all: usize, shown: usize, what: &str) -> String {
-    match all.saturating_sub(shown) {
-        0 => String::new(),
-        more => format!("<p>This page leaves out {}.</p>\n", counted(more, what)),
-    }
 }
 
 fn layers(graph: &Graph, tensors: &[&TensorSummary]) -> String {

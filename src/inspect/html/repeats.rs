@@ -1,7 +1,7 @@
 //! Finds blocks of layers that repeat: `conv_0`, `bn_0`, `conv_1`, `bn_1`, … with the same operators, attributes,
 //! shapes and wiring, and names that differ by numbers only.
 
-use super::fold::{Block, Repeat};
+use super::blocks::{Block, Repeat};
 use super::runs::{Run, are_numbered, names, runs, unnumbered};
 use ckpt_api::{Graph, Op};
 use std::collections::HashMap;

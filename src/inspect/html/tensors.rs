@@ -1,6 +1,6 @@
 //! The table of tensors. A script opens a tensor: its histogram, a map of its values, and the first of them.
 
-use super::{MAX_ROWS, left_out, name};
+use super::parts::{MAX_ROWS, left_out, name};
 use crate::html::{counted, escaped, long_table, number, shortened, whole};
 use crate::inspect::{Histogram, Preview, TensorSummary};
 use crate::words::bytes;

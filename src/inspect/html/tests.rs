@@ -1,4 +1,5 @@
-use super::fold::{BOXES, Block, Folded, Repeat, each, fold as fold_shapes};
+use super::blocks::{Block, Folded, Repeat};
+use super::fold::{BOXES, each, fold as fold_shapes};
 use super::layout::{HEIGHT, WIDTH, layout};
 use super::tensors;
 use super::*;

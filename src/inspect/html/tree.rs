@@ -1,7 +1,7 @@
 //! Groups the tensors of a checkpoint without a graph by the parts of their names. Blocks of groups that repeat share
 //! one: names that differ by numbers only, with the same contents.
 
-use super::name;
+use super::parts::name;
 use super::runs::{Run, are_numbered, label, names, runs, unnumbered};
 use super::tensors::TABLE;
 use crate::html::{counted, escaped, shortened, visible, whole};

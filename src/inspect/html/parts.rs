@@ -1,0 +1,19 @@
+//! What several sections of the page share: names, and limits of its tables.
+
+use crate::html::{code, counted, shortened};
+
+/// Rows of one table on a page.
+pub(super) const MAX_ROWS: usize = 50_000;
+
+/// A name that may be cut, in the typeface of names.
+pub(super) fn name(text: &str) -> String {
+    code(&shortened(text))
+}
+
+/// Counts what a page leaves out.
+pub(super) fn left_out(all: usize, shown: usize, what: &str) -> String {
+    match all.saturating_sub(shown) {
+        0 => String::new(),
+        more => format!("<p>This page leaves out {}.</p>\n", counted(more, what)),
+    }
+}
