@@ -1,95 +1,163 @@
 //! Draws the layers of a graph as inline SVG.
 
 use super::blocks::{Block, Folded, Repeat};
-use super::fold::{each, fold, is_activation, ops, shared};
+use super::constants::{Constants, Layers, separate};
+use super::fold::{BOXES, each, fold, is_activation, opened, ops, shared};
 use super::layout::{HEIGHT, Layout, WIDTH, layout};
+use super::parts::{Tensors, name};
 use super::runs::label;
+use super::scopes::Uses;
 use crate::html::{counted, escaped, shortened, visible, whole};
 use crate::inspect::TensorSummary;
 use ckpt_api::{Attribute, Axis, Graph, Node, Op, Value};
-use std::collections::HashMap;
 use std::fmt::Write;
 
 /// The id of the table of layers.
 pub(super) const LAYERS: &str = "layers";
 
-/// Tensors by name.
-pub(super) type Tensors<'a> = HashMap<&'a str, &'a TensorSummary>;
-
-/// Returns the drawings, with a note on what they leave out: one in which repeated blocks are folded, and, if there are
-/// any, one of all layers. A box links to the tensors of its layers in the table `table`.
+/// Returns the drawings, with a note on what they leave out: one in which scopes and repeated blocks are folded, with one
+/// of each of them, and, if there are any, one of all layers. A box links to the tensors of its layers in the table `table`.
 pub(super) fn drawings(graph: &Graph, tensors: &Tensors, table: &str) -> String {
+    let layers = &separate(graph, tensors);
+    let uses = &Uses::of(&layers.graph);
     let shape = |name: &str| tensors.get(name).map_or_else(String::new, |tensor| tensor.shape.to_string());
-    let folded = fold(graph, shape);
-    let is_folded = folded.blocks.iter().any(|block| block.layers().len() > 1 && !is_single(block, graph));
-    let all = if is_folded { each(graph) } else { None };
-    let mut text = note(graph, &folded, is_folded, all.is_some());
-    let layers = counted(graph.nodes.len(), "layer");
+    let folded = fold(layers, uses, shape);
+    let is_folded = folded.blocks.iter().any(|block| block.layers().len() > 1 && !is_single(block, layers));
+    let all = if is_folded { each(layers) } else { None };
+    let mut text = note(layers, &folded, is_folded, all.is_some());
+    let mut drawing =
+        Drawings { layers, uses, tensors, table, has_all: all.is_some(), views: 0, room: BOXES };
+    let overview = drawing.opened(&folded, "");
     match all {
-        None => text += &drawing(&Drawing { folded: &folded, graph, tensors, table, id: "" }, None),
+        None => text += &overview,
         Some(all) => {
-            let overview = drawing(&Drawing { folded: &folded, graph, tensors, table, id: "" }, Some("box"));
-            let all = drawing(&Drawing { folded: &all, graph, tensors, table, id: "box" }, None);
+            let all = drawing.svg(&all, "", "box", &[]);
             let _ = write!(
                 text,
-                "<details class=\"view\" open><summary>Repeated blocks folded</summary>{overview}</details>\n\
-                 <details class=\"view\"><summary>All {layers}</summary>{all}</details>\n"
+                "<details class=\"view\" open><summary>{}</summary>{overview}</details>\n\
+                 <details class=\"view\"><summary>All {}</summary>{all}</details>\n",
+                kind(&folded.blocks),
+                counted(layers.graph.nodes.len(), "layer")
             );
         }
     }
     text
 }
 
-/// Whether a box is one layer, with its activations.
-fn is_single(block: &Block, graph: &Graph) -> bool {
-    matches!(block, Block::Layers(range) if graph.nodes[range.clone()].iter().skip(1).all(is_activation))
+/// What is folded, for people.
+fn kind(blocks: &[Block]) -> &'static str {
+    fn has(blocks: &[Block], is_it: fn(&Block) -> bool) -> bool {
+        blocks
+            .iter()
+            .any(|block| is_it(block) || block.inside().is_some_and(|(inside, _)| has(inside, is_it)))
+    }
+    let has_groups = has(blocks, |block| matches!(block, Block::Group(_)));
+    match (has_groups, has(blocks, |block| matches!(block, Block::Repeat(_)))) {
+        (true, true) => "By scope, repeated blocks folded",
+        (true, false) => "By scope",
+        _ => "Repeated blocks folded",
+    }
 }
 
-/// What one drawing shows.
-struct Drawing<'a> {
-    folded: &'a Folded,
-    graph: &'a Graph,
+/// Whether a box is one layer, with its activations.
+fn is_single(block: &Block, layers: &Layers) -> bool {
+    let nodes = &layers.graph.nodes;
+    matches!(block, Block::Layers(range) if nodes[range.clone()].iter().skip(1).all(is_activation))
+}
+
+/// Draws a graph: as a whole, and what its boxes open to.
+struct Drawings<'a> {
+    layers: &'a Layers,
+    uses: &'a Uses<'a>,
     tensors: &'a Tensors<'a>,
     table: &'a str,
-    /// Prefix of the ids of the boxes, or nothing for boxes without ids.
-    id: &'a str,
+    /// Whether there is a drawing of all layers.
+    has_all: bool,
+    /// Number of boxes that open.
+    views: usize,
+    /// Number of boxes that can still be drawn in others.
+    room: usize,
 }
 
-/// Returns a drawing. Boxes of several layers link to the box of their first layer, whose id starts with `all`, or to
-/// the table of layers.
-fn drawing(drawing: &Drawing, all: Option<&str>) -> String {
-    let Drawing { folded, graph, tensors, table, id } = *drawing;
-    let placed = layout(folded.blocks.len(), &folded.lines);
-    let mut text = format!(
-        "<div class=\"scroll graph\" tabindex=\"0\"><svg width=\"{0:.0}\" height=\"{1:.0}\" viewBox=\"0 0 {0:.0} {1:.0}\" role=\"img\" aria-label=\"Layers of the graph\">\n",
-        placed.width, placed.height
-    );
-    lines(&placed, &mut text);
-    for (block, (x, y)) in folded.blocks.iter().zip(&placed.boxes) {
-        let first = block.layers().start;
-        let mut label = BoxText::of(block, graph, tensors);
-        if label.class == "fold" {
-            let name = graph.nodes.get(first).map(|node| node.name.clone());
-            label.link = Some(match all {
-                Some(all) => (format!("{all}{first}"), None),
-                None => (LAYERS.to_owned(), name),
-            });
+impl Drawings<'_> {
+    /// Returns a drawing, and below it one of each box that opens.
+    fn opened(&mut self, folded: &Folded, id: &str) -> String {
+        let mut view = |block: &Block| {
+            let (inside, _) = block.inside().filter(|(inside, _)| inside.len() <= self.room)?;
+            self.room -= inside.len();
+            self.views += 1;
+            Some(format!("part{}", self.views))
+        };
+        let views: Vec<Option<String>> = folded.blocks.iter().map(&mut view).collect();
+        let mut text = self.svg(folded, id, "", &views);
+        for (block, view) in folded.blocks.iter().zip(&views) {
+            let (Some(view), Some((inside, layers))) = (view, block.inside()) else { continue };
+            let number = counted(layers.len(), "layer");
+            let summary = match block {
+                Block::Repeat(repeat) => format!(
+                    "{} <span class=\"badge\">× {}</span> <span class=\"muted\">{number} each, here the first</span>",
+                    name(&label(&repeat.first, &repeat.last, FIT)),
+                    whole(repeat.times as u64)
+                ),
+                Block::Group(group) => format!("{} <span class=\"muted\">{number}</span>", name(&group.name)),
+                _ => continue,
+            };
+            let inside = opened(&self.layers.graph, inside, &layers, self.uses);
+            let inside = self.opened(&inside, view);
+            let _ = writeln!(text, "<details class=\"view\"><summary>{summary}</summary>{inside}</details>");
         }
-        let id =
-            if id.is_empty() || block.layers().is_empty() { String::new() } else { format!("{id}{first}") };
-        draw(&label, (*x, *y), &id, table, &mut text);
+        text
     }
-    text + "</svg></div>\n"
+
+    /// Returns one drawing. Boxes of several layers link to their views or, without one, to the box of their first layer
+    /// in the drawing of all layers or to the table of layers. Boxes have ids that start with `boxes`, if any.
+    fn svg(&self, folded: &Folded, id: &str, boxes: &str, views: &[Option<String>]) -> String {
+        let nodes = &self.layers.graph.nodes;
+        let texts: Vec<BoxText> = folded
+            .blocks
+            .iter()
+            .enumerate()
+            .map(|(index, block)| {
+                let mut text = BoxText::of(block, folded, self.layers, self.tensors);
+                if text.is_fold() {
+                    let first = block.layers().start;
+                    let name = nodes.get(first).map(|node| node.name.clone());
+                    text.link = Some(match views.get(index) {
+                        Some(Some(view)) => (view.clone(), None),
+                        _ if self.has_all => (format!("box{first}"), None),
+                        _ => (LAYERS.to_owned(), name),
+                    });
+                }
+                text
+            })
+            .collect();
+        let heights: Vec<f64> = texts.iter().map(BoxText::height).collect();
+        let placed = layout(&heights, &folded.lines);
+        let id = if id.is_empty() { String::new() } else { format!(" id=\"{id}\"") };
+        let mut text = format!(
+            "<div{id} class=\"scroll graph\" tabindex=\"0\"><svg width=\"{0:.0}\" height=\"{1:.0}\" viewBox=\"0 0 {0:.0} {1:.0}\" role=\"img\" aria-label=\"Layers of the graph\">\n",
+            placed.width, placed.height
+        );
+        lines(&placed, &mut text);
+        for ((block, label), place) in folded.blocks.iter().zip(&texts).zip(&placed.boxes) {
+            let id = match block.layers() {
+                layers if boxes.is_empty() || layers.is_empty() => String::new(),
+                layers => format!("{boxes}{}", layers.start),
+            };
+            draw(label, *place, &id, self.table, &mut text);
+        }
+        text + "</svg></div>\n"
+    }
 }
 
-fn note(graph: &Graph, folded: &Folded, is_folded: bool, has_all: bool) -> String {
+fn note(layers: &Layers, folded: &Folded, is_folded: bool, has_all: bool) -> String {
     let mut text = String::new();
     if is_folded && !has_all {
         let boxes = folded.blocks.iter().filter(|block| !block.layers().is_empty()).count();
         let _ = writeln!(
             text,
             "<p class=\"muted\">{} layers, drawn as {boxes} boxes: consecutive layers share a box. The table lists all.</p>",
-            whole(graph.nodes.len() as u64)
+            whole(layers.graph.nodes.len() as u64)
         );
     }
     if folded.left_out > 0 {
@@ -126,43 +194,66 @@ fn lines(placed: &Layout, text: &mut String) {
 }
 
 /// The text of a box.
+#[derive(Default)]
 struct BoxText {
     class: &'static str,
     name: String,
     what: String,
     /// Figures, which are never cut.
     more: String,
+    /// Constants that the layer uses.
+    constants: Vec<String>,
     /// The id that it links to, and the search text for the table of tensors.
     link: Option<(String, Option<String>)>,
 }
 
 impl BoxText {
-    fn of(block: &Block, graph: &Graph, tensors: &Tensors) -> Self {
-        let text = BoxText::named(block, graph, tensors);
+    fn of(block: &Block, folded: &Folded, layers: &Layers, tensors: &Tensors) -> Self {
+        let text = BoxText::named(block, folded, layers, tensors);
         BoxText { name: visible(&text.name).into_owned(), ..text }
     }
 
-    fn named(block: &Block, graph: &Graph, tensors: &Tensors) -> Self {
+    fn named(block: &Block, folded: &Folded, layers: &Layers, tensors: &Tensors) -> Self {
+        let nodes = &layers.graph.nodes;
         match block {
-            Block::Input(index) => BoxText::end("input", &graph.inputs[*index]),
-            Block::Output(index) => BoxText::end("output", &graph.outputs[*index]),
-            Block::Repeat(repeat) => BoxText::repeat(repeat, &graph.nodes[repeat.layers.clone()]),
-            Block::Layers(range) => match &graph.nodes[range.clone()] {
+            Block::Input(index) => BoxText::end("input", &folded.inputs[*index].shown),
+            Block::Output(index) => BoxText::end("output", &folded.outputs[*index].shown),
+            Block::Repeat(repeat) => BoxText::repeat(repeat, &nodes[repeat.layers.clone()]),
+            Block::Group(group) => {
+                BoxText { name: group.name.clone(), ..BoxText::layers(&nodes[group.layers.clone()]) }
+            }
+            Block::Layers(range) => match &nodes[range.clone()] {
                 [node, activations @ ..] if activations.iter().all(is_activation) => {
-                    BoxText::layer(node, activations, tensors)
+                    BoxText::layer(node, activations, &layers.constants[range.start], tensors)
                 }
                 nodes => BoxText::layers(nodes),
             },
         }
     }
 
+    fn is_fold(&self) -> bool {
+        matches!(self.class, "fold" | "fold repeat")
+    }
+
+    /// Its lines of text that are not empty, with their classes.
+    fn lines(&self) -> Vec<(&'static str, &str)> {
+        let lines = [("name", &self.name), ("what", &self.what), ("more", &self.more)];
+        let constants = self.constants.iter().map(|line| ("constant", line));
+        let lines = lines.into_iter().chain(constants).filter(|(_, line)| !line.is_empty());
+        lines.map(|(class, line)| (class, line.as_str())).collect()
+    }
+
+    fn height(&self) -> f64 {
+        HEIGHT + STEP * self.lines().len().saturating_sub(3) as f64
+    }
+
     fn end(class: &'static str, value: &Value) -> Self {
         let lens = value.shape.iter().map(|len| len.map_or("?".to_owned(), whole));
         let lens = lens.collect::<Vec<_>>().join(" × ");
-        BoxText { class, name: value.name.clone(), what: class.to_owned(), more: lens, link: None }
+        BoxText { class, name: value.name.clone(), what: class.to_owned(), more: lens, ..BoxText::default() }
     }
 
-    fn layer(node: &Node, activations: &[Node], tensors: &Tensors) -> Self {
+    fn layer(node: &Node, activations: &[Node], constants: &Constants, tensors: &Tensors) -> Self {
         let mut what = op(&node.op).to_owned();
         for activation in activations {
             what = format!("{what} → {}", op(&activation.op));
@@ -178,18 +269,21 @@ impl BoxText {
             more = format!("{more}{separator}{window}");
         }
         let holds = node.parameters.values().any(|name| tensors.contains_key(name.as_str()));
-        let link = holds.then(|| (String::new(), Some(node.name.clone())));
-        BoxText { class: class(node), name: node.name.clone(), what, more, link }
+        let holder = if holds { Some(&node.name) } else { constants.weight.as_ref() };
+        let link = holder.map(|holder| (String::new(), Some(holder.clone())));
+        let is_plain = node.parameters.is_empty() && constants.weight.is_none();
+        let class = if is_plain { "plain" } else { "weighted" };
+        BoxText { class, name: node.name.clone(), what, more, constants: constants.lines(), link }
     }
 
     fn repeat(repeat: &Repeat, nodes: &[Node]) -> Self {
         let each = nodes.len() / repeat.times.max(1);
         BoxText {
-            class: "fold",
+            class: "fold repeat",
             name: label(&repeat.first, &repeat.last, NAMES),
             what: ops_of(nodes.get(..each).unwrap_or(nodes)),
             more: format!("× {} · {} each", whole(repeat.times as u64), counted(each, "layer")),
-            link: None,
+            ..BoxText::default()
         }
     }
 
@@ -200,7 +294,7 @@ impl BoxText {
             _ => shared,
         };
         let more = counted(nodes.len(), "layer");
-        BoxText { class: "fold", name, what: ops_of(nodes), more, link: None }
+        BoxText { class: "fold", name, what: ops_of(nodes), more, ..BoxText::default() }
     }
 }
 
@@ -258,21 +352,22 @@ fn window(node: &Node) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn class(node: &Node) -> &'static str {
-    if node.parameters.is_empty() { "plain" } else { "weighted" }
-}
-
 /// Distance between lines of text, in pixels.
 const STEP: f64 = 16.0;
 /// Width of text in a box, in pixels.
 const ROOM: f64 = WIDTH - 16.0;
+/// Width of the mark of a box that opens, in pixels.
+const MARK: f64 = 12.0;
+/// Characters of two names in the line above a drawing.
+const FIT: usize = 48;
 /// Characters of two names that fit a box.
 const NAMES: usize = 27;
 /// Most characters of a line.
 const MOST: usize = 100;
 
 fn draw(label: &BoxText, (x, y): (f64, f64), id: &str, table: &str, text: &mut String) {
-    let title = [&label.name, &label.what, &label.more].map(|text| escaped(&shortened(text))).join("\n");
+    let written = label.lines();
+    let title = written.iter().map(|(_, line)| escaped(&shortened(line))).collect::<Vec<_>>().join("\n");
     if let Some((target, find)) = &label.link {
         let target = if target.is_empty() { table } else { target };
         let find = find.as_ref().map(|find| format!(" data-find=\"{}\"", escaped(&shortened(find))));
@@ -282,25 +377,37 @@ fn draw(label: &BoxText, (x, y): (f64, f64), id: &str, table: &str, text: &mut S
     let round = if matches!(label.class, "input" | "output") { HEIGHT / 2.0 } else { 6.0 };
     let _ = write!(text, "<g class=\"box {}\"{id}><title>{title}</title>", label.class);
     let left = x - WIDTH / 2.0;
-    if label.class == "fold" {
+    let height = label.height();
+    if label.class == "fold repeat" {
         // A second box shows behind the first.
         let _ = write!(
             text,
-            "<rect x=\"{:.0}\" y=\"{:.0}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"{round}\"/>",
+            "<rect x=\"{:.0}\" y=\"{:.0}\" width=\"{WIDTH}\" height=\"{height}\" rx=\"{round}\"/>",
             left + 5.0,
             y + 5.0
         );
     }
     let _ = write!(
         text,
-        "<rect x=\"{left:.0}\" y=\"{y:.0}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"{round}\"/>"
+        "<rect x=\"{left:.0}\" y=\"{y:.0}\" width=\"{WIDTH}\" height=\"{height}\" rx=\"{round}\"/>"
     );
-    let written = [("name", &label.name), ("what", &label.what), ("more", &label.more)];
-    let written: Vec<_> = written.into_iter().filter(|(_, line)| !line.is_empty()).collect();
-    let first = y + HEIGHT / 2.0 + 4.0 - STEP * (written.len() as f64 - 1.0) / 2.0;
+    if label.is_fold() {
+        let _ = write!(
+            text,
+            "<path class=\"open\" d=\"M{:.0} {:.0}h8m-4 -4v8\"/>",
+            left + WIDTH - 16.0,
+            y + 12.0
+        );
+    }
+    let first = y + height / 2.0 + 4.0 - STEP * (written.len() as f64 - 1.0) / 2.0;
     for (index, (class, line)) in written.into_iter().enumerate() {
         // Figures are written closely rather than cut.
-        let line = if class == "more" { without_middle(line, MOST) } else { fitting(line, class == "name") };
+        let line = match class {
+            "more" => without_middle(line, MOST),
+            // The mark of a box that opens stands beside its name.
+            "name" if label.is_fold() => fitting(line, true, ROOM - 2.0 * MARK),
+            _ => fitting(line, class == "name", ROOM),
+        };
         let tight = if width(&line, false) > ROOM && class == "more" {
             format!(" textLength=\"{ROOM}\" lengthAdjust=\"spacingAndGlyphs\"")
         } else {
@@ -316,11 +423,11 @@ fn draw(label: &BoxText, (x, y): (f64, f64), id: &str, table: &str, text: &mut S
     let _ = writeln!(text, "</g>{}", if label.link.is_some() { "</a>" } else { "" });
 }
 
-/// Shortens a text by cutting its middle until it fits a box.
-fn fitting(text: &str, bold: bool) -> String {
+/// Shortens a text by cutting its middle until it fits `room` pixels.
+fn fitting(text: &str, bold: bool, room: f64) -> String {
     let mut line = without_middle(text, MOST);
     for max in (4..line.chars().count()).rev() {
-        if width(&line, bold) <= ROOM {
+        if width(&line, bold) <= room {
             break;
         }
         line = without_middle(text, max);

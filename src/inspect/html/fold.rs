@@ -1,9 +1,11 @@
-//! Folds a graph into boxes. A layer and the activation behind it share a box. Then, if asked, consecutive blocks that
-//! repeat become one box, and what is still too much for a drawing is folded by names.
+//! Folds a graph into boxes. A layer and the activation behind it share a box. Then, if asked, scopes and consecutive
+//! blocks that repeat become one box each, and what is still too much for a drawing is folded by names.
 
-use super::blocks::{Block, Folded};
-use super::repeats;
-use ckpt_api::{Graph, Node, Op};
+use super::blocks::{Block, End, Folded, Group, Repeat};
+use super::constants::Layers;
+use super::repeats::{self, Found, signatures};
+use super::scopes::{Part, Scope, Uses, scopes};
+use ckpt_api::{Graph, Node, Op, Value};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -19,26 +21,101 @@ const ENDS: usize = 24;
 const DEPTH: usize = 12;
 
 /// Returns a box for each layer with its activation; `None` if there are too many to draw.
-pub(super) fn each(graph: &Graph) -> Option<Folded> {
-    let units = merged(graph);
-    (units.len() <= BOXES).then(|| wired(graph, units.into_iter().map(Block::Layers).collect()))
+pub(super) fn each(layers: &Layers) -> Option<Folded> {
+    let units = merged(layers);
+    let all = Ends::all(&layers.graph);
+    (units.len() <= BOXES).then(|| wired(&layers.graph, units.into_iter().map(Block::Layers).collect(), all))
 }
 
-/// Returns the boxes of a graph in which repeated blocks are folded.
-pub(super) fn fold(graph: &Graph, shape: impl Fn(&str) -> String) -> Folded {
-    let units = merged(graph);
-    if units.len() <= SMALL {
-        return wired(graph, units.into_iter().map(Block::Layers).collect());
-    }
-    let mut blocks = repeats::find(graph, &units, shape);
+/// Returns the boxes of a graph, in which scopes and repeated blocks are one box each.
+pub(super) fn fold(layers: &Layers, uses: &Uses, shape: impl Fn(&str) -> String) -> Folded {
+    let graph = &layers.graph;
+    let units = merged(layers);
+    let folding = Folding { graph, signatures: signatures(layers, shape) };
+    let items = folding.items(scopes(graph, &units, uses));
+    let mut blocks = folding.blocks(items);
     if blocks.len() > BOXES {
         blocks = runs(&graph.nodes, &units).into_iter().map(Block::Layers).collect();
     }
-    wired(graph, blocks)
+    wired(graph, blocks, Ends::all(graph))
+}
+
+/// A box, and how many units it has.
+type Item = (Block, usize);
+
+struct Folding<'a> {
+    graph: &'a Graph,
+    /// What is the same in each repetition of a layer.
+    signatures: Vec<u64>,
+}
+
+impl Folding<'_> {
+    /// Returns a box for each part. A scope that would open to a single box has none.
+    fn items(&self, parts: Vec<Part>) -> Vec<Item> {
+        let mut items = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                Part::Unit(layers) => items.push((Block::Layers(layers), 1)),
+                Part::Scope(Scope { name, layers, parts }) => {
+                    let inside = self.items(parts);
+                    if boxes(&inside, &self.repeats(&inside)) < 2 {
+                        items.extend(inside);
+                        continue;
+                    }
+                    let size = size(&inside);
+                    items.push((Block::Group(Group { layers, name, inside: self.blocks(inside) }), size));
+                }
+            }
+        }
+        items
+    }
+
+    fn repeats(&self, items: &[Item]) -> Vec<Found<'_>> {
+        if size(items) <= SMALL {
+            return Vec::new();
+        }
+        let (layers, sizes): (Vec<_>, Vec<_>) =
+            items.iter().map(|(block, size)| (block.layers(), *size)).unzip();
+        repeats::find(self.graph, &layers, &sizes, &self.signatures)
+    }
+
+    /// Returns the boxes, of which those that repeat are one.
+    fn blocks(&self, items: Vec<Item>) -> Vec<Block> {
+        let found = self.repeats(&items);
+        let mut items = items.into_iter().map(|(block, _)| block);
+        let mut blocks = Vec::new();
+        let mut next = 0;
+        for Found { run, first, last } in found {
+            blocks.extend(items.by_ref().take(run.start - next));
+            let all: Vec<Block> = items.by_ref().take(run.end() - run.start).collect();
+            next = run.end();
+            let (Some(start), Some(end)) = (all.first(), all.last()) else { continue };
+            let layers = start.layers().start..end.layers().end;
+            let mut inside: Vec<Block> = all.into_iter().take(run.period).collect();
+            // A block of one scope is that scope.
+            if let [Block::Group(group)] = &mut inside[..] {
+                inside = std::mem::take(&mut group.inside);
+            }
+            let (first, last) = (first.to_owned(), last.to_owned());
+            blocks.push(Block::Repeat(Repeat { layers, first, last, times: run.times, inside }));
+        }
+        blocks.extend(items);
+        blocks
+    }
+}
+
+fn size(items: &[Item]) -> usize {
+    items.iter().map(|(_, size)| size).sum()
+}
+
+/// Number of boxes of items of which some repeat.
+fn boxes(items: &[Item], repeats: &[Found]) -> usize {
+    items.len() - repeats.iter().map(|found| found.run.end() - found.run.start - 1).sum::<usize>()
 }
 
 /// Returns the layers, each with the activation that is all that uses it.
-fn merged(graph: &Graph) -> Vec<Range<usize>> {
+fn merged(layers: &Layers) -> Vec<Range<usize>> {
+    let graph = &layers.graph;
     let mut uses: HashMap<&str, usize> = HashMap::new();
     let inputs = graph.nodes.iter().flat_map(|node| &node.inputs);
     for name in inputs.chain(graph.outputs.iter().map(|output| &output.name)) {
@@ -46,9 +123,10 @@ fn merged(graph: &Graph) -> Vec<Range<usize>> {
     }
     let mut units: Vec<Range<usize>> = Vec::new();
     let mut before: Option<&Node> = None;
-    for (index, node) in graph.nodes.iter().enumerate() {
+    for (index, (node, constants)) in graph.nodes.iter().zip(&layers.constants).enumerate() {
         let follows = before.is_some_and(|before| {
             is_activation(node)
+                && constants.count == 0
                 && before.outputs == node.inputs
                 && uses.get(node.inputs[0].as_str()) == Some(&1)
         });
@@ -68,25 +146,60 @@ pub(super) fn is_activation(node: &Node) -> bool {
     elementwise && node.parameters.is_empty() && node.inputs.len() == 1 && node.outputs.len() == 1
 }
 
-/// Adds the inputs and outputs to the boxes, and draws the lines.
-fn wired(graph: &Graph, layers: Vec<Block>) -> Folded {
-    let mut folded = Folded::default();
-    let inputs = graph.inputs.len().min(ENDS);
-    let outputs = graph.outputs.len().min(ENDS);
-    folded.left_out = graph.inputs.len() - inputs + graph.outputs.len() - outputs;
-    folded.blocks.extend((0..inputs).map(Block::Input));
-    folded.blocks.extend(layers);
-    let mut made: HashMap<&str, usize> = HashMap::new();
-    for (index, block) in folded.blocks.iter().enumerate() {
-        match block {
-            Block::Input(input) => {
-                made.insert(&graph.inputs[*input].name, index);
-            }
-            block => {
-                let outputs = graph.nodes[block.layers()].iter().flat_map(|node| &node.outputs);
-                made.extend(outputs.map(|output| (output.as_str(), index)));
-            }
+/// The inputs and outputs of a drawing.
+pub(super) struct Ends {
+    inputs: Vec<End>,
+    outputs: Vec<End>,
+}
+
+impl Ends {
+    fn all(graph: &Graph) -> Self {
+        let end = |value: &Value| End { value: value.name.clone(), shown: value.clone() };
+        Ends {
+            inputs: graph.inputs.iter().map(end).collect(),
+            outputs: graph.outputs.iter().map(end).collect(),
         }
+    }
+
+    /// What leads into layers and out of them, by the names of the layers that make and use it.
+    fn of(graph: &Graph, layers: &Range<usize>, uses: &Uses) -> Self {
+        let (inputs, outputs) = uses.across(graph, layers);
+        let node = |index: usize| Value::new(graph.nodes[index].name.clone(), Vec::new());
+        let own = |values: &[Value], name: &str| values.iter().find(|value| value.name == name).cloned();
+        let input = |value: &str| {
+            let shown = uses.maker(value).map(node).or_else(|| own(&graph.inputs, value));
+            End { value: value.to_owned(), shown: shown.unwrap_or_else(|| Value::new(value, Vec::new())) }
+        };
+        let output = |value: &str| {
+            let shown = own(&graph.outputs, value).or_else(|| uses.user(value, layers).map(node));
+            End { value: value.to_owned(), shown: shown.unwrap_or_else(|| Value::new(value, Vec::new())) }
+        };
+        Ends {
+            inputs: inputs.into_iter().map(input).collect(),
+            outputs: outputs.into_iter().map(output).collect(),
+        }
+    }
+}
+
+/// Returns the drawing of boxes in a scope or block of `layers`.
+pub(super) fn opened(graph: &Graph, blocks: &[Block], layers: &Range<usize>, uses: &Uses) -> Folded {
+    wired(graph, blocks.to_vec(), Ends::of(graph, layers, uses))
+}
+
+/// Adds the inputs and outputs to the boxes, and draws the lines.
+fn wired(graph: &Graph, layers: Vec<Block>, ends: Ends) -> Folded {
+    let mut folded = Folded::default();
+    let Ends { mut inputs, mut outputs } = ends;
+    folded.left_out = inputs.len().saturating_sub(ENDS) + outputs.len().saturating_sub(ENDS);
+    inputs.truncate(ENDS);
+    outputs.truncate(ENDS);
+    folded.blocks.extend((0..inputs.len()).map(Block::Input));
+    folded.blocks.extend(layers);
+    let mut made: HashMap<&str, usize> =
+        inputs.iter().enumerate().map(|(index, input)| (input.value.as_str(), index)).collect();
+    for (index, block) in folded.blocks.iter().enumerate() {
+        let outputs = graph.nodes[block.layers()].iter().flat_map(|node| &node.outputs);
+        made.extend(outputs.map(|output| (output.as_str(), index)));
     }
     for index in 0..folded.blocks.len() {
         let layers = folded.blocks[index].layers();
@@ -94,11 +207,13 @@ fn wired(graph: &Graph, layers: Vec<Block>) -> Folded {
             folded.line(made.get(name.as_str()), index);
         }
     }
-    for output in 0..outputs {
+    for (output, end) in outputs.iter().enumerate() {
         let index = folded.blocks.len();
         folded.blocks.push(Block::Output(output));
-        folded.line(made.get(graph.outputs[output].name.as_str()), index);
+        folded.line(made.get(end.value.as_str()), index);
     }
+    drop(made);
+    (folded.inputs, folded.outputs) = (inputs, outputs);
     folded
 }
 

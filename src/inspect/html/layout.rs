@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Size of a box, in pixels.
+/// Size of a box of up to three lines of text, in pixels.
 pub(super) const WIDTH: f64 = 220.0;
 pub(super) const HEIGHT: f64 = 60.0;
 const GAP_X: f64 = 24.0;
@@ -27,43 +27,62 @@ pub(super) struct Layout {
     pub(super) lines: Vec<Vec<(f64, f64)>>,
 }
 
-/// Lays out `count` boxes; every line leads to a box of a larger index.
-pub(super) fn layout(count: usize, lines: &BTreeSet<(usize, usize)>) -> Layout {
+/// Lays out boxes of the given heights; every line leads to a box of a larger index.
+pub(super) fn layout(heights: &[f64], lines: &BTreeSet<(usize, usize)>) -> Layout {
+    let count = heights.len();
     let rank = ranks(count, lines);
+    let tops = tops(heights, &rank);
     let mut columns = columns(&rank, lines);
     let mut lane: Vec<Option<usize>> = vec![None; count];
     for (from, ranks) in lanes(&rank, lines) {
         lane[from] = Some(columns.len());
         columns.push(Column { boxes: Vec::new(), ranks });
     }
-    let places = places(&columns, rank.iter().max().map_or(0, |last| last + 1));
+    let places = places(&columns, tops.len() - 1);
     let left = columns.iter().zip(&places).map(|(column, x)| x - column.half()).fold(0.0, f64::min);
     let right = columns.iter().zip(&places).map(|(column, x)| x + column.half()).fold(0.0, f64::max);
     let shift = |x: f64| (x - left + MARGIN).round();
-    let y = |rank: usize| MARGIN + rank as f64 * (HEIGHT + GAP_Y);
+    let y = |rank: usize| tops[rank];
+    // Where the highest box of a rank ends.
+    let end = |rank: usize| tops[rank + 1] - GAP_Y;
     let mut boxes = vec![(0.0, 0.0); count];
     for (column, x) in columns.iter().zip(&places) {
         column.boxes.iter().for_each(|index| boxes[*index] = (shift(*x), y(rank[*index])));
     }
     let route = |(from, to): &(usize, usize)| {
-        let ((start, upper), (end, lower)) = (boxes[*from], boxes[*to]);
-        match lane[*from].filter(|_| rank[*to] > rank[*from] + 1) {
-            Some(column) => {
-                let x = shift(places[column]);
-                let (first, last) = (y(rank[*from] + 1), y(rank[*to] - 1) + HEIGHT);
-                let (start, end) = (port(start, x), port(end, x));
-                vec![(start, upper + HEIGHT), (x, first), (x, last), (end, lower)]
-            }
-            None => vec![(port(start, end), upper + HEIGHT), (port(end, start), lower)],
+        let ((start, upper), (target, lower)) = (boxes[*from], boxes[*to]);
+        let (edge, bottom) = (upper + heights[*from], end(rank[*from]));
+        let lane = lane[*from].filter(|_| rank[*to] > rank[*from] + 1).map(|column| shift(places[column]));
+        let mut points = vec![(port(start, lane.unwrap_or(target)), edge)];
+        if edge < bottom {
+            // Straight past the higher boxes beside it.
+            points.push((points[0].0, bottom));
         }
+        if let Some(x) = lane {
+            points.extend([(x, y(rank[*from] + 1)), (x, end(rank[*to] - 1))]);
+        }
+        points.push((port(target, lane.unwrap_or(start)), lower));
+        points
     };
-    let bottom = rank.iter().max().map_or(0.0, |last| y(*last)) + HEIGHT;
     Layout {
         width: shift(right) + MARGIN,
-        height: bottom + MARGIN,
+        height: (tops[tops.len() - 1] - GAP_Y).max(MARGIN) + MARGIN,
         lines: lines.iter().map(route).collect(),
         boxes,
     }
+}
+
+/// Returns where each rank begins, and where one behind the last would.
+fn tops(heights: &[f64], rank: &[usize]) -> Vec<f64> {
+    let mut highest = vec![0.0f64; rank.iter().max().map_or(0, |last| last + 1)];
+    heights.iter().zip(rank).for_each(|(height, rank)| highest[*rank] = highest[*rank].max(*height));
+    let mut tops = vec![MARGIN];
+    let mut next = MARGIN;
+    for height in highest {
+        next += height + GAP_Y;
+        tops.push(next);
+    }
+    tops
 }
 
 /// Where a line from or to `other` meets the edge of a box.

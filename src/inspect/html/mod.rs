@@ -1,12 +1,14 @@
 //! Renders a checkpoint as one page of HTML: a drawing of its layers, its tensors with their distributions.
 
 mod blocks;
+mod constants;
 mod draw;
 mod fold;
 mod layout;
 mod parts;
 mod repeats;
 mod runs;
+mod scopes;
 mod tensors;
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,32 @@
 //! Finds blocks of layers that repeat: `conv_0`, `bn_0`, `conv_1`, `bn_1`, … with the same operators, attributes,
 //! shapes and wiring, and names that differ by numbers only.
 
-use super::blocks::{Block, Repeat};
+use super::constants::{Constants, Layers};
 use super::runs::{Run, are_numbered, names, runs, unnumbered};
-use ckpt_api::{Graph, Op};
+use ckpt_api::{Graph, Node, Op};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// Fewest units that a run replaces.
+/// Fewest units that a run replaces, those in scopes included.
 const LEAST: usize = 4;
 
-/// Returns the boxes of `units`, consecutive layers each, in which blocks that repeat are one box. `shape` describes a
-/// tensor: blocks that repeat have tensors of the same shapes.
-pub(super) fn find(graph: &Graph, units: &[Range<usize>], shape: impl Fn(&str) -> String) -> Vec<Block> {
-    let own: Vec<u64> = units.iter().map(|unit| signature(graph, unit, &shape)).collect();
+/// Blocks of units that repeat, and what to call the first and the last.
+pub(super) struct Found<'a> {
+    pub(super) run: Run,
+    pub(super) first: &'a str,
+    pub(super) last: &'a str,
+}
+
+/// Returns the blocks that repeat among `units`, consecutive layers each, which consist of so many smaller ones
+/// (`sizes`). Blocks that repeat have layers of the same `signatures`.
+pub(super) fn find<'a>(
+    graph: &'a Graph,
+    units: &[Range<usize>],
+    sizes: &[usize],
+    signatures: &[u64],
+) -> Vec<Found<'a>> {
+    let own: Vec<u64> = units.iter().map(|unit| signature(graph, unit, signatures)).collect();
     let wires = Wires::of(graph, units);
     let same = |start: usize, index: usize, period: usize| {
         own[index] == own[index + period] && wires.are_alike(start, index, period)
@@ -23,30 +35,21 @@ pub(super) fn find(graph: &Graph, units: &[Range<usize>], shape: impl Fn(&str) -
         let layers = layers(units, start, period);
         graph.nodes[layers].iter().map(|node| node.name.as_str()).collect()
     };
-    // Blocks are best cut where names say so, where few values pass, and before a layer rather than behind it.
+    // Blocks are best cut where names say so, where few values pass, and before a scope or layer rather than behind it.
     let cost = |start: usize, period: usize| {
         let numbered = are_numbered(&block(start, period), &block(start + period, period));
         let op = graph.nodes.get(units[start].start).map(|node| &node.op);
-        (!numbered, wires.passing[start], !matches!(op, Some(Op::Conv | Op::Gemm)))
+        let is_start = sizes[start] > 1 || matches!(op, Some(Op::Conv | Op::Gemm));
+        (!numbered, wires.passing[start], !is_start)
     };
-    let mut blocks = Vec::new();
-    let mut next = 0;
-    for run in runs(units.len(), same, cost, |run| run.end() - run.start >= LEAST) {
-        blocks.extend(units[next..run.start].iter().cloned().map(Block::Layers));
-        let Run { start, period, times } = run;
-        let first = block(start, period);
-        let (first, last) = names(&first, &block(run.end() - period, period));
-        let (first, last) = (first.to_owned(), last.to_owned());
-        blocks.push(Block::Repeat(Repeat {
-            layers: layers(units, start, period * times),
-            first,
-            last,
-            times,
-        }));
-        next = run.end();
-    }
-    blocks.extend(units[next..].iter().cloned().map(Block::Layers));
-    blocks
+    let wanted = |run: Run| sizes[run.start..run.end()].iter().sum::<usize>() >= LEAST;
+    let runs = runs(units.len(), same, cost, wanted);
+    let named = runs.into_iter().map(|run| {
+        let first = block(run.start, run.period);
+        let (first, last) = names(&first, &block(run.end() - run.period, run.period));
+        Found { run, first, last }
+    });
+    named.collect()
 }
 
 /// The layers of `count` units.
@@ -54,10 +57,10 @@ fn layers(units: &[Range<usize>], start: usize, count: usize) -> Range<usize> {
     units[start].start..units[start + count - 1].end
 }
 
-/// Hashes what must be the same in all repetitions of a unit, but its wiring.
-fn signature(graph: &Graph, unit: &Range<usize>, shape: &impl Fn(&str) -> String) -> u64 {
-    let mut hash = DefaultHasher::new();
-    for node in &graph.nodes[unit.clone()] {
+/// Hashes what must be the same in all repetitions of each layer, but its wiring. `shape` describes a tensor.
+pub(super) fn signatures(layers: &Layers, shape: impl Fn(&str) -> String) -> Vec<u64> {
+    let hash = |(node, constants): (&Node, &Constants)| {
+        let mut hash = DefaultHasher::new();
         unnumbered(&node.name).hash(&mut hash);
         node.op.hash(&mut hash);
         for (role, tensor) in &node.parameters {
@@ -67,6 +70,27 @@ fn signature(graph: &Graph, unit: &Range<usize>, shape: &impl Fn(&str) -> String
             (key, serde_json::to_string(value).unwrap_or_default()).hash(&mut hash);
         }
         node.outputs.len().hash(&mut hash);
+        constants.count.hash(&mut hash);
+        for (name, value) in &constants.listed {
+            (unnumbered(name), value).hash(&mut hash);
+        }
+        hash.finish()
+    };
+    layers.graph.nodes.iter().zip(&layers.constants).map(hash).collect()
+}
+
+/// Hashes what must be the same in all repetitions of a unit, but what it takes from others.
+fn signature(graph: &Graph, unit: &Range<usize>, signatures: &[u64]) -> u64 {
+    let mut hash = DefaultHasher::new();
+    signatures[unit.clone()].hash(&mut hash);
+    let mut made: HashMap<&str, usize> = HashMap::new();
+    for node in &graph.nodes[unit.clone()] {
+        let inputs = node.inputs.iter().map(|input| made.get(input.as_str()).copied());
+        inputs.collect::<Vec<_>>().hash(&mut hash);
+        for output in &node.outputs {
+            let place = made.len();
+            made.insert(output, place);
+        }
     }
     hash.finish()
 }

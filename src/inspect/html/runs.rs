@@ -134,10 +134,11 @@ fn last_number(name: &str) -> Option<&str> {
 pub(super) fn label(first: &str, last: &str, fit: usize) -> String {
     let whole = format!("{first} … {last}");
     let text = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (start, end) = (first.get(..text(first)), last.get(..text(last)));
+    // Keras names the first of several layers without a number.
+    let is_alike = start == end || end.and_then(|end| end.strip_suffix('_')) == Some(first);
     match (whole.chars().count() > fit, last.get(text(last)..)) {
-        (true, Some(number)) if !number.is_empty() && first.get(..text(first)) == last.get(..text(last)) => {
-            format!("{first} … {number}")
-        }
+        (true, Some(number)) if !number.is_empty() && is_alike => format!("{first} … {number}"),
         _ => whole,
     }
 }
@@ -219,5 +220,6 @@ mod tests {
     fn a_label_has_both_names_where_they_fit() {
         assert_eq!(label("conv_0", "conv_59", 27), "conv_0 … conv_59");
         assert_eq!(label("model.layers.0", "model.layers.59", 27), "model.layers.0 … 59");
+        assert_eq!(label("multi_head_attention", "multi_head_attention_2", 27), "multi_head_attention … 2");
     }
 }

@@ -1,6 +1,8 @@
-use super::blocks::{Block, Folded, Repeat};
-use super::fold::{BOXES, each, fold as fold_shapes};
+use super::blocks::{Block, Folded, Group, Repeat};
+use super::constants::{Layers, separate};
+use super::fold::{BOXES, each, fold as fold_layers};
 use super::layout::{HEIGHT, WIDTH, layout};
+use super::scopes::Uses;
 use super::tensors;
 use super::*;
 use crate::html::tests::{stands_alone, tags, well_formed};
@@ -27,6 +29,17 @@ fn harmless(number: usize) -> String {
 /// Folds a graph whose tensors all have the same shape.
 fn fold(graph: &Graph) -> Folded {
     fold_shapes(graph, |_| String::new())
+}
+
+/// Folds a graph whose tensors have these shapes.
+fn fold_shapes(graph: &Graph, shape: impl Fn(&str) -> String) -> Folded {
+    let layers = layers_of(graph);
+    fold_layers(&layers, &Uses::of(&layers.graph), shape)
+}
+
+/// The layers of a graph whose tensors are unknown.
+fn layers_of(graph: &Graph) -> Layers {
+    separate(graph, &HashMap::new())
 }
 
 fn value(name: String) -> Value {
@@ -188,7 +201,7 @@ fn blocks(count: usize, name: impl Fn(usize, &str) -> String) -> Graph {
 fn an_activation_is_drawn_in_its_layers_box_unless_something_else_uses_the_layer() {
     let chain = blocks(2, |block, part| format!("{part}{block}"));
     let ranges = |graph: &Graph| -> Vec<std::ops::Range<usize>> {
-        let drawn = each(graph).unwrap();
+        let drawn = each(&layers_of(graph)).unwrap();
         drawn.blocks.iter().map(Block::layers).filter(|layers| !layers.is_empty()).collect()
     };
     assert_eq!(ranges(&chain), [0..2, 2..3, 3..5, 5..6]);
@@ -203,14 +216,17 @@ fn repeated_blocks_are_one_box_and_one_with_another_shape_is_not() {
     let graph = blocks(60, |block, part| format!("model.layers.{block}.{part}"));
     let repeat = |layers, first: usize, last: usize, times| {
         let name = |number| format!("model.layers.{number}");
-        Block::Repeat(Repeat { layers, first: name(first), last: name(last), times })
+        let start = 3 * first;
+        let inside = [start..start + 2, start + 2..start + 3].map(Block::Layers).to_vec();
+        Block::Repeat(Repeat { layers, first: name(first), last: name(last), times, inside })
     };
     let folded = fold(&graph);
     assert_eq!(folded.blocks, [Block::Input(0), repeat(0..180, 0, 59, 60), Block::Output(0)]);
     let odd = fold_shapes(&graph, |tensor| (tensor == "model.layers.7.up.w").to_string());
-    let expected = [repeat(0..21, 0, 6, 7), Block::Layers(21..23), Block::Layers(23..24)];
+    let inside = [21..23, 23..24].map(Block::Layers).to_vec();
+    let group = Group { layers: 21..24, name: "layers.7".into(), inside };
+    let expected = [repeat(0..21, 0, 6, 7), Block::Group(group), repeat(24..180, 8, 59, 52)];
     assert_eq!(odd.blocks[1..4], expected);
-    assert_eq!(odd.blocks[4], repeat(24..180, 8, 59, 52));
 }
 
 /// A chain of a stem and `count` blocks of a layer and a normalization with an activation, as Keras names them.
@@ -231,7 +247,7 @@ fn keras(count: usize, name: impl Fn(&str, usize) -> String) -> Graph {
 
 fn repeats(folded: &Folded) -> Vec<(std::ops::Range<usize>, &str, &str, usize)> {
     let repeat = |block| match block {
-        &Block::Repeat(Repeat { ref layers, ref first, ref last, times }) => {
+        &Block::Repeat(Repeat { ref layers, ref first, ref last, times, .. }) => {
             Some((layers.clone(), first.as_str(), last.as_str(), times))
         }
         _ => None,
@@ -393,7 +409,7 @@ fn no_line_of_a_box_touches_its_border() {
 }
 
 #[test]
-fn a_page_with_repeated_blocks_has_a_folded_drawing_that_leads_into_one_of_all_layers() {
+fn a_page_with_repeated_blocks_has_a_folded_drawing_that_opens_to_one_block_and_one_of_all_layers() {
     let mut inspection = inspection(3, harmless);
     inspection.graph = Some(blocks(60, |block, part| format!("model.layers.{block}.{part}")));
     let page = page(&inspection);
@@ -401,7 +417,8 @@ fn a_page_with_repeated_blocks_has_a_folded_drawing_that_leads_into_one_of_all_l
         "All 180 layers",
         "× 60 · 3 layers each",
         "model.layers.0 … 59",
-        "<a href=\"#box0\">",
+        "<a href=\"#part1\">",
+        "<div id=\"part1\"",
         "id=\"box177\"",
     ] {
         assert!(page.contains(words), "{words}");
@@ -460,7 +477,7 @@ fn too_many_layers_are_folded_by_their_prefixes_or_else_in_equal_groups() {
 #[test]
 fn the_longest_path_is_straight_and_lines_beside_it_pass_no_box() {
     let lines = [(0, 1), (1, 2), (1, 3), (1, 4), (2, 5), (3, 5), (4, 5), (0, 6), (5, 6), (6, 7)].into();
-    let placed = layout(8, &lines);
+    let placed = layout(&[HEIGHT; 8], &lines);
     let main = [0, 1, 3, 5, 6, 7].map(|index| placed.boxes[index].0);
     assert!(main.iter().all(|x| *x == main[0]), "{placed:?}");
     let lane = placed.lines[lines.iter().position(|line| *line == (0, 6)).unwrap()][1].0;
@@ -482,7 +499,7 @@ fn no_two_boxes_overlap_and_lines_lead_downwards() {
     let wide: Folded = Folded { lines: (1..9).flat_map(|k| [(0, k), (k, 9)]).collect(), ..Folded::default() };
     let real = fold(&graph(30, harmless));
     for (count, lines) in [(10, &wide.lines), (real.blocks.len(), &real.lines)] {
-        let placed = layout(count, lines);
+        let placed = layout(&vec![HEIGHT; count], lines);
         for (a, one) in placed.boxes.iter().enumerate() {
             assert!(one.0 - WIDTH / 2.0 >= 0.0 && one.0 + WIDTH / 2.0 <= placed.width);
             assert!(one.1 >= 0.0 && one.1 + HEIGHT <= placed.height);
@@ -493,6 +510,235 @@ fn no_two_boxes_overlap_and_lines_lead_downwards() {
         }
         assert_eq!(placed.lines.len(), lines.len());
         assert!(placed.lines.iter().all(|points| points.windows(2).all(|pair| pair[0].1 < pair[1].1)));
-        assert_eq!(placed, layout(count, lines));
+        assert_eq!(placed, layout(&vec![HEIGHT; count], lines));
+    }
+}
+
+/// A graph of nodes: name, operator, inputs. Each makes a value of its name; the first input is the graph's.
+fn wired(nodes: &[(&str, Op, &[&str])], output: &str) -> Graph {
+    let node = |(name, op, inputs): &(&str, Op, &[&str])| {
+        let mut node = Node::new(*name, op.clone());
+        node.inputs = inputs.iter().map(ToString::to_string).collect();
+        node.outputs = vec![name.to_string()];
+        node
+    };
+    let (inputs, outputs) = (vec![value("in".into())], vec![value(output.into())]);
+    let graph = Graph { name: String::new(), inputs, outputs, nodes: nodes.iter().map(node).collect() };
+    graph.check().unwrap();
+    graph
+}
+
+/// An attention block of Keras between two layers: `mha`, `mha#2`, … with constants.
+fn attention() -> Graph {
+    let mut graph = wired(
+        &[
+            ("embedding", Op::Gemm, &["in"]),
+            ("mha/query/kernel", Op::Constant, &[]),
+            ("mha", Op::Einsum, &["embedding", "mha/query/kernel"]),
+            ("mha/constant", Op::Constant, &[]),
+            ("mha#2", Op::Mul, &["mha", "mha/constant"]),
+            ("mha#3", Op::Transpose, &["embedding"]),
+            ("mha#4", Op::MatMul, &["mha#2", "mha#3"]),
+            ("add", Op::Add, &["embedding", "mha#4"]),
+        ],
+        "add",
+    );
+    graph.nodes[1].parameters.insert("value".into(), "query".into());
+    graph.nodes[3].attributes.insert("value_float".into(), ckpt_api::Attribute::Float(0.5));
+    graph
+}
+
+fn groups(blocks: &[Block]) -> Vec<(&str, usize)> {
+    let group = |block| match block {
+        &Block::Group(Group { ref name, ref inside, .. }) => Some((name.as_str(), inside.len())),
+        _ => None,
+    };
+    blocks.iter().filter_map(group).collect()
+}
+
+#[test]
+fn a_constant_is_a_line_in_the_box_of_the_layer_that_uses_it() {
+    let mut own = inspection(1, harmless);
+    own.tensors[0].name = "query".into();
+    own.graph = Some(attention());
+    let page = page(&own);
+    assert!(!page.contains("<g class=\"box weighted\"><title>mha/query/kernel"));
+    for (layer, line) in [("mha\nEinsum", "query/kernel 300 × 64"), ("mha#2\nMul", "constant 0.5")] {
+        assert!(page.contains(&format!("<title>{layer}\n{line}</title>")), "{line}");
+        assert!(page.contains(&format!(">{line}</text>")), "{line}");
+    }
+    assert!(page.contains("<a href=\"#tensors\" data-find=\"mha/query/kernel\"><g class=\"box weighted\""));
+    well_formed(&page);
+}
+
+#[test]
+fn a_constant_of_several_layers_is_a_line_in_the_box_of_each_and_its_casts_and_transposes_have_no_box() {
+    let mut graph = wired(
+        &[
+            ("w", Op::Constant, &[]),
+            ("turned", Op::Transpose, &["w"]),
+            ("cast", Op::Cast, &["turned"]),
+            ("one", Op::MatMul, &["in", "turned"]),
+            ("two", Op::MatMul, &["one", "cast"]),
+        ],
+        "two",
+    );
+    graph.nodes[0].attributes.insert("value_floats".into(), ckpt_api::Attribute::Floats(vec![1.5, 2.0]));
+    let layers = layers_of(&graph);
+    let names: Vec<&str> = layers.graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert!(layers.constants.iter().all(|constants| constants.lines() == ["w [1.5, 2]"]));
+}
+
+#[test]
+fn a_box_lists_three_constants_and_counts_the_others() {
+    let constants: Vec<(&str, Op, &[&str])> =
+        ["a", "b", "c", "d", "e"].map(|name| (name, Op::Constant, &[][..])).to_vec();
+    let sum: &[(&str, Op, &[&str])] = &[("sum", Op::Add, &["in", "a", "b", "c", "d", "e"])];
+    let layers = layers_of(&wired(&[&constants[..], sum].concat(), "sum"));
+    assert_eq!(layers.constants[0].lines(), ["a", "b", "c", "and 2 more"]);
+}
+
+#[test]
+fn a_constant_that_is_an_output_or_that_nothing_uses_has_a_box() {
+    let graph = wired(
+        &[("unused", Op::Constant, &[]), ("out", Op::Constant, &[]), ("sum", Op::Add, &["in", "out"])],
+        "out",
+    );
+    let layers = layers_of(&graph);
+    assert_eq!(layers.graph, graph);
+    assert!(layers.constants.iter().all(|constants| constants.count == 0));
+}
+
+#[test]
+fn a_scope_is_one_box_that_opens_and_nothing_else_of_the_page_changes() {
+    let folded = fold(&attention());
+    assert_eq!(groups(&folded.blocks), [("mha", 4)]);
+    let lines: Vec<(usize, usize)> = folded.lines.iter().copied().collect();
+    assert_eq!(lines, [(0, 1), (1, 2), (1, 3), (2, 3), (3, 4)], "input, embedding, mha, add, output");
+    let mut own = inspection(1, harmless);
+    own.graph = Some(attention());
+    let page = page(&own);
+    let (_, opened) =
+        page.split_once("<summary><code>mha</code> <span class=\"muted\">4 layers</span></summary>").unwrap();
+    let (opened, _) = opened.split_once("</svg>").unwrap();
+    // What comes from and goes to other layers, and the layers.
+    for words in
+        ["id=\"part1\"", "<title>embedding\ninput</title>", "<title>add\noutput</title>", "mha#4\nMatMul"]
+    {
+        assert!(opened.contains(words), "{words}");
+    }
+    assert!(page.contains("<a href=\"#part1\"><g class=\"box fold\">") && page.contains("All 6 layers"));
+}
+
+#[test]
+fn scopes_are_boxes_in_boxes_whatever_separates_their_names() {
+    for separator in ["/", "."] {
+        let name = |parts: &[&str]| parts.join(separator);
+        let names = [
+            name(&["stem"]),
+            name(&["enc", "a", "q"]),
+            name(&["enc", "a", "k"]),
+            name(&["enc", "b", "q"]),
+            name(&["enc", "b", "k"]),
+            name(&["head"]),
+        ];
+        let nodes = names.iter().map(|name| Node::new(name, Op::Gemm)).collect();
+        let folded = fold(&Graph::sequential("", vec![], vec![], nodes));
+        assert_eq!(groups(&folded.blocks), [("enc", 2)], "{separator}");
+        let Block::Group(group) = &folded.blocks[2] else { panic!("{folded:?}") };
+        assert_eq!(groups(&group.inside), [("a", 2), ("b", 2)]);
+    }
+}
+
+#[test]
+fn a_scope_of_one_layer_of_all_layers_or_of_layers_apart_is_no_box() {
+    let of = |names: &[&str]| {
+        let nodes = names.iter().map(|name| Node::new(*name, Op::Gemm)).collect();
+        let folded = fold(&Graph::sequential("", vec![], vec![], nodes));
+        groups(&folded.blocks).into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    assert!(of(&["stem", "a/one", "b/one", "head"]).is_empty());
+    assert!(of(&["model/one", "model/two", "model/three"]).is_empty());
+    assert!(of(&["stem", "a/one", "a/two", "b", "a/three"]).is_empty(), "b takes from a, and a from b");
+    assert_eq!(of(&["stem", "a/b/one", "a/b/two", "head"]), ["b"], "a has nothing else");
+    let most = ["stem", "m/a/1", "m/a/2", "m/b/1", "m/b/2", "m/c/1", "m/c/2", "m/d/1", "m/d/2"];
+    assert_eq!(of(&most), ["a", "b", "c", "d"], "a box of nearly everything shows nothing");
+}
+
+#[test]
+fn a_scope_with_many_values_across_is_no_box() {
+    let graph = wired(
+        &[
+            ("qkv/q", Op::Gemm, &["in"]),
+            ("qkv/k", Op::Gemm, &["in"]),
+            ("qkv/v", Op::Gemm, &["in"]),
+            ("scores", Op::MatMul, &["qkv/q", "qkv/k"]),
+            ("mixed", Op::MatMul, &["scores", "qkv/v"]),
+        ],
+        "mixed",
+    );
+    assert!(groups(&fold(&graph).blocks).is_empty());
+}
+
+#[test]
+fn scopes_that_repeat_are_one_box_that_opens_to_the_first_and_a_scope_of_nothing_else_is_none() {
+    let parts = ["attn.q", "attn.k", "mlp.up", "mlp.down"];
+    let names = (0..6).flat_map(|block| parts.map(|part| format!("layers.{block}.{part}")));
+    let names = ["stem".to_owned()].into_iter().chain(names).chain(["head".to_owned()]);
+    let nodes = names.map(|name| Node::new(name, Op::Gemm)).collect();
+    let folded = fold(&Graph::sequential("", vec![], vec![], nodes));
+    assert_eq!(repeats(&folded), [(1..25, "layers.0", "layers.5", 6)]);
+    let Block::Repeat(repeat) = &folded.blocks[2] else { panic!("{folded:?}") };
+    assert_eq!(groups(&repeat.inside), [("attn", 2), ("mlp", 2)]);
+}
+
+#[test]
+fn scopes_that_are_wired_differently_do_not_repeat() {
+    let mut nodes: Vec<(String, Op, Vec<String>)> = Vec::new();
+    let mut last = "in".to_owned();
+    for block in 0..6 {
+        let name = |part: &str| format!("b{block}/{part}");
+        let inner = if block == 3 { last.clone() } else { name("one") };
+        nodes.push((name("one"), Op::Gemm, vec![last]));
+        nodes.push((name("two"), Op::Gemm, vec![name("one")]));
+        nodes.push((name("sum"), Op::Add, vec![name("two"), inner]));
+        last = name("sum");
+    }
+    let nodes: Vec<(&str, Op, Vec<&str>)> = nodes
+        .iter()
+        .map(|(name, op, inputs)| (name.as_str(), op.clone(), inputs.iter().map(String::as_str).collect()))
+        .collect();
+    let nodes: Vec<(&str, Op, &[&str])> =
+        nodes.iter().map(|(name, op, inputs)| (*name, op.clone(), &inputs[..])).collect();
+    let folded = fold(&wired(&nodes, &last));
+    assert_eq!(repeats(&folded), [(0..9, "b0", "b2", 3), (12..18, "b4", "b5", 2)]);
+}
+
+#[test]
+fn drawings_of_scopes_have_as_many_boxes_as_one_drawing_may_have() {
+    let mut own = inspection(1, harmless);
+    // Scopes of different sizes do not fold.
+    let name = |number: usize| {
+        let scope = (2 * number).isqrt();
+        format!("scope{scope}/layer{number}")
+    };
+    own.graph = Some(graph(3 * BOXES, name));
+    let page = page(&own);
+    let boxes = page.matches("<g class=\"box").count();
+    assert!(page.contains("id=\"part9\"") && boxes < 2 * BOXES, "{boxes}");
+    well_formed(&page);
+}
+
+#[test]
+fn a_box_of_many_lines_is_higher_and_touches_no_other() {
+    let lines = [(0, 1), (1, 2), (1, 3), (1, 4), (2, 5), (3, 5), (4, 5), (0, 5)].into();
+    let heights = [HEIGHT, HEIGHT, HEIGHT + 48.0, HEIGHT, HEIGHT + 16.0, HEIGHT];
+    let placed = layout(&heights, &lines);
+    let bottom = |index: usize| placed.boxes[index].1 + heights[index];
+    assert!(placed.boxes[5].1 > bottom(2) && placed.boxes[2].1 == placed.boxes[3].1);
+    for ((from, to), points) in lines.iter().zip(&placed.lines) {
+        assert_eq!((points[0].1, points[points.len() - 1].1), (bottom(*from), placed.boxes[*to].1));
+        assert!(points.windows(2).all(|pair| pair[0].1 < pair[1].1), "{points:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Groups the tensors of a checkpoint without a graph by the parts of their names. Blocks of groups that repeat share
 //! one: names that differ by numbers only, with the same contents.
 
-use super::parts::name;
+use super::parts::{lens, name};
 use super::runs::{Run, are_numbered, label, names, runs, unnumbered};
 use super::tensors::TABLE;
 use crate::html::{counted, escaped, shortened, visible, whole};
@@ -246,12 +246,6 @@ fn leaf(tensor: &TensorSummary, text: &mut String) {
         tensor.dtype.name(),
         lens(tensor)
     );
-}
-
-/// The lengths of the axes of a tensor.
-fn lens(tensor: &TensorSummary) -> String {
-    let lens: Vec<String> = tensor.shape.iter().copied().map(whole).collect();
-    if lens.is_empty() { "scalar".to_owned() } else { lens.join(" × ") }
 }
 
 fn is_number(part: &str) -> bool {
