@@ -43,31 +43,46 @@ for (const graph of document.querySelectorAll(".graph")) {
     button.addEventListener("click", act);
     buttons.append(button);
   }
-  bar.append(field, status, buttons);
+  // A drawing of a part is searched by the eye.
+  if (!graph.id) bar.append(field, status);
+  bar.append(buttons);
   graph.before(bar);
-  const boxes = [...graph.querySelectorAll(".box")];
+  // Also in the drawings of what opens, which are in the same view.
+  const boxes = [...(graph.closest("details") ?? graph).querySelectorAll(".box")];
   const texts = boxes.map((box) => box.querySelector("title").textContent.toLowerCase());
-  let [found, current] = [[], 0];
-  const mark = () => {
+  let [found, current, visited] = [[], 0, false];
+  const mark = (jump) => {
     boxes.forEach((box) => box.classList.remove("current"));
     if (!found.length) return;
-    found[current].classList.add("current");
-    if (scale < 0.6) zoom(1);
-    center(found[current]);
+    const box = found[current];
+    box.classList.add("current");
     status.textContent = `${current + 1} of ${found.length}`;
+    if (graph.contains(box)) {
+      if (scale < 0.6) zoom(1);
+      center(box);
+    } else if (jump) {
+      for (let part = box; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+      setTimeout(() => box.scrollIntoView({ block: "center", inline: "center" }), 50);
+    } else {
+      status.textContent += ", in a part: Enter leads there";
+    }
   };
   field.addEventListener("input", () => {
     const wanted = field.value.trim().toLowerCase();
     found = wanted ? boxes.filter((_, index) => texts[index].includes(wanted)) : [];
     boxes.forEach((box) => box.classList.toggle("match", found.includes(box)));
     current = 0;
+    visited = false;
     status.textContent = wanted && !found.length ? "no box has it" : "";
     mark();
   });
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !found.length) return;
-    current = (current + (event.shiftKey ? found.length - 1 : 1)) % found.length;
-    mark();
+    // The first of a part is where Enter leads first.
+    const step = event.shiftKey ? found.length - 1 : graph.contains(found[current]) || visited ? 1 : 0;
+    current = (current + step) % found.length;
+    visited = true;
+    mark(true);
   });
   graph.addEventListener(
     "wheel",
@@ -101,9 +116,17 @@ for (const graph of document.querySelectorAll(".graph")) {
   graph.addEventListener("dragstart", (event) => event.preventDefault());
   // A drag is no click.
   graph.addEventListener("click", (event) => moved && event.preventDefault(), true);
-  // As wide as the window, if it stays readable; the main path in the middle otherwise.
+  // As wide as the window: on a phone always, elsewhere if it stays readable; the main path in the middle otherwise.
+  const phone = matchMedia("(max-width: 40rem)");
+  const across = () => Math.min(1, (graph.clientWidth - 2) / width);
+  // A tap beside links enlarges what is there, and shows the whole width again.
+  graph.addEventListener("click", (event) => {
+    if (!phone.matches || moved || event.target.closest("a")) return;
+    const here = graph.getBoundingClientRect();
+    zoom(scale < 1 ? 1 : across(), event.clientX - here.left, event.clientY - here.top);
+  });
   const start = () => {
-    zoom(Math.min(1, Math.max((graph.clientWidth - 2) / width, 0.7)));
+    zoom(Math.max(across(), phone.matches ? 0 : 0.7));
     if (boxes.length) center(boxes[0]);
   };
   const view = graph.closest("details");

@@ -15,7 +15,7 @@ pub(crate) const SCRIPT: &str = concat!(
     include_str!("links.js")
 );
 /// SHA-256 of [`SCRIPT`] in base64: no other script may run.
-pub(crate) const SCRIPT_HASH: &str = "ab4pDe62IFWk1qjRH8pzlii2lE4e5stE+1a1IHy6y3A=";
+pub(crate) const SCRIPT_HASH: &str = "vEzj32nlDeotJImdJInOQ2ps5KGbBWlZ0hR5vL/28UI=";
 
 /// Returns a page. `title` and `body` are markup, in which text from files is [`escaped`]; `style` is added to the
 /// common style.

@@ -742,3 +742,9 @@ fn a_box_of_many_lines_is_higher_and_touches_no_other() {
         assert!(points.windows(2).all(|pair| pair[0].1 < pair[1].1), "{points:?}");
     }
 }
+
+#[test]
+fn a_drawing_is_as_wide_as_a_narrow_window() {
+    let page = page(&inspection(30, harmless));
+    assert!(page.contains(".graph:not(.pan) svg { max-width: 100%; }"));
+}
