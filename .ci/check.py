@@ -40,7 +40,7 @@ PASSED = CACHE / "passed.json"
 DAYS = 6
 # What every section depends on.
 EVERYWHERE = (".ci/", "Cargo.lock", "Cargo.toml")
-CODECS = ("codecs/",)
+CODECS = ("codecs/", "crates/")
 ENGINE = ("src/convert/", "src/execute/", "src/layout/", "src/plan/", "src/resources", "src/store/", "src/transform/")
 MANIFESTS = tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("*/*/Cargo.toml")))
 GRAPHS = ("forward/core/", "src/map/", "src/mapping/", "src/pytorch/", "src/recipe/", "src/template/", "schemas/")
@@ -71,9 +71,10 @@ SECTIONS = (
     Section("peers", after=("tools",), for_others=True),
     Section("clippy", after=("tools",)),
     Section("fmt", after=("tools",)),
+    Section("circles", after=("tools",)),
     Section("corpus", after=("tools",)),
     Section("deny", after=("tools",)),
-    Section("fuzz", (*CODECS, *GRAPHS, *ENGINE, "corpus/", "crates/", "fuzz/"), 1, ("tools",)),
+    Section("fuzz", (*CODECS, *GRAPHS, *ENGINE, "corpus/", "fuzz/"), 1, ("tools",)),
     Section("features", after=("clippy",)),
     Section("platforms", after=("features",)),
     Section("docs", after=("platforms",)),
@@ -88,7 +89,7 @@ SECTIONS = (
     ),
     Section(
         "interop",
-        (*CODECS, *GRAPHS, *ENGINE, "src/pattern/", "src/registry.rs", "src/source/", "tests/interop/"),
+        (*CODECS, *GRAPHS, *ENGINE, "src/builtin/", "src/formats/", "src/pattern/", "src/registry.rs", "src/source/", "tests/interop/"),
         0,
         ("peers", "readme"),
     ),
