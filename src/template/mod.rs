@@ -22,6 +22,8 @@ mod tensors;
 mod tests;
 mod value;
 
-pub(crate) use description::{Described, Template};
+#[cfg(any(test, feature = "forward"))]
+pub(crate) use description::Described;
+pub(crate) use description::Template;
 pub(crate) use known::BuiltinArchitectures;
 pub(crate) use signature::Signature;
