@@ -2,7 +2,7 @@
 //!
 //! The entry points are [`Source::open`] (look into a checkpoint), [`Conversion::plan`] and [`Planned::execute`]
 //! (convert one), [`inspect`](inspect::inspect), [`diff`](diff::diff) and [`digest`](digest::digest). Formats are
-//! codecs; [`Registry::builtin`] has those that this build contains, and [`Registry::add`] takes any other that
+//! codecs; [`Registry::builtin`] has those that this build contains, and [`Formats::add`] takes any other that
 //! implements [`Codec`].
 
 #![forbid(unsafe_code)]

@@ -7,7 +7,6 @@ use crate::store::local::disk::{Disk, cannot, remove, unremoved};
 use crate::store::local::names::aside;
 use crate::store::local::stamp::Stamp;
 use ckpt_api::{Error, Result};
-use std::fs;
 use std::io;
 use std::path::Path;
 use tempfile::TempPath;
@@ -111,6 +110,7 @@ fn unnamed(path: &Path, error: io::Error) -> Error {
 fn sync_directories(disk: &dyn Disk, files: &[Given]) -> Result<()> {
     use crate::store::local::names::parent;
     use std::collections::BTreeSet;
+    use std::fs;
 
     let directories: BTreeSet<&Path> = files.iter().map(|given| parent(&given.path)).collect();
     for directory in directories {
