@@ -1,6 +1,7 @@
 //! What a mapping that is made of a graph adds to a conversion: its remarks, and the program beside the output.
 
 use super::Conversion;
+use crate::formats::{Formats, RegisteredMapping};
 use crate::map::Mapped;
 use crate::mapping::{Generated, Translation};
 use crate::store::Destination;
@@ -82,14 +83,14 @@ fn same(a: &Path, b: &Path) -> bool {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`].
-pub(super) fn check_none(conversion: &Conversion) -> Result<()> {
-    match &conversion.code {
-        None => Ok(()),
-        Some(name) => Err(Error::usage("only a mapping that is made of a graph has generated code")
-            .field("code")
-            .found(quote(name))
-            .help("convert with such a mapping, or leave out the code")),
-    }
+pub(super) fn check_none(conversion: &Conversion, formats: &Formats) -> Result<()> {
+    let Some(name) = &conversion.code else { return Ok(()) };
+    let generated = formats.mappings().filter(|mapping| matches!(mapping, RegisteredMapping::Generated(_)));
+    let names: Vec<&str> = generated.map(RegisteredMapping::name).collect();
+    Err(Error::usage("only a mapping that is made of a graph has generated code")
+        .field("code")
+        .found(quote(name))
+        .help(format!("convert with the mapping {}, or leave out the code", names.join(" or "))))
 }
 
 /// Adds what the graph shows to what mapping found. The program states conventions, which are lost without it. On the way

@@ -117,7 +117,7 @@ impl Conversion {
             let remarks = Some((&translation, generated));
             return translated.plan_to(registry, source, output, (remarks, code));
         }
-        generated::check_none(self)?;
+        generated::check_none(self, registry)?;
         if let Some(Cow::Owned(mapping)) =
             self.mapping.as_ref().map(|mapping| source.with_parameters(mapping)).transpose()?
         {
