@@ -10,7 +10,8 @@ use ckpt_api::Codec;
 use std::sync::Arc;
 
 impl Registry {
-    /// The codecs that this build contains, and the mappings that come with the program.
+    /// The codecs that this build contains, the mappings and architectures that come with the program, and, with the feature
+    /// `forward`, the verifier that runs graphs.
     pub fn builtin() -> Self {
         let codecs: Vec<Arc<dyn Codec>> = vec![
             #[cfg(feature = "bullet")]

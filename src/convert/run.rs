@@ -34,8 +34,8 @@ impl Planned {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where the output exists, is the input, or is being written by another process,
     /// [`ckpt_api::Kind::Corrupt`] for a checksum that differs, [`ckpt_api::Kind::Lossy`] for a number that its new
-    /// dtype cannot hold, [`ckpt_api::Kind::Mismatch`] where [`Conversion::verify`](crate::Conversion::verify) finds that the output is not what
-    /// the source holds, [`ckpt_api::Kind::Io`], also where the source was changed meanwhile.
+    /// dtype cannot hold, [`ckpt_api::Kind::Mismatch`] if [`Conversion::verify`](crate::Conversion::verify) finds that the
+    /// output is not what the source holds, [`ckpt_api::Kind::Io`], even if the source was changed meanwhile.
     pub fn execute(&self, execution: &Execution, progress: Progress) -> Result<Summary> {
         execution.phases.begin(Phase::Stage);
         let mode = if self.resume { StageMode::Resume } else { StageMode::Fresh };

@@ -10,12 +10,23 @@ impl Formats {
     /// Adds a mapping that can be chosen by its name.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] if its name is taken.
+    /// [`ckpt_api::Kind::Usage`] if its name is taken; [`ckpt_api::Kind::Mapping`] for a file that is not valid.
+    ///
+    /// ```
+    /// use ckpt::RegisteredMapping;
+    /// let mut registry = ckpt::Registry::builtin();
+    /// let toml = "[lookup]\n\"a\" = \"b\"\n";
+    /// registry.add_mapping(RegisteredMapping::File { name: "a-to-b", toml })?;
+    /// let applied = registry.read_mapping("a-to-b", &Default::default())?.apply(&["a"], &Default::default())?;
+    /// assert_eq!(applied.targets[0].name, "b");
+    /// # Ok::<(), ckpt::Error>(())
+    /// ```
     pub fn add_mapping(&mut self, mapping: RegisteredMapping) -> Result<()> {
         let name = mapping.name();
         let Err(at) = self.mappings.binary_search_by(|known| known.name().cmp(name)) else {
             return Err(Error::usage("a mapping of this name is already registered").field(name));
         };
+        mapping.read()?;
         self.mappings.insert(at, mapping);
         Ok(())
     }
@@ -29,7 +40,8 @@ impl Formats {
     /// # Ok::<(), ckpt_api::Error>(())
     /// ```
     pub fn mapping(&self, name: &str) -> Option<Mapping> {
-        self.mappings.iter().find(|mapping| mapping.name() == name)?.read()
+        // What is added is read then, and a test reads what comes with the program: `ok` hides no error.
+        self.mappings.iter().find(|mapping| mapping.name() == name)?.read().ok()
     }
 
     /// Returns the mappings that can be chosen by name, in the order of their names.
@@ -89,5 +101,31 @@ impl Formats {
         Error::usage("no mapping file and no built-in mapping has this name")
             .found(format!("'{name}'"))
             .help(nearest(name, self.mappings.iter().map(RegisteredMapping::name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::Kind;
+
+    fn add(name: &'static str, toml: &'static str) -> Result<Formats> {
+        let mut formats = Formats::empty();
+        formats.add_mapping(RegisteredMapping::File { name: "b", toml: "identity = true" })?;
+        formats.add_mapping(RegisteredMapping::File { name, toml })?;
+        Ok(formats)
+    }
+
+    #[test]
+    fn mappings_are_listed_by_name_and_each_name_is_taken_once() {
+        let formats = add("a", "identity = true").unwrap();
+        assert_eq!(formats.mappings().map(RegisteredMapping::name).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(add("b", "identity = true").unwrap_err().kind(), Kind::Usage);
+    }
+
+    #[test]
+    fn a_mapping_that_is_not_valid_is_refused_when_it_is_added() {
+        let error = add("a", "identity = 3").unwrap_err();
+        assert_eq!(error.kind(), Kind::Mapping, "{error}");
     }
 }

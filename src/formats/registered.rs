@@ -1,6 +1,7 @@
 //! Mappings that are chosen by name.
 
 use crate::mapping::{Mapping, MappingGenerator};
+use ckpt_api::Result;
 use std::sync::Arc;
 
 /// A mapping that is chosen by its name.
@@ -27,14 +28,17 @@ impl RegisteredMapping {
         }
     }
 
-    pub(super) fn read(&self) -> Option<Mapping> {
+    /// Reads the mapping.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::from_toml`].
+    pub(super) fn read(&self) -> Result<Mapping> {
         match self {
             RegisteredMapping::File { name, toml } => {
-                // A test reads every file, so `ok` hides no error.
-                let mapping = Mapping::from_toml(toml, &format!("built-in mapping {name}")).ok()?;
-                Some(Mapping { is_builtin: true, ..mapping })
+                let mapping = Mapping::from_toml(toml, &format!("built-in mapping {name}"))?;
+                Ok(Mapping { is_builtin: true, ..mapping })
             }
-            RegisteredMapping::Generated(generator) => Some(Mapping::generated_by(Arc::clone(generator))),
+            RegisteredMapping::Generated(generator) => Ok(Mapping::generated_by(Arc::clone(generator))),
         }
     }
 }

@@ -174,7 +174,7 @@ pub(crate) fn overview(source: &Source) -> Inspection {
     let contents = source.contents();
     let (files, missing) = files::files(source);
     Inspection {
-        path: source.input().display(source.input().entry()),
+        path: source.shown(),
         format: source.format(),
         title: source.codec.info().title,
         reason: source.reason().to_owned(),

@@ -16,7 +16,7 @@ impl ModelGraph {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for a checkpoint without a graph.
     pub fn of(model: &Source) -> Result<Self> {
-        let name = model.input.display(model.input.entry());
+        let name = model.shown();
         let contents = model.contents();
         let Some(graph) = contents.checkpoint.graph.clone() else {
             let error = Error::usage("the model has no graph to give to another checkpoint").file(name);

@@ -4,7 +4,7 @@
 use super::Options;
 use crate::diff::{Difference, Outcome};
 use crate::source::{ModelGraph, Source, give_graph};
-use ckpt_api::{Error, Limits, Result, Role, Setting, Tensor, count, first_few};
+use ckpt_api::{Error, Result, Role, Setting, Tensor, count, first_few};
 use std::collections::{BTreeSet, HashSet};
 
 /// Names that a message lists.
@@ -25,13 +25,13 @@ pub(super) struct Borrowed {
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] for a mapping that does not fit.
 pub(super) fn with_graph(a: &Source, b: &Source, options: &Options) -> Result<Option<Borrowed>> {
-    let a = under_names(a, options, &options.limits)?;
+    let a = under_names(a, options)?;
     let (from, to) = match [&a, b].map(|source| source.checkpoint().graph.is_some()) {
         [true, false] => (&a, b),
         [false, true] => (b, &a),
         _ => return Ok(None),
     };
-    let [own, other] = [from, to].map(|source| source.input().display(source.input().entry()));
+    let [own, other] = [from, to].map(Source::shown);
     let mut contents = to.contents().clone();
     let model = ModelGraph::of(from)?;
     if !more_weights(from, to).is_empty() || give_graph(&model, &mut contents, &other).is_err() {
@@ -52,7 +52,7 @@ pub(super) fn with_graph(a: &Source, b: &Source, options: &Options) -> Result<Op
 /// As [`with_graph`].
 pub(super) fn unjudged(a: &Source, b: &Source, options: &Options, difference: &Difference) -> Result<Error> {
     let is_first = a.checkpoint().graph.is_some();
-    let a = under_names(a, options, &options.limits)?;
+    let a = under_names(a, options)?;
     let (from, to, only) =
         if is_first { (&a, b, &difference.only_in_a) } else { (b, &a, &difference.only_in_b) };
     let there: HashSet<&str> = to.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
@@ -71,14 +71,13 @@ pub(super) fn unjudged(a: &Source, b: &Source, options: &Options, difference: &D
             found += &format!("; {what} {}", first_few(names, SHOWN));
         }
     }
-    let name = |source: &Source| source.input().display(source.input().entry());
     let mapping = if options.mapping.is_some() { "another mapping" } else { "a mapping" };
     let error =
         "the checkpoint has no graph to run and not the tensors of the other's graph, so it cannot be judged";
     Ok(Error::unsupported(error)
-        .file(name(to))
+        .file(to.shown())
         .found(found)
-        .expected(format!("the tensors that the graph of {} needs, and no other weights", name(from)))
+        .expected(format!("the tensors that the graph of {} needs, and no other weights", from.shown()))
         .help(format!("if the tensors have other names, pass {mapping} with {}", Setting::Mapping)))
 }
 
@@ -100,9 +99,9 @@ fn more_weights<'s>(from: &Source, to: &'s Source) -> Vec<&'s str> {
 }
 
 /// The first checkpoint under the names of the second.
-fn under_names(a: &Source, options: &Options, limits: &Limits) -> Result<Source> {
+fn under_names(a: &Source, options: &Options) -> Result<Source> {
     match &options.mapping {
-        Some(named) => Ok(a.renamed(&named.mapping, limits)?.0),
+        Some(named) => Ok(a.renamed(&named.mapping, &options.limits)?.0),
         None => Ok(a.clone()),
     }
 }

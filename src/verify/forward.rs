@@ -54,7 +54,7 @@ pub fn run(
     device: &mut dyn Backend,
     memory: u64,
 ) -> Result<ForwardPass> {
-    let shown = source.input().display(source.input().entry());
+    let shown = source.shown();
     let recognized = with_graph(formats, source)
         .map_err(|error| if error.context().file.is_none() { error.file(shown.as_str()) } else { error })?;
     let source = recognized.as_ref().unwrap_or(source);

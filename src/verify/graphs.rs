@@ -74,7 +74,7 @@ pub(super) fn compare_graphs(
 
 /// Adds the checkpoint to an error.
 pub(super) fn in_file(source: &Source) -> impl Fn(Error) -> Error {
-    let shown = source.input().display(source.input().entry());
+    let shown = source.shown();
     move |error: Error| error.file(shown.clone())
 }
 

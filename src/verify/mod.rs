@@ -184,7 +184,7 @@ fn compare(formats: &Formats, a: &Source, b: &Source, options: &Options) -> Resu
 
 fn model(source: &Source) -> Model {
     Model {
-        path: source.input().display(source.input().entry()),
+        path: source.shown(),
         format: source.format().to_owned(),
         tensors: source.checkpoint().tensors.len(),
         nodes: source.checkpoint().graph.as_ref().map(|graph| graph.nodes.len()),
@@ -225,7 +225,7 @@ fn incomparable(source: &Source, options: &Options) -> Error {
     };
     let found = if why.is_empty() { "tensors alone".to_owned() } else { why };
     Error::unsupported("the checkpoint has no graph to run, so it cannot be compared by what it computes")
-        .file(source.input().display(source.input().entry()))
+        .file(source.shown())
         .found(found)
         .help(no_names_in_common(options))
 }
@@ -262,7 +262,7 @@ fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Diff
     }
     notes.extend(difference.advice_on_dtypes());
     if let Some((source, graph)) = without_activations(a, b) {
-        let shown = source.input().display(source.input().entry());
+        let shown = source.shown();
         let layers = graph.unspecified().join(", ");
         let option = Setting::ReadOption("activations=…");
         let mut note =
@@ -272,7 +272,7 @@ fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Diff
     }
     // A codec notes why it found no graph.
     for source in [a, b].into_iter().filter(|source| source.checkpoint().graph.is_none()) {
-        let shown = source.input().display(source.input().entry());
+        let shown = source.shown();
         notes.extend(source.contents().all_notes().map(|note| format!("{shown}: {note}")));
     }
     if options.inputs.are_given() || options.devices != Options::default().devices {

@@ -37,7 +37,7 @@ pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
 pub(super) fn on_graphs(sources: [&Source; 2]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
-        let shown = source.input().display(source.input().entry());
+        let shown = source.shown();
         for note in &source.contents().graph_notes {
             let note = format!("{shown}: {note}");
             if !found.contains(&note) {

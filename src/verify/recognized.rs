@@ -197,7 +197,7 @@ impl Named {
 
 /// The note on an architecture that was not used.
 fn note(source: &Source, error: Error) -> String {
-    let shown = source.input().display(source.input().entry());
+    let shown = source.shown();
     let error = error.in_words(&*source.options.vocabulary);
     let context = error.context();
     let mut note = format!("{shown}: {}", error.message());
