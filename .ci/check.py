@@ -40,10 +40,10 @@ PASSED = CACHE / "passed.json"
 DAYS = 6
 # What every section depends on.
 EVERYWHERE = (".ci/", "Cargo.lock", "Cargo.toml")
-CODECS = ("codecs/", "crates/")
-ENGINE = ("src/convert/", "src/execute/", "src/layout/", "src/plan/", "src/resources", "src/store/", "src/transform/")
+CODECS = ("codecs/", "crates/conformance/", "crates/containers/", "crates/graph/")
+ENGINE = ("crates/engine/",)
 MANIFESTS = tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("*/*/Cargo.toml")))
-GRAPHS = ("forward/core/", "src/map/", "src/mapping/", "src/pytorch/", "src/recipe/", "src/template/", "schemas/")
+GRAPHS = ("forward/core/", "crates/architectures/", "crates/pytorch/", "data/", "schemas/")
 # Pages with figures, which a benchmark's report is compared with.
 FIGURES = ("README.md", "docs/src/growth", "docs/src/performance.md", "docs/src/terabytes")
 GUIDE_OF_PYTHON = ("docs/src/cluster.md", "docs/src/python")
@@ -83,19 +83,19 @@ SECTIONS = (
     Section("readme", after=("examples",)),
     Section(
         "python",
-        ("python/", "src/", "codecs/", "forward/core/", "schemas/", "benches/peers/", *GUIDE_OF_PYTHON),
+        ("python/", "src/", "codecs/", "crates/", "data/", "forward/core/", "schemas/", "benches/peers/", *GUIDE_OF_PYTHON),
         4,
         ("peers", "readme"),
     ),
     Section(
         "interop",
-        (*CODECS, *GRAPHS, *ENGINE, "src/builtin/", "src/formats/", "src/pattern/", "src/registry.rs", "src/source/", "tests/interop/"),
+        (*CODECS, *GRAPHS, *ENGINE, "src/builtin/", "tests/interop/"),
         0,
         ("peers", "readme"),
     ),
     Section(
         "matrix",
-        (*CODECS, *GRAPHS, *ENGINE, "corpus/", "src/source/", "src/verify/", "tests/interop/verify_matrix.py"),
+        (*CODECS, *GRAPHS, *ENGINE, "corpus/", "crates/verify/", "tests/interop/verify_matrix.py"),
         3,
         ("readme",),
     ),
@@ -104,14 +104,14 @@ SECTIONS = (
     Section("cuda", ("codecs/api/", "forward/core/", "forward/cuda/"), 3, ("readme",)),
     Section(
         "remote",
-        ("src/store/", "tests/it/remote", "tests/interop/object", "tests/interop/azurite/",
+        ("crates/engine/src/store/", "crates/remote/", "tests/it/remote", "tests/interop/object", "tests/interop/azurite/",
          "tests/interop/requirements-remote.txt", "benches/peers/"),
         2,
         ("readme", "python"),
     ),
     Section("package", ("build.rs", *MANIFESTS), 5, ("docs",)),
     Section(
-        "apple", ("src/cli/signals.rs", "src/execute/", "src/store/local/", "forward/wgpu/", *MANIFESTS), 5, ("docs",)
+        "apple", ("src/cli/signals.rs", "crates/engine/src/execute/", "crates/engine/src/store/local/", "forward/wgpu/", *MANIFESTS), 5, ("docs",)
     ),
 )
 NAMES = [section.name for section in SECTIONS]

@@ -15,7 +15,7 @@ fn main() -> ckpt::Result<()> {
 
     let memory = MemoryStore::new();
     let conversion = Conversion::new().mapping(mapping);
-    conversion.run("examples/data/digits", memory.at("digits.safetensors"))?;
+    ckpt::convert_with("examples/data/digits", memory.at("digits.safetensors"), &conversion)?;
     for tensor in ckpt::open(memory.at("digits.safetensors"))?.tensors() {
         println!("{}", tensor.name());
     }

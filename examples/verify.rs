@@ -1,7 +1,7 @@
 //! Compares what two checkpoints compute: `cargo run --example verify [A B]`.
 
 use ckpt::verify::{Options, Verdict, verify};
-use ckpt::{Conversion, Registry, store::MemoryStore};
+use ckpt::{Registry, store::MemoryStore};
 
 fn main() -> ckpt::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -10,7 +10,7 @@ fn main() -> ckpt::Result<()> {
     let b = match arguments.next() {
         Some(path) => ckpt::open(path)?,
         None => {
-            Conversion::new().run("examples/data/digits_saved_model", memory.at("digits.nn"))?;
+            ckpt::convert("examples/data/digits_saved_model", memory.at("digits.nn"))?;
             ckpt::open(memory.at("digits.nn"))?
         }
     };

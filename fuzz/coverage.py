@@ -31,7 +31,7 @@ PARSERS = {
     "codecs/torch/src/roles": "pickled",
     "codecs/torch/src/tensor": "call rebuild layout",
     "codecs/api/src": "zip/archive architecture/file architecture/layers architecture/fields architecture/bind",
-    "src/mapping": "file parse pattern matching check relation inverse",
+    "crates/engine/src/mapping": "file parse pattern matching check relation inverse",
 }
 
 

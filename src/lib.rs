@@ -11,59 +11,30 @@
 mod builtin;
 #[cfg(feature = "cli")]
 pub mod cli;
-mod convert;
-pub mod diff;
-pub mod digest;
-mod element;
-mod execute;
 mod foreign;
-mod formats;
-mod html;
-pub mod inspect;
-mod layout;
-mod map;
-pub mod mapping;
-mod matrix;
 mod memory;
-mod natural;
-pub mod pattern;
-mod placeholder;
-pub mod plan;
-mod pytorch;
-mod ranges;
-pub mod receipt;
-pub mod recipe;
 mod registry;
-mod resources;
-mod scaled;
-mod source;
-pub mod store;
-pub mod suggest;
-mod template;
-mod text_file;
-pub mod transform;
-#[cfg(feature = "forward")]
-pub mod verify;
-mod words;
 mod writer;
 
 pub use ckpt_api as api;
 pub use ckpt_api::{Codec, Error, Kind, Result};
-pub use convert::{
-    Commit, Computed, Conversion, Execution, ItemReceipt, Phase, Planned, Resumed, Rounded, SideOptions,
-    Summary, Verification, Verifier, VerifierSettings,
+pub use ckpt_engine::execute::{Progress, Rounding, Share, Sums};
+pub use ckpt_engine::formats::{Architectures, Choices, Evidence, Formats, RegisteredMapping, UnreadFormats};
+pub use ckpt_engine::plan::{Cloning, Plan, Policy};
+pub use ckpt_engine::resources::Resources;
+pub use ckpt_engine::source::{ByteChunks, Chunks, ModelGraph, OpenOptions, Source, TensorRef};
+pub use ckpt_engine::store::{Destination, IntoDestination, IntoInput};
+pub use ckpt_engine::{
+    Commit, Computed, Conversion, Element, Execution, ItemReceipt, Matrix, Phase, Planned, Resumed, Rounded,
+    Row, SideOptions, Summary, Verification, Verifier, VerifierSettings, explain_file,
 };
-pub use element::Element;
-pub use execute::{Progress, Rounding, Share, Sums};
-pub use formats::{Architectures, Choices, Evidence, Formats, RegisteredMapping, UnreadFormats};
-pub use matrix::{Matrix, Row};
+pub use ckpt_engine::{diff, digest, mapping, pattern, plan, receipt, recipe, store, transform};
+pub use ckpt_inspect as inspect;
+pub use ckpt_suggest as suggest;
+#[cfg(feature = "forward")]
+pub use ckpt_verify as verify;
 pub use memory::View;
-pub use placeholder::explain_file;
-pub use plan::{Cloning, Plan, Policy};
 pub use registry::Registry;
-pub use resources::Resources;
-pub use source::{ByteChunks, Chunks, ModelGraph, OpenOptions, Source, TensorRef};
-pub use store::{Destination, IntoDestination, IntoInput};
 pub use writer::Writer;
 
 /// Opens a checkpoint with the built-in formats, and detects which it is. Reads headers only.
@@ -110,11 +81,11 @@ pub fn architecture(name: &str) -> Option<api::ArchitectureFile> {
 
 /// The names of the built-in architectures.
 pub fn architectures() -> impl Iterator<Item = &'static str> {
-    Registry::builtin().architectures().map(formats::Architectures::names).into_iter().flatten()
+    Registry::builtin().architectures().map(Architectures::names).into_iter().flatten()
 }
 
 /// Converts a checkpoint: the format of `input` is detected, and that of `output` follows from its name.
-/// [`Conversion`] has everything that can be chosen.
+/// [`convert_with`] takes what can be chosen.
 ///
 /// # Errors
 /// Those of [`Conversion::run`].
@@ -128,7 +99,29 @@ pub fn architectures() -> impl Iterator<Item = &'static str> {
 /// # }
 /// ```
 pub fn convert(input: impl IntoInput, output: impl IntoDestination) -> Result<Summary> {
-    Conversion::default().run(input, output)
+    convert_with(input, output, &Conversion::default())
+}
+
+/// As [`convert`], with what `conversion` chooses.
+///
+/// # Errors
+/// Those of [`Conversion::run`].
+///
+/// ```
+/// # fn main() -> ckpt::Result<()> {
+/// let memory = ckpt::store::MemoryStore::new();
+/// let half = ckpt::Conversion::new().dtype(ckpt::api::DType::F16);
+/// let summary = ckpt::convert_with("examples/data/digits", memory.at("half.npz"), &half)?;
+/// assert_eq!(summary.tensors, 15);
+/// # Ok(())
+/// # }
+/// ```
+pub fn convert_with(
+    input: impl IntoInput,
+    output: impl IntoDestination,
+    conversion: &Conversion,
+) -> Result<Summary> {
+    conversion.run(&Registry::builtin(), input, output)
 }
 
 /// The pages of the guide that show Rust, whose examples are tests.

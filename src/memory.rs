@@ -1,7 +1,7 @@
 //! Tensors in memory, as the engine reads them.
 
-use crate::element::Element;
 use ckpt_api::{DType, ReadAt};
+use ckpt_engine::Element;
 use std::borrow::Cow;
 use std::io;
 

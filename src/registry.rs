@@ -1,12 +1,9 @@
-//! What a program knows: its formats, and what else is registered.
+//! What the program knows: the formats and hooks that come with it.
 
-use crate::convert::Verifier;
-use crate::formats::Formats;
-use crate::matrix::Matrix;
+use crate::builtin;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
-/// The [`Formats`] that a program knows, and what runs graphs to verify conversions.
+/// A [`ckpt_engine::Registry`] that can be had with the formats that this build contains.
 ///
 /// ```
 /// let registry = ckpt::Registry::builtin();
@@ -14,50 +11,31 @@ use std::sync::Arc;
 /// # Ok::<(), ckpt::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Registry {
-    formats: Formats,
-    verifier: Option<Arc<dyn Verifier>>,
-}
+pub struct Registry(ckpt_engine::Registry);
 
 impl Registry {
+    /// The codecs that this build contains, the mappings and architectures that come with the program, and, with the feature
+    /// `forward`, the verifier that runs graphs.
+    pub fn builtin() -> Self {
+        Registry(builtin::registry())
+    }
+
     /// A registry without codecs.
     pub fn empty() -> Self {
         Registry::default()
     }
-
-    /// A registry of formats, without a verifier.
-    pub(crate) fn of(formats: Formats) -> Self {
-        Registry { formats, verifier: None }
-    }
-
-    /// Sets what runs the graphs of a source and of its output when a conversion is verified. Without one, only their
-    /// tensors are compared.
-    #[must_use]
-    pub fn with_verifier(mut self, verifier: impl Verifier + 'static) -> Self {
-        self.verifier = Some(Arc::new(verifier));
-        self
-    }
-
-    pub(crate) fn verifier(&self) -> Option<&dyn Verifier> {
-        self.verifier.as_deref()
-    }
-
-    /// Which format converts to which.
-    pub fn matrix(&self) -> Matrix {
-        Matrix::of(self)
-    }
 }
 
 impl Deref for Registry {
-    type Target = Formats;
+    type Target = ckpt_engine::Registry;
 
-    fn deref(&self) -> &Formats {
-        &self.formats
+    fn deref(&self) -> &ckpt_engine::Registry {
+        &self.0
     }
 }
 
 impl DerefMut for Registry {
-    fn deref_mut(&mut self) -> &mut Formats {
-        &mut self.formats
+    fn deref_mut(&mut self) -> &mut ckpt_engine::Registry {
+        &mut self.0
     }
 }

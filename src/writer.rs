@@ -1,16 +1,15 @@
 //! Writes a checkpoint from memory.
 
-use crate::convert::{Conversion, Execution, Summary, write_from_memory};
-use crate::element::Element;
 use crate::memory::{Elements, View};
-use crate::plan::Policy;
 use crate::registry::Registry;
-use crate::resources::Resources;
-use crate::store::{Destination, IntoDestination};
 use ckpt_api::{
     Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, FileId, Graph, LossKind, Placement, ReadAt,
-    Result, Role, Shape, Tensor, TensorId,
+    Result, Role, Shape, Tensor, TensorId, count,
 };
+use ckpt_engine::plan::Policy;
+use ckpt_engine::resources::Resources;
+use ckpt_engine::store::{Destination, IntoDestination};
+use ckpt_engine::{Conversion, Element, Execution, Summary, write_from_memory};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -224,7 +223,7 @@ impl<'a> Writer<'a> {
         if dtype.bytes().is_none() || bytes != tensor.value_bytes() {
             return Err(Error::usage("the shape does not fit the number of elements")
                 .tensor(name)
-                .found(crate::words::count(bytes, "byte"))
+                .found(count(bytes, "byte"))
                 .expected(format!("{} bytes: {dtype} {}", tensor.value_bytes(), tensor.shape)));
         }
         if !self.names.insert(name.to_owned()) {

@@ -1,13 +1,13 @@
-//! The mappings that come with the program: `schemas/mappings/*.toml`, and the one that PyTorch's modules need.
+//! The mappings that come with the program: `data/mappings/*.toml`, and the one that PyTorch's modules need.
 
-use crate::formats::RegisteredMapping;
-use crate::pytorch::KerasToTorch;
+use ckpt_engine::formats::RegisteredMapping;
+use ckpt_pytorch::KerasToTorch;
 use std::sync::Arc;
 
 /// Includes files by name.
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../schemas/mappings/", $name, ".toml")))),*]
+        &[$(($name, include_str!(concat!("../../data/mappings/", $name, ".toml")))),*]
     };
 }
 

@@ -2,8 +2,8 @@
 
 use super::render;
 use super::report::{Report, to_json};
-use crate::store::{Leftover, LeftoverKind, leftovers};
 use ckpt_api::{Error, Result};
+use ckpt_engine::store::{Leftover, LeftoverKind, leftovers};
 use clap::Args;
 use std::fmt::Write;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn text(arguments: &Arguments, old: &[Leftover], young: &[Leftover]) -> String {
         let (address, changed) = (leftover.address(), leftover.changed());
         let (what, verb) = match leftover.kind() {
             LeftoverKind::Upload => ("unfinished upload of", "begun"),
-            LeftoverKind::Staging => ("staging directory", "last written"),
+            _ => ("staging directory", "last written"),
         };
         let (address, changed) = (render::plain(&address), render::plain(&changed));
         let _ = writeln!(text, "{done} the {what} {address}, {verb} {changed}{why}");
@@ -64,7 +64,7 @@ fn as_json(
     let entry = |leftover: &Leftover, removed: bool| {
         let (kind, time) = match leftover.kind() {
             LeftoverKind::Upload => ("upload", "begun"),
-            LeftoverKind::Staging => ("staging", "written"),
+            _ => ("staging", "written"),
         };
         serde_json::json!({ "kind": kind, "file": leftover.address(), time: leftover.changed(), "removed": removed })
     };

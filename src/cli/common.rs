@@ -4,15 +4,15 @@ use super::flags::Flags;
 use super::paths::{check_input, existing};
 use super::report::Report;
 use super::verbose;
-use crate::diff::Tolerance;
-use crate::execute::interrupted;
-use crate::mapping::Mapping;
-use crate::registry::Registry;
-use crate::source::{ModelGraph, OpenOptions, Source};
-use crate::store::refuse_own;
-use crate::text_file;
 use crate::{architecture, architectures};
 use ckpt_api::{Address, ArchitectureFile, Codec, Error, Limit, Limits, Result, nearest};
+use ckpt_engine::Registry;
+use ckpt_engine::diff::Tolerance;
+use ckpt_engine::execute::interrupted;
+use ckpt_engine::mapping::Mapping;
+use ckpt_engine::source::{ModelGraph, OpenOptions, Source};
+use ckpt_engine::store::refuse_own;
+use ckpt_engine::text_file;
 use clap::Args;
 use std::fs;
 use std::io::Write;
@@ -164,16 +164,13 @@ impl TwoInputs {
                     arch: &Option<PathBuf>,
                     graph_mapping: Option<Arc<Mapping>>,
                     words: Flags| {
-            let options = OpenOptions {
-                format: format.clone(),
-                options: pairs(set)?,
-                architecture: arch.as_deref().and_then(|path| read_architecture(path, limits)).transpose()?,
-                graph: arch.as_deref().and_then(|path| read_graph(registry, path, limits)).transpose()?,
-                inputs: inputs.to_vec(),
-                graph_mapping,
-                limits: limits.clone(),
-                vocabulary: Arc::new(words),
-            };
+            let arch = arch.as_deref();
+            let mut options = OpenOptions::new().inputs(inputs).limits(limits.clone()).vocabulary(words);
+            options.format.clone_from(format);
+            options.options = pairs(set)?;
+            options.architecture = arch.and_then(|path| read_architecture(path, limits)).transpose()?;
+            options.graph = arch.and_then(|path| read_graph(registry, path, limits)).transpose()?;
+            options.graph_mapping = graph_mapping;
             open_one(registry, path, &options).map_err(|error| error.in_words(&words))
         };
         Ok((
@@ -242,8 +239,9 @@ impl Reading {
         inputs: Vec<String>,
         mapping: Option<Arc<Mapping>>,
     ) -> Result<Source> {
-        let options = self.options(registry, more, self.architecture()?)?.inputs(inputs);
-        let source = open_one(registry, path, &OpenOptions { graph_mapping: mapping, ..options })?;
+        let mut options = self.options(registry, more, self.architecture()?)?.inputs(inputs);
+        options.graph_mapping = mapping;
+        let source = open_one(registry, path, &options)?;
         Ok(source.under_graph_names()?.unwrap_or(source))
     }
 
@@ -256,8 +254,9 @@ impl Reading {
         architecture: Option<ArchitectureFile>,
         graph_mapping: Option<Arc<Mapping>>,
     ) -> Result<Source> {
-        let options = self.options(registry, more, architecture)?;
-        open_one(registry, path, &OpenOptions { graph_mapping, ..options })
+        let mut options = self.options(registry, more, architecture)?;
+        options.graph_mapping = graph_mapping;
+        open_one(registry, path, &options)
     }
 
     fn options(
@@ -266,21 +265,14 @@ impl Reading {
         more: Vec<(String, String)>,
         architecture: Option<ArchitectureFile>,
     ) -> Result<OpenOptions> {
-        let mut options = pairs(&self.from_set)?;
-        options.extend(more);
-        let (format, limits) = (self.from.clone(), self.limits()?);
-        let graph = self.arch.as_deref().and_then(|path| read_graph(registry, path, &limits)).transpose()?;
-        let (vocabulary, inputs) = (Arc::new(Flags::One), Vec::new());
-        Ok(OpenOptions {
-            format,
-            options,
-            architecture,
-            graph,
-            graph_mapping: None,
-            inputs,
-            limits,
-            vocabulary,
-        })
+        let limits = self.limits()?;
+        let mut options =
+            OpenOptions::new().set_all(pairs(&self.from_set)?).set_all(more).vocabulary(Flags::One);
+        options.format.clone_from(&self.from);
+        options.architecture = architecture;
+        options.graph =
+            self.arch.as_deref().and_then(|path| read_graph(registry, path, &limits)).transpose()?;
+        Ok(options.limits(limits))
     }
 
     /// The architecture file, if one was given.
@@ -295,9 +287,10 @@ impl Reading {
 
     /// The format of the input.
     pub(super) fn codec(&self, registry: &Registry, path: &Path) -> Result<Arc<dyn Codec>> {
-        let options = OpenOptions::new().limits(self.limits()?);
-        let (format, architecture) = (self.from.clone(), self.architecture()?);
-        Source::codec(registry, path, &OpenOptions { format, architecture, ..options })
+        let mut options = OpenOptions::new().limits(self.limits()?);
+        options.format.clone_from(&self.from);
+        options.architecture = self.architecture()?;
+        Source::codec(registry, path, &options)
     }
 }
 
@@ -336,7 +329,7 @@ fn parse_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> 
     let text =
         read_text(path, limits, Limit::TextBytes).map_err(|error| unknown_architecture(error, path))?;
     let file = match path.extension().is_some_and(|extension| extension == "toml") {
-        true => crate::mapping::check_tokens(&text, limits).and_then(|()| {
+        true => ckpt_engine::mapping::check_tokens(&text, limits).and_then(|()| {
             toml::from_str::<toml::Table>(&text)
                 .map_err(|error| not_toml(&text, &error))
                 .and_then(|document| ArchitectureFile::new(&document))

@@ -4,8 +4,8 @@ use super::plan::float_dtypes;
 use super::program::Program;
 use super::report::Report;
 use crate::RegisteredMapping;
-use crate::registry::Registry;
 use ckpt_api::{Error, FormatInfo, Limit, LossKind, Result};
+use ckpt_engine::Registry;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::{Shell, generate};
@@ -109,7 +109,7 @@ impl Values {
             (_, "limit") => &self.limits,
             (_, "map") | ("show", "name") => &self.mappings,
             #[cfg(feature = "forward")]
-            (_, "device") => &crate::verify::devices::NAMES,
+            (_, "device") => &ckpt_verify::devices::NAMES,
             _ => return None,
         })
     }
@@ -230,7 +230,7 @@ mod tests {
 
     fn script(program: &str, shell: Shell) -> String {
         let program = Program::of(&[program.into()], Cli::command());
-        run(&Registry::builtin(), &program, &Arguments { shell, program: Commands::All }).unwrap().text
+        run(&crate::Registry::builtin(), &program, &Arguments { shell, program: Commands::All }).unwrap().text
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn scripts_know_formats_dtypes_losses_and_mappings() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
-            let (script, values) = (script("ckpt", shell), Values::of(&Registry::builtin()));
+            let (script, values) = (script("ckpt", shell), Values::of(&crate::Registry::builtin()));
             // The other shells' generators know no values.
             if matches!(shell, Shell::Elvish | Shell::PowerShell) {
                 continue;

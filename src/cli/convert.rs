@@ -7,11 +7,11 @@ use super::render;
 use super::report::{Report, print_after, to_json};
 use super::stderr::tell;
 use super::verbose::Phases;
-use crate::convert::{Computed, Conversion, Execution, Planned, Resumed, Summary, Verification};
-use crate::plan::Plan;
-use crate::registry::Registry;
-use crate::words::count;
 use ckpt_api::{Error, Result};
+use ckpt_engine::Registry;
+use ckpt_engine::plan::Plan;
+use ckpt_engine::words::count;
+use ckpt_engine::{Computed, Execution, Planned, Resumed, Summary, Verification};
 use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -69,12 +69,11 @@ impl Output {
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     let started = Instant::now();
     let output = arguments.output.path()?;
-    let (conversion, planned) = prepare(registry, &arguments.wanted, output, |conversion| Conversion {
-        overwrite: arguments.force,
-        resume: arguments.resume,
-        verify: arguments.verify,
-        receipt: arguments.receipt.clone(),
-        ..conversion
+    let (conversion, planned) = prepare(registry, &arguments.wanted, output, |conversion| {
+        conversion.overwrite = arguments.force;
+        conversion.resume = arguments.resume;
+        conversion.verify = arguments.verify;
+        conversion.receipt.clone_from(&arguments.receipt);
     })?;
     if arguments.dry_run {
         planned.check_output()?;
@@ -197,6 +196,7 @@ fn verified(found: &Verification) -> String {
             )
         }
         Computed::NotRun { reason } => format!("the graphs were not run: {}\n", render::plain(reason)),
+        _ => String::new(),
     };
     tensors(found) + &computed
 }

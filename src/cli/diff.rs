@@ -6,10 +6,10 @@ use super::progress::while_reading;
 use super::render;
 use super::render::number;
 use super::report::{Report, to_json};
-use crate::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance, diff};
-use crate::registry::Registry;
-use crate::words::{self, count, quantized, verb};
 use ckpt_api::{Result, Vocabulary};
+use ckpt_engine::Registry;
+use ckpt_engine::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance, diff};
+use ckpt_engine::words::{self, count, quantized, verb};
 use clap::Args;
 use std::fmt::Write;
 
@@ -131,7 +131,7 @@ pub(super) fn line(tensor: &TensorDifference, is_exact: bool) -> Option<String> 
         Outcome::Incomparable if tensor.a == tensor.b && !tensor.scales_differ() => {
             Some(format!("different: {name}: the lengths of its strings differ"))
         }
-        Outcome::Incomparable => Some(format!(
+        _ => Some(format!(
             "different: {name}: {} {} in the first, {} {} in the second",
             quantized(tensor.a.0, tensor.scale_a, tensor.quantization_a.as_ref()),
             tensor.a.1,

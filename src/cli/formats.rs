@@ -2,8 +2,8 @@
 
 use super::report::{Report, to_json};
 use super::width::{Width, fold};
-use crate::registry::Registry;
 use ckpt_api::{FormatInfo, OptionKind, Result, Side};
+use ckpt_engine::Registry;
 use clap::Args;
 
 #[derive(Args)]

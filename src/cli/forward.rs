@@ -2,9 +2,9 @@
 
 use super::common::read_text;
 use super::paths::check_input;
-use crate::verify::chess::Position;
-use crate::verify::{InputFile, Inputs};
 use ckpt_api::{Error, Limits, Result, parse_size};
+use ckpt_verify::chess::Position;
+use ckpt_verify::{InputFile, Inputs};
 use clap::Args;
 use std::path::{Path, PathBuf};
 

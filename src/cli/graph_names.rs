@@ -1,9 +1,9 @@
 //! Arguments that lead from the names of a checkpoint to those of the model that gives it its graph.
 
 use super::map::read_mapping;
-use crate::Registry;
-use crate::mapping::Mapping;
 use ckpt_api::{Limits, Result};
+use ckpt_engine::Registry;
+use ckpt_engine::mapping::Mapping;
 use clap::Args;
 use std::sync::Arc;
 

@@ -10,15 +10,15 @@ use super::render;
 use super::report::{Report, print_after, to_json};
 use super::table::{Column, Table, table};
 use super::width::{Layout, Width};
-use crate::inspect::{
+use ckpt_api::{Error, Graph, MetadataValue, Result, TensorId};
+use ckpt_engine::Registry;
+use ckpt_engine::pattern::Selector;
+use ckpt_engine::source::Source;
+use ckpt_engine::words;
+use ckpt_inspect::{
     FileSummary, Group, Inspection, Stats, TensorSummary, describe, groups, html, ids, inspect, overview,
     placement_bytes, summaries,
 };
-use crate::pattern::Selector;
-use crate::registry::Registry;
-use crate::source::Source;
-use crate::words;
-use ckpt_api::{Error, Graph, MetadataValue, Result, TensorId};
 use clap::{Args, ValueEnum};
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
@@ -134,7 +134,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
 /// The source with the graph of the built-in architecture whose names it has.
 #[cfg(feature = "forward")]
 fn with_layers(source: &Source) -> Result<Option<Source>> {
-    crate::verify::with_graph_of_own_names(source)
+    ckpt_verify::with_graph_of_own_names(source)
 }
 
 /// Without the forward pass, architectures have no use.

@@ -7,17 +7,16 @@ use super::plan::{size, threads};
 use super::progress::with_bar;
 use super::report::Report;
 use super::verbose;
-use crate::convert::{Commit, ItemReceipt, Planned};
-use crate::plan::{Plan, blame_document};
-use crate::registry::Registry;
-use crate::resources::Resources;
-use crate::store::directory;
-use crate::words::{count, verb};
 use ckpt_api::{Address, Error, Limit, Limits, Result};
+use ckpt_engine::Registry;
+use ckpt_engine::plan::{Plan, blame_document};
+use ckpt_engine::resources::Resources;
+use ckpt_engine::store::directory;
+use ckpt_engine::words::{count, verb};
+use ckpt_engine::{Commit, ItemReceipt, Planned};
 use clap::Args;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// What both commands take.
@@ -84,7 +83,7 @@ impl Shared {
         let (started, limits) = (Instant::now(), self.bounds.limits()?);
         let plan = self.plan(&limits)?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
-        let resources = Resources { max_memory, threads: threads(self.threads)?, item_size: 0 };
+        let resources = Resources::new().max_memory(max_memory).threads(threads(self.threads)?);
         let planned =
             Planned::resume(registry, plan).and_then(|planned| planned.with_resources(resources, reread));
         let planned = planned.map_err(|error| blame_document(error).in_words(&Flags::Planned))?;
@@ -135,8 +134,9 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
     let (planned, resources, limits) = shared.open(registry, *verify || receipt.is_some())?;
     let store = directory(receipts, false)?;
     let known = ItemReceipt::load_all(store, &planned.sha256()?, &limits)?;
-    let vocabulary = Arc::new(Flags::Planned);
-    let options = Commit { verify: *verify, receipt: receipt.clone(), limits, resources, vocabulary };
+    let mut options =
+        Commit::new().verify(*verify).limits(limits).resources(resources).vocabulary(Flags::Planned);
+    options.receipt.clone_from(receipt);
     let summary = executing(!shared.no_sync, |execution| planned.commit(&known, &options, execution));
     let summary = summary.map_err(|error| blame_document(error).in_words(&Flags::Planned))?;
     finished(planned.plan(), &summary, started, shared.quiet, json)

@@ -56,9 +56,9 @@ mod verify;
 mod version;
 mod width;
 
-use crate::registry::Registry;
-use crate::resources::first_stack;
 use ckpt_api::{Error, Kind, Result};
+use ckpt_engine::Registry;
+use ckpt_engine::resources::first_stack;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use program::Program;
 use report::{Format, Report, exit_code, fail, print, unless_nobody_reads};
@@ -208,7 +208,7 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
 /// Takes the options of `--store-set` for all stores that the command opens.
 #[cfg(feature = "remote")]
 fn use_store_options(given: &[String]) -> Result<()> {
-    let none = crate::store::RemoteOptions::new();
+    let none = ckpt_engine::store::RemoteOptions::new();
     let options =
         common::pairs(given)?.iter().try_fold(none, |options, (key, value)| options.set(key, value));
     options
@@ -244,7 +244,7 @@ fn choose_colors(arguments: &[OsString]) {
 
 /// The error for too many open files states how many the process may have.
 fn with_limit(error: Error) -> Error {
-    match crate::resources::open_files() {
+    match ckpt_engine::resources::open_files() {
         Some(limit) if error.is_out_of_handles() => {
             error.with_help(|help| format!("{help}; it is {limit} now"))
         }

@@ -1,7 +1,7 @@
 //! Which tensors are shown, and in which order.
 
-use crate::natural::{make_readable, natural};
 use ckpt_api::{Checkpoint, Tensor, TensorId};
+use ckpt_engine::natural::{make_readable, natural};
 
 /// An order of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

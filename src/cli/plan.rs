@@ -8,17 +8,17 @@ use super::report::{Report, print_after, to_json};
 use super::table::{Column, Table};
 use super::verbose;
 use super::width::Layout;
-use crate::convert::{Conversion, Planned, SideOptions};
-use crate::inspect::placement_bytes;
-use crate::mapping::Mapping;
-use crate::natural::make_readable;
-use crate::plan::{Plan, Policy};
-use crate::recipe::Transform;
-use crate::registry::Registry;
-use crate::resources::Resources;
-use crate::store::place_at_address;
-use crate::words::{count, hex};
 use ckpt_api::{DType, Error, Result, parse_size};
+use ckpt_engine::Registry;
+use ckpt_engine::mapping::Mapping;
+use ckpt_engine::natural::make_readable;
+use ckpt_engine::plan::{Plan, Policy};
+use ckpt_engine::recipe::Transform;
+use ckpt_engine::resources::Resources;
+use ckpt_engine::store::place_at_address;
+use ckpt_engine::words::{count, hex};
+use ckpt_engine::{Conversion, Planned, SideOptions};
+use ckpt_inspect::placement_bytes;
 use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -116,12 +116,12 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     let overwrite = arguments.force || arguments.file.is_none();
     if let Some(path) = arguments.file.as_deref().filter(|_| !arguments.force) {
         match place_at_address(path)? {
-            Some(place) if place.store.has(place.name()) => return Err(existing(path, true)),
+            Some(place) if place.store().has(place.name()) => return Err(existing(path, true)),
             Some(_) => {}
             None => check_new(path, true)?,
         }
     }
-    let more = |conversion| Conversion { overwrite, ..conversion };
+    let more = |conversion: &mut Conversion| conversion.overwrite = overwrite;
     let (conversion, planned) = prepare(registry, &arguments.wanted, &arguments.output, more)?;
     let Some(path) = &arguments.file else {
         return show_plan(&conversion, &planned, json, &arguments.wanted.layout);
@@ -154,7 +154,7 @@ pub(super) fn prepare(
     registry: &Registry,
     arguments: &ConversionArguments,
     output: &Path,
-    more: impl FnOnce(Conversion) -> Conversion,
+    more: impl FnOnce(&mut Conversion),
 ) -> Result<(Conversion, Planned)> {
     let target = match &arguments.to {
         Some(id) => registry.writer(id)?,
@@ -185,30 +185,30 @@ pub(super) fn prepare(
         Some(_) if arguments.reading.codec(registry, &arguments.input)?.info().id != to.id => None,
         _ => given,
     };
-    let mut policy = Policy { strict: arguments.strict, ..Policy::default() };
+    let mut policy = Policy::new();
+    policy.strict = arguments.strict;
     arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
     let mapping =
         if arguments.inverse { mapping.map(|mapping| mapping.inverse()).transpose()? } else { mapping };
     let to_graph = mapping.clone().map(Arc::new);
     let source = arguments.reading.open_with(registry, &arguments.input, read, for_source, to_graph)?;
-    let conversion = Conversion {
-        to: Some(to.id.to_owned()),
-        options,
-        architecture: for_target,
-        mapping,
-        code,
-        transforms: transforms(&arguments.transform)?,
-        include: arguments.include.clone(),
-        exclude: arguments.exclude.clone(),
-        dtype: arguments.dtype.as_deref().map(dtype).transpose()?,
-        policy,
-        resources: resources(arguments)?,
-        clone: arguments.clone.parse().map_err(|error: Error| error.field("--clone"))?,
-        unchecked: arguments.no_check,
-        limits,
-        ..Conversion::default()
-    };
-    let conversion = more(conversion);
+    let clone = arguments.clone.parse().map_err(|error: Error| error.field("--clone"))?;
+    let mut conversion = Conversion::new()
+        .to(to.id)
+        .set_all(options)
+        .policy(policy)
+        .resources(resources(arguments)?)
+        .clone_blocks(clone)
+        .unchecked(arguments.no_check)
+        .limits(limits);
+    conversion.architecture = for_target;
+    conversion.mapping = mapping;
+    conversion.code = code;
+    conversion.transforms = transforms(&arguments.transform)?;
+    conversion.include.clone_from(&arguments.include);
+    conversion.exclude.clone_from(&arguments.exclude);
+    conversion.dtype = arguments.dtype.as_deref().map(dtype).transpose()?;
+    more(&mut conversion);
     let started = Instant::now();
     let planned = conversion.plan_unjudged(registry, &source, output)?;
     verbose::planned(planned.plan(), started);
@@ -247,14 +247,15 @@ fn dtype(name: &str) -> Result<DType> {
 
 /// Names of the dtypes that floating-point weights can become.
 pub(super) fn float_dtypes() -> impl Iterator<Item = &'static str> {
-    let written = |dtype: &&DType| dtype.is_float() && crate::transform::castable(DType::F32, **dtype);
+    let written = |dtype: &&DType| dtype.is_float() && ckpt_engine::transform::castable(DType::F32, **dtype);
     DType::ALL.iter().filter(written).map(|dtype| dtype.name())
 }
 
 fn resources(arguments: &ConversionArguments) -> Result<Resources> {
     let max_memory = size(&arguments.max_memory, "--max-memory")?;
     let item_size = arguments.item_size.as_deref().map(|text| size(text, "--item-size")).transpose()?;
-    Ok(Resources { max_memory, threads: threads(arguments.threads)?, item_size: item_size.unwrap_or(0) })
+    let resources = Resources::new().max_memory(max_memory).threads(threads(arguments.threads)?);
+    Ok(resources.item_size(item_size.unwrap_or(0)))
 }
 
 /// A number of threads; 0, which is the default, where none was given.

@@ -2,9 +2,9 @@
 
 use super::stderr::set_bar;
 use super::verbose;
-use crate::source::Source;
-use crate::words::bytes;
 use ckpt_api::Result;
+use ckpt_engine::source::Source;
+use ckpt_engine::words::bytes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub(super) fn with_bar<T>(
     bytes: u64,
     quiet: bool,
-    work: impl FnOnce(crate::execute::Progress) -> Result<T>,
+    work: impl FnOnce(ckpt_engine::execute::Progress) -> Result<T>,
 ) -> Result<T> {
     if quiet || !is_watched() {
         return work(&|_| ());

@@ -3,9 +3,9 @@
 use super::common::read_text;
 use super::render;
 use super::report::{Report, to_json};
-use crate::receipt::check;
-use crate::words::count;
 use ckpt_api::{Limits, Result};
+use ckpt_engine::receipt::check;
+use ckpt_engine::words::count;
 use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

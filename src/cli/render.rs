@@ -1,8 +1,8 @@
 //! Text for people: sizes, losses, and text from files.
 
-use crate::words::{all_bytes, is_control};
-pub(super) use crate::words::{bytes, number, plain};
 use ckpt_api::{Loss, LossKind};
+use ckpt_engine::words::{all_bytes, is_control};
+pub(super) use ckpt_engine::words::{bytes, number, plain};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;

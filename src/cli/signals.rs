@@ -139,7 +139,7 @@ fn code_of(signal: c_int) -> c_int {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::execute::interrupted;
+    use ckpt_engine::execute::interrupted;
     use signal_hook::low_level::raise;
     use std::time::Instant;
 

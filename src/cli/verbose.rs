@@ -2,10 +2,10 @@
 
 use super::render;
 use super::stderr::tell;
-use crate::convert::Phase;
-use crate::plan::Plan;
-use crate::source::Source;
-use crate::words::count;
+use ckpt_engine::Phase;
+use ckpt_engine::plan::Plan;
+use ckpt_engine::source::Source;
+use ckpt_engine::words::count;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -101,6 +101,7 @@ fn done(phase: Phase) -> &'static str {
         Phase::Compute => "compared what the graphs compute",
         Phase::Sync => "waited for the disk",
         Phase::Commit => "committed the output",
+        _ => "finished a step",
     }
 }
 

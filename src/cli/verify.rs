@@ -11,16 +11,16 @@ use super::render;
 use super::report::{Report, to_json};
 use super::table::{Column, table};
 use super::width::{Layout, Width};
-use crate::diff::Outcome;
-use crate::mapping::Mapping;
-use crate::registry::Registry;
-use crate::source::Source;
-use crate::verify::{
+use ckpt_api::{Error, Limits, Result};
+use ckpt_engine::Registry;
+use ckpt_engine::diff::Outcome;
+use ckpt_engine::mapping::Mapping;
+use ckpt_engine::source::Source;
+use ckpt_engine::words::{count, verb};
+use ckpt_verify::{
     Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
     TensorReport, Verdict, html, verify,
 };
-use crate::words::{count, verb};
-use ckpt_api::{Error, Limits, Result};
 use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -243,7 +243,7 @@ fn row(name: &str, what: &str, comparison: Option<&Comparison>, verdict: Verdict
 }
 
 /// The share of its limit that a check uses.
-fn tightness(check: &crate::verify::Check) -> f64 {
+fn tightness(check: &ckpt_verify::Check) -> f64 {
     match (check.found, check.limit > 0.0) {
         (None, _) => f64::INFINITY,
         (Some(found), true) => found / check.limit,

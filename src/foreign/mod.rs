@@ -4,8 +4,8 @@
 mod formats;
 mod signs;
 
-use crate::formats::UnreadFormats;
 use ckpt_api::{Error, Input, Kind, Result, Setting, zip};
+use ckpt_engine::formats::UnreadFormats;
 use flate2::read::GzDecoder;
 use formats::{BESIDE, CONTAINERS, FORMATS, Format, Sign};
 use std::fs;

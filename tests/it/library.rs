@@ -224,10 +224,8 @@ fn a_conversion_within_memory_is_one_call() {
     let memory = MemoryStore::new();
     Writer::to(memory.at("a.npz")).iter("w", &[4], (0..4).map(|k| k as f32)).unwrap().finish().unwrap();
     ckpt::convert(memory.at("a.npz"), memory.at("b.safetensors")).unwrap();
-    Conversion::new()
-        .dtype(DType::F16)
-        .run(memory.at("b.safetensors"), memory.at("half.safetensors"))
-        .unwrap();
+    let half = Conversion::new().dtype(DType::F16);
+    ckpt::convert_with(memory.at("b.safetensors"), memory.at("half.safetensors"), &half).unwrap();
     let source = ckpt::open(memory.at("half.safetensors")).unwrap();
     assert_eq!(source.tensor("w").unwrap().dtype(), DType::F16);
     assert_eq!(source.tensor("w").unwrap().read::<f32>().unwrap(), [0.0, 1.0, 2.0, 3.0]);

@@ -40,7 +40,7 @@ fn list_and_show_know_every_built_in_mapping() {
             continue;
         }
         let shown = place.says(&["map", "show", name]);
-        let file = Path::new("schemas/mappings").join(name).with_extension("toml");
+        let file = Path::new("data/mappings").join(name).with_extension("toml");
         assert_eq!(shown, std::fs::read_to_string(file).unwrap());
     }
     place.refuses(&["map", "show", "gpt2"], 2, &["no built-in mapping", "gpt2-tf-to-hf"]);

@@ -103,11 +103,11 @@ fn terms_that_are_no_32_bit_floats_or_differ_in_shape_are_refused() {
     let store = MemoryStore::new();
     let writer = Writer::to(store.at("f64.npz")).tensor("a", &[1], &[1.0f64]).unwrap();
     writer.tensor("b", &[1], &[1.0f64]).unwrap().finish().unwrap();
-    let error = conversion().run(store.at("f64.npz"), store.at("out.npz")).unwrap_err();
+    let error = ckpt::convert_with(store.at("f64.npz"), store.at("out.npz"), &conversion()).unwrap_err();
     assert_eq!(error.kind(), Kind::Unsupported, "{error}");
     let writer = Writer::to(store.at("shape.npz")).tensor("a", &[1], &[1.0f32]).unwrap();
     writer.tensor("b", &[2], &[1.0f32, 2.0]).unwrap().finish().unwrap();
-    let error = conversion().run(store.at("shape.npz"), store.at("out.npz")).unwrap_err();
+    let error = ckpt::convert_with(store.at("shape.npz"), store.at("out.npz"), &conversion()).unwrap_err();
     assert_eq!(error.kind(), Kind::Mapping, "{error}");
 }
 

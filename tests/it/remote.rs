@@ -35,10 +35,10 @@ fn an_output_at_an_address_has_the_bytes_of_a_file() {
         for receipt in [false, true] {
             let mut conversion = everything().verify(true).overwrite(receipt);
             conversion.receipt = receipt.then(|| format!("memory://bytes{number}/r.json").into());
-            let summary = conversion.run(DIGITS, address.as_str()).unwrap();
+            let summary = ckpt::convert_with(DIGITS, address.as_str(), &conversion).unwrap();
             assert_eq!(summary.files, [Path::new(&address)]);
             if !receipt {
-                everything().run(DIGITS, &local).unwrap();
+                ckpt::convert_with(DIGITS, &local, &everything()).unwrap();
             }
             assert!(content(&address) == fs::read(&local).unwrap(), "{name}");
         }
@@ -56,8 +56,8 @@ fn a_set_with_an_index_and_a_prefix_are_written_and_read_at_addresses() {
     for (to, name) in [("safetensors", "m.safetensors"), ("tf2", "ckpt-1")] {
         let conversion = everything().to(to).set("shard_size", "8k");
         let address = format!("memory://sets/{to}/{name}");
-        let remote = conversion.run(DIGITS, address.as_str()).unwrap();
-        let local = conversion.run(DIGITS, place.path().join(name)).unwrap();
+        let remote = ckpt::convert_with(DIGITS, address.as_str(), &conversion).unwrap();
+        let local = ckpt::convert_with(DIGITS, place.path().join(name), &conversion).unwrap();
         assert!(remote.files.len() > 2 && remote.files.len() == local.files.len());
         for (remote, local) in remote.files.iter().zip(&local.files) {
             assert!(content(remote.to_str().unwrap()) == fs::read(local).unwrap(), "{}", remote.display());

@@ -113,7 +113,7 @@ fn large(directory: &Path) -> PathBuf {
 /// Runs all items in random groups by threads, some twice, and one by a process that dies; then commits.
 fn runs_as_one(seed: u64, source: &Path, name: &str, conversion: &Conversion) {
     let place = tempfile::tempdir().unwrap();
-    let local = conversion.run(source, place.path().join(name)).unwrap();
+    let local = ckpt::convert_with(source, place.path().join(name), conversion).unwrap();
     let (directory, at) = (format!("memory://items{seed}/out"), format!("memory://items{seed}/receipts"));
     let text = plan(conversion, source, &format!("{directory}/{name}"));
     let items = process(&text).plan().items().len();
@@ -291,7 +291,9 @@ fn an_output_is_verified_after_the_commit() {
     assert_eq!(names("memory://verified/out"), ["m.safetensors"]);
     assert!(!is_staged("memory://verified/out", "m.safetensors"));
     let place = tempfile::tempdir().unwrap();
-    let alone = everything(1 << 10).verify(true).run(DIGITS, place.path().join("m.safetensors")).unwrap();
+    let alone =
+        ckpt::convert_with(DIGITS, place.path().join("m.safetensors"), &everything(1 << 10).verify(true))
+            .unwrap();
     assert!(!alone.verification.unwrap().after_commit);
 }
 

@@ -261,7 +261,7 @@ fn every_operator_and_attribute_is_read_back_from_the_architecture_file_that_its
 #[test]
 fn the_schema_of_architecture_files_accepts_the_built_in_templates() {
     let schema = schema("architecture.schema.json");
-    let templates = files("schemas/architectures", "toml");
+    let templates = files("data/architectures", "toml");
     let templates = templates.iter().filter(|path| path.file_stem().unwrap() != "blocks");
     let mut seen = 0;
     for path in templates {
@@ -291,7 +291,7 @@ fn the_schema_of_bullets_architecture_files_accepts_what_the_program_accepts() {
         }
     }
     assert_eq!(seen, 23);
-    let profiles = files("schemas/profiles", "toml");
+    let profiles = files("data/profiles", "toml");
     assert_eq!(profiles.len(), 3);
     let mut net = json(&Path::new(ROOT).join("examples/data/architecture/bullet/valid/simple.json"));
     for path in profiles {
@@ -303,7 +303,7 @@ fn the_schema_of_bullets_architecture_files_accepts_what_the_program_accepts() {
 #[test]
 fn the_schema_of_mappings_accepts_what_the_program_accepts() {
     let schema = schema("mapping.schema.json");
-    let built_in = files("schemas/mappings", "toml");
+    let built_in = files("data/mappings", "toml");
     let texts = built_in.iter().map(|path| (fs::read_to_string(path).unwrap(), true));
     let own = [
         (

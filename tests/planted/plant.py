@@ -83,7 +83,7 @@ FAULTS = {
     ),
     "code for Windows does not compile": Fault(
         "platforms",
-        appended("src/store/local/mod.rs", '\n#[cfg(windows)]\nfn planted() -> u32 {\n    "none"\n}\n'),
+        appended("crates/engine/src/store/local/mod.rs", '\n#[cfg(windows)]\nfn planted() -> u32 {\n    "none"\n}\n'),
         r"mismatched types",
     ),
     "PTX is not what NVRTC makes": Fault("cuda", other_ptx, r"kernels\.ptx"),
@@ -104,12 +104,12 @@ FAULTS = {
     ),
     "a module depends on what uses it": Fault(
         "circles",
-        appended("src/formats/mod.rs", "\n/// Planted.\npub(crate) fn planted(_: &crate::source::Source) {}\n"),
+        appended("crates/engine/src/formats/mod.rs", "\n/// Planted.\npub(crate) fn planted(_: &crate::source::Source) {}\n"),
         r"formats -> source: .*Source",
     ),
     "an example of the documentation fails": Fault(
-        "test", replaced("src/digest.rs", "/// assert_eq!(digest.sha256.len(), 64);", "/// assert_eq!(digest.sha256.len(), 65);"),
-        r"test src/digest\.rs .*FAILED", "-p ckpt --doc digest",
+        "test", replaced("crates/engine/src/digest.rs", "/// assert_eq!(digest.sha256.len(), 64);", "/// assert_eq!(digest.sha256.len(), 65);"),
+        r"test .*src/digest\.rs .*FAILED", "-p ckpt-engine --doc digest",
     ),
 }
 

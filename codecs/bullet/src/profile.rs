@@ -1,13 +1,13 @@
-//! The built-in engine profiles: `schemas/profiles`.
+//! The built-in engine profiles: `data/profiles`.
 
 use crate::net::engine::Engine;
 use ckpt_api::{Error, Result, nearest};
 
 /// The profiles by name.
 const PROFILES: [(&str, &str); 3] = [
-    ("plain", include_str!("../schemas/profiles/plain.toml")),
-    ("multi-avx2", include_str!("../schemas/profiles/multi-avx2.toml")),
-    ("multi-avx512", include_str!("../schemas/profiles/multi-avx512.toml")),
+    ("plain", include_str!("../data/profiles/plain.toml")),
+    ("multi-avx2", include_str!("../data/profiles/multi-avx2.toml")),
+    ("multi-avx512", include_str!("../data/profiles/multi-avx512.toml")),
 ];
 
 /// Returns the profile with this name.

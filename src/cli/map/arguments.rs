@@ -3,11 +3,11 @@
 use super::super::common::write_new;
 use super::super::paths::{check_input, check_new};
 use super::super::{render, verbose};
-use crate::mapping::Mapping;
-use crate::recipe::Target;
-use crate::registry::Registry;
-use crate::words::count;
 use ckpt_api::{Limits, Result};
+use ckpt_engine::Registry;
+use ckpt_engine::mapping::Mapping;
+use ckpt_engine::recipe::Target;
+use ckpt_engine::words::count;
 use clap::Args;
 use std::path::{Path, PathBuf};
 

@@ -5,10 +5,10 @@ use super::super::flags::Flags;
 use super::super::render;
 use super::super::report::{Report, to_json};
 use super::arguments::{MappingArgument, sources};
-use crate::Registry;
-use crate::mapping::{Back, Decision, Explanation};
-use crate::recipe::Target;
 use ckpt_api::Result;
+use ckpt_engine::Registry;
+use ckpt_engine::mapping::{Back, Decision, Explanation};
+use ckpt_engine::recipe::Target;
 use clap::Args;
 use std::fmt::Write;
 
@@ -60,6 +60,7 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
                 line("matches", &format!("'{}', {rest}", nearest.fits));
             }
         }
+        _ => {}
     }
     if !roles.is_empty() && !matches!(explained.decision, Decision::Lookup { .. } | Decision::Ignored { .. })
     {
@@ -70,7 +71,6 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
     }
     explained.targets.iter().for_each(|target| line("becomes", &described(target)));
     match &explained.back {
-        None => {}
         Some(Back::None(why)) => line("inverse", &format!("none: {why}")),
         Some(Back::Leads(back)) => match back.iter().find(|target| target.name == explained.name) {
             Some(target) => line("inverse", &described(target)),
@@ -79,6 +79,7 @@ fn text(explained: &Explanation, roles: &[&str]) -> String {
                 line("inverse", &format!("{}, which differs from the original name", other.join(", ")));
             }
         },
+        _ => {}
     }
     text
 }

@@ -5,9 +5,9 @@ use super::super::flags::Flags;
 use super::super::report::{Report, print_after, to_json};
 use super::super::stderr::tell;
 use super::arguments::{Output, read_mapping};
-use crate::mapping::Mapping;
-use crate::registry::Registry;
 use ckpt_api::Result;
+use ckpt_engine::Registry;
+use ckpt_engine::mapping::Mapping;
 use clap::Args;
 use std::path::{Path, PathBuf};
 

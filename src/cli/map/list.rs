@@ -6,9 +6,9 @@ use super::super::table::{Column, table};
 use super::super::width::Layout;
 use super::arguments::Output;
 use crate::RegisteredMapping;
-use crate::Registry;
-use crate::mapping::Mapping;
 use ckpt_api::{Error, Result};
+use ckpt_engine::Registry;
+use ckpt_engine::mapping::Mapping;
 use clap::Args;
 
 #[derive(Args)]

@@ -10,8 +10,8 @@ mod suggest;
 pub(super) use arguments::read_mapping;
 
 use super::report::Report;
-use crate::registry::Registry;
 use ckpt_api::Result;
+use ckpt_engine::Registry;
 use clap::Subcommand;
 
 #[derive(Subcommand)]

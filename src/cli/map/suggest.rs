@@ -5,10 +5,10 @@ use super::super::render;
 use super::super::report::{Report, print_after, to_json};
 use super::super::stderr::tell;
 use super::arguments::Output;
-use crate::registry::Registry;
-use crate::suggest::{Suggestion, suggest};
-use crate::words::{count, quote, verb};
 use ckpt_api::{Error, Result, first_few};
+use ckpt_engine::Registry;
+use ckpt_engine::words::{count, quote, verb};
+use ckpt_suggest::{Suggestion, suggest};
 use clap::Args;
 
 #[derive(Args)]

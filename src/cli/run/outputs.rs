@@ -2,11 +2,11 @@
 
 use crate::cli::convert::executing;
 use crate::cli::paths::check_new;
-use crate::convert::{Conversion, Planned};
-use crate::registry::Registry;
-use crate::source::{OpenOptions, Source};
-use crate::store::Destination;
 use ckpt_api::{Error, Input, Kind, Network, Result};
+use ckpt_engine::Registry;
+use ckpt_engine::source::{OpenOptions, Source};
+use ckpt_engine::store::Destination;
+use ckpt_engine::{Conversion, Planned};
 use ckpt_forward::{Array, Value};
 use std::path::Path;
 
@@ -75,7 +75,7 @@ fn plan(outputs: &[(String, Value)], registry: &Registry, path: &Path, force: bo
     }
     let destination = Destination::path(path)?;
     let input = Input::memory(ENTRY, [(ENTRY.to_owned(), archive(outputs))].into());
-    let options = OpenOptions { format: Some("safetensors".to_owned()), ..OpenOptions::default() };
+    let options = OpenOptions::new().format("safetensors");
     let source = Source::open(registry, input, &options)?;
     // What other commands advise are options that this one does not have.
     Conversion::default().overwrite(force).plan(registry, &source, destination).map_err(|error| {

@@ -1,8 +1,8 @@
 //! Elements one by one, as people and programs read them.
 
-use crate::source::{ByteChunks, TensorRef};
-use crate::transform::{cast, castable};
 use ckpt_api::{DType, Error, Result};
+use ckpt_engine::source::{ByteChunks, TensorRef};
+use ckpt_engine::transform::{cast, castable};
 use half::{bf16, f16};
 
 /// One element.
@@ -82,7 +82,7 @@ impl<'a> Elements<'a> {
         if len > self.longest {
             return Err(Error::limit("a string of the tensor is too long to be printed")
                 .tensor(self.name)
-                .found(crate::words::count(len, "byte"))
+                .found(ckpt_engine::words::count(len, "byte"))
                 .expected(format!("at most {} bytes", self.longest)));
         }
         let mut left = usize::try_from(len).unwrap_or(usize::MAX);

@@ -3,9 +3,9 @@
 use super::element::{Element, Elements, shortest};
 use super::output::Output;
 use crate::cli::render::harmless;
-use crate::source::TensorRef;
-use crate::words::hex;
 use ckpt_api::{Error, Quantization, Result};
+use ckpt_engine::source::TensorRef;
+use ckpt_engine::words::hex;
 use serde_json::json;
 use std::ops::Range;
 

@@ -1,10 +1,10 @@
 //! A tensor as a NumPy array, written while it is read.
 
 use super::output::Output;
-use crate::registry::Registry;
-use crate::source::TensorRef;
-use crate::transform::cast;
 use ckpt_api::{Checkpoint, Error, Options, Result, Tensor};
+use ckpt_engine::Registry;
+use ckpt_engine::source::TensorRef;
+use ckpt_engine::transform::cast;
 
 /// Writes the array in the dtype in which the format `npz` stores the tensor's.
 pub(super) fn write(registry: &Registry, tensor: &TensorRef<'_>, output: &mut Output<'_>) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Where values are printed, and in which steps they are counted.
 
-use crate::execute::interrupted;
-use crate::source::TensorRef;
 use ckpt_api::{Error, Result};
+use ckpt_engine::execute::interrupted;
+use ckpt_engine::source::TensorRef;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

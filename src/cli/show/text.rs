@@ -4,9 +4,9 @@ use super::element::{Element, Elements};
 use crate::cli::cut::{columns_of, cut};
 use crate::cli::render;
 use crate::cli::width::{Width, folded};
-use crate::source::{Source, TensorRef};
-use crate::words::quantized;
 use ckpt_api::{Quantization, Result, Tensor};
+use ckpt_engine::source::{Source, TensorRef};
+use ckpt_engine::words::quantized;
 use std::fmt::Write;
 use std::ops::Range;
 

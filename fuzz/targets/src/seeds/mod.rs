@@ -116,7 +116,7 @@ fn architectures(seeds: &mut Seeds) -> Result<()> {
 
 /// The built-in mappings.
 fn mappings(seeds: &mut Seeds) -> Result<()> {
-    let folder = root().join("schemas/mappings");
+    let folder = root().join("data/mappings");
     for path in files(&folder)? {
         push(seeds, "mapping", &flat(&path, &folder)?, bytes(&path)?);
     }

@@ -1,0 +1,20 @@
+//! Patterns of tensor names.
+#![doc = include_str!("../../../../docs/src/patterns.md")]
+
+mod automaton;
+mod hint;
+mod inclusion;
+mod matching;
+mod parse;
+mod parts;
+mod selector;
+mod set;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use hint::hints;
+pub(crate) use inclusion::includes;
+pub(crate) use parse::is_name;
+pub use parts::{Class, Part, Pattern, SEPARATOR};
+pub use selector::Selector;
+pub use set::PatternSet;

@@ -1,0 +1,166 @@
+//! Target tensors, and how they are made of source tensors.
+
+use super::dequantize::Dequantize;
+use super::step::AxisStep;
+use serde::Serialize;
+
+/// A target tensor and how to make it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Target {
+    /// The name of the target.
+    pub name: String,
+    /// The source tensors: one, or several for [`Join::Merged`], [`Join::Stacked`], [`Join::Tied`] and
+    /// [`Join::Dequantized`].
+    pub sources: Vec<String>,
+    /// How the target is made of its sources.
+    pub recipe: Recipe,
+}
+
+/// How a target tensor is made of source tensors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Recipe {
+    /// What is taken of the sources.
+    pub join: Join,
+    /// The steps: on the part, for [`Join::Part`] and [`Join::Element`]; on the numbers, for [`Join::Dequantized`]; on
+    /// every source, before it is joined to others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<AxisStep>,
+}
+
+/// What a target takes of its source tensors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(tag = "join", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Join {
+    /// One tensor, whole.
+    #[default]
+    One,
+    /// One part of a tensor that is split along an axis.
+    Part {
+        /// The axis of the source.
+        axis: usize,
+        /// The index of the part, from 0.
+        part: usize,
+        /// The number of parts.
+        parts: usize,
+        /// The lengths of the parts; `None` for equal parts.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sizes: Option<Vec<u64>>,
+    },
+    /// Several tensors, concatenated along an axis.
+    Merged {
+        /// The axis of the sources after their steps.
+        axis: usize,
+        /// The lengths that the sources must have; `None` for equal lengths.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sizes: Option<Vec<u64>>,
+    },
+    /// Several tensors of one shape, side by side along a new axis.
+    Stacked {
+        /// The new axis.
+        axis: usize,
+        /// How groups of sources are concatenated before; `None` if each source is an element of the stack.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        merged: Option<Parts>,
+    },
+    /// What one index on an axis holds; the axis goes.
+    Element {
+        /// The axis of the source.
+        axis: usize,
+        /// The index on it, from 0.
+        index: u64,
+        /// The part that is taken of it; `None` for all of it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        part: Option<PartOf>,
+    },
+    /// The first of several tensors that must be equal bit for bit.
+    Tied,
+    /// Quantized elements, the first tensor, times their scales, the second.
+    Dequantized(Dequantize),
+    /// As many zeros as the source has elements: what is added to it where a target stores a sum as its terms.
+    Zeros,
+    /// The sum of several tensors of 32-bit floats.
+    Sum,
+}
+
+/// One of several parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct PartOf {
+    /// The index of the part, from 0.
+    pub part: usize,
+    /// All parts.
+    #[serde(flatten)]
+    pub of: Parts,
+}
+
+/// Neighboring parts along an axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Parts {
+    /// The axis.
+    pub axis: usize,
+    /// The number of parts.
+    pub parts: usize,
+    /// Their lengths; `None` for equal lengths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Vec<u64>>,
+}
+
+impl Join {
+    /// Returns the number of this target among those of one source, in order.
+    pub fn number(&self) -> usize {
+        match self {
+            Join::Part { part, .. } => *part,
+            Join::Element { index, part, .. } => {
+                let index = usize::try_from(*index).unwrap_or(usize::MAX);
+                let (part, parts) = part.as_ref().map_or((0, 1), |part| (part.part, part.of.parts));
+                index.saturating_mul(parts).saturating_add(part)
+            }
+            Join::Zeros => 1,
+            Join::One
+            | Join::Merged { .. }
+            | Join::Stacked { .. }
+            | Join::Tied
+            | Join::Sum
+            | Join::Dequantized(_) => 0,
+        }
+    }
+}
+
+impl Recipe {
+    /// Returns whether the target is the source tensor, unchanged.
+    pub fn is_plain(&self) -> bool {
+        self.join == Join::One && self.steps.is_empty()
+    }
+
+    /// Describes the recipe in a few words; empty for a plain one.
+    pub fn describe(&self) -> String {
+        let part = |part: usize, parts: usize, axis: usize| {
+            format!("part {} of {parts} along axis {axis}", part.saturating_add(1))
+        };
+        let join = match &self.join {
+            Join::One => None,
+            Join::Part { axis, part: number, parts, .. } => Some(part(*number, *parts, *axis)),
+            Join::Merged { axis, .. } => Some(format!("merged along axis {axis}")),
+            Join::Stacked { axis, merged: None } => Some(format!("stacked along axis {axis}")),
+            Join::Stacked { axis, merged: Some(Parts { axis: along, parts, .. }) } => {
+                Some(format!("each {parts} merged along axis {along}, stacked along axis {axis}"))
+            }
+            Join::Element { axis, index, part: None } => Some(format!("element {index} of axis {axis}")),
+            Join::Element { axis, index, part: Some(PartOf { part: number, of }) } => {
+                let part = part(*number, of.parts, of.axis);
+                Some(format!("element {index} of axis {axis}, {part}"))
+            }
+            Join::Tied => Some("the first of equal tensors".to_owned()),
+            Join::Dequantized(how) => Some(how.to_string()),
+            Join::Zeros => Some("zeros of the same shape".to_owned()),
+            Join::Sum => Some("the sum".to_owned()),
+        };
+        let steps = self.steps.iter().map(ToString::to_string);
+        match &self.join {
+            Join::Merged { .. } | Join::Stacked { .. } => steps.chain(join).collect::<Vec<_>>().join(", "),
+            _ => join.into_iter().chain(steps).collect::<Vec<_>>().join(", "),
+        }
+    }
+}

@@ -1,9 +1,0 @@
-//! Errors about layers that PyTorch's modules cannot hold.
-
-use crate::words::quote;
-use ckpt_api::{Error, Node};
-
-/// An error about a layer that has no form in PyTorch.
-pub(super) fn refuse(node: &Node, why: &str) -> Error {
-    Error::unsupported(format!("layer {} {why}", quote(&node.name))).found(format!("operator {}", node.op))
-}
