@@ -56,7 +56,8 @@ fn the_table_of_losses_has_every_kind_and_whether_it_stops() {
 /// All the program's own text.
 fn sources() -> String {
     let mut text = String::new();
-    let mut left: Vec<PathBuf> = ["src", "codecs", "forward"].map(|name| Path::new(ROOT).join(name)).into();
+    let mut left: Vec<PathBuf> =
+        ["src", "codecs", "crates", "forward"].map(|name| Path::new(ROOT).join(name)).into();
     while let Some(path) = left.pop() {
         if path.is_dir() && !path.ends_with("tests") {
             left.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
