@@ -28,7 +28,7 @@ pub use ckpt_engine::{
     Commit, Computed, Conversion, Element, Execution, ItemReceipt, Matrix, Phase, Planned, Resumed, Rounded,
     Row, SideOptions, Summary, Verification, Verifier, VerifierSettings, explain_file,
 };
-pub use ckpt_engine::{diff, digest, mapping, pattern, plan, receipt, recipe, store, transform};
+pub use ckpt_engine::{diff, digest, mapping, pattern, plan, receipt, recipe, transform};
 pub use ckpt_inspect as inspect;
 pub use ckpt_suggest as suggest;
 #[cfg(feature = "forward")]
@@ -36,6 +36,45 @@ pub use ckpt_verify as verify;
 pub use memory::View;
 pub use registry::Registry;
 pub use writer::Writer;
+
+/// Stores: places that hold checkpoints, and that commit what is written all or nothing.
+pub mod store {
+    pub use ckpt_engine::store::*;
+    #[cfg(feature = "remote")]
+    pub use ckpt_remote::{
+        Leftover, LeftoverKind, Leftovers, RemoteAddresses, RemoteOptions, RemoteStore, leftovers,
+    };
+
+    use crate::{Registry, Result};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// Opens the store at an address, as plans name it: a directory of this machine or, with the feature `remote`, of a
+    /// remote store. Paths in a local one are shown, and kept in receipts, relative to the working directory if they are
+    /// below it.
+    ///
+    /// # Errors
+    /// Those of [`Addresses::open`].
+    pub fn open(location: &str) -> Result<Arc<dyn Store>> {
+        Registry::builtin().addresses().open(location)
+    }
+
+    /// The directory at a path of this machine, which `make` makes, or at an address, where none needs making.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let data = ckpt::store::directory("examples/data".as_ref(), false)?;
+    /// assert!(data.has("README.md"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Addresses::directory`].
+    pub fn directory(path: &Path, make: bool) -> Result<Arc<dyn Store>> {
+        Registry::builtin().addresses().directory(path, make)
+    }
+}
 
 /// Opens a checkpoint with the built-in formats, and detects which it is. Reads headers only.
 ///

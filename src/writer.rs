@@ -44,9 +44,10 @@ pub struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// A writer to a path or a place in a store. An unusable path is an error of [`Writer::finish`].
     pub fn to(destination: impl IntoDestination) -> Self {
+        let registry = Registry::builtin();
         Writer {
-            destination: destination.into_destination(),
-            registry: Registry::builtin(),
+            destination: destination.into_destination(registry.addresses()),
+            registry,
             conversion: Conversion::new(),
             execution: Execution::new(),
             checkpoint: Checkpoint::default(),

@@ -46,7 +46,8 @@ pub(crate) fn check_receipt(
     root: Option<PathBuf>,
 ) -> PyResult<String> {
     long(py, Interrupted::Abandoned, move |_| {
-        let checked = ckpt::receipt::check(&text, root.as_deref(), &Limits::default());
+        let checked =
+            ckpt::receipt::check(&ckpt::Registry::builtin(), &text, root.as_deref(), &Limits::default());
         json(&checked.map_err(|error| error.file(file))?)
     })
 }

@@ -5,7 +5,7 @@ use crate::options::{limits, resources};
 use crate::stores::read;
 use crate::work::{Interrupted, long, watched};
 use ckpt::api::{Limit, Limits, Loss};
-use ckpt::store::{Destination, NothingStaged, directory};
+use ckpt::store::{NothingStaged, directory};
 use ckpt::{Commit, Conversion, Execution, ItemReceipt, Phase, Plan, Policy, Progress, Registry};
 use pyo3::prelude::*;
 use serde_json::{Value, json as object};
@@ -60,7 +60,7 @@ pub(crate) fn discard_plan(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
     long(py, Interrupted::Joined, move |_| {
         let limits = Limits::default();
         let (_, bytes) = read(&path, &limits, Limit::HeaderBytes)?;
-        match ckpt::Planned::discard_plan(&Plan::from_bytes(&bytes, &limits)?) {
+        match ckpt::Planned::discard_plan(&Registry::builtin(), &Plan::from_bytes(&bytes, &limits)?) {
             Err(error) if NothingStaged::is_cause_of(&error) => Ok(false),
             discarded => Ok(discarded.map(|()| true)?),
         }
@@ -157,7 +157,7 @@ impl Planned {
         let planned = Arc::clone(&self.planned);
         long(py, Interrupted::Joined, move |_| {
             let bytes = planned.plan().to_file(&path)?;
-            Ok(Destination::path(&path)?.write(&bytes, overwrite)?)
+            Ok(Registry::builtin().addresses().destination(&path)?.write(&bytes, overwrite)?)
         })
     }
 

@@ -9,8 +9,8 @@ use ckpt_engine::Registry;
 use ckpt_engine::formats::Formats;
 use std::sync::Arc;
 
-/// The codecs that this build contains, the mappings and architectures that come with the program, and, with the feature
-/// `forward`, the verifier that runs graphs.
+/// The codecs that this build contains, the mappings and architectures that come with the program, with the feature
+/// `forward` the verifier that runs graphs, and with `remote` what opens URLs.
 pub(crate) fn registry() -> Registry {
     let codecs: Vec<Arc<dyn Codec>> = vec![
         #[cfg(feature = "bullet")]
@@ -34,11 +34,12 @@ pub(crate) fn registry() -> Registry {
         #[cfg(feature = "torch")]
         Arc::new(ckpt_torch::Torch),
     ];
-    let mut registry = Registry::of(
-        Formats::with(codecs, mappings::all())
-            .with_architectures(BuiltinArchitectures)
-            .with_unread(ForeignFormats),
-    );
+    let formats = Formats::with(codecs, mappings::all())
+        .with_architectures(BuiltinArchitectures)
+        .with_unread(ForeignFormats);
+    #[cfg(feature = "remote")]
+    let formats = formats.with_opener(ckpt_remote::RemoteAddresses);
+    let mut registry = Registry::of(formats);
     #[cfg(feature = "forward")]
     registry.set_verifier(ckpt_verify::GraphVerifier);
     registry

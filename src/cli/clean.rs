@@ -3,7 +3,7 @@
 use super::render;
 use super::report::{Report, to_json};
 use ckpt_api::{Error, Result};
-use ckpt_engine::store::{Leftover, LeftoverKind, leftovers};
+use ckpt_remote::{Leftover, LeftoverKind, leftovers};
 use clap::Args;
 use std::fmt::Write;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use ckpt_engine::diff::Tolerance;
 use ckpt_engine::execute::interrupted;
 use ckpt_engine::mapping::Mapping;
 use ckpt_engine::source::{ModelGraph, OpenOptions, Source};
+use ckpt_engine::store::Addresses;
 use ckpt_engine::store::refuse_own;
 use ckpt_engine::text_file;
 use clap::Args;
@@ -168,7 +169,8 @@ impl TwoInputs {
             let mut options = OpenOptions::new().inputs(inputs).limits(limits.clone()).vocabulary(words);
             options.format.clone_from(format);
             options.options = pairs(set)?;
-            options.architecture = arch.and_then(|path| read_architecture(path, limits)).transpose()?;
+            options.architecture =
+                arch.and_then(|path| read_architecture(registry, path, limits)).transpose()?;
             options.graph = arch.and_then(|path| read_graph(registry, path, limits)).transpose()?;
             options.graph_mapping = graph_mapping;
             open_one(registry, path, &options).map_err(|error| error.in_words(&words))
@@ -214,7 +216,7 @@ impl Reading {
         path: &Path,
         more: Vec<(String, String)>,
     ) -> Result<Source> {
-        self.open_with(registry, path, more, self.architecture()?, None)
+        self.open_with(registry, path, more, self.architecture(registry)?, None)
     }
 
     /// As [`Reading::open`], under the names of the model that gives the graph, to which the mapping leads.
@@ -225,7 +227,7 @@ impl Reading {
         more: Vec<(String, String)>,
         mapping: Option<Arc<Mapping>>,
     ) -> Result<Source> {
-        let source = self.open_with(registry, path, more, self.architecture()?, mapping)?;
+        let source = self.open_with(registry, path, more, self.architecture(registry)?, mapping)?;
         Ok(source.under_graph_names()?.unwrap_or(source))
     }
 
@@ -239,7 +241,7 @@ impl Reading {
         inputs: Vec<String>,
         mapping: Option<Arc<Mapping>>,
     ) -> Result<Source> {
-        let mut options = self.options(registry, more, self.architecture()?)?.inputs(inputs);
+        let mut options = self.options(registry, more, self.architecture(registry)?)?.inputs(inputs);
         options.graph_mapping = mapping;
         let source = open_one(registry, path, &options)?;
         Ok(source.under_graph_names()?.unwrap_or(source))
@@ -276,9 +278,9 @@ impl Reading {
     }
 
     /// The architecture file, if one was given.
-    pub(super) fn architecture(&self) -> Result<Option<ArchitectureFile>> {
+    pub(super) fn architecture(&self, registry: &Registry) -> Result<Option<ArchitectureFile>> {
         let limits = self.limits()?;
-        self.arch.as_deref().and_then(|path| read_architecture(path, &limits)).transpose()
+        self.arch.as_deref().and_then(|path| read_architecture(registry, path, &limits)).transpose()
     }
 
     pub(super) fn limits(&self) -> Result<Limits> {
@@ -289,7 +291,7 @@ impl Reading {
     pub(super) fn codec(&self, registry: &Registry, path: &Path) -> Result<Arc<dyn Codec>> {
         let mut options = OpenOptions::new().limits(self.limits()?);
         options.format.clone_from(&self.from);
-        options.architecture = self.architecture()?;
+        options.architecture = self.architecture(registry)?;
         Source::codec(registry, path, &options)
     }
 }
@@ -316,18 +318,18 @@ fn is_model(path: &Path) -> bool {
 }
 
 /// The architecture in a file; `None` for a model, which gives its graph.
-fn read_architecture(path: &Path, limits: &Limits) -> Option<Result<ArchitectureFile>> {
-    (!is_model(path)).then(|| parse_architecture(path, limits))
+fn read_architecture(registry: &Registry, path: &Path, limits: &Limits) -> Option<Result<ArchitectureFile>> {
+    (!is_model(path)).then(|| parse_architecture(registry, path, limits))
 }
 
 /// JSON, or TOML if the name ends in `.toml`.
-fn parse_architecture(path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
+fn parse_architecture(registry: &Registry, path: &Path, limits: &Limits) -> Result<ArchitectureFile> {
     let name = Address::display(path);
     if let Some(builtin) = architecture(&name).filter(|_| !path.is_file()) {
         return Ok(builtin);
     }
-    let text =
-        read_text(path, limits, Limit::TextBytes).map_err(|error| unknown_architecture(error, path))?;
+    let text = read_text(registry.addresses(), path, limits, Limit::TextBytes)
+        .map_err(|error| unknown_architecture(error, path))?;
     let file = match path.extension().is_some_and(|extension| extension == "toml") {
         true => ckpt_engine::mapping::check_tokens(&text, limits).and_then(|()| {
             toml::from_str::<toml::Table>(&text)
@@ -356,15 +358,20 @@ fn not_toml(text: &str, error: &toml::de::Error) -> Error {
 }
 
 /// A text file of as many bytes as the limit called `limit` allows.
-pub(super) fn read_text(path: &Path, limits: &Limits, limit: Limit) -> Result<String> {
+pub(super) fn read_text(addresses: &Addresses, path: &Path, limits: &Limits, limit: Limit) -> Result<String> {
     check_input(path)?;
-    text_file::read_text(path, limits, limit)
+    text_file::read_text(addresses, path, limits, limit)
 }
 
 /// A file of as many bytes as the limit called `limit` allows.
-pub(super) fn read_bytes(path: &Path, limits: &Limits, limit: Limit) -> Result<Vec<u8>> {
+pub(super) fn read_bytes(
+    addresses: &Addresses,
+    path: &Path,
+    limits: &Limits,
+    limit: Limit,
+) -> Result<Vec<u8>> {
     check_input(path)?;
-    text_file::read_bytes(path, limits, limit)
+    text_file::read_bytes(addresses, path, limits, limit)
 }
 
 /// What is not dropped: the process ends after its command, and to give back what describes many thousand tensors,

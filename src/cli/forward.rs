@@ -3,6 +3,7 @@
 use super::common::read_text;
 use super::paths::check_input;
 use ckpt_api::{Error, Limits, Result, parse_size};
+use ckpt_engine::store::Addresses;
 use ckpt_verify::chess::Position;
 use ckpt_verify::{InputFile, Inputs};
 use clap::Args;
@@ -36,10 +37,10 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    pub(super) fn inputs(&self, limits: &Limits) -> Result<Inputs> {
+    pub(super) fn inputs(&self, addresses: &Addresses, limits: &Limits) -> Result<Inputs> {
         let mut positions = Vec::new();
         for text in &self.fen {
-            positions.extend(read_positions(text, limits)?);
+            positions.extend(read_positions(addresses, text, limits)?);
         }
         if self.divide.is_some_and(|by| by == 0.0 || !by.is_finite()) {
             return Err(Error::usage("the divisor must be finite, and not 0").field("--divide"));
@@ -82,7 +83,7 @@ fn input_file(text: &str, limits: &Limits) -> InputFile {
 
 /// Parses a position, or reads the positions of a file. FEN has spaces: what has none and is no file is a file that is
 /// missing.
-fn read_positions(text: &str, limits: &Limits) -> Result<Vec<Position>> {
+fn read_positions(addresses: &Addresses, text: &str, limits: &Limits) -> Result<Vec<Position>> {
     let path = Path::new(text);
     if !path.is_file() && (text == START_NAME || text.contains(' ')) {
         return Ok(vec![position(text)?]);
@@ -92,7 +93,7 @@ fn read_positions(text: &str, limits: &Limits) -> Result<Vec<Position>> {
         let found = if text.is_empty() { "nothing" } else { "a directory" };
         return Err(Error::usage("the position is missing").field("--fen").found(found).expected(expected()));
     }
-    let content = read_text(path, limits, ckpt_api::Limit::TextBytes)
+    let content = read_text(addresses, path, limits, ckpt_api::Limit::TextBytes)
         .map_err(|error| error.field("--fen").expected(expected()))?;
     let lines = content.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let positions = lines.map(|(line, number)| {
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_position_is_fen_or_the_start_or_a_line_of_a_file() {
-        let read = |text: &str| read_positions(text, &Limits::default());
+        let read = |text: &str| read_positions(&Addresses::local(), text, &Limits::default());
         let fen = vec![Position::parse(START).unwrap()];
         assert_eq!((read(START).unwrap(), read("startpos").unwrap()), (fen.clone(), fen.clone()));
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -141,10 +142,10 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, format!("{START}\n\n8/8 w\n").as_bytes()).unwrap();
         let path = file.path().to_str().unwrap();
-        let error = read_positions(path, &Limits::default()).unwrap_err();
+        let error = read_positions(&Addresses::local(), path, &Limits::default()).unwrap_err();
         assert_eq!(error.context().file, Some(&*format!("{path}:3")));
         for (text, found) in [("", "nothing"), (env!("CARGO_MANIFEST_DIR"), "a directory")] {
-            let error = read_positions(text, &Limits::default()).unwrap_err();
+            let error = read_positions(&Addresses::local(), text, &Limits::default()).unwrap_err();
             let context = error.context();
             assert_eq!((error.kind(), context.field), (ckpt_api::Kind::Usage, Some("--fen")));
             assert_eq!(context.found, Some(found));
@@ -153,14 +154,14 @@ mod tests {
 
     #[test]
     fn a_file_of_positions_that_does_not_exist_is_said_to_be_missing() {
-        let error = read_positions("no-such-file.fen", &Limits::default()).unwrap_err();
+        let error = read_positions(&Addresses::local(), "no-such-file.fen", &Limits::default()).unwrap_err();
         let context = error.context();
         assert_eq!(
             (error.kind(), context.file, context.field),
             (ckpt_api::Kind::Io, Some("no-such-file.fen"), Some("--fen"))
         );
         assert!(context.expected.is_some_and(|expected| expected.contains("startpos")), "{error}");
-        let wrong = read_positions("8/8 w", &Limits::default()).unwrap_err();
+        let wrong = read_positions(&Addresses::local(), "8/8 w", &Limits::default()).unwrap_err();
         assert!(wrong.message().contains("FEN"), "{wrong}");
     }
 }

@@ -11,7 +11,6 @@ use ckpt_api::{Address, Error, Limit, Limits, Result};
 use ckpt_engine::Registry;
 use ckpt_engine::plan::{Plan, blame_document};
 use ckpt_engine::resources::Resources;
-use ckpt_engine::store::directory;
 use ckpt_engine::words::{count, verb};
 use ckpt_engine::{Commit, ItemReceipt, Planned};
 use clap::Args;
@@ -72,8 +71,8 @@ pub(super) struct CommitArguments {
 
 impl Shared {
     /// The plan.
-    fn plan(&self, limits: &Limits) -> Result<Plan> {
-        let bytes = read_bytes(&self.plan, limits, Limit::HeaderBytes)?;
+    fn plan(&self, registry: &Registry, limits: &Limits) -> Result<Plan> {
+        let bytes = read_bytes(registry.addresses(), &self.plan, limits, Limit::HeaderBytes)?;
         let shown = Address::display(&self.plan);
         Plan::from_bytes(&bytes, limits).map_err(|error| error.file(shown))
     }
@@ -81,7 +80,7 @@ impl Shared {
     /// The plan, ready to run.
     fn open(&self, registry: &Registry, reread: bool) -> Result<(Planned, Resources, Limits)> {
         let (started, limits) = (Instant::now(), self.bounds.limits()?);
-        let plan = self.plan(&limits)?;
+        let plan = self.plan(registry, &limits)?;
         let max_memory = size(&self.max_memory, "--max-memory")?;
         let resources = Resources::new().max_memory(max_memory).threads(threads(self.threads)?);
         let planned =
@@ -99,7 +98,7 @@ pub(super) fn run(registry: &Registry, arguments: &RunArguments, json: bool) -> 
         Some(text) => range(text)?,
         None => 0..planned.plan().items().len(),
     };
-    let store = directory(receipts, true)?;
+    let store = registry.addresses().directory(receipts, true)?;
     let known = planned.receipts_of(&items, store.clone(), &limits)?;
     let bytes = planned.plan().bytes_written;
     let save = |receipt: &ItemReceipt| receipt.save(&*store);
@@ -128,11 +127,11 @@ pub(super) fn commit(registry: &Registry, arguments: &CommitArguments, json: boo
     let started = Instant::now();
     let CommitArguments { shared, receipts, verify, receipt, discard } = arguments;
     if *discard {
-        Planned::discard_plan(&shared.plan(&shared.bounds.limits()?)?)?;
+        Planned::discard_plan(registry, &shared.plan(registry, &shared.bounds.limits()?)?)?;
         return Ok(String::new().into());
     }
     let (planned, resources, limits) = shared.open(registry, *verify || receipt.is_some())?;
-    let store = directory(receipts, false)?;
+    let store = registry.addresses().directory(receipts, false)?;
     let known = ItemReceipt::load_all(store, &planned.sha256()?, &limits)?;
     let mut options =
         Commit::new().verify(*verify).limits(limits).resources(resources).vocabulary(Flags::Planned);

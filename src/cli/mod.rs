@@ -208,7 +208,7 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
 /// Takes the options of `--store-set` for all stores that the command opens.
 #[cfg(feature = "remote")]
 fn use_store_options(given: &[String]) -> Result<()> {
-    let none = ckpt_engine::store::RemoteOptions::new();
+    let none = ckpt_remote::RemoteOptions::new();
     let options =
         common::pairs(given)?.iter().try_fold(none, |options, (key, value)| options.set(key, value));
     options

@@ -15,7 +15,7 @@ use ckpt_engine::natural::make_readable;
 use ckpt_engine::plan::{Plan, Policy};
 use ckpt_engine::recipe::Transform;
 use ckpt_engine::resources::Resources;
-use ckpt_engine::store::place_at_address;
+use ckpt_engine::store::Addresses;
 use ckpt_engine::words::{count, hex};
 use ckpt_engine::{Conversion, Planned, SideOptions};
 use ckpt_inspect::placement_bytes;
@@ -115,7 +115,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     // A plan that is only shown may be of an output that exists.
     let overwrite = arguments.force || arguments.file.is_none();
     if let Some(path) = arguments.file.as_deref().filter(|_| !arguments.force) {
-        match place_at_address(path)? {
+        match registry.addresses().remote_destination(path)? {
             Some(place) if place.store().has(place.name()) => return Err(existing(path, true)),
             Some(_) => {}
             None => check_new(path, true)?,
@@ -128,7 +128,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     };
     conversion.judge(planned.plan())?;
     planned.check_output()?;
-    save(planned.plan(), path, arguments.force)?;
+    save(registry.addresses(), planned.plan(), path, arguments.force)?;
     let (plan, path) = (planned.plan(), path.display().to_string());
     let items = plan.items().len();
     if json {
@@ -140,9 +140,9 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     print_after(&[&path], &format!("wrote {shown}: {bytes} in {}\n", count(items, "item")), json)
 }
 
-fn save(plan: &Plan, path: &Path, force: bool) -> Result<()> {
+fn save(addresses: &Addresses, plan: &Plan, path: &Path, force: bool) -> Result<()> {
     let bytes = plan.to_file(path)?;
-    match place_at_address(path)? {
+    match addresses.remote_destination(path)? {
         Some(place) => place.write(&bytes, force),
         None if force => replace(path, &bytes),
         None => write_new(path, bytes),
@@ -178,7 +178,7 @@ pub(super) fn prepare(
         }
         options.push(("shard_size".to_owned(), size.clone()));
     }
-    let given = arguments.reading.architecture()?;
+    let given = arguments.reading.architecture(registry)?;
     let for_target = given.clone().filter(|file| file.format() == Some(to.id));
     // What is the target's own is the source's, too, only where both have one format.
     let for_source = match &for_target {

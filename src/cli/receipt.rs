@@ -4,6 +4,7 @@ use super::common::read_text;
 use super::render;
 use super::report::{Report, to_json};
 use ckpt_api::{Limits, Result};
+use ckpt_engine::Registry;
 use ckpt_engine::receipt::check;
 use ckpt_engine::words::count;
 use clap::Args;
@@ -22,10 +23,16 @@ pub(super) struct Recorded {
 }
 
 /// Checks that the files of a receipt still match it: those below `root`, or any if there is none.
-pub(super) fn run(receipt: &Path, root: Option<&Path>, limits: &Limits, json: bool) -> Result<Report> {
-    let text = read_text(receipt, limits, ckpt_api::Limit::HeaderBytes)?;
+pub(super) fn run(
+    registry: &Registry,
+    receipt: &Path,
+    root: Option<&Path>,
+    limits: &Limits,
+    json: bool,
+) -> Result<Report> {
+    let text = read_text(registry.addresses(), receipt, limits, ckpt_api::Limit::HeaderBytes)?;
     let shown = receipt.display().to_string();
-    let checked = check(&text, root, limits).map_err(|error| error.file(shown.as_str()))?;
+    let checked = check(registry, &text, root, limits).map_err(|error| error.file(shown.as_str()))?;
     if json {
         return Ok(to_json(&checked)?.into());
     }

@@ -71,7 +71,8 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         outputs::check(registry, path, arguments.force)?;
     }
     let limits = arguments.reading.limits()?;
-    let (inputs, memory) = (arguments.forward.inputs(&limits)?, arguments.forward.memory()?);
+    let (inputs, memory) =
+        (arguments.forward.inputs(registry.addresses(), &limits)?, arguments.forward.memory()?);
     let (set, names) = (pairs(&arguments.set)?, inputs.names(registry)?);
     let mapping = arguments.names.mapping(registry, &limits)?;
     let source = arguments.reading.open_to_run(registry, &arguments.path, set, names, mapping)?;

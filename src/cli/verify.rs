@@ -76,7 +76,7 @@ impl Arguments {
             }
         };
         Ok(Options {
-            inputs: self.forward.inputs(&limits)?,
+            inputs: self.forward.inputs(registry.addresses(), &limits)?,
             mapping,
             devices: self.device.clone(),
             per_layer: self.per_layer,
@@ -112,7 +112,7 @@ fn under_graph_names(a: Source, b: Source, options: &mut Options) -> Result<(Sou
 pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
     if let Some(receipt) = &arguments.recorded.receipt {
         let root = arguments.recorded.root.as_deref();
-        return receipt::run(receipt, root, &arguments.bounds.limits()?, json);
+        return receipt::run(registry, receipt, root, &arguments.bounds.limits()?, json);
     }
     let two = arguments.two.as_ref().ok_or_else(|| {
         Error::usage("there is nothing to verify").help("name two checkpoints, or a --receipt")

@@ -22,7 +22,10 @@ fn everything() -> ckpt::Conversion {
 /// The bytes at an address.
 fn content(address: &str) -> Vec<u8> {
     let place = RemoteStore::at(address).unwrap();
-    let file = ckpt::IntoInput::into_input(place, &Default::default()).unwrap().main().unwrap();
+    let file = ckpt::IntoInput::into_input(place, ckpt::Registry::builtin().addresses(), &Default::default())
+        .unwrap()
+        .main()
+        .unwrap();
     file.bytes(0, file.len()).unwrap()
 }
 
@@ -44,8 +47,14 @@ fn an_output_at_an_address_has_the_bytes_of_a_file() {
         }
         let receipt = String::from_utf8(content(&format!("memory://bytes{number}/r.json"))).unwrap();
         assert!(receipt.contains(&format!("\"directory\": \"memory://bytes{number}/a/b\"")), "{receipt}");
-        ckpt::receipt::check(&receipt, None, &Default::default()).unwrap();
-        let outside = ckpt::receipt::check(&receipt, Some(place.path()), &Default::default()).unwrap_err();
+        ckpt::receipt::check(&ckpt::Registry::builtin(), &receipt, None, &Default::default()).unwrap();
+        let outside = ckpt::receipt::check(
+            &ckpt::Registry::builtin(),
+            &receipt,
+            Some(place.path()),
+            &Default::default(),
+        )
+        .unwrap_err();
         assert_eq!(outside.kind(), Kind::Usage);
     }
 }

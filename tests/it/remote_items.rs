@@ -255,7 +255,11 @@ fn a_plan_whose_source_changed_or_whose_output_somebody_else_made_can_be_discard
     run(&text, 0..2, "memory://stuck/receipts").unwrap();
     fs::write(&source, fs::read(&source).unwrap()).unwrap();
     ckpt::store::open("memory://stuck/out").unwrap().replace("m.safetensors", b"other").unwrap();
-    Planned::discard_plan(&Plan::from_bytes(text.as_bytes(), &Limits::default()).unwrap()).unwrap();
+    Planned::discard_plan(
+        &ckpt::Registry::builtin(),
+        &Plan::from_bytes(text.as_bytes(), &Limits::default()).unwrap(),
+    )
+    .unwrap();
     assert!(!is_staged("memory://stuck/out", "m.safetensors"));
     assert_eq!(content("memory://stuck/out", "m.safetensors"), b"other");
 }
@@ -311,11 +315,13 @@ fn a_receipt_is_the_last_that_is_written_and_has_the_hashes_of_what_was_committe
         };
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("\"verification\""), "{text}");
-        ckpt::receipt::check(&text, None, &Default::default()).unwrap();
+        ckpt::receipt::check(&ckpt::Registry::builtin(), &text, None, &Default::default()).unwrap();
         let store = ckpt::store::open(&format!("memory://{name}/out")).unwrap();
         store.replace("m.safetensors", b"something else").unwrap();
         assert_eq!(
-            ckpt::receipt::check(&text, None, &Default::default()).unwrap_err().kind(),
+            ckpt::receipt::check(&ckpt::Registry::builtin(), &text, None, &Default::default())
+                .unwrap_err()
+                .kind(),
             Kind::Mismatch
         );
     }

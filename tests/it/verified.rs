@@ -329,7 +329,7 @@ fn a_receipt_tells_which_file_is_not_what_it_was() {
     let place = tempfile::tempdir().unwrap();
     digits("o.safetensors", place.path(), Conversion::default());
     let text = std::fs::read_to_string(place.path().join("receipt.json")).unwrap();
-    let check = || ckpt::receipt::check(&text, None, &Limits::default());
+    let check = || ckpt::receipt::check(&ckpt::Registry::builtin(), &text, None, &Limits::default());
     assert_eq!(check().unwrap().files, 4);
     let output = place.path().join("o.safetensors");
     let mut bytes = std::fs::read(&output).unwrap();
@@ -343,7 +343,7 @@ fn a_receipt_tells_which_file_is_not_what_it_was() {
     std::fs::remove_file(&output).unwrap();
     let error = check().unwrap_err();
     assert_eq!((error.kind(), fact(&error, "found")), (Kind::Mismatch, "no file".to_owned()));
-    let error = ckpt::receipt::check("{}", None, &Limits::default()).unwrap_err();
+    let error = ckpt::receipt::check(&ckpt::Registry::builtin(), "{}", None, &Limits::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
 }
 
@@ -357,7 +357,9 @@ fn a_receipt_with_a_malformed_hash_is_corrupt() {
     for wrong in ["", "0", &good[1..], &format!("{good}0"), &upper, &good.replace(&good[..1], "g")] {
         let mut receipt = receipt.clone();
         receipt["target"]["files"][0]["sha256"] = wrong.into();
-        let error = ckpt::receipt::check(&receipt.to_string(), None, &Limits::default()).unwrap_err();
+        let error =
+            ckpt::receipt::check(&ckpt::Registry::builtin(), &receipt.to_string(), None, &Limits::default())
+                .unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "{wrong}: {error}");
         assert_eq!(fact(&error, "field"), "target.files[0].sha256");
         assert!(error.to_string().contains("the receipt is malformed"), "{error}");

@@ -31,7 +31,7 @@ pub mod natural;
 pub mod pattern;
 mod placeholder;
 pub mod plan;
-mod ranges;
+pub mod ranges;
 pub mod receipt;
 pub mod recipe;
 mod registry;

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 /// Adds a range to those that are in order and apart from each other.
-#[cfg(any(feature = "remote", test))]
-pub(crate) fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
+pub fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
     if new.is_empty() {
         return;
     }
@@ -17,7 +16,7 @@ pub(crate) fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
 }
 
 /// What ranges that are in order and apart from each other leave out of another one.
-pub(crate) fn missing(ranges: &[Range<u64>], of: Range<u64>) -> Vec<Range<u64>> {
+pub fn missing(ranges: &[Range<u64>], of: Range<u64>) -> Vec<Range<u64>> {
     let (mut left, mut start) = (Vec::new(), of.start);
     let first = ranges.partition_point(|range| range.end <= of.start);
     for range in ranges.get(first..).unwrap_or_default().iter().take_while(|range| range.start < of.end) {

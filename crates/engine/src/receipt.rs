@@ -10,8 +10,9 @@
 
 mod places;
 
+use crate::formats::Formats;
 use crate::resources::{default_threads, in_parallel};
-use crate::store::input;
+use crate::store::Addresses;
 use crate::words::{hex, parse_sha256, quote};
 use ckpt_api::{Address, Error, File, Input, Limit, Limits, Result, Setting, open_regular};
 use places::Places;
@@ -55,11 +56,11 @@ pub struct Checked {
 /// let conversion = ckpt::Conversion::new().receipt(&receipt);
 /// conversion.plan(&registry, &source, &out)?.execute(&Default::default(), &|_bytes| ())?;
 /// let text = std::fs::read_to_string(receipt).unwrap();
-/// assert_eq!(ckpt::receipt::check(&text, None, &Default::default())?.files, 4);
+/// assert_eq!(ckpt::receipt::check(&registry, &text, None, &Default::default())?.files, 4);
 /// # Ok(())
 /// # }
 /// ```
-pub fn check(receipt: &str, root: Option<&Path>, limits: &Limits) -> Result<Checked> {
+pub fn check(formats: &Formats, receipt: &str, root: Option<&Path>, limits: &Limits) -> Result<Checked> {
     let recorded: Recorded =
         serde_json::from_str(receipt).map_err(|error| other_document(receipt, &error))?;
     let both = [("source", &recorded.source), ("target", &recorded.target)];
@@ -73,7 +74,7 @@ pub fn check(receipt: &str, root: Option<&Path>, limits: &Limits) -> Result<Chec
     let places = Places::new(root)?;
     let files = files(&places, &sides)?;
     let listed: Vec<&Listed> = files.iter().collect();
-    in_parallel(&listed, default_threads(), Listed::check)?;
+    in_parallel(&listed, default_threads(), |listed| listed.check(formats.addresses()))?;
     let bytes = files.iter().filter_map(|file| file.records.first());
     Ok(Checked {
         files: files.len(),
@@ -163,13 +164,13 @@ fn files(places: &Places, sides: &[(&str, &RecordedSide)]) -> Result<Vec<Listed>
 
 impl Listed {
     /// Compares the file with its records: the lengths first, then the hashes.
-    fn check(&self) -> Result<()> {
+    fn check(&self, addresses: &Addresses) -> Result<()> {
         let Some(path) = &self.path else {
             let expected = self.records.first().map_or(0, |record| record.bytes);
             return Err(self.differs("no file".into(), crate::words::count(expected, "byte")));
         };
         let file = match Address::of(path) {
-            Some(_) => input(path, &Limits::default())?.main()?,
+            Some(_) => addresses.input(path, &Limits::default())?.main()?,
             None => File::new(open_regular(path, &self.shown)?, &self.shown)?,
         };
         if let Some(other) = self.records.iter().find(|record| record.bytes != file.len()) {

@@ -5,7 +5,6 @@ use crate::cli::paths::check_new;
 use ckpt_api::{Error, Input, Kind, Network, Result};
 use ckpt_engine::Registry;
 use ckpt_engine::source::{OpenOptions, Source};
-use ckpt_engine::store::Destination;
 use ckpt_engine::{Conversion, Planned};
 use ckpt_forward::{Array, Value};
 use std::path::Path;
@@ -73,7 +72,7 @@ fn plan(outputs: &[(String, Value)], registry: &Registry, path: &Path, force: bo
         .found(format!("{}, by the name's extension", info.title))
         .help(advice(registry)));
     }
-    let destination = Destination::path(path)?;
+    let destination = registry.addresses().destination(path)?;
     let input = Input::memory(ENTRY, [(ENTRY.to_owned(), archive(outputs))].into());
     let options = OpenOptions::new().format("safetensors");
     let source = Source::open(registry, input, &options)?;

@@ -5,6 +5,7 @@ use crate::plan::GraphRecord;
 use crate::receipt::record_of;
 use crate::registry::Registry;
 use crate::source::{ModelGraph, OpenOptions, Source};
+use crate::store::Addresses;
 use ckpt_api::{Error, Input, Result};
 use std::sync::Arc;
 
@@ -30,9 +31,9 @@ pub(super) fn record(model: &ModelGraph, is_mapped: bool) -> Result<GraphRecord>
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] where it has changed, [`ckpt_api::Kind::Io`] where it cannot be read.
-pub(super) fn find(record: &GraphRecord) -> Result<Option<Input>> {
+pub(super) fn find(addresses: &Addresses, record: &GraphRecord) -> Result<Option<Input>> {
     let Some(location) = record.location.as_deref() else { return Ok(None) };
-    let input = Input::within_store(crate::store::open(location)?, &record.entry);
+    let input = Input::within_store(addresses.open(location)?, &record.entry);
     let found = record_of(&input, &record.entry)?;
     if (found.bytes, &found.sha256) != (record.bytes, &record.sha256) {
         return Err(Error::usage("the model that gives the graph has changed since the plan was made")
@@ -54,7 +55,7 @@ pub(super) fn read(
     options: &OpenOptions,
 ) -> Result<Option<Arc<ModelGraph>>> {
     let Some(record) = record.filter(|record| !record.is_mapped) else { return Ok(None) };
-    let Some(input) = find(record)? else { return Ok(None) };
+    let Some(input) = find(registry.addresses(), record)? else { return Ok(None) };
     let options = OpenOptions::new().format(record.format.as_str()).limits(options.limits.clone());
     let model = Source::open(registry, input, &options)?;
     ModelGraph::of(&model).map(|graph| Some(Arc::new(graph)))

@@ -110,7 +110,7 @@ impl Conversion {
         source: &Source,
         output: impl IntoDestination,
     ) -> Result<Planned> {
-        let output = output.into_destination()?;
+        let output = output.into_destination(registry.addresses())?;
         if let Some(mapping) = &self.mapping
             && let Some(generated) = &mapping.generated
             && let Some(mut translation) = source.translation(mapping)?

@@ -141,13 +141,13 @@ impl Planned {
         plan.attach(registry.reader(&plan.source.format)?.block_encodings());
         plan.attach(registry.writer(&plan.target.format)?.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
-        let input = Input::within_store(crate::store::open(source)?, &plan.source.entry);
+        let input = Input::within_store(registry.addresses().open(source)?, &plan.source.entry);
         pins::check(&input, plan.source_files(), "the source has changed since the plan was made")?;
         if let Some(record) = &plan.source.graph {
-            graph::find(record)?;
+            graph::find(registry.addresses(), record)?;
         }
         let target = plan.target.location.as_deref().ok_or_else(|| elsewhere("target"))?;
-        let output = Destination::within(crate::store::open(target)?, plan.target.name.clone());
+        let output = Destination::within(registry.addresses().open(target)?, plan.target.name.clone());
         Ok(Planned {
             registry: registry.clone(),
             source: None,

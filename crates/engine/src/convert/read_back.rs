@@ -3,7 +3,7 @@
 use super::reread::Reread;
 use super::{Commit, Execution, Phase, Planned, Summary, Verification, computed, examine, record};
 use crate::execute::{ItemResult, verified_by_checksums};
-use crate::store::{Destination, Stage};
+use crate::store::Stage;
 use ckpt_api::{Error, Kind, ReadAt, ReadStore, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Planned {
         let verification = verification.map(|found| Verification { after_commit: true, ..found });
         let mut summary = Summary { verification, ..summary };
         if let (Some(path), Some(text)) = (&options.receipt, receipt) {
-            let place = Destination::path(path).map_err(has_names)?;
+            let place = self.registry.addresses().destination(path).map_err(has_names)?;
             place.write(text.as_bytes(), self.plan.target.overwrite).map_err(has_names)?;
             summary.receipt = Some(place.store.display(place.name()).into());
         }

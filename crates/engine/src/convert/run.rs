@@ -13,6 +13,7 @@ use crate::execute::{
 };
 use crate::layout::Piece;
 use crate::plan::{Item, Plan};
+use crate::registry::Registry;
 use crate::store::{Earlier, Protected, Stage, StageMode, StageRequest, Store, leaving};
 use crate::words::hex;
 use ckpt_api::{Codec, Error, Kind, Result};
@@ -219,9 +220,9 @@ impl Planned {
     ///
     /// # Errors
     /// Those of [`Planned::discard`]; [`ckpt_api::Kind::Usage`] where the target cannot be opened from here.
-    pub fn discard_plan(plan: &Plan) -> Result<()> {
+    pub fn discard_plan(registry: &Registry, plan: &Plan) -> Result<()> {
         let target = plan.target.location.as_deref().ok_or_else(|| elsewhere("target"))?;
-        discard(&*crate::store::open(target)?, plan)
+        discard(&*registry.addresses().open(target)?, plan)
     }
 
     /// Asks a store for the output.

@@ -92,7 +92,11 @@ impl Formats {
         match self.mapping(name) {
             Some(mapping) if !path.exists() => Ok(mapping),
             None if !path.exists() && !looks_like_a_file => Err(self.unknown_mapping(name)),
-            _ => Mapping::from_toml_within(&read_text(path, limits, Limit::TextBytes)?, name, limits),
+            _ => Mapping::from_toml_within(
+                &read_text(self.addresses(), path, limits, Limit::TextBytes)?,
+                name,
+                limits,
+            ),
         }
     }
 

@@ -10,6 +10,7 @@ pub use architectures::{Architectures, Choices};
 pub use registered::RegisteredMapping;
 pub use unread::UnreadFormats;
 
+use crate::store::{AddressOpener, Addresses};
 use crate::words::printable;
 use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearby, nearest};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub struct Formats {
     mappings: Vec<RegisteredMapping>,
     architectures: Option<Arc<dyn Architectures>>,
     unread: Option<Arc<dyn UnreadFormats>>,
+    addresses: Addresses,
 }
 
 impl std::fmt::Debug for Formats {
@@ -53,7 +55,7 @@ impl Formats {
     /// A registry of codecs and of mappings, each with a name of its own.
     pub fn with(codecs: Vec<Arc<dyn Codec>>, mut mappings: Vec<RegisteredMapping>) -> Self {
         mappings.sort_by_key(RegisteredMapping::name);
-        Formats { codecs, mappings, architectures: None, unread: None }
+        Formats { codecs, mappings, ..Formats::default() }
     }
 
     /// Sets the architectures that are known by name.
@@ -66,6 +68,18 @@ impl Formats {
     /// The architectures that are known by name.
     pub fn architectures(&self) -> Option<&dyn Architectures> {
         self.architectures.as_deref()
+    }
+
+    /// Adds what opens addresses of its schemes, such as `s3://bucket/model`.
+    #[must_use]
+    pub fn with_opener(mut self, opener: impl AddressOpener + 'static) -> Self {
+        self.addresses.add(opener);
+        self
+    }
+
+    /// The places that are known by their addresses: paths of this machine, and those of the openers.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// Sets the formats that no codec reads, which errors name.

@@ -392,7 +392,7 @@ pub fn give_graph(model: &ModelGraph, contents: &mut Contents, file: &str) -> Re
 
 /// The input that the user named.
 fn existing(formats: &Formats, input: impl IntoInput, options: &OpenOptions) -> Result<Input> {
-    input.into_input(&options.limits).map_err(|error| formats.suggest(error))
+    input.into_input(formats.addresses(), &options.limits).map_err(|error| formats.suggest(error))
 }
 
 /// What reads an input.

@@ -1,7 +1,9 @@
 //! A checkpoint's place: where an output goes, and where it is read again.
 
+use super::local::LocalStore;
 use super::{StageRequest, Store};
-use ckpt_api::{FileId, Input, Limits, OutputFile, Result};
+use ckpt_api::{FileId, OutputFile, Result};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A store, and a checkpoint's name in it: where to write, and what to open. Every function that takes one takes a
@@ -23,6 +25,15 @@ pub struct Destination {
 }
 
 impl Destination {
+    /// A path of this machine.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] if the path has no file name, or its directory does not exist.
+    pub fn path(path: impl AsRef<Path>) -> Result<Self> {
+        let (store, name) = LocalStore::of(path.as_ref())?;
+        Ok(Self::within(Arc::new(store), name))
+    }
+
     /// What is called `name` in a store.
     pub fn within(store: Arc<dyn Store>, name: impl Into<String>) -> Self {
         Destination { store, name: name.into() }
@@ -58,41 +69,5 @@ impl Destination {
     /// The output's name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-}
-
-/// What can be opened as a checkpoint: a path, a [`Destination`] in a store, an [`Input`].
-pub trait IntoInput {
-    /// The input, within `limits`.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Io`] where nothing is there.
-    fn into_input(self, limits: &Limits) -> Result<Input>;
-}
-
-impl IntoInput for Input {
-    fn into_input(self, limits: &Limits) -> Result<Input> {
-        Ok(self.within(limits))
-    }
-}
-
-/// What can be taken for a [`Destination`]: itself, or a path.
-pub trait IntoDestination {
-    /// The destination.
-    ///
-    /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for a path that cannot be one.
-    fn into_destination(self) -> Result<Destination>;
-}
-
-impl IntoInput for Destination {
-    fn into_input(self, limits: &Limits) -> Result<Input> {
-        Ok(Input::within_store(self.store, &self.name).within(limits))
-    }
-}
-
-impl IntoDestination for Destination {
-    fn into_destination(self) -> Result<Destination> {
-        Ok(self)
     }
 }

@@ -6,30 +6,26 @@
 //! several processes write the output: what they wrote stays until it is committed or discarded.
 //!
 //! The engine, receipts, resume and verification know these traits and no other. There are two stores here: the
-//! directory ([`LocalStore`]) and memory ([`MemoryStore`]). With the feature `remote`, there is a third: object storage, the
-//! web and the Hugging Face Hub (`RemoteStore`).
+//! directory ([`LocalStore`]) and memory ([`MemoryStore`]). Others are registered for the addresses that name them
+//! ([`AddressOpener`]).
 
+mod addresses;
 mod destination;
+mod into;
 mod local;
 mod memory;
 mod nothing;
-mod open;
-#[cfg(feature = "remote")]
-mod remote;
 mod removal;
 
-pub use destination::{Destination, IntoDestination, IntoInput};
-pub use local::LocalStore;
+pub use addresses::{AddressOpener, Addresses};
+pub use destination::Destination;
+pub use into::{IntoDestination, IntoInput};
 pub use local::refuse_own;
 #[cfg(test)]
 pub(crate) use local::{Disk, Os};
+pub use local::{LocalStore, write_all};
 pub use memory::MemoryStore;
 pub use nothing::NothingStaged;
-pub use open::input;
-pub use open::place_at_address;
-pub use open::{directory, open};
-#[cfg(feature = "remote")]
-pub use remote::{Leftover, LeftoverKind, Leftovers, RemoteOptions, RemoteStore, leftovers};
 pub use removal::remove_files;
 
 use ckpt_api::{Error, FileId, FormatInfo, Input, OutputFile, ReadAt, ReadStore, Result};
@@ -157,6 +153,41 @@ impl<'a> StageRequest<'a> {
             source: None,
         }
     }
+
+    /// Announces another file that will be attached. Default: none.
+    #[must_use]
+    pub fn attachment(mut self, name: &'a str) -> Self {
+        self.attachment = Some(name);
+        self
+    }
+
+    /// Sets the hash of everything that determines the output's bytes. Default: none.
+    #[must_use]
+    pub fn key(mut self, key: [u8; 32]) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Chooses what becomes of what an earlier process staged. Default: [`StageMode::Fresh`].
+    #[must_use]
+    pub fn mode(mut self, mode: StageMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Whether the files may be read back before they get their names. Default: yes.
+    #[must_use]
+    pub fn reread(mut self, reread: bool) -> Self {
+        self.reread = reread;
+        self
+    }
+
+    /// Whether existing files are replaced. Default: no.
+    #[must_use]
+    pub fn overwrite(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
 }
 
 /// The files that belong to an input: no output may replace them, by whatever name.
@@ -182,6 +213,11 @@ impl Protected {
             entry: input.entry().to_owned(),
             results: results.collect(),
         }
+    }
+
+    /// The files as their store shows them: those with tensors, and the one that the user named.
+    pub fn displayed(&self) -> impl Iterator<Item = String> {
+        self.names.iter().chain([&self.entry]).map(|name| self.store.display(name))
     }
 }
 

@@ -88,14 +88,4 @@ mod tests {
         assert_eq!(store.remove("../kept").unwrap_err().kind(), Kind::Usage);
         assert!(place.path().join("kept").is_file());
     }
-
-    #[cfg(feature = "remote")]
-    #[test]
-    fn a_store_at_an_address_removes_files_and_what_is_not_there_is_no_error() {
-        let store = super::super::open("memory://removal/out").unwrap();
-        removes(&*store);
-        removes_directory(&*store);
-        let web = super::super::open("https://localhost/out").unwrap();
-        assert_eq!(web.remove("m").unwrap_err().kind(), Kind::Unsupported);
-    }
 }

@@ -36,7 +36,7 @@ impl InputFile {
         if let Some(input) = &self.input {
             return Ok(vec![input.clone()]);
         }
-        let input = ckpt_engine::store::input(&self.path, &self.limits)?;
+        let input = formats.addresses().input(&self.path, &self.limits)?;
         if input.is_file() && idx::is_idx(&input.main()?) {
             return Ok(Vec::new());
         }
@@ -51,7 +51,7 @@ impl InputFile {
 
     /// Reads the arrays that are wanted, in at most `memory` bytes.
     pub(super) fn read(&self, formats: &Formats, memory: u64) -> Result<Vec<NamedArray>> {
-        let input = ckpt_engine::store::input(&self.path, &self.limits)?;
+        let input = formats.addresses().input(&self.path, &self.limits)?;
         if let Some(array) = read_idx(&input, memory)? {
             return Ok(vec![array]);
         }

@@ -80,8 +80,10 @@ impl LocalStore {
 }
 
 /// Writes all of the bytes at a place of a file.
-#[cfg(feature = "remote")]
-pub(super) fn write_all(file: &std::fs::File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+///
+/// # Errors
+/// Those of the system.
+pub fn write_all(file: &std::fs::File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
     disk::write_all_at(&Os, file, offset, bytes)
 }
 

@@ -134,12 +134,14 @@ fn a_small_read_far_away_fetches_little() {
 
 #[test]
 fn an_input_is_a_file_a_directory_or_a_prefix_and_all_else_is_an_error() {
-    use super::super::{RemoteStore, input};
+    use super::super::{RemoteAddresses, RemoteStore};
+    use ckpt_engine::store::AddressOpener;
     let store = RemoteStore::at("memory://inputs/d/m.index").unwrap();
-    store.store.replace("m.index", b"index").unwrap();
-    store.store.replace("sub/m.npz", b"npz").unwrap();
-    let open =
-        |address: &str| input(address, &Limits::default()).map(|input| input.expect("it is an address"));
+    store.store().replace("m.index", b"index").unwrap();
+    store.store().replace("sub/m.npz", b"npz").unwrap();
+    let open = |address: &str| {
+        RemoteAddresses.input(address, &Limits::default()).map(|input| input.expect("it is an address"))
+    };
     assert!(open("memory://inputs/d/m.index").unwrap().is_file());
     assert!(open("memory://inputs/d").unwrap().is_directory());
     assert!(open("memory://inputs/d/").unwrap().is_directory());

@@ -4,6 +4,9 @@
 //! of a file show its size and its version, all later requests name that version, and what a plan announces is on its way
 //! before it is needed. Writing: see `stage`.
 
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
 mod abandoned;
 mod announced;
 mod attachment;
@@ -39,49 +42,52 @@ pub use directory::RemoteStore;
 pub use leftover::{Leftover, LeftoverKind, Leftovers, leftovers};
 pub use options::RemoteOptions;
 
-use super::Destination;
 use ckpt_api::{Input, Limits, Result};
+use ckpt_engine::store::{AddressOpener, Addresses, Destination, Store};
 use location::Location;
 use std::sync::Arc;
 
-/// The input at an address; `None` for what is none of a remote store.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Io`] where nothing is there, or the store refuses.
-pub(super) fn input(address: &str, limits: &Limits) -> Result<Option<Input>> {
-    let Some(location) = Location::parse(address)? else { return Ok(None) };
-    let (directory, name) = location.split();
-    let store = RemoteStore::open(directory)?;
-    let exists = name.is_empty() || store.exists(&name)?;
-    if !exists {
-        return Err(store.nothing("cannot open the input", &name));
-    }
-    Ok(Some(Input::within_store(Arc::new(store), &name).within(limits)))
-}
+/// Opens addresses of object storage, the web and the Hugging Face Hub; and `file://`, which names a path of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteAddresses;
 
-/// The place at an address, to write to; `None` for what is no address of a remote store.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Unsupported`] for a store that is only read; those of [`RemoteStore::at`].
-pub(super) fn destination(address: &str) -> Result<Option<Destination>> {
-    let Some((directory, name)) = Location::to_write(address)? else { return Ok(None) };
-    Ok(Some(Destination::within(Arc::new(RemoteStore::open(directory)?), name)))
-}
-
-/// The directory at an address; `None` for what is none of a remote store. `writes`: whether something will be written there.
-///
-/// # Errors
-/// [`ckpt_api::Kind::Unsupported`] for a store that is only read, if it is to be written; those of [`RemoteStore::at`].
-pub(super) fn directory(address: &str, writes: bool) -> Result<Option<RemoteStore>> {
-    let store = RemoteStore::directory(address)?;
-    if let Some(store) = store.as_ref().filter(|_| writes) {
-        store.writer()?;
+impl AddressOpener for RemoteAddresses {
+    fn input(&self, address: &str, limits: &Limits) -> Result<Option<Input>> {
+        if let Some(path) = local_path(address) {
+            return Input::open_within(path, limits).map(Some);
+        }
+        let Some(location) = Location::parse(address)? else { return Ok(None) };
+        let (directory, name) = location.split();
+        let store = RemoteStore::open(directory)?;
+        let exists = name.is_empty() || store.exists(&name)?;
+        if !exists {
+            return Err(store.nothing("cannot open the input", &name));
+        }
+        Ok(Some(Input::within_store(Arc::new(store), &name).within(limits)))
     }
-    Ok(store)
+
+    fn destination(&self, address: &str) -> Result<Option<Destination>> {
+        if let Some(path) = local_path(address) {
+            return Destination::path(path).map(Some);
+        }
+        let Some((directory, name)) = Location::to_write(address)? else { return Ok(None) };
+        Ok(Some(Destination::within(Arc::new(RemoteStore::open(directory)?), name)))
+    }
+
+    fn directory(&self, address: &str, writes: bool) -> Result<Option<Arc<dyn Store>>> {
+        if let Some(path) = local_path(address) {
+            return Addresses::local().directory(&path, writes).map(Some);
+        }
+        let Some(store) = RemoteStore::directory(address)? else { return Ok(None) };
+        if writes {
+            store.writer()?;
+        }
+        Ok(Some(Arc::new(store)))
+    }
 }
 
 /// The path that a `file://` address names; `None` for others.
-pub(super) fn local_path(address: &str) -> Option<std::path::PathBuf> {
+fn local_path(address: &str) -> Option<std::path::PathBuf> {
     let (scheme, rest) = address.split_once("://")?;
     let rest = rest.strip_prefix("localhost").filter(|rest| rest.starts_with('/')).unwrap_or(rest);
     let is_file = scheme.eq_ignore_ascii_case("file");

@@ -1,11 +1,11 @@
 //! Writing: parts in any order, names in order, nothing of what is given up.
 
-use super::super::RemoteStore;
 use super::super::options::RemoteOptions;
 use super::super::sender::SMALLEST_PART;
+use super::super::{RemoteAddresses, RemoteStore};
 use super::{bytes, content, directory};
-use crate::store::{Earlier, Stage, StageRequest, Store};
 use ckpt_api::{FileId, Kind, OutputFile, ReadStore, read_exact_at};
+use ckpt_engine::store::{AddressOpener, Earlier, Stage, StageRequest, Store, remove_files};
 
 fn store(name: &str) -> RemoteStore {
     directory(&format!("memory://{name}/out/"), RemoteOptions::new()).unwrap()
@@ -29,7 +29,7 @@ fn parts_are_written_by_several_threads_in_any_order_and_gaps_are_zeros() {
         let gap = SMALLEST_PART as usize + 100..SMALLEST_PART as usize + 200;
         whole[gap.clone()].fill(0);
         let files = [OutputFile::new("m", whole.len() as u64)];
-        let stage = store.stage(&StageRequest { reread, ..StageRequest::new("m", &files) }).unwrap();
+        let stage = store.stage(&StageRequest::new("m", &files).reread(reread)).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let (stage, whole, gap) = (&*stage, &whole, gap.clone());
@@ -102,7 +102,7 @@ fn an_output_that_exists_is_replaced_only_where_that_is_asked_for() {
             (Kind::Usage, Some("memory://exists/out/index"))
         );
     }
-    let stage = store.stage(&StageRequest { overwrite: true, ..request }).unwrap();
+    let stage = store.stage(&request.overwrite(true)).unwrap();
     write(&*stage, 0, 0, b"new");
     write(&*stage, 1, 0, b"new");
     assert_eq!(content(&store, "index").unwrap(), b"old");
@@ -119,7 +119,7 @@ fn who_comes_second_to_a_name_is_refused_at_the_commit_and_takes_back_what_it_ma
     let store = store("second");
     let files = [OutputFile::new("a", 3), OutputFile::new("index", 3)];
     for overwrite in [false, true] {
-        let stage = store.stage(&StageRequest { overwrite, ..StageRequest::new("m", &files) }).unwrap();
+        let stage = store.stage(&StageRequest::new("m", &files).overwrite(overwrite)).unwrap();
         write(&*stage, 0, 0, b"two");
         write(&*stage, 1, 0, b"two");
         store.replace("index", b"one").unwrap();
@@ -141,7 +141,7 @@ fn who_comes_second_to_a_name_is_refused_at_the_commit_and_takes_back_what_it_ma
 fn a_writer_of_the_same_bytes_at_the_same_time_is_no_other_writer() {
     let store = store("same");
     let files = [OutputFile::new("m", 3)];
-    let request = StageRequest { overwrite: true, ..StageRequest::new("m", &files) };
+    let request = StageRequest::new("m", &files).overwrite(true);
     let stages = [store.stage(&request).unwrap(), store.stage(&request).unwrap()];
     for stage in stages {
         write(&*stage, 0, 0, b"abc");
@@ -158,14 +158,14 @@ fn a_receipt_lies_in_a_store_or_on_this_machine() {
     for (number, receipt) in ["memory://receipts/other/r.json", local.as_str()].into_iter().enumerate() {
         let name = format!("m{number}");
         let files = [OutputFile::new(name.as_str(), 3)];
-        let request = StageRequest { attachment: Some(receipt), ..StageRequest::new("m", &files) };
+        let request = StageRequest::new("m", &files).attachment(receipt);
         let mut stage = store.stage(&request).unwrap();
         write(&*stage, 0, 0, b"abc");
         let id = stage.attach(receipt).unwrap();
         stage.file(id).unwrap().write_at(0, b"{}").unwrap();
         assert_eq!(stage.commit(true).unwrap().names, [store.display(&name), receipt.to_owned()]);
         let files = [OutputFile::new("other", 3)];
-        let request = StageRequest { attachment: Some(receipt), ..StageRequest::new("m", &files) };
+        let request = StageRequest::new("m", &files).attachment(receipt);
         assert_eq!(store.check(&request).unwrap_err().kind(), Kind::Usage);
     }
     assert_eq!(std::fs::read(local).unwrap(), b"{}");
@@ -176,7 +176,36 @@ fn a_receipt_lies_in_a_store_or_on_this_machine() {
 #[test]
 fn a_store_that_is_only_read_refuses_an_output_before_anything_is_done() {
     for address in ["https://host/m.npz", "hf://owner/repo/m.npz"] {
-        let error = super::super::destination(address).unwrap_err();
+        let error = RemoteAddresses.destination(address).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported, "{address}");
     }
+}
+
+#[test]
+fn a_store_at_an_address_removes_files_and_what_is_not_there_is_no_error() {
+    let open = |address| RemoteAddresses.directory(address, false).unwrap().expect("it is an address");
+    let store = open("memory://removal/out");
+    store.replace("kept", b"kept").unwrap();
+    store.remove("none").unwrap();
+    for name in ["none", "d"] {
+        remove_files(&*store, name).unwrap();
+    }
+    store.replace("gone", b"gone").unwrap();
+    let opened = store.open("gone").unwrap();
+    store.remove("gone").unwrap();
+    assert!(!store.has("gone") && store.has("kept") && store.open("gone").is_err());
+    assert_eq!(opened.size().unwrap(), 4, "what was opened stays");
+    store.remove("gone").unwrap();
+    for name in ["d/a", "d/b", "d/below/c"] {
+        store.replace(name, b"text").unwrap();
+    }
+    store.remove("d").unwrap();
+    assert!(store.has("d/a"), "a directory that has something in it stays");
+    remove_files(&*store, "d").unwrap();
+    assert!(!store.has("d/a") && !store.has("d/b") && store.has("d/below/c"));
+    remove_files(&*store, "d/below").unwrap();
+    remove_files(&*store, "d").unwrap();
+    assert!(!store.has_directory("d"));
+    let web = open("https://localhost/out");
+    assert_eq!(web.remove("m").unwrap_err().kind(), Kind::Unsupported);
 }

@@ -5,10 +5,10 @@ use super::runtime;
 use super::sender::{SMALLEST_PART, part_size};
 use super::spool::{Spool, Writing};
 use super::staging::{Staging, VERSION, unique};
-use crate::ranges::{add, missing};
-use crate::store::WriteAt;
 use bytes::Bytes;
 use ckpt_api::{Error, FileId, ReadStore, Result};
+use ckpt_engine::ranges::{add, missing};
+use ckpt_engine::store::WriteAt;
 use object_store::{ObjectStoreExt, PutMode, PutPayload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ impl Staging {
         if let Err(error) = self.check() {
             let packs = (0..manifest.packs.len()).map(|number| pack_name(&id, number));
             let left = self.remove(packs.chain([name]).collect());
-            return Err(crate::store::leaving(error, &left));
+            return Err(ckpt_engine::store::leaving(error, &left));
         }
         for FileBytes(file, start, len) in manifest.packs.iter().flatten() {
             spools.get(*file).into_iter().for_each(|spool| spool.settle(*start..start.saturating_add(*len)));
@@ -305,7 +305,7 @@ fn fetch(
         let expected = sizes.get(name.as_str()).copied().unwrap_or(0);
         if file.len() != expected {
             return Err(staging
-                .malformed(name, &crate::words::count(file.len(), "byte"))
+                .malformed(name, &ckpt_engine::words::count(file.len(), "byte"))
                 .expected(expected.to_string()));
         }
         let range = |(at, bytes): &Wanted| *at..at.saturating_add(bytes.2);
@@ -332,7 +332,7 @@ fn read(staging: &Staging, name: &str) -> Result<Manifest> {
     let within = staging.within(name);
     let file = ckpt_api::File::new(staging.store.open(&within)?, &staging.store.display(&within))?;
     if file.len() > LARGEST {
-        return Err(staging.malformed(name, &crate::words::count(file.len(), "byte")));
+        return Err(staging.malformed(name, &ckpt_engine::words::count(file.len(), "byte")));
     }
     let manifest: Manifest = staging.parse(name, &file.bytes(0, file.len())?)?;
     match manifest.version {

@@ -16,8 +16,8 @@ use super::runtime;
 use super::sender::{Upload, part_size};
 use super::spool::{Place, Spool, Writing};
 use super::staging::{Named, Staging};
-use crate::store::{Committed, Earlier, Stage, StageMode, StageRequest, Store, WriteAt, leaving};
 use ckpt_api::{Error, FileId, Kind, OutputFile, ReadAt, ReadStore, Result, Setting};
+use ckpt_engine::store::{Committed, Earlier, Stage, StageMode, StageRequest, Store, WriteAt, leaving};
 use object_store::path::Path as Key;
 use object_store::{ObjectStoreExt, PutPayload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,10 +36,7 @@ impl RemoteStore {
         let found = self.present(&names)?;
         for (name, _) in names.iter().zip(&found).filter(|(_, found)| found.is_some()) {
             let shown = self.display(name);
-            if request.source.is_some_and(|source| {
-                let own = source.names.iter().chain([&source.entry]);
-                own.map(|own| source.store.display(own)).any(|own| own == shown)
-            }) {
+            if request.source.is_some_and(|source| source.displayed().any(|own| own == shown)) {
                 return Err(Error::usage("the output is the input, or a part of it")
                     .file(shown)
                     .help("choose another name; the source is never changed"));
@@ -65,8 +62,7 @@ impl RemoteStore {
             Attachment::Local(store, name) => {
                 // The store of this machine knows what else no receipt can replace.
                 let files = [OutputFile::new(name.as_str(), 0)];
-                let request =
-                    StageRequest { overwrite: request.overwrite, ..StageRequest::new(name, &files) };
+                let request = StageRequest::new(name, &files).overwrite(request.overwrite);
                 store.check(&request).map(|()| false)?
             }
         };

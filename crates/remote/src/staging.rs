@@ -17,9 +17,9 @@ use super::problem::{Failure, Problem};
 use super::put::put;
 use super::runtime;
 use super::sender::{Upload, part_size};
-use crate::store::{NothingStaged, StageMode, StageRequest};
-use crate::words::hex;
 use ckpt_api::{Error, Kind, OutputFile, ReadStore, Result};
+use ckpt_engine::store::{NothingStaged, StageMode, StageRequest};
+use ckpt_engine::words::hex;
 use futures_util::StreamExt;
 use object_store::path::Path as Key;
 use object_store::{ObjectStoreExt, PutMode};
@@ -200,7 +200,7 @@ impl Staging {
                 Ok(Staging { header: found, was_begun: true, ..self })
             }
             (Failure::Exists | Failure::Changed, Ok(Some(_))) => Err(self.other(request)),
-            _ => Err(crate::store::leaving(
+            _ => Err(ckpt_engine::store::leaving(
                 self.store.failed(&problem, "cannot begin the output", &self.within(HEADER)),
                 &left,
             )),
@@ -231,7 +231,7 @@ impl Staging {
             let error = self.store.failed(problem, "cannot begin the output", &file.name);
             let made = begun.into_iter().filter_map(|begun| begun.ok()?).collect();
             let left = runtime::wait(abort(self.writer.clone(), made))?;
-            return Err(crate::store::leaving(error, &left));
+            return Err(ckpt_engine::store::leaving(error, &left));
         }
         Ok(begun.into_iter().map(|begun| begun.ok().flatten()).collect())
     }

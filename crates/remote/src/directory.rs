@@ -9,8 +9,8 @@ use super::options::RemoteOptions;
 use super::problem::{Failure, Problem};
 use super::runtime;
 use super::sender::Budget;
-use crate::store::Destination;
 use ckpt_api::{Error, ReadAt, ReadStore, Result};
+use ckpt_engine::store::Destination;
 use object_store::path::Path as Key;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -125,7 +125,7 @@ impl RemoteStore {
     ///
     /// # Errors
     /// Those of [`RemoteStore::at`].
-    pub(in crate::store) fn directory(address: &str) -> Result<Option<Self>> {
+    pub(crate) fn directory(address: &str) -> Result<Option<Self>> {
         let location = Location::parse(&format!("{}/", address.trim_end_matches('/')))?;
         location.map(|location| Self::open(location.split().0)).transpose()
     }

@@ -2,8 +2,8 @@
 
 use super::directory::RemoteStore;
 use super::location::Location;
-use crate::store::LocalStore;
 use ckpt_api::{ReadStore, Result};
+use ckpt_engine::store::LocalStore;
 use std::path::Path;
 
 /// The file beside the output that is the last to get its name.

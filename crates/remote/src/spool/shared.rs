@@ -2,14 +2,14 @@
 
 use super::super::transfer_buffer::TransferBuffer;
 use super::Spool;
-use crate::ranges::{add, missing};
-use crate::store::remote::problem::{Failure, Problem};
+use crate::problem::{Failure, Problem};
 use ckpt_api::Result;
+use ckpt_engine::ranges::{add, missing};
 use std::ops::Range;
 
 impl Spool {
     /// Takes a part that another process sent for one that was sent: its bytes are only in the store.
-    pub(in crate::store::remote) fn adopt(&self, number: u64, id: String) {
+    pub(crate) fn adopt(&self, number: u64, id: String) {
         let whole = self.range_of(number);
         let mut state = self.lock();
         state.end = state.end.max(whole.end);
@@ -22,11 +22,11 @@ impl Spool {
     }
 
     /// Takes the file for one whose object is there: nothing is sent any more.
-    pub(in crate::store::remote) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().is_closed = true;
     }
 
-    pub(in crate::store::remote) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
 
@@ -34,7 +34,7 @@ impl Spool {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Io`] where one cannot be sent.
-    pub(in crate::store::remote) fn wait_for_parts(&self) -> Result<()> {
+    pub(crate) fn wait_for_parts(&self) -> Result<()> {
         let pending: Vec<u64> = {
             let state = self.lock();
             let on_its_way = state.parts.iter().filter(|(_, part)| part.sending.is_some());
@@ -54,7 +54,7 @@ impl Spool {
     }
 
     /// The ranges of parts that are not whole which other processes cannot find in the store yet.
-    pub(in crate::store::remote) fn unsettled(&self) -> Vec<Range<u64>> {
+    pub(crate) fn unsettled(&self) -> Vec<Range<u64>> {
         let state = self.lock();
         let open = state.parts.values().filter(|part| part.sending.is_none());
         let left = |range: &Range<u64>, settled: &[Range<u64>]| missing(settled, range.clone());
@@ -62,14 +62,14 @@ impl Spool {
     }
 
     /// The parts in the store of which other processes do not know yet, with their names there.
-    pub(in crate::store::remote) fn unsettled_parts(&self) -> Vec<(u64, String)> {
+    pub(crate) fn unsettled_parts(&self) -> Vec<(u64, String)> {
         let state = self.lock();
         let new = state.parts.iter().filter(|(_, part)| !part.is_settled);
         new.filter_map(|(number, part)| Some((*number, part.sent.as_ref()?.1.clone()))).collect()
     }
 
     /// The bytes of a range of one part; `None` where the part was sent and they are gone.
-    pub(in crate::store::remote) fn read_if_kept(&self, range: Range<u64>) -> Result<Option<TransferBuffer>> {
+    pub(crate) fn read_if_kept(&self, range: Range<u64>) -> Result<Option<TransferBuffer>> {
         let number = range.start / self.part;
         let is_gone = || self.lock().parts.get(&number).is_some_and(|part| part.is_gone);
         let read = self.read(range);
@@ -78,7 +78,7 @@ impl Spool {
     }
 
     /// Notes that other processes find a range in the store.
-    pub(in crate::store::remote) fn settle(&self, range: Range<u64>) {
+    pub(crate) fn settle(&self, range: Range<u64>) {
         let number = range.start / self.part;
         if let Some(part) = self.lock().parts.get_mut(&number) {
             add(&mut part.settled, range);
@@ -86,7 +86,7 @@ impl Spool {
     }
 
     /// Notes that other processes know that a part was sent.
-    pub(in crate::store::remote) fn settle_part(&self, number: u64) {
+    pub(crate) fn settle_part(&self, number: u64) {
         if let Some(part) = self.lock().parts.get_mut(&number) {
             part.is_settled = true;
         }

@@ -8,8 +8,8 @@ use super::put::{delete, put, taken};
 use super::runtime;
 use super::spool::Spool;
 use super::staging::{Named, Staging};
-use crate::store::Store;
 use ckpt_api::{Error, ReadStore, Result};
+use ckpt_engine::store::Store;
 use object_store::{GetOptions, GetRange, PutMode, UpdateVersion};
 use std::sync::Arc;
 

@@ -6,8 +6,9 @@ use super::super::options::RemoteOptions;
 use super::super::runtime;
 use super::super::sender::SMALLEST_PART;
 use super::{content, directory};
-use crate::store::{Earlier, LeftoverKind, Stage, StageMode, StageRequest, Store};
+use crate::LeftoverKind;
 use ckpt_api::{Error, FileId, Kind, OutputFile, ReadStore, Result};
+use ckpt_engine::store::{Earlier, Stage, StageMode, StageRequest, Store};
 use object_store::{ObjectStoreExt, PutPayload};
 use proptest::prelude::*;
 use std::ops::Range;
@@ -28,7 +29,7 @@ fn process(name: &str) -> RemoteStore {
 }
 
 fn request<'a>(files: &'a [OutputFile], mode: StageMode) -> StageRequest<'a> {
-    StageRequest { key: Some([7; 32]), mode, reread: false, ..StageRequest::new("m", files) }
+    StageRequest::new("m", files).key([7; 32]).mode(mode).reread(false)
 }
 
 fn shared(name: &str, files: &[OutputFile]) -> Box<dyn Stage> {
@@ -243,7 +244,7 @@ fn a_process_that_goes_on_after_the_output_was_discarded_is_refused_and_leaves_n
 #[test]
 fn another_plan_of_the_same_output_is_refused() {
     let (files, _) = write_all("plans");
-    let other = |mode| StageRequest { key: Some([8; 32]), ..request(&files, mode) };
+    let other = |mode| request(&files, mode).key([8; 32]);
     let error = process("plans").stage(&other(StageMode::Shared)).unwrap_err();
     assert_eq!(error.message(), "the items of another plan have written this output");
     let error = process("plans").stage(&other(StageMode::Existing)).unwrap_err();
@@ -318,7 +319,7 @@ fn an_old_output_is_replaced_only_by_a_commit_that_may() {
         process("replaced").replace(name, b"old").unwrap();
     }
     assert_eq!(existing("replaced", &files).unwrap_err().message(), "the output exists");
-    let overwriting = StageRequest { overwrite: true, ..request(&files, StageMode::Existing) };
+    let overwriting = request(&files, StageMode::Existing).overwrite(true);
     process("replaced").stage(&overwriting).unwrap().commit(true).unwrap();
     assert!(content(&process("replaced"), "a").unwrap() == whole);
     assert_eq!(content(&process("replaced"), "index").unwrap(), b"index");
@@ -327,21 +328,18 @@ fn an_old_output_is_replaced_only_by_a_commit_that_may() {
 #[test]
 fn an_output_of_several_processes_says_that_it_cannot_be_read_before_it_has_its_name() {
     let (files, _) = write_all("reread");
-    let rereading = StageRequest { reread: true, ..request(&files, StageMode::Existing) };
+    let rereading = request(&files, StageMode::Existing).reread(true);
     assert!(!process("reread").stage(&rereading).unwrap().is_readable());
-    let alone = StageRequest { mode: StageMode::Fresh, ..rereading };
+    let alone = rereading.mode(StageMode::Fresh);
     assert!(process("reread").stage(&alone).unwrap().is_readable());
     process("reread").replace("r.json", b"old").unwrap();
-    let receipt = StageRequest {
-        attachment: Some("memory://shared-reread/out/r.json"),
-        ..request(&files, StageMode::Existing)
-    };
+    let receipt = request(&files, StageMode::Existing).attachment("memory://shared-reread/out/r.json");
     assert_eq!(process("reread").stage(&receipt).unwrap_err().message(), "the receipt exists");
 }
 
 /// The directories that were left in the store of this name, and what of it is theirs.
-fn left(address: &str) -> Vec<crate::store::Leftover> {
-    crate::store::leftovers(address).unwrap().found
+fn left(address: &str) -> Vec<crate::Leftover> {
+    crate::leftovers(address).unwrap().found
 }
 
 #[test]
