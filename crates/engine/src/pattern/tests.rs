@@ -65,7 +65,7 @@ fn pattern() -> impl Strategy<Value = Pattern> {
     })
 }
 
-/// Patterns of which some reach over many words of the automaton.
+/// Patterns of which some are longer than most names.
 fn long_pattern() -> impl Strategy<Value = Pattern> {
     (pattern(), 0usize..70, pattern()).prop_map(|(start, len, end)| {
         let mut parts = start.parts;
@@ -153,11 +153,11 @@ fn a_set_names_every_pattern_that_matches() {
     assert_eq!(PatternSet::new([], SEPARATOR).matches("a"), [0usize; 0]);
 }
 
-/// Hundreds of patterns of which each goes on by another character fill the cache at once.
+/// Hundreds of patterns, each of which goes on by another character, fill the cache with every name.
 #[test]
-fn a_set_matches_the_same_where_its_cache_is_full() {
+fn a_set_matches_the_same_if_its_cache_saves_nothing() {
     let letters = |seed: usize| (0..12).map(move |k| char::from(b'a' + ((seed >> k) * 7 % 26) as u8));
-    let patterns: Vec<Pattern> = (0..400)
+    let patterns: Vec<Pattern> = (0..128)
         .map(|seed| selecting(&letters(seed * 37).map(|c| format!("**{c}")).collect::<String>()))
         .collect();
     let mut set = PatternSet::new(&patterns, SEPARATOR);
@@ -168,6 +168,25 @@ fn a_set_matches_the_same_where_its_cache_is_full() {
         let expected: Vec<usize> = expected.map(|(number, _)| number).collect();
         assert_eq!(set.matches(&name), expected, "{name}");
     }
+}
+
+#[test]
+fn a_set_matches_the_same_if_its_automaton_is_too_large() {
+    let long = "layers/".repeat(500);
+    let patterns: Vec<Pattern> = (0..100).map(|n| selecting(&format!("{long}**{n}"))).collect();
+    let mut set = PatternSet::new(&patterns, SEPARATOR);
+    assert_eq!(set.matches(&format!("{long}/12")), [2, 12]);
+    assert_eq!(set.matches(&format!("{long}/x")), [0usize; 0]);
+}
+
+#[test]
+fn a_set_has_separators_of_several_bytes() {
+    let patterns = ["a·*", "*", "{x:path}", "a·{y:segment}·c"].map(selecting);
+    let mut set = PatternSet::new(&patterns, '·');
+    assert_eq!(set.matches("a·é"), [0, 2]);
+    assert_eq!(set.matches("a·é·c"), [2, 3]);
+    assert_eq!(set.matches("é"), [1, 2]);
+    assert_eq!(set.matches("a··c"), [0usize; 0]);
 }
 
 #[test]
