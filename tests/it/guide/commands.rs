@@ -5,6 +5,11 @@
 //! characters, and times are not compared. A command that fails shows an error or its exit code. Every page is a
 //! session of its own, in a directory beside which the repository's `corpus`, `examples` and `schemas` lie; a block
 //! with `file=NAME` is written there.
+//!
+//! `trycmd` (1.2), which checks console blocks, cannot try these pages: it starts programs without a shell, and pages
+//! have pipes, `>`, `;` and `$?`; it writes no file that a page shows; it works in a folder of its own only if there is a
+//! folder `PAGE.out` beside the page; a command that fails needs a line `? 1`, and a part of a line that differs the mark
+//! `[..]`, both of which readers would see. `snapbox`, below it, would replace only `fits` and `fits_line`.
 
 use super::page::{Block, Page};
 use super::{ROOT, pages};
