@@ -1,25 +1,20 @@
 #!/usr/bin/env python3
-"""Writes the guide's page of the Python package from its source: python3 docs/python_api.py [--check]
+"""The guide's page of the Python package, from its source: a preprocessor of mdbook, which book.toml names.
 
 What `__all__` names comes with its signature, docstring, fields, properties and methods. The source is parsed, not imported.
---check: fails where docs/src/python-api.md says anything else.
 """
 
 import ast
+import json
 import pathlib
 import sys
 import textwrap
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PACKAGE, PAGE = ROOT / "python" / "ckpt", ROOT / "docs" / "src" / "python-api.md"
+PACKAGE, PAGE = ROOT / "python" / "ckpt", "python-api.md"
+MARK = "<!-- docs/python_api.py replaces what follows when the guide is built. -->\n"
 Definition = ast.FunctionDef | ast.ClassDef
-INTRODUCTION = """# The Python API
-
-<!-- Written by docs/python_api.py. -->
-
-All that the package `ckpt` offers. [From Python](python.md) shows how its parts work together.
-"""
 
 
 @dataclass(frozen=True)
@@ -40,14 +35,19 @@ class Source:
 
 
 def main() -> None:
-    text = page()
-    if sys.argv[1:] != ["--check"]:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE} does not show what the package has: run docs/python_api.py")
+    if sys.argv[1:2] == ["supports"]:
+        return
+    _, book = json.load(sys.stdin)
+    chapters = [item["Chapter"] for item in book["items"] if "Chapter" in item]
+    pages = [chapter for chapter in chapters if chapter["path"] == PAGE]
+    if len(pages) != 1 or MARK not in pages[0]["content"]:
+        sys.exit(f"the guide has no {PAGE} with the line {MARK}")
+    introduction, _ = pages[0]["content"].split(MARK)
+    pages[0]["content"] = introduction + reference()
+    json.dump(book, sys.stdout)
 
 
-def page() -> str:
+def reference() -> str:
     own = Source.of(PACKAGE / "__init__.py")
     found = [(name, *defined(own, name)) for name in exported(own) if not name.startswith("__")]
     functions = [each for each in found if isinstance(each[2], ast.FunctionDef)]
@@ -57,7 +57,7 @@ def page() -> str:
     also = [(name, *defined(drop_in, name)) for name in exported(drop_in)]
     cluster = Source.of(PACKAGE / "ray.py")
     tasks = [(name, cluster, node) for name in exported(cluster) if (node := cluster.definition(name))]
-    parts = [INTRODUCTION]
+    parts = []
     for title, prefix, members in (
         ("Functions", "ckpt", functions),
         ("Classes", "ckpt", classes),
