@@ -45,7 +45,7 @@ ENGINE = ("crates/engine/",)
 MANIFESTS = tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("*/*/Cargo.toml")))
 GRAPHS = ("forward/core/", "crates/architectures/", "crates/pytorch/", "data/", "schemas/")
 # Pages with figures, which a benchmark's report is compared with.
-FIGURES = ("README.md", "docs/src/growth", "docs/src/performance.md", "docs/src/terabytes")
+FIGURES = ("README.md", "docs/src/performance.md", "docs/src/terabytes.md")
 GUIDE_OF_PYTHON = ("docs/src/cluster.md", "docs/src/python")
 
 

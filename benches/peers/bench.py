@@ -27,8 +27,9 @@ import onnx_model
 import pytorch
 import report
 import sources
-from harness import Bound, Program, evictor, log, machine, many, measured, remove, room
-from jobs import LAYERS, MOVED, SMALL, STREAMED, TILED, Bench, table
+import words
+from harness import Program, evictor, log, machine, many, measured, remove, room
+from jobs import LAYERS, Bench, table
 from sources import Tensor
 
 SCALE = 255
@@ -48,87 +49,82 @@ class Large:
 
 
 FLIP = ("--transform", "**/kernel: transpose")
-TURNED = {count: Bound(ratio=2.0, rss=TILED) for count in (1, 2)}
-CAST = {count: Bound(ratio=1.2, rss=STREAMED) for count in (1, 2)}
-QUANTISED = {count: Bound(ratio=1.3, rss=STREAMED) for count in (1, 2)}
-COLD = {count: Bound(ratio=0.8, rss=STREAMED) for count in (1, 2)}
-PYTHON = Bound(slower=10)
-TINY = {count: Bound(wall=0.5) for count in (1, 2)}
 
 
-def measure_jobs(bench: Bench, wanted: list[str]) -> list[dict]:
+def measure_jobs(bench: Bench, wanted: list[str]) -> dict[str, dict]:
     """The tables of these of `GROUPS`."""
-    tables = of_large(bench, wanted) if {"tensorflow", *OF_SAFETENSORS} & set(wanted) else []
+    tables = of_large(bench, wanted) if {"tensorflow", *OF_SAFETENSORS} & set(wanted) else {}
     for name, group in OTHERS.items():
         if name in wanted:
-            tables += group(bench)
+            tables |= group(bench)
     return tables
 
 
-def of_large(bench: Bench, wanted: list[str]) -> list[dict]:
+def of_large(bench: Bench, wanted: list[str]) -> dict[str, dict]:
     folder = bench.scratch / "large"
     prefix = folder / "model"
     tensors = [Tensor(f"layer_{number:02}/kernel", (bench.side, bench.side)) for number in range(LAYERS)]
     log(f"making {LAYERS} matrices of {bench.side} x {bench.side}")
     large = Large(prefix, sources.write_checkpoint(prefix, tensors), folder / "model.safetensors", tensors)
     bench.ckpt.run("convert", large.prefix, large.safetensors)
-    tables = tensorflow(bench, large) if "tensorflow" in wanted else []
+    tables = tensorflow(bench, large) if "tensorflow" in wanted else {}
     for path in (large.data, prefix.with_name("model.index")):
         path.unlink()
     for name, group in OF_SAFETENSORS.items():
         if name in wanted:
-            tables += group(bench, large.safetensors)
+            tables |= group(bench, large.safetensors)
     shutil.rmtree(folder)
     return tables
 
 
-def tensorflow(bench: Bench, large: Large) -> list[dict]:
-    tables = [from_tf2(bench, large), transposed(bench, large), casts(bench, large), cold(bench, large)]
-    if bench.peers:
-        tables.append(python_large(bench, large))
-    return [*tables, from_safetensors(bench, large), read(bench, large)]
+def tensorflow(bench: Bench, large: Large) -> dict[str, dict]:
+    groups = [from_tf2, transposed, casts, cold, *([python_large] if bench.peers else []), from_safetensors, read]
+    tables: dict[str, dict] = {}
+    for group in groups:
+        tables |= group(bench, large)
+    return tables
 
 
-def from_tf2(bench: Bench, large: Large) -> dict:
+def from_tf2(bench: Bench, large: Large) -> dict[str, dict]:
     return table("tf2", "From a TensorFlow checkpoint, every checksum verified", bench.rounds, [
         bench.copy(large.data),
-        *bench.jobs("tf2 to safetensors", large.prefix, ".safetensors", (), MOVED,
+        *bench.jobs("tf2 to safetensors", large.prefix, ".safetensors", (),
                     bench.ckpt.same(large.prefix, bench.out(".safetensors"))),
-        *bench.jobs("tf2 to tf2, in 4 shards", large.prefix, ".index", ("--to", "tf2", "--set", "shards=4"), MOVED,
+        *bench.jobs("tf2 to tf2, in 4 shards", large.prefix, ".index", ("--to", "tf2", "--set", "shards=4"),
                     bench.ckpt.same(large.prefix, bench.out(".index"))),
     ])
 
 
-def transposed(bench: Bench, large: Large) -> dict:
+def transposed(bench: Bench, large: Large) -> dict[str, dict]:
     made = bench.out(".safetensors")
     return table("transposed", "Every matrix transposed", bench.rounds, [
         bench.copy(large.data),
-        *bench.jobs("tf2 to safetensors, transposed", large.prefix, made.suffix, FLIP, TURNED,
+        *bench.jobs("tf2 to safetensors, transposed", large.prefix, made.suffix, FLIP,
                     bench.ckpt.changed(large.arrays, made, checks.is_transposed)),
     ])
 
 
-def casts(bench: Bench, large: Large) -> dict:
+def casts(bench: Bench, large: Large) -> dict[str, dict]:
     made = bench.out(".safetensors")
     programs = [bench.copy(large.data)]
     for dtype, rule in (("f16", checks.is_f16), ("bf16", checks.is_bf16)):
-        programs += bench.jobs(f"tf2 to safetensors, f32 to {dtype}", large.prefix, made.suffix, ("--dtype", dtype), CAST,
+        programs += bench.jobs(f"tf2 to safetensors, f32 to {dtype}", large.prefix, made.suffix, ("--dtype", dtype),
                                bench.ckpt.changed(large.arrays, made, rule))
     return table("casts", "Casts", bench.rounds, programs)
 
 
-def cold(bench: Bench, large: Large) -> dict:
+def cold(bench: Bench, large: Large) -> dict[str, dict]:
     how, evict = evictor([large.data], [bench.ckpt.path, "cp", "sync"])
     copy, reads = bench.out(".copy"), large.data.stat().st_size
     command = ["sh", "-c", 'cp "$0" "$1" && sync "$1"', str(large.data), str(copy)]
     return table("cold", f"From the disk to the disk: {how} before each run, output flushed", bench.rounds, [
         Program("cp, then sync of the copy", command, copy, before=evict, reads=reads),
-        *bench.jobs("tf2 to safetensors, cold, flushed", large.prefix, ".safetensors", (), COLD,
+        *bench.jobs("tf2 to safetensors, cold, flushed", large.prefix, ".safetensors", (),
                     bench.ckpt.same(large.prefix, bench.out(".safetensors")), sync=True, before=evict, reads=reads),
-    ])
+    ], large=False)
 
 
-def from_safetensors(bench: Bench, large: Large) -> dict:
+def from_safetensors(bench: Bench, large: Large) -> dict[str, dict]:
     source, made = large.safetensors, bench.out(".index")
 
     def arrays():
@@ -136,50 +132,50 @@ def from_safetensors(bench: Bench, large: Large) -> dict:
 
     return table("safetensors", "To a TensorFlow checkpoint, every checksum computed", bench.rounds, [
         bench.copy(source),
-        *bench.jobs("safetensors to tf2", source, ".index", ("--to", "tf2"), MOVED, bench.ckpt.same(source, made)),
-        *bench.jobs("safetensors to tf2, transposed", source, ".index", ("--to", "tf2", *FLIP), TURNED,
+        *bench.jobs("safetensors to tf2", source, ".index", ("--to", "tf2"), bench.ckpt.same(source, made)),
+        *bench.jobs("safetensors to tf2, transposed", source, ".index", ("--to", "tf2", *FLIP),
                     bench.ckpt.changed(arrays, made, checks.is_transposed)),
     ])
 
 
-def read(bench: Bench, large: Large) -> dict:
+def read(bench: Bench, large: Large) -> dict[str, dict]:
     """What reads every value and writes a few lines."""
     source = large.safetensors
     return table("read", "Reading every value", bench.rounds, [
         bench.copy(source),
-        bench.printed("ckpt inspect --stats", ("inspect", "--stats", source), source),
-        bench.printed("ckpt hash", ("hash", source), source),
-    ])
+        bench.printed("ckpt inspect --stats of a safetensors file", ("inspect", "--stats", source), source),
+        bench.printed("ckpt hash of a safetensors file", ("hash", source), source),
+    ], large=False)
 
 
-def python_large(bench: Bench, large: Large) -> dict:
+def python_large(bench: Bench, large: Large) -> dict[str, dict]:
     """The Python ways read what ckpt reads, and write what ckpt writes."""
-    made, bundle, two = bench.out(".safetensors"), bench.out(".index"), {2: Bound()}
+    made, bundle = bench.out(".safetensors"), bench.out(".index")
     same, changed = bench.ckpt.same, bench.ckpt.changed
     turned, halved = (changed(large.arrays, made, rule) for rule in (checks.is_transposed, checks.is_f16))
-    to_safetensors, = bench.jobs("tf2 to safetensors", large.prefix, made.suffix, (), two, same(large.prefix, made))
-    to_tf2, = bench.jobs("safetensors to tf2", large.safetensors, ".index", ("--to", "tf2"), two,
-                         same(large.safetensors, bundle))
-    turn, = bench.jobs("safetensors, transposed", large.safetensors, made.suffix, FLIP, two, turned)
-    halve, = bench.jobs("safetensors, f32 to f16", large.safetensors, made.suffix, ("--dtype", "f16"), two, halved)
+    _, to_safetensors = bench.jobs("tf2 to safetensors", large.prefix, made.suffix, (), same(large.prefix, made))
+    _, to_tf2 = bench.jobs("safetensors to tf2", large.safetensors, ".index", ("--to", "tf2"),
+                           same(large.safetensors, bundle))
+    _, turn = bench.jobs("safetensors, transposed", large.safetensors, made.suffix, FLIP, turned)
+    _, halve = bench.jobs("safetensors, f32 to f16", large.safetensors, made.suffix, ("--dtype", "f16"), halved)
     return table("python", "Beside Python", bench.peer_rounds, [
         bench.copy(large.data),
         to_safetensors,
         bench.in_python("TensorFlow load_checkpoint, safetensors save_file", "tf2_to_safetensors", large.prefix,
-                        made.suffix, made.name, to_safetensors.name, PYTHON, same(large.prefix, made)),
+                        made.suffix, made.name, to_safetensors.name, same(large.prefix, made)),
         to_tf2,
         bench.in_python("safetensors load_file, TensorFlow SaveV2", "safetensors_to_tf2", large.safetensors, ".index",
-                        "out", to_tf2.name, PYTHON, same(large.safetensors, bundle)),
+                        "out", to_tf2.name, same(large.safetensors, bundle)),
         turn,
         bench.in_python("NumPy: load_file, transpose, save_file", "transpose", large.safetensors, made.suffix, made.name,
-                        turn.name, Bound(), turned),
+                        turn.name, turned),
         halve,
         bench.in_python("NumPy: load_file, astype(float16), save_file", "f16", large.safetensors, made.suffix, made.name,
-                        halve.name, Bound(), halved),
+                        halve.name, halved),
     ])
 
 
-def networks(bench: Bench) -> list[dict]:
+def networks(bench: Bench) -> dict[str, dict]:
     """A chain of dense layers with biases, for the formats that hold networks."""
     folder, side = bench.scratch / "network", bench.side
     prefix, flat, network = folder / "net", folder / "net.safetensors", folder / "net.nn"
@@ -211,42 +207,42 @@ def networks(bench: Bench) -> list[dict]:
     to_bullet = ("--to", "bullet", "--arch", bullet, "--set", "content=quantised", "--allow", "quantized")
     result = table("networks", f"Networks: {LAYERS} dense layers with biases", bench.rounds, [
         bench.copy(flat),
-        *bench.jobs("nn to safetensors", network, made.suffix, (), MOVED, bench.ckpt.same(network, made)),
-        *bench.jobs("safetensors to nn", flat, ".nn", ("--arch", layers), MOVED, bench.ckpt.same(network, bench.out(".nn"))),
-        *bench.jobs("safetensors to bullet, f32 to i16 quantized", flat, ".bin", to_bullet, QUANTISED,
+        *bench.jobs("nn to safetensors", network, made.suffix, (), bench.ckpt.same(network, made)),
+        *bench.jobs("safetensors to nn", flat, ".nn", ("--arch", layers), bench.ckpt.same(network, bench.out(".nn"))),
+        *bench.jobs("safetensors to bullet, f32 to i16 quantized", flat, ".bin", to_bullet,
                     checks.is_quantized(arrays, quantized, SCALE)),
     ])
     shutil.rmtree(folder)
-    return [result]
+    return result
 
 
-def small(bench: Bench) -> list[dict]:
+def small(bench: Bench) -> dict[str, dict]:
     folder = bench.scratch / "small"
     prefix, made, bundle = folder / "model", bench.out(".safetensors"), bench.out(".index")
     data = sources.write_checkpoint(prefix, [Tensor(f"layer_{number:05}/kernel", (256,)) for number in range(bench.small)])
     flat = folder / "model.safetensors"
     bench.ckpt.run("convert", prefix, flat)
     same = bench.ckpt.same
-    to_safetensors = bench.jobs("tf2 to safetensors", prefix, made.suffix, (), SMALL, same(prefix, made))
-    to_tf2 = bench.jobs("safetensors to tf2", flat, ".index", ("--to", "tf2"), SMALL, same(flat, bundle))
+    to_safetensors = bench.jobs("tf2 to safetensors", prefix, made.suffix, (), same(prefix, made))
+    to_tf2 = bench.jobs("safetensors to tf2", flat, ".index", ("--to", "tf2"), same(flat, bundle))
     title = f"{bench.small:,} tensors of 1 KiB"
-    tables = [table("small", title, bench.rounds, [bench.copy(data), *to_safetensors, *to_tf2])]
+    tables = table("small", title, bench.rounds, [bench.copy(data), *to_safetensors, *to_tf2], f", {title}", large=False)
     if bench.peers:
         (_, flatten), (_, pack) = to_safetensors, to_tf2
-        tables.append(table("small-python", f"{title}, beside Python", bench.peer_rounds, [
+        tables |= table("small-python", f"{title}, beside Python", bench.peer_rounds, [
             bench.copy(data),
             flatten,
             bench.in_python("TensorFlow load_checkpoint, safetensors save_file", "tf2_to_safetensors", prefix,
-                            made.suffix, made.name, flatten.name, PYTHON, same(prefix, made)),
+                            made.suffix, made.name, flatten.name, same(prefix, made)),
             pack,
             bench.in_python("safetensors load_file, TensorFlow SaveV2", "safetensors_to_tf2", flat, ".index", "out",
-                            pack.name, PYTHON, same(flat, bundle)),
-        ]))
+                            pack.name, same(flat, bundle)),
+        ], f", {title}", large=False)
     shutil.rmtree(folder)
     return tables
 
 
-def tiny(bench: Bench) -> list[dict]:
+def tiny(bench: Bench) -> dict[str, dict]:
     """What a tensor costs whose bytes cost nothing."""
     folder, count = bench.scratch / "tiny", 10 * bench.small
     prefix, flat = folder / "model", folder / "model.safetensors"
@@ -256,28 +252,28 @@ def tiny(bench: Bench) -> list[dict]:
     same = bench.ckpt.same
     result = table("tiny", f"{count:,} tensors of 64 bytes", bench.rounds, [
         bench.copy(flat),
-        *bench.jobs("safetensors to safetensors", flat, made.suffix, (), TINY, same(flat, made)),
-        *bench.jobs("safetensors to tf2", flat, ".index", ("--to", "tf2"), TINY, same(flat, bundle)),
-        bench.printed("ckpt inspect", ("inspect", flat), flat),
-    ])
+        *bench.jobs("safetensors to safetensors", flat, made.suffix, (), same(flat, made)),
+        *bench.jobs("safetensors to tf2", flat, ".index", ("--to", "tf2"), same(flat, bundle)),
+        bench.printed(f"ckpt inspect of {count:,} tensors of 64 bytes", ("inspect", flat), flat),
+    ], f", {count:,} tensors of 64 bytes", large=False)
     shutil.rmtree(folder)
-    return [result]
+    return result
 
 
-def instant(bench: Bench) -> list[dict]:
+def instant(bench: Bench) -> dict[str, dict]:
     """What takes milliseconds. Inspecting reads the index alone, so that the data need not take room."""
     prefix, tensors = bench.scratch / "many" / "model", 20_000 if bench.rounds > 1 else 2000
     shape = (2**31 // 4 // tensors,)
     sources.write_sparse_checkpoint(prefix, [Tensor(f"layer_{number:05}/kernel", shape) for number in range(tensors)])
     ckpt, times = bench.ckpt.path, 200 if bench.rounds > 1 else 5
     rows = [
-        many("true", ["true"], times, bench.scratch, Bound()),
-        many("ckpt --version", [ckpt, "--version"], times, bench.scratch, Bound(wall=0.005)),
+        many("true", ["true"], times, bench.scratch),
+        many("ckpt --version", [ckpt, "--version"], times, bench.scratch),
         many(f"ckpt inspect of a 2 GiB checkpoint with {tensors:,} tensors", [ckpt, "inspect", str(prefix)], 25,
-             bench.scratch, Bound(wall=0.04)),
+             bench.scratch),
     ]
     shutil.rmtree(prefix.parent)
-    return [{"id": "instant", "title": "Start-up and inspecting", "rounds": 25, "rows": rows}]
+    return {"instant": {"rounds": 25, "rows": rows}}
 
 
 # Groups of tables by their names: those of the large tensors as a safetensors file, and those that make their own.
@@ -291,7 +287,7 @@ def prove(bench: Bench) -> None:
     prefix, made = bench.scratch / "tiny" / "model", bench.out(".safetensors")
     sources.write_checkpoint(prefix, [Tensor("a", (3, 500_000)), Tensor("b", (3,)), Tensor("c", ())])
     bench.ckpt.run("convert", prefix, made)
-    measured(bench.in_python("compare", "compare", prefix, made.suffix, made.name, "", Bound(), lambda: None))
+    measured(bench.in_python("compare", "compare", prefix, made.suffix, made.name, "", lambda: None))
     remove(made)
     shutil.rmtree(prefix.parent)
     log("TensorFlow reads the checkpoints, and the conversions have the same bytes")
@@ -326,27 +322,24 @@ def main() -> None:
         results = run(arguments, scratch)
     finally:
         shutil.rmtree(scratch)
-    print(report.text(results))
-    path = report.RESULTS if arguments.readme else arguments.results
-    if path:
-        report.save(path, results, apart=arguments.only != GROUPS)
-    if arguments.readme:
-        report.rewrite()
+    if arguments.results:
+        report.save(arguments.results, results)
+    report.finish(results, arguments.readme)
 
 
-def run(arguments: argparse.Namespace, scratch: pathlib.Path) -> dict:
+def run(arguments: argparse.Namespace, scratch: pathlib.Path) -> dict[str, dict]:
     """Results by what was asked for."""
     quick = arguments.quick
     ckpt = checks.Ckpt(str(arguments.ckpt.resolve()), scratch)
     here = machine(ckpt.path, scratch)
     results = {}
     if arguments.growth:
-        results["growth"] = {"machine": here, **growth.grow(ckpt, scratch, quick)}
+        results |= growth.grow(ckpt, scratch, quick)
     if arguments.huge:
-        results["huge"] = {"machine": here, **growth.huge(ckpt, scratch, quick)}
+        results["huge"] = growth.huge(ckpt, scratch, quick)
     if arguments.forward:
         rounds = 1 if quick else arguments.rounds
-        results["forward"] = {"machine": here, **forward.measure(ckpt, scratch, rounds, quick, arguments.networks)}
+        results["forward"] = forward.measure(ckpt, scratch, here, rounds, quick, arguments.networks)
     if not results:
         gib = arguments.gib or (1 / 16 if quick else 2)
         if room(scratch) < 3.2 * gib:
@@ -357,7 +350,10 @@ def run(arguments: argparse.Namespace, scratch: pathlib.Path) -> dict:
                       peers=not arguments.no_peers)
         if bench.peers and {"tensorflow", "small"} & set(arguments.only):
             prove(bench)
-        results["jobs"] = {"machine": here, "gib": gib, "tables": measure_jobs(bench, arguments.only)}
+        tables = measure_jobs(bench, arguments.only)
+        if arguments.only != GROUPS:
+            tables = {key: each | {"apart": words.on(here)} for key, each in tables.items()}
+        results["jobs"] = {"said": report.described(here), "where": report.where(here), "gib": gib, "tables": tables}
     return results
 
 

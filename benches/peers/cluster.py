@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import tempfile
 import time
@@ -30,6 +32,8 @@ import harness
 import object_server
 import report
 import safetensors_file
+import terabytes
+import words
 
 HERE = pathlib.Path(__file__).parent
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
@@ -97,9 +101,9 @@ class Store:
         plan, receipts = f"s3://b/{name}.gz", f"s3://b/receipts-{name}"
         planned = self.ckpt(program, "plan", "s3://b/in/small.safetensors", f"s3://b/{name}/m.safetensors", "-o", plan, *options)
         ran = self.ckpt(program, "run-plan", plan, "--receipts", receipts)
-        own, notes = self.sizes(f"receipts-{name}/"), self.sizes(f"{name}/.ckpt")
+        own = self.sizes(f"receipts-{name}/")
         committed = self.ckpt(program, "commit", plan, receipts)
-        return {"plan": planned | {"bytes": self.sizes(f"{name}.gz")[0]}, "run": ran | {"receipts": own, "notes": notes},
+        return {"plan": planned | {"bytes": self.sizes(f"{name}.gz")[0]}, "run": ran | {"receipts": own},
                 "commit": committed, "files": len(self.sizes(f"{name}/m"))}
 
 
@@ -116,15 +120,15 @@ def write(path: pathlib.Path, count: int, size: int) -> None:
     safetensors_file.write(path, dict.fromkeys(names, size))
 
 
-def scaling(target: str, workers: list[int], folder: pathlib.Path, quick: bool) -> dict:
-    """Seconds of a conversion with each number of workers, and of its commit."""
+def scaling(target: str, workers: list[int], folder: pathlib.Path, here: dict, quick: bool) -> dict:
+    """A conversion with each number of workers, beside one; and without its commit, which one process does."""
     import ckpt.ray
     import ray
 
     os.environ.update(KEYS)
     job = SCALED[target].smaller() if quick else SCALED[target]
     source = folder / "source.safetensors"
-    found = {"bytes": job.bytes, "each": job.each, "group": job.group, "seconds": {}, "commit": {}}
+    rows, one = [], (0.0, 0.0)
     write(source, 32, job.bytes // 32)
     ray.init("local", num_cpus=max(workers), **LOCAL)
     # Ray starts its workers, and they import the package.
@@ -147,16 +151,19 @@ def scaling(target: str, workers: list[int], folder: pathlib.Path, quick: bool) 
                 ckpt.ray.convert("s3://b/in/source.safetensors", output, workers=count, item_size=job.bytes // 32,
                                  item_group_bytes=job.group, max_memory=job.memory, progress=tell)
                 ended = time.perf_counter()
-                found["seconds"][str(count)] = [round(ended - started, 3)]
-                found["commit"][str(count)] = [round(ended - written[0], 3)]
-                harness.log(f"  to a {target}, {count} workers: {ended - started:.1f} s, {ended - written[0]:.1f} s of it the "
-                            f"commit; {store.counted()}")
+                all_of, commit = ended - started, ended - written[0]
+                one = one if rows else (all_of, all_of - commit)
+                rows.append({"workers": str(count), "time": f"{all_of:.1f} s", "× one worker, for each": f"{one[0] / all_of / count:.2f}",
+                             "until all was written": f"{one[1] / (all_of - commit) / count:.2f}", "commit": f"{commit:.1f} s"})
+                harness.log(f"  to a {target}, {count} workers: {rows[-1]}; {store.counted()}")
                 made = store.get(f"b/out{count}/m.npz") if target == "store" else pathlib.Path(output).read_bytes()
                 assert len(made) > job.bytes
     finally:
         ckpt.set_store_options()
         ray.shutdown()
-    return found
+    said = (f"One round of {words.size(job.bytes)} from the store to a {target}, {job.each / 1e6:g} MB/s for each connection, "
+            f"{words.on(here)}.")
+    return {"said": said, "rows": rows}
 
 
 def steps(program: str, folder: pathlib.Path, quick: bool) -> dict:
@@ -180,10 +187,10 @@ def steps(program: str, folder: pathlib.Path, quick: bool) -> dict:
         groups = [run(number) for number in range(GROUPS)]
         # All have receipts: what is left is what it takes to begin.
         begun = [run(0) for _ in range(5)]
-        receipts, notes = store.sizes("receipts-large"), store.sizes("large/.ckpt")
+        receipts = store.sizes("receipts-large")
         committed = store.ckpt(program, "commit", "s3://b/large.gz", "s3://b/receipts-large")
-    return {"latency": LATENCY, "tensors": tensors, "items": items, "files": files, "group": ITEMS_EACH * item, "groups": groups,
-            "begun": begun, "receipts": receipts, "notes": notes, "commit": committed}
+    return {"tensors": tensors, "items": items, "files": files, "group": ITEMS_EACH * item, "groups": groups,
+            "begun": begun, "receipts": receipts, "commit": committed}
 
 
 def nothing(_job: object, _start: int, _stop: int) -> int:
@@ -209,46 +216,55 @@ def tasks(quick: bool) -> dict:
         ray.shutdown()
 
 
-def merged(known: dict, found: dict) -> dict:
-    """Rounds that were measured before, and this one."""
-    for target, each in found.items():
-        old = known.get(target)
-        if old is None or any(old[key] != each[key] for key in ("bytes", "each", "group")):
-            known[target] = each
-            continue
-        for key in ("seconds", "commit"):
-            for count, seconds in each[key].items():
-                old[key][count] = old[key].get(count, []) + seconds
-    return known
+def figures(items: dict, driver: dict) -> terabytes.Figures:
+    """For each tensor, byte, group, item and file."""
+    few, many, files, groups, begun = (items[key] for key in ("tensors", "items", "files", "groups", "begun"))
+    count = few["count"]
+    begin_cpu = statistics.median(each["cpu"] for each in begun)
+    # Round trips of the commit, beyond those of another one.
+    more = lambda other, each: max(other["commit"]["seconds"] - few["commit"]["seconds"], 0) / each / LATENCY  # noqa: E731
+    return terabytes.Figures(
+        latency=LATENCY, tensors=count, plan_bytes=few["plan"]["bytes"] / count, plan_cpu=few["plan"]["cpu"] / count,
+        receipt_bytes=statistics.mean(items["receipts"]), group=items["group"],
+        begin_seconds=statistics.median(each["seconds"] for each in begun),
+        begin_requests=mean_requests([each["requests"] for each in begun]),
+        cpu_per_byte=(statistics.mean(each["cpu"] for each in groups) - begin_cpu) / items["group"],
+        group_requests=mean_requests([each["requests"] for each in groups]),
+        item_trips=more(many, len(many["run"]["receipts"]) - len(few["run"]["receipts"])),
+        file_trips=more(files, files["files"] - few["files"]),
+        file_requests=terabytes.less(files["commit"]["requests"], few["commit"]["requests"], files["files"] - few["files"]),
+        edge=items["commit"]["read"] / len(groups),
+        commit_requests={method: count / len(groups) for method, count in items["commit"]["requests"].items()},
+        task_rate=driver["count"] / driver["seconds"],
+    )
+
+
+def mean_requests(each: list[dict[str, int]]) -> dict[str, float]:
+    methods = {method for one in each for method in one}
+    return {method: statistics.mean(one.get(method, 0) for one in each) for method in sorted(methods)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ckpt", required=True)
-    parser.add_argument("--scaling", nargs="*", choices=SCALED, help="one round of the scaling, to a directory or to these targets")
+    parser.add_argument("--scaling", nargs="?", choices=SCALED, const="directory", help="to a directory, or to this target")
     parser.add_argument("--workers", nargs="*", type=int, default=WORKERS, help="with these numbers of workers")
     parser.add_argument("--items", action="store_true")
-    parser.add_argument("--more", action="store_true", help="with --readme: rounds of the scaling that are known stay")
     parser.add_argument("--quick", action="store_true", help="tries everything on small inputs")
     parser.add_argument("--scratch", type=pathlib.Path, help="where files are made")
     parser.add_argument("--readme", action="store_true", help="results go into the repository, and into its pages")
     arguments = parser.parse_args()
-    known = json.loads(report.RESULTS.read_text()).get("cluster", {}) if arguments.readme else {}
-    with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
-        results = {"machine": harness.machine(arguments.ckpt, pathlib.Path(folder))}
-        for target in arguments.scaling or (["directory"] if arguments.scaling == [] else []):
-            own = pathlib.Path(folder, target)
-            own.mkdir()
-            found = {target: scaling(target, list(arguments.workers), own, arguments.quick)}
-            results["scaling"] = merged(results.get("scaling") or (known.get("scaling", {}) if arguments.more else {}), found)
+    results: dict[str, dict] = {}
+    with tempfile.TemporaryDirectory(dir=arguments.scratch) as name:
+        folder = pathlib.Path(name)
+        here = harness.machine(arguments.ckpt, folder)
+        if arguments.scaling:
+            results["scaling"] = scaling(arguments.scaling, list(arguments.workers), folder, here, arguments.quick)
         if arguments.items:
-            results["items"] = steps(arguments.ckpt, pathlib.Path(folder), arguments.quick) | {"tasks": tasks(arguments.quick)}
-    results = {"cluster": known | results}
-    if arguments.readme:
-        report.save(report.RESULTS, results)
-        report.rewrite()
-    else:
-        print(json.dumps(results, indent=1))
+            found = figures(steps(arguments.ckpt, folder, arguments.quick), tasks(arguments.quick))
+            said = f"Measured {words.on(here)}; {here['ckpt']}."
+            results["terabytes"] = {"said": said, "figures": dataclasses.asdict(found)}
+    report.finish(results, arguments.readme)
 
 
 if __name__ == "__main__":

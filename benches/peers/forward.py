@@ -3,12 +3,14 @@
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
 import checks
 import harness
-from harness import MIB, Bound, Program, log
+import words
+from harness import MIB, Program, log
 
 NAMES = {"resnet50": "ResNet50, 8 images of 224 × 224", "bert-base": "BERT-base, 8 texts of 128 tokens",
          "gpt2": "GPT-2 small, 8 texts of 128 tokens"}
@@ -17,8 +19,9 @@ PEER = "onnxruntime"
 CLOSE = 2e-4
 
 
-def measure(ckpt: checks.Ckpt, scratch: pathlib.Path, rounds: int, quick: bool, exported: pathlib.Path | None) -> dict:
-    """Rows of both programs, for each network and number of threads."""
+def measure(ckpt: checks.Ckpt, scratch: pathlib.Path, here: dict, rounds: int, quick: bool,
+            exported: pathlib.Path | None) -> dict:
+    """A row for each network and number of threads."""
     folder = scratch / "networks"
     folder.mkdir()
     if exported:
@@ -34,15 +37,21 @@ def measure(ckpt: checks.Ckpt, scratch: pathlib.Path, rounds: int, quick: bool, 
         needed = memory(folder / f"{name}.onnx")
         for threads in (1, 2):
             log(f"{title}, {threads} thread{'s' if threads > 1 else ''}")
-            own = in_rounds(ckpt, folder / name, threads, rounds)
-            rows += [{"network": title, "threads": threads, "needed": round(needed, 1), **row} for row in own]
-    return {"rounds": rounds, "rows": rows}
+            theirs, ours = in_rounds(ckpt, folder / name, threads, rounds)
+            rows.append({
+                "network": title, "threads": str(threads), "onnxruntime": words.time(statistics.median(theirs["forward"])),
+                "`ckpt`": words.time(statistics.median(ours["forward"])),
+                "× (least–most)": words.spread(words.ratio(ours["forward"], theirs["forward"])),
+                "peak RSS, MiB: onnxruntime": words.memory(max(theirs["mib"])), "MiB: `ckpt`": words.memory(max(ours["mib"])),
+                "weights and widest layer, MiB": f"{needed:.0f}",
+            })
+    return {"said": f"{words.rounds(rounds)} {words.on(here, 'onnxruntime', 'numpy')}.", "rows": rows}
 
 
-def in_rounds(ckpt: checks.Ckpt, path: pathlib.Path, threads: int, rounds: int) -> list[dict]:
-    """The first round compares the results, and is not counted unless it is the only one."""
+def in_rounds(ckpt: checks.Ckpt, path: pathlib.Path, threads: int, rounds: int) -> list[dict[str, list[float]]]:
+    """Seconds of the passes and memory of both programs, round by round. The first round compares the results, and is not counted unless it is the only one."""
     programs = [peer(path, threads), own(ckpt, path, threads)]
-    rows = [{"name": program.name, **{key: [] for key in ("forward", "wall", "cpu", "rss")}} for program in programs]
+    rows: list[dict[str, list[float]]] = [{"forward": [], "mib": []} for _ in programs]
     for number in range(0 if rounds > 1 else 1, rounds + 1):
         for program, row in zip(programs, rows):
             harness.warm(path.with_suffix(".onnx"))
@@ -50,8 +59,8 @@ def in_rounds(ckpt: checks.Ckpt, path: pathlib.Path, threads: int, rounds: int) 
             seconds = forward_seconds(messages(program))
             log(f"  {f'round {number}' if number else 'check  '}: {program.name}: {seconds:.3f} of {cost.wall:.3f} s")
             if number > 0:
-                for key, value in (("forward", seconds), *vars(cost).items()):
-                    row[key].append(round(value, 4))
+                row["forward"].append(seconds)
+                row["mib"].append(cost.mib)
         if number < 2:
             compare(*(program.output for program in programs))
         for program in programs:
@@ -76,7 +85,7 @@ def pinned(name: str, command: list[object], made: pathlib.Path, threads: int) -
     """On so many processors. What it prints on stderr is kept."""
     processors = ",".join(str(number) for number in sorted(os.sched_getaffinity(0))[:threads])
     command = ["taskset", "-c", processors, *map(str, command)]
-    program = Program(name, [], made, Bound(), threads=threads)
+    program = Program(name, [], made, threads=threads)
     program.command = ["sh", "-c", 'exec "$@" 2> "$0"', str(messages(program)), *command]
     return program
 

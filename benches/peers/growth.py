@@ -7,8 +7,9 @@ import shutil
 
 import checks
 import sources
-from harness import GIB, MIB, Bound, Program, in_rounds, log, room
+from harness import GIB, MIB, Program, in_rounds, log, room
 from sources import Tensor
+from words import memory, size, time
 
 ROUNDS = 3
 LARGE = 2 * GIB  # from here on one round, which is not rehearsed
@@ -18,9 +19,13 @@ def grow(ckpt: checks.Ckpt, scratch: pathlib.Path, quick: bool) -> dict:
     sizes = [size * MIB for size in ((4, 16, 64) if quick else (64, 256, 1024, 4096, 8192))]
     counts = (10, 100, 1000) if quick else (10, 100, 1000, 10_000, 20_000, 100_000, 200_000)
     rounds = 1 if quick else ROUNDS
-    by_size = [point for size in sizes for point in of_size(ckpt, scratch, size, rounds)]
-    by_count = [point for count in counts for point in of_count(ckpt, scratch, count, rounds)]
-    return {"rounds": rounds, "size": by_size, "tensors": by_count}
+    by_size = [{"size": size(each), **cells(rows)} for each in sizes if (rows := of_size(ckpt, scratch, each, rounds))]
+    by_count = [{"tensors": f"{count:,}", **cells(of_count(ckpt, scratch, count, rounds))} for count in counts]
+    return {"size": {"said": "", "rows": by_size}, "tensors": {"said": "", "rows": by_count}}
+
+
+def cells(rows: list[dict]) -> dict[str, str]:
+    return {f"{row['name']}: time, MiB": f"{time(row['wall'])}, {row['mib']:.1f}" for row in rows}
 
 
 def of_size(ckpt: checks.Ckpt, scratch: pathlib.Path, size: int, rounds: int) -> list[dict]:
@@ -40,7 +45,7 @@ def of_size(ckpt: checks.Ckpt, scratch: pathlib.Path, size: int, rounds: int) ->
     os.sync()
     rows = in_rounds(programs, rounds) if small else in_rounds(programs, 1, rehearsed=False, output=size)
     shutil.rmtree(prefix.parent)
-    return [{"x": size, **row} for row in rows]
+    return rows
 
 
 def of_count(ckpt: checks.Ckpt, scratch: pathlib.Path, count: int, rounds: int) -> list[dict]:
@@ -55,18 +60,18 @@ def of_count(ckpt: checks.Ckpt, scratch: pathlib.Path, count: int, rounds: int) 
                 Program("inspect", listing, out)]
     rows = in_rounds(programs, rounds)
     shutil.rmtree(prefix.parent)
-    return [{"x": count, **row} for row in rows]
+    return rows
 
 
 def conversion(ckpt: checks.Ckpt, name: str, prefix: pathlib.Path, out: pathlib.Path, threads: int,
                *options: str, each: bool = True) -> Program:
     command = [ckpt.path, "convert", *options, str(prefix), str(out), "-j", str(threads)]
-    return Program(name, command, out, Bound(), ckpt.same(prefix, out, each), threads=threads)
+    return Program(name, command, out, ckpt.same(prefix, out, each), threads=threads)
 
 
 def huge(ckpt: checks.Ckpt, scratch: pathlib.Path, quick: bool) -> dict:
     """Peak memory for large inputs: of zeros that take no room, because it is not speed that is measured."""
-    rows = []
+    peaks: dict[str, dict[str, str]] = {}
     for gib in (0.125, 0.25) if quick else (2, 16):
         if room(scratch) < gib + 1:
             log(f"{gib} GiB are left out: there is no room for the output")
@@ -79,9 +84,10 @@ def huge(ckpt: checks.Ckpt, scratch: pathlib.Path, quick: bool) -> dict:
         flip = ["--transform", "**/kernel: transpose"]
         # Zeros transposed are the same zeros.
         programs = [
-            Program(f"{name}, 2 threads", [*command, *options], out, Bound(rss=rss), ckpt.same(prefix, out, each=False))
-            for name, options, rss in (("tf2 to safetensors", [], 24), ("tf2 to safetensors, transposed", flip, 64))
+            Program(f"{name}, 2 threads", [*command, *options], out, ckpt.same(prefix, out, each=False))
+            for name, options in (("tf2 to safetensors", []), ("tf2 to safetensors, transposed", flip))
         ]
-        rows += [{"x": gib, **row} for row in in_rounds(programs, 1, rehearsed=False)]
+        for row in in_rounds(programs, 1, rehearsed=False):
+            peaks.setdefault(row["name"], {})[size(gib * GIB)] = memory(row["mib"])
         shutil.rmtree(prefix.parent)
-    return {"rows": rows}
+    return {"said": "", "rows": [{"peak RSS, MiB": name, **found} for name, found in peaks.items()]}

@@ -7,31 +7,18 @@ import os
 import pathlib
 import platform
 import re
-import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-GIB, MIB = 2**30, 2**20
+from words import GIB, MIB, ratio
+
 # Whether runs start from memory that a virtual machine's host has backed: see `back`.
 backing = True
-
-
-@dataclass
-class Bound:
-    """What a program may cost at most, or `None` where nothing is asked."""
-
-    ratio: float | None = None  # wall time, as a multiple of the baseline's in the same round
-    wall: float | None = None  # seconds
-    rss: float | None = None  # MiB
-    slower: float | None = None  # wall time at least so many times that of the program that it stands beside
-    rate: float | None = None  # GB of output at least, for each second of each thread
-
-    def as_json(self) -> dict:
-        return {key: value for key, value in vars(self).items() if value is not None}
 
 
 @dataclass
@@ -41,7 +28,6 @@ class Program:
     name: str
     command: list[str]
     output: pathlib.Path
-    bound: Bound = field(default_factory=Bound)
     check: Callable[[], None] = lambda: None
     before: Callable[[], None] = lambda: None
     job: str = ""  # programs of one job must write the same bytes
@@ -55,8 +41,7 @@ class Program:
 @dataclass
 class Cost:
     wall: float  # seconds
-    cpu: float  # seconds
-    rss: float  # MiB, at its peak
+    mib: float  # of memory, at its peak
 
 
 def log(text: str) -> None:
@@ -66,20 +51,14 @@ def log(text: str) -> None:
 def measured(program: Program) -> Cost:
     """One run under GNU time: a small program, so that what it forks does not begin with this interpreter's memory."""
     report = program.output.parent / "time.txt"
-    cpu, start = processor_seconds(), time.perf_counter()
+    start = time.perf_counter()
     done = subprocess.run(["/usr/bin/time", "-f", "%M", "-o", report, *program.command], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True)
     wall = time.perf_counter() - start
     text = report.read_text()
     if done.returncode != 0:
         sys.exit(f"{program.name}\n{' '.join(program.command)}\n{done.stdout}{done.stderr}{text}")
-    return Cost(wall, processor_seconds() - cpu, int(text) / 1024)
-
-
-def processor_seconds() -> float:
-    """Of all children so far, and theirs."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return Cost(wall, int(text) / 1024)
 
 
 def back(size: int) -> None:
@@ -106,25 +85,25 @@ def warm(source: pathlib.Path | None) -> None:
                 pass
 
 
-def spawned(command: list[str]) -> tuple[float, float]:
-    """Wall and processor seconds of a short run, without anything between: too short for GNU time's clock."""
+def spawned(command: list[str]) -> float:
+    """Seconds of a short run, without anything between: too short for GNU time's clock."""
     quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)]
     start = time.perf_counter()
     child = os.posix_spawn(command[0], command, os.environ, file_actions=quiet)
-    _, status, usage = os.wait4(child, 0)
+    _, status = os.waitpid(child, 0)
     wall = time.perf_counter() - start
     if status != 0:
         sys.exit(f"{' '.join(command)}: status {status}")
-    return wall, usage.ru_utime + usage.ru_stime
+    return wall
 
 
 def in_rounds(programs: list[Program], rounds: int, rehearsed: bool = True, output: int = 0) -> list[dict]:
-    """A row for each program. Every round runs each once, in turn, so that a slow moment of the machine falls on all;
+    """The figures of each program. Every round runs each once, in turn, so that a slow moment of the machine falls on all;
     in the first, outputs are checked. Unless it is the rehearsal of the others, which warms the page cache and is not
     counted, `output` says how many bytes are written. Output is removed before the disk is synced, so that no run pays for
     what another wrote."""
     costs: list[list[Cost]] = [[] for _ in programs]
-    touched, made = [output] * len(programs), [0] * len(programs)
+    touched = [output] * len(programs)
     right: dict[str, str] = {}
     for number in range(0 if rehearsed else 1, rounds + 1):
         for place, program in enumerate(programs):
@@ -134,23 +113,27 @@ def in_rounds(programs: list[Program], rounds: int, rehearsed: bool = True, outp
             cost = measured(program)
             log(f"  {f'round {number}' if number else 'check  '}: {program.name}: {cost.wall:.3f} s")
             written = sum(path.stat().st_size for output in outputs(program.output) for path in files(output))
-            made[place], touched[place] = written, written + program.reads + int(cost.rss * MIB)
+            touched[place] = written + program.reads + int(cost.mib * MIB)
             if number > 0:
                 costs[place].append(cost)
             if number == (0 if rehearsed else 1):
                 checked(program, right)
             remove(program.output)
             os.sync()
-    return [row(program, own, written) for program, own, written in zip(programs, costs, made)]
+    walls = {program.name: [cost.wall for cost in own] for program, own in zip(programs, costs)}
+    return [figures(program, walls, own) for program, own in zip(programs, costs)]
 
 
-def row(program: Program, costs: list[Cost], written: int = 0) -> dict:
+def figures(program: Program, walls: dict[str, list[float]], costs: list[Cost]) -> dict:
+    """The median of its times, their ratios to those of the first program and of the one that it stands beside, and its peak
+    of memory."""
+    first, own = next(iter(walls)), walls[program.name]
     kept = {"name": program.name, "job": program.job, "threads": program.threads, "beside": program.beside,
-            "written": written if program.bound.rate else None}
-    return {key: value for key, value in kept.items() if value} | {
-        "bound": program.bound.as_json(),
-        **{key: [round(getattr(cost, key), 4) for cost in costs] for key in ("wall", "cpu", "rss")},
-    }
+            "wall": round(statistics.median(own), 6),
+            "ratio": ratio(own, walls[first]) if program.name != first else None,
+            "slower": ratio(own, walls[program.beside])[0] if program.beside else None,
+            "mib": round(max(cost.mib for cost in costs), 2)}
+    return {key: value for key, value in kept.items() if value}
 
 
 def checked(program: Program, right: dict[str, str]) -> None:
@@ -193,15 +176,14 @@ def remove(output: pathlib.Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def many(name: str, command: list[str], times: int, scratch: pathlib.Path, bound: Bound) -> dict:
-    """A row for a program that takes milliseconds: many runs, and its memory from one more."""
+def many(name: str, command: list[str], times: int, scratch: pathlib.Path) -> dict:
+    """The figures of a program that takes milliseconds: many runs, and its memory from one more."""
     command = [shutil.which(command[0]) or command[0], *command[1:]]
     spawned(command)
     runs = [spawned(command) for _ in range(times)]
-    rss = measured(Program(name, command, scratch / "none")).rss
-    log(f"  {name}: {sorted(wall for wall, _ in runs)[times // 2] * 1000:.2f} ms")
-    return {"name": name, "bound": bound.as_json(), "wall": [round(wall, 6) for wall, _ in runs],
-            "cpu": [round(cpu, 6) for _, cpu in runs], "rss": [round(rss, 4)]}
+    mib = measured(Program(name, command, scratch / "none")).mib
+    log(f"  {name}: {statistics.median(runs) * 1000:.2f} ms")
+    return {"name": name, "wall": round(statistics.median(runs), 6), "mib": round(mib, 2)}
 
 
 def evictor(paths: list[pathlib.Path], warm: list[str]) -> tuple[str, Callable[[], None]]:

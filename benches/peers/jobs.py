@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import checks
-from harness import Bound, Program, in_rounds, log
+from harness import Program, in_rounds, log
 
 LAYERS = 32
-STREAMED, TILED = 24, 64  # MiB at most
-MOVED = {1: Bound(ratio=1.35, rss=STREAMED), 2: Bound(ratio=1.0, rss=STREAMED)}
-SMALL = {count: Bound(wall=0.15) for count in (1, 2)}
+BOTH = (1, 2)  # threads
 
 
 @dataclass
@@ -28,16 +26,16 @@ class Bench:
     peer_rounds: int
     peers: bool
 
-    def jobs(self, name: str, source: pathlib.Path, output: str, options: Iterable[object], bounds: dict[int, Bound],
-             check: Callable[[], None], sync: bool = False, before: Callable[[], None] = lambda: None,
+    def jobs(self, name: str, source: pathlib.Path, output: str, options: Iterable[object], check: Callable[[], None],
+             threads: Iterable[int] = BOTH, sync: bool = False, before: Callable[[], None] = lambda: None,
              reads: int = 0) -> list[Program]:
         """The same conversion with each number of threads."""
         command = ["convert", *([] if sync else ["--no-sync"]), *options, source, self.out(output)]
         return [
             Program(f"{name}, {count} thread{'s' if count > 1 else ''}",
-                    [self.ckpt.path, *map(str, command), "-j", str(count)], self.out(output), bound, check, before,
+                    [self.ckpt.path, *map(str, command), "-j", str(count)], self.out(output), check, before,
                     name, count, reads=reads, source=None if reads else source)
-            for count, bound in bounds.items()
+            for count in threads
         ]
 
     def out(self, name: str) -> pathlib.Path:
@@ -53,17 +51,18 @@ class Bench:
         return Program(name, script, made, source=source)
 
     def in_python(self, name: str, job: str, source: pathlib.Path, output: str, given: str, beside: str,
-                  bound: Bound, check: Callable[[], None]) -> Program:
+                  check: Callable[[], None]) -> Program:
         script = str(pathlib.Path(__file__).with_name("python_way.py"))
         command = [sys.executable, script, job, str(source), str(self.scratch / given)]
-        return Program(name, command, self.out(output), bound, check, beside=beside, source=source)
+        return Program(name, command, self.out(output), check, beside=beside, source=source)
 
 
-def table(key: str, title: str, rounds: int, programs: list[Program], unit: str = "cp") -> dict:
-    """Measures programs beside the first of them, which tables call `unit`."""
+def table(key: str, title: str, rounds: int, programs: list[Program], of: str = "", large: bool = True) -> dict[str, dict]:
+    """Measures programs beside the first of them. `of` follows the names of their jobs in the pages; the README tells what the
+    large ones take."""
     log(title)
-    return {"id": key, "title": title, "rounds": rounds, "baseline": programs[0].name,
-            **({} if unit == "cp" else {"unit": unit}), "rows": in_rounds(programs, rounds)}
+    kept = {"rounds": rounds, "of": of, "large": large, "rows": in_rounds(programs, rounds)}
+    return {key: {name: value for name, value in kept.items() if value}}
 
 
 def run_python(script: str, *arguments: object) -> None:

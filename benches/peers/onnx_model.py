@@ -2,19 +2,17 @@
 
 import pathlib
 
-from harness import Bound
-from jobs import MOVED, Bench, run_python, table
-
-PYTHON = Bound(slower=8)
+from jobs import Bench, run_python, table
 
 
-def measure(bench: Bench, flat: pathlib.Path) -> list[dict]:
+
+def measure(bench: Bench, flat: pathlib.Path) -> dict[str, dict]:
     """Tables for a model of the tensors of the safetensors file `flat`, whose bytes are its external data."""
     model, made = flat.with_suffix(".onnx"), bench.out(".safetensors")
     run_python("onnx_sources.py", flat, model)
     job, same = "ONNX with external data to safetensors", bench.ckpt.same(flat, made)
-    programs = [bench.copy(flat), *bench.jobs(job, model, made.suffix, (), MOVED, same)]
+    programs = [bench.copy(flat), *bench.jobs(job, model, made.suffix, (), same)]
     if bench.peers:
         programs.append(bench.in_python("onnx.load, safetensors save_file", "onnx_to_safetensors", model, made.suffix,
-                                        made.name, programs[-1].name, PYTHON, same))
-    return [table("onnx", "From an ONNX model with external data", bench.rounds, programs)]
+                                        made.name, programs[-1].name, same))
+    return table("onnx", "From an ONNX model with external data", bench.rounds, programs)

@@ -20,6 +20,7 @@ import time
 
 import harness
 import report
+import words
 
 PACKAGES = {"ckpt": "ckpt.safetensors.numpy", "safetensors": "safetensors.numpy"}
 TENSORS = 32
@@ -98,15 +99,11 @@ def prepare(folder: pathlib.Path, gib: float) -> dict[str, pathlib.Path]:
 
 def titles(gib: float) -> dict[str, str]:
     return {
-        "load": f"`load_file`, {report.size(gib * report.GIB)} in {TENSORS} tensors",
-        "save": f"`save_file`, {report.size(gib * report.GIB)} in {TENSORS} tensors",
+        "load": f"`load_file`, {words.size(gib * words.GIB)} in {TENSORS} tensors",
+        "save": f"`save_file`, {words.size(gib * words.GIB)} in {TENSORS} tensors",
         "many": f"`load_file`, {MANY:,} tensors of 512 bytes",
-        "row": f"`get_slice(…)[n:n + 1]`, one row of {report.size(gib / 2 * report.GIB)}",
+        "row": f"`get_slice(…)[n:n + 1]`, one row of {words.size(gib / 2 * words.GIB)}",
     }
-
-
-# At least so many times as fast, or at most so many seconds.
-BOUNDS = {"load": {"faster": 1.0}, "save": {"faster": 1.2}, "many": {"faster": 1.0}, "row": {"seconds": 0.001}}
 
 
 def run(gib: float, rounds: int, folder: pathlib.Path) -> dict:
@@ -124,9 +121,17 @@ def run(gib: float, rounds: int, folder: pathlib.Path) -> dict:
                 ran = subprocess.run(command, check=True, capture_output=True, text=True)
                 for key, value in json.loads(ran.stdout).items() if number else ():
                     found[package][key].append(round(value, 7))
-        rows.append({"title": titles(gib)[job], "arrays": round(arrays[job], 1), "bound": BOUNDS[job], **found})
         harness.log(f"{job}: {found}")
-    return {"python": {"machine": here, "rounds": rounds, "rows": rows}}
+        own, its = found["ckpt"], found["safetensors"]
+        rows.append({
+            "function": titles(gib)[job], "safetensors": words.time(statistics.median(its["seconds"])),
+            "`ckpt`": words.time(statistics.median(own["seconds"])),
+            "times as fast (least–most)": words.spread(words.ratio(its["seconds"], own["seconds"])),
+            "memory beyond the arrays, MiB: safetensors": f"{max(0, max(its['mib']) - arrays[job]):.0f}",
+            "MiB: `ckpt`": f"{max(0, max(own['mib']) - arrays[job]):.0f}",
+        })
+    said = f"{words.rounds(rounds)} with Python {here['python']} {words.on(here, 'safetensors', 'numpy')}."
+    return {"python": {"said": said, "rows": rows}}
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ import harness
 import object_server
 import report
 import safetensors_file
+import words
 
 LATENCY, RATE, TRIP = 0.02, 100e6, 0.2
 SHARDS, TENSORS = 64, 20_000
@@ -77,13 +78,13 @@ def serving(latency: float, rate: float = float("inf")) -> Iterator[Store]:
         yield Store(port)
 
 
-def conversion(program: str, gib: float, rounds: int, folder: pathlib.Path) -> dict:
+def conversion(program: str, gib: float, rounds: int, folder: pathlib.Path) -> list[dict[str, str]]:
     source = folder / "in.safetensors"
-    safetensors_file.write(folder / "given", {f"layer.{number}": int(gib * report.GIB) // 32 for number in range(32)})
+    safetensors_file.write(folder / "given", {f"layer.{number}": int(gib * words.GIB) // 32 for number in range(32)})
     # As ckpt writes it, so that its output has the same bytes.
     subprocess.run([program, "convert", folder / "given", source, "--from", "safetensors", "-q"], check=True)
     (folder / "given").unlink()
-    found = {"copy": [], "ckpt": [], "mib": []}
+    found: dict[str, list[float]] = {"copy": [], "ckpt": [], "mib": []}
     with serving(LATENCY, RATE) as store:
         store.client.upload_file(str(source), "b", "in.safetensors")
         for number in range(rounds + 1):
@@ -91,14 +92,24 @@ def conversion(program: str, gib: float, rounds: int, folder: pathlib.Path) -> d
             arguments = ["s3://b/in.safetensors", "s3://b/out.safetensors", "--max-memory", MEMORY, "-q", "--force"]
             cost = store.ckpt(program, folder, "convert", *arguments)
             if number:
-                for key, value in (("copy", copied), ("ckpt", cost.wall), ("mib", cost.rss)):
-                    found[key].append(round(value, 4))
+                for key, value in (("copy", copied), ("ckpt", cost.wall), ("mib", cost.mib)):
+                    found[key].append(value)
         store.client.download_file("b", "out.safetensors", str(folder / "out"))
     assert (folder / "out").read_bytes() == source.read_bytes(), "the output has other bytes"
-    return {"bytes": source.stat().st_size, **found}
+    size = source.stat().st_size
+    copy, own = (statistics.median(found[key]) for key in ("copy", "ckpt"))
+    rate = lambda seconds: f"{words.time(seconds)}, {size / seconds / 1e6:.0f} MB/s"  # noqa: E731
+    return [
+        row(f"{words.size(size)} from object to object", rate(own), rate(copy), words.spread(words.ratio(found["copy"], found["ckpt"]))),
+        row(f"its memory with `--max-memory {MEMORY}`", f"{words.memory(max(found['mib']))} MiB"),
+    ]
 
 
-def opening(program: str, rounds: int, folder: pathlib.Path) -> dict:
+def row(job: str, own: str, peer: str = "", faster: str = "") -> dict[str, str]:
+    return {"job": job, "boto3": peer, "`ckpt`": own, "times as fast (least–most)": faster}
+
+
+def opening(program: str, rounds: int, folder: pathlib.Path) -> dict[str, str]:
     """Round trips in time, and requests, of reading all headers of a set."""
     names = [f"m-{number + 1:05}-of-{SHARDS:05}.safetensors" for number in range(SHARDS)]
     owners = {f"layer.{number}.weight": names[number * SHARDS // TENSORS] for number in range(TENSORS)}
@@ -114,10 +125,10 @@ def opening(program: str, rounds: int, folder: pathlib.Path) -> dict:
             for _ in range(rounds):
                 store.requests()
                 cost = store.ckpt(program, folder, "inspect", f"s3://b/{index.name}", "--format", "json")
-                times.append(round(cost.wall, 4))
+                times.append(cost.wall)
             requests = store.requests()
     trips = (statistics.median(seconds[TRIP]) - statistics.median(seconds[0.0])) / TRIP
-    return {"shards": SHARDS, "tensors": TENSORS, "trips": round(trips, 2), "requests": requests, "seconds": seconds[0.0]}
+    return row(f"opening {SHARDS} files with {TENSORS:,} tensors", f"{trips:.1f} round trips in time, {requests} requests")
 
 
 def main() -> None:
@@ -131,18 +142,11 @@ def main() -> None:
     os.environ.update(KEYS)
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
         folder = pathlib.Path(folder)
-        results = {
-            "remote": {
-                "machine": harness.machine(arguments.ckpt, folder),
-                "rounds": arguments.rounds,
-                "latency": LATENCY,
-                "rate": RATE,
-                "memory": MEMORY,
-                "conversion": conversion(arguments.ckpt, arguments.gib, arguments.rounds, folder),
-                "opening": opening(arguments.ckpt, arguments.rounds, folder),
-            }
-        }
-    report.finish(results, arguments.readme)
+        said = (f"{words.rounds(arguments.rounds)} {words.on(harness.machine(arguments.ckpt, folder))}. The store answers after "
+                f"{LATENCY * 1000:.0f} ms and sends {RATE / 1e6:.0f} MB/s in each direction.")
+        rows = conversion(arguments.ckpt, arguments.gib, arguments.rounds, folder)
+        rows.append(opening(arguments.ckpt, arguments.rounds, folder))
+    report.finish({"remote": {"said": said, "rows": rows}}, arguments.readme)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benches/peers/terabytes.py
 
-prints the estimates from the figures in results.json (see cluster.py --items). Everything that is not measured is a constant
-below. Needs nothing but Python.
+prints the estimates from the figures in results.json (see cluster.py --items). What is not measured is a constant below.
+Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from __future__ import annotations
 import json
 import math
 import pathlib
-import statistics
 from dataclasses import dataclass
 
-from chart import Panel, Series, svg
+from words import RESULTS, size, table, time
 
 # The conversion: its format changes, its bytes do not.
 BYTES, TENSORS, SHARD = 10e12, 100_000, 5 * 2**30
-WORKERS = (1, 4, 16, 64, 256, 1024)
 # ckpt's own defaults: bytes of the largest item, of a group of `ckpt.ray.convert`, and of a part of an upload.
 ITEM, GROUP, PART = 64 << 20, 1 << 30, 16 << 20
 # Larger ones, for whom the commit takes too long.
@@ -90,37 +88,29 @@ class Estimate:
         return math.ceil(self.workers / MACHINE.workers) * self.seconds / 3600 * MACHINE.price
 
 
+@dataclass(frozen=True)
 class Figures:
-    """What was measured, for each tensor, byte, group, item and file."""
+    """What cluster.py measured, for each tensor, byte, group, item and file."""
 
-    def __init__(self, items: dict):
-        few, many, files = items["tensors"], items["items"], items["files"]
-        self.latency = items["latency"]
-        count = few["count"]
-        self.plan_bytes, self.plan_cpu = few["plan"]["bytes"] / count, few["plan"]["cpu"] / count
-        self.receipt_bytes = statistics.mean(items["receipts"])
-        self.group = items["group"]
-        begun = items["begun"]
-        self.begin_seconds = statistics.median(each["seconds"] for each in begun)
-        self.begin_requests = mean_requests([each["requests"] for each in begun])
-        begin_cpu = statistics.median(each["cpu"] for each in begun)
-        #: Of a group's bytes, without what it takes to begin.
-        self.cpu_per_byte = (statistics.mean(each["cpu"] for each in items["groups"]) - begin_cpu) / self.group
-        self.group_requests = mean_requests([each["requests"] for each in items["groups"]])
-        #: Round trips of the commit, beyond those of another one, for each item and file.
-        more = lambda other, each: max(other["commit"]["seconds"] - few["commit"]["seconds"], 0) / each / self.latency  # noqa: E731
-        self.item_trips = more(many, len(many["run"]["receipts"]) - len(few["run"]["receipts"]))
-        self.file_trips = more(files, files["files"] - few["files"])
-        self.file_requests = less(files["commit"]["requests"], few["commit"]["requests"], files["files"] - few["files"])
-        #: Bytes that the commit fetches for each group: those of parts that no process wrote whole.
-        self.edge = items["commit"]["read"] / len(items["groups"])
-        self.commit_requests = {method: count / len(items["groups"]) for method, count in items["commit"]["requests"].items()}
-        self.task_rate = items["tasks"]["count"] / items["tasks"]["seconds"]
-
-
-def mean_requests(each: list[dict[str, int]]) -> dict[str, float]:
-    methods = {method for one in each for method in one}
-    return {method: statistics.mean(one.get(method, 0) for one in each) for method in sorted(methods)}
+    latency: float
+    tensors: int
+    plan_bytes: float
+    plan_cpu: float
+    receipt_bytes: float
+    group: int
+    begin_seconds: float
+    begin_requests: dict[str, float]
+    #: Of a group's bytes, without what it takes to begin.
+    cpu_per_byte: float
+    group_requests: dict[str, float]
+    #: Round trips of the commit, for each item and file.
+    item_trips: float
+    file_trips: float
+    file_requests: dict[str, float]
+    #: Bytes that the commit fetches for each group: those of parts that no process wrote whole.
+    edge: float
+    commit_requests: dict[str, float]
+    task_rate: float
 
 
 def less(some: dict[str, float], others: dict[str, float], each: float = 1) -> dict[str, float]:
@@ -165,42 +155,71 @@ def estimate(figures: Figures, workers: int, item: int = ITEM, group: int = GROU
     return Estimate(workers, Step(plan, {"GET": 2 * files}), Step(run, requests), Step(names + receipts + edges, of_commit), limits)
 
 
-def chart(figures: Figures) -> str:
-    found = [estimate(figures, workers) for workers in WORKERS]
-    ticks = [(each.workers, str(each.workers)) for each in found]
+# The pages.
 
-    def line(value) -> Series:
-        points = [(each.workers, value(each)) for each in found]
-        return Series(points, points)
 
-    one = found[0].run.seconds
-    panels = [
-        Panel("Time, minutes", "workers", ticks, {
-            "if only workers counted": line(lambda each: one / each.workers / 60),
-            "running the items": line(lambda each: each.run.seconds / 60),
-            "plan and commit": line(lambda each: (each.plan.seconds + each.commit.seconds) / 60),
-            "all": line(lambda each: each.seconds / 60),
-        }),
-        Panel("Speed, GB/s", "workers", ticks, {
-            "if only workers counted": line(lambda each: BYTES / one * each.workers / 1e9),
-            "running the items": line(lambda each: BYTES / each.run.seconds / 1e9),
-            "all": line(lambda each: BYTES / each.seconds / 1e9),
-        }),
-        Panel("Cost, dollars", "workers", ticks, {
-            "all": line(lambda each: each.machine_dollars + each.request_dollars),
-        }),
+def blocks(measured: dict) -> dict[str, str]:
+    """By the names of their places in the pages."""
+    figures = Figures(**measured["figures"])
+    return {"terabytes": estimates(figures), "assumed": assumed(), "steps": f"{measured['said']}\n\n{steps(figures)}"}
+
+
+def estimates(figures: Figures) -> str:
+    """What conversions with several numbers of workers take."""
+    rows = []
+    for workers, item, group in SHOWN:
+        found = estimate(figures, workers, item, group)
+        rows.append({"workers": f"{workers:,}", "item, group": f"{size(item)}, {size(group)}",
+                     "plan": minutes(found.plan.seconds), "run, and what limits it": f"{minutes(found.run.seconds)}: {found.limit}",
+                     "commit": minutes(found.commit.seconds), "all": minutes(found.seconds),
+                     "requests": f"{found.requests / 1e6:.1f} million", "machines": f"${found.machine_dollars:.2f}",
+                     "requests cost": f"${found.request_dollars:.2f}"})
+    items = items_of(ITEM)
+    plan, receipts = figures.plan_bytes * TENSORS, figures.receipt_bytes * items
+    return (f"{table(rows)}\n\nThe plan of {TENSORS:,} tensors weighs {plan / 1e6:.1f} MB, and the receipts of {items:,} items "
+            f"of {size(ITEM)} weigh {receipts / 1e6:.0f} MB, in as many objects.")
+
+
+def assumed() -> str:
+    """What is neither measured nor computed."""
+    rows = {
+        "the checkpoint": f"{BYTES / 1e12:g} TB in {TENSORS:,} tensors, written in files of {size(SHARD)}",
+        "a machine": f"{MACHINE.name}: {MACHINE.workers} workers, {MACHINE.rate / 1e6:.0f} MB/s in each direction, "
+                     f"${MACHINE.price} an hour (2025)",
+        "S3": f"{READS:,} reads and {WRITES:,} writes a second of one prefix, {LATENCY * 1000:.0f} ms for a small request; "
+              f"${PRICES['PUT'] * 1000:g} for 1,000 writes, ${PRICES['GET'] * 1000:g} for 1,000 reads (2025)",
+        "`ckpt.ray.convert`": f"items of {size(ITEM)} and groups of {size(GROUP)}, its defaults, but for the table's "
+                              "last rows",
+    }
+    return table([{"of": name, "assumption": text} for name, text in rows.items()])
+
+
+def steps(figures: Figures) -> str:
+    """What was measured of each step."""
+    of = lambda requests: f"{sum(requests.values()):.0f} requests"  # noqa: E731
+    edge = f"{size(round(figures.edge / 2**20, 1) * 2**20)} fetched"
+    rows = [
+        ["plan", f"a tensor ({figures.tensors:,} of them)", f"{figures.plan_bytes:.0f} bytes of the plan, compressed; "
+         f"{figures.plan_cpu * 1e6:.0f} µs of a processor"],
+        ["run", "a process that begins", f"{of(figures.begin_requests)}, {time(figures.begin_seconds)} at a latency of "
+         f"{figures.latency * 1000:.0f} ms"],
+        ["run", f"a group of {size(figures.group)}", of(figures.group_requests)],
+        ["run", "1 GB", f"{figures.cpu_per_byte * 1e9:.2f} s of a processor"],
+        ["run", "an item", f"a receipt of {figures.receipt_bytes:.0f} bytes"],
+        ["commit", "a group", f"{of(figures.commit_requests)}, {edge}"],
+        ["commit", "an item", f"{figures.item_trips:.2f} round trips in time"],
+        ["commit", "a file", f"{figures.file_trips:.2f} round trips in time"],
+        ["driver", "a task of Ray that does nothing", f"{1e3 / figures.task_rate:.1f} ms"],
     ]
-    return svg("10 TB from object storage to object storage, computed", panels, "computed, not measured")
+    return table([dict(zip(("step", "of", "costs"), row)) for row in rows])
+
+
+def minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def main() -> None:
-    results = json.loads(pathlib.Path(__file__).with_name("results.json").read_text())
-    figures = Figures(results["cluster"]["items"])
-    for workers in WORKERS:
-        found = estimate(figures, workers)
-        print(f"{workers} workers: {found.seconds / 60:.1f} min ({found.plan.seconds:.0f} s plan, {found.run.seconds:.0f} s run, "
-              f"limited by {found.limit}, {found.commit.seconds:.0f} s commit), {found.requests / 1e6:.2f} million requests, "
-              f"${found.machine_dollars + found.request_dollars:.2f}")
+    print(estimates(Figures(**json.loads(RESULTS.read_text())["terabytes"]["figures"])))
 
 
 if __name__ == "__main__":
