@@ -6,7 +6,7 @@ use super::progress::while_reading;
 use super::render;
 use super::render::number;
 use super::report::{Report, to_json};
-use ckpt_api::{Result, Vocabulary};
+use ckpt_api::Result;
 use ckpt_engine::Registry;
 use ckpt_engine::diff::{Difference, Distance, Outcome, TensorDifference, Tolerance, diff};
 use ckpt_engine::words::{self, count, quantized, verb};
@@ -85,7 +85,7 @@ fn text(difference: &Difference) -> String {
 fn advice(difference: &Difference) -> String {
     let mut text = String::new();
     if let Some(advice) = difference.advice_on_dtypes() {
-        let _ = writeln!(text, "{}", Flags::One.resolve(&advice));
+        let _ = writeln!(text, "{}", advice.in_words(&Flags::One));
     }
     if !difference.only_in_a.is_empty() && !difference.only_in_b.is_empty() {
         text += match difference.tensors.is_empty() {

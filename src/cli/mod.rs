@@ -56,7 +56,7 @@ mod verify;
 mod version;
 mod width;
 
-use ckpt_api::{Error, Kind, Result};
+use ckpt_api::{Error, Kind, Result, text};
 use ckpt_engine::Registry;
 use ckpt_engine::resources::first_stack;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -246,7 +246,7 @@ fn choose_colors(arguments: &[OsString]) {
 fn with_limit(error: Error) -> Error {
     match ckpt_engine::resources::open_files() {
         Some(limit) if error.is_out_of_handles() => {
-            error.with_help(|help| format!("{help}; it is {limit} now"))
+            error.with_help(|help| text![help, format!("; it is {limit} now")])
         }
         _ => error,
     }

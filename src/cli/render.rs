@@ -40,7 +40,7 @@ pub(super) fn losses(losses: &[Loss]) -> String {
     for (kind, losses) in kinds {
         let mut reasons: Vec<(&str, Vec<&Loss>)> = Vec::new();
         for loss in losses {
-            let reason = match reasons.iter().any(|(reason, _)| *reason == loss.detail) {
+            let reason = match reasons.iter().any(|(reason, _)| *reason == loss.detail.as_str()) {
                 false if reasons.len() >= REASONS => "other reasons",
                 _ => &loss.detail,
             };

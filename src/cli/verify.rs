@@ -172,7 +172,7 @@ fn run_text(run: &Run, text: &mut String, width: Width) {
         run.reference,
         render::plain(&run.device.to_string())
     );
-    let _ = writeln!(text, "  rule     {}: {}", run.rule.name.name(), run.rule.reason);
+    let _ = writeln!(text, "  rule     {}: {}", run.rule.name.name(), run.rule.reason.as_str());
     let _ = writeln!(text, "  layers   {}", run.rule.layers);
     let _ = writeln!(text, "  outputs  {}", run.rule.outputs);
     let rows = run

@@ -4,8 +4,9 @@
 mod formats;
 mod signs;
 
-use ckpt_api::{Error, Input, Kind, Result, Setting, zip};
+use ckpt_api::{Error, Input, Kind, Result, Text, text, zip};
 use ckpt_engine::formats::UnreadFormats;
+use ckpt_engine::settings;
 use flate2::read::GzDecoder;
 use formats::{BESIDE, CONTAINERS, FORMATS, Format, Sign};
 use std::fs;
@@ -173,36 +174,38 @@ fn in_archive(members: &[String], endings: &[&str]) -> String {
 }
 
 /// What to do with an input of which nothing is known.
-fn advice(input: &Input, looked: &Looked<'_>, endings: &[&str]) -> Result<String> {
-    let name_it = format!(
-        "name its format with {}; the new error says what is wrong with the file",
-        Setting::SourceFormat
-    );
+fn advice(input: &Input, looked: &Looked<'_>, endings: &[&str]) -> Result<Text> {
+    let name_it = text![
+        "name its format with ",
+        settings::SOURCE_FORMAT,
+        "; the new error says what is wrong with the file"
+    ];
     if input.is_directory() {
         let other = "name the checkpoint in the directory; if the directory is the checkpoint";
         return Ok(match looked.folders.is_empty() && input.list("")?.is_empty() {
-            true => "the directory is empty".to_owned(),
-            false => format!("{other}, {name_it}"),
+            true => "the directory is empty".into(),
+            false => text![other, ", ", name_it],
         });
     }
     if looked.start.is_empty() {
-        return Ok("the file is empty: make it again, or copy it again".to_owned());
+        return Ok("the file is empty: make it again, or copy it again".into());
     }
     if let Some(index) = index_of_data(input.entry()) {
         return Ok(format!(
             "it has the name of a data file of a TensorFlow checkpoint: name the checkpoint's index, '{index}', without \
              which the data cannot be read"
-        ));
+        )
+        .into());
     }
     let is_known = input.entry().rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending));
     if looked.start.iter().all(|byte| *byte == 0) && is_known {
-        return Ok("it begins with zeros, as a file whose download did not end: download it again".to_owned());
+        return Ok("it begins with zeros, as a file whose download did not end: download it again".into());
     }
-    Ok(format!("if you know what it is, {name_it}; for another format, use {}", Setting::MoreFormats))
+    Ok(text!["if you know what it is, ", name_it, "; for another format, use ", settings::MORE_FORMATS])
 }
 
 /// What to do with a receipt or a plan.
-fn of_this_program(input: &Input) -> Result<Option<String>> {
+fn of_this_program(input: &Input) -> Result<Option<Text>> {
     /// Most bytes read of a file: enough for the start of a compressed one.
     const READ: u64 = 1024;
     /// Most bytes of a text that are looked at.
@@ -222,11 +225,11 @@ fn of_this_program(input: &Input) -> Result<Option<String>> {
     start.truncate(START as usize);
     start.retain(|byte| !byte.is_ascii_whitespace());
     Ok(if start.starts_with(b"{\"ckpt\":\"") {
-        Some(format!("it is the receipt of a conversion: check its files with {}", Setting::CheckReceipt))
+        Some(text!["it is the receipt of a conversion: check its files with ", settings::CHECK_RECEIPT])
     } else if start.starts_with(b"{\"version\":") && signs::contains(&start, b",\"program\":\"ckpt") {
-        Some(format!("it is the plan of a conversion: run it with {}", Setting::RunPlan))
+        Some(text!["it is the plan of a conversion: run it with ", settings::RUN_PLAN])
     } else if start.starts_with(b"{\"plan\":\"") && signs::contains(&start, b"\",\"staging\":\"") {
-        Some(format!("it is the receipt of an item of a plan: its directory is for {}", Setting::RunPlan))
+        Some(text!["it is the receipt of an item of a plan: its directory is for ", settings::RUN_PLAN])
     } else {
         None
     })
@@ -243,7 +246,6 @@ fn index_of_data(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ckpt_api::{LibraryWords, Vocabulary};
     use std::collections::BTreeMap;
 
     fn named(name: &str, bytes: &[u8]) -> String {
@@ -252,7 +254,7 @@ mod tests {
             Some(error) => error,
             None => ForeignFormats.unrecognized(&input, &["ckpt", "npz"], "npz").unwrap(),
         };
-        LibraryWords.resolve(&error.quoted()).into_owned()
+        error.to_string()
     }
 
     fn of(bytes: &[u8]) -> String {

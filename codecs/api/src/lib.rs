@@ -61,7 +61,7 @@ pub use codec::{
     Options, OutputFile, OutputLayout, PartName, PartSet, Phases, Reading, Repair, Rules, ShapeMismatch,
     Side, Written, add_parts, add_unlisted, weights_left_elsewhere,
 };
-pub use errors::{Context, Error, Kind, LibraryWords, Limit, Limits, Result, Setting, Vocabulary};
+pub use errors::{Context, Error, Kind, LibraryWords, Limit, Limits, Result, Setting, Text, Vocabulary};
 pub use graph::{
     Activation, Attribute, Graph, InputKind, InputSpec, InputView, MAX_GRAPH_LEVELS, Node, Op, OpCall,
     OpShapes, OpSpec, OutputView, ParameterSpec, Value,

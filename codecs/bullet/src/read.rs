@@ -20,7 +20,7 @@ use crate::format::{
 use crate::net;
 use crate::{graph, resolve};
 use ckpt_api::{
-    Contents, Error, File, Input, Limit, Limits, MetadataValue, MissingGraph, Options, Result, Setting,
+    Contents, Error, File, Input, Limit, Limits, MetadataValue, MissingGraph, Options, Result, Setting, text,
 };
 use probe::base_name;
 use reader::Reader;
@@ -160,13 +160,14 @@ fn finish(reader: Reader<'_>) -> Result<Contents> {
                 Ok(graph) if !keeps_integers => contents.checkpoint.graph = Some(graph),
                 Ok(_) => {
                     contents.missing_graph = Some(MissingGraph {
-                        reason: "integers=true keeps the integers".to_owned(),
+                        reason: "integers=true keeps the integers".into(),
                         is_unstated: false,
-                        help: Some(format!("leave out {}", Setting::ReadOption("integers=true"))),
+                        help: Some(text!["leave out ", Setting::READ_OPTION.of("integers=true")]),
                     });
                 }
                 Err(reason) => {
-                    contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });
+                    contents.missing_graph =
+                        Some(MissingGraph { reason: reason.into(), is_unstated: false, help: None });
                 }
             }
             let document: MetadataValue = architecture.to_file()?.parse()?;
@@ -174,7 +175,7 @@ fn finish(reader: Reader<'_>) -> Result<Contents> {
         }
         None => {
             contents.missing_graph = Some(propose::missing_graph());
-            contents.notes.extend(propose::propose(&contents.checkpoint.tensors));
+            contents.add_notes(propose::propose(&contents.checkpoint.tensors));
         }
     }
     Ok(contents)

@@ -4,7 +4,7 @@ use crate::format::{ID, KEY_ARCHITECTURE};
 use crate::net::architecture::Architecture;
 use crate::net::description::Net;
 use crate::{preset, profile};
-use ckpt_api::{ArchitectureFile, Checkpoint, Error, Options, Result, Setting};
+use ckpt_api::{ArchitectureFile, Checkpoint, Error, Options, Result, Setting, text};
 
 /// Returns the architecture to read with: the one that the options give.
 pub(crate) fn for_reading(options: &Options) -> Result<Option<Architecture>> {
@@ -30,11 +30,13 @@ fn from_options(options: &Options) -> Result<Option<Architecture>> {
     match (options.architecture(), options.text("arch")) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => {
-            Err(Error::usage("an architecture file and a preset are given").field("arch").help(format!(
-                "give {} or {}, not both",
-                Setting::Architecture,
-                Setting::ReadOption("arch=PRESET")
-            )))
+            Err(Error::usage("an architecture file and a preset are given").field("arch").help(text![
+                "give ",
+                Setting::ARCHITECTURE,
+                " or ",
+                Setting::READ_OPTION.of("arch=PRESET"),
+                ", not both"
+            ]))
         }
         (None, Some(text)) => preset::parse(text).and_then(Architecture::new).map(Some),
         (Some(file), None) => Architecture::from_file(file).map(Some),

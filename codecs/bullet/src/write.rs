@@ -13,7 +13,9 @@ use crate::format::{Content, ID, KEY_LOG, LOG, QUANTISED, RAW, WEIGHTS};
 use crate::net::architecture::Architecture;
 use crate::resolve;
 use bind::Bindings;
-use ckpt_api::{Checkpoint, Error, LossKind, Options, OutputLayout, Placement, Reading, Result, Setting};
+use ckpt_api::{
+    Checkpoint, Error, LossKind, Options, OutputLayout, Placement, Reading, Result, Setting, text,
+};
 use context::Context;
 use output::Output;
 use target::Target;
@@ -53,13 +55,16 @@ fn write(context: &Context<'_>, output: &mut Output) -> Result<()> {
                 output.add_loss(LossKind::MetadataDropped, name, why);
             }
             (Content::Raw | Content::Quantised | Content::Engine, None) => {
-                return Err(Error::usage("raw.bin, quantised.bin and engine files cannot be written without an architecture").help(
-                    format!(
-                        "describe the net in an architecture file, or name a preset, such as {}; {} needs neither",
-                        Setting::WriteOption("arch=simple:768x32x1"),
-                        Setting::WriteOption("parts=state")
-                    ),
-                ));
+                return Err(Error::usage(
+                    "raw.bin, quantised.bin and engine files cannot be written without an architecture",
+                )
+                .help(text![
+                    "describe the net in an architecture file, or name a preset, such as ",
+                    Setting::WRITE_OPTION.of("arch=simple:768x32x1"),
+                    "; ",
+                    Setting::WRITE_OPTION.of("parts=state"),
+                    " needs neither"
+                ]));
             }
         }
     }
@@ -102,7 +107,7 @@ fn require_numbers(checkpoint: &Checkpoint, placed: &OutputLayout) -> Result<()>
         let tensor = checkpoint.tensors.get(placement.tensor.0).map_or("", |tensor| tensor.name.as_str());
         return Err(Error::unsupported("bullet cannot store an empty weight")
             .tensor(tensor)
-            .help(format!("leave it out with {}", Setting::Exclude)));
+            .help(text!["leave it out with ", Setting::EXCLUDE]));
     }
     if placed.placements.is_empty() {
         return Err(Error::unsupported("there is no weight to write"));

@@ -65,7 +65,7 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
     let mut contents = describe(&entries, &header)?;
     let shapes: Vec<LayerShape> = entries.iter().map(|entry| entry.shape).collect();
     contents.checkpoint.graph = graph::build(&shapes, &stated);
-    contents.notes.extend(stated.note().filter(|_| contents.checkpoint.graph.is_some()));
+    contents.add_notes(stated.note().filter(|_| contents.checkpoint.graph.is_some()));
     contents.repairs = rules.repairs;
     let metadata = &mut contents.checkpoint.metadata;
     metadata.insert(ID, KEY_VERSION, MetadataValue::integer(header.version.number().into()));

@@ -1,7 +1,7 @@
 //! What llama.cpp needs to load a file, and a file lacks.
 
 use crate::types;
-use ckpt_api::{DType, Loss, LossKind, MetadataMap, MetadataValue, Setting};
+use ckpt_api::{DType, Loss, LossKind, MetadataMap, MetadataValue, Setting, Text, text};
 
 /// The key without which nothing is loaded.
 const ARCHITECTURE: &str = "general.architecture";
@@ -47,23 +47,24 @@ const ARCHITECTURES: [(&str, &str); 24] = [
 
 /// Returns a loss for each key that llama.cpp needs and the file lacks.
 pub(crate) fn missing_keys(pairs: &MetadataMap) -> Vec<Loss> {
-    let loss = |key: String, detail: String| Loss::new(LossKind::Unloadable, key, detail);
+    let loss = |key: String, detail: Text| Loss::new(LossKind::Unloadable, key, detail);
     let Some(architecture) = pairs.get(ARCHITECTURE).and_then(MetadataValue::as_text) else {
-        let given = [Setting::WriteOption("metadata=FILE"), Setting::WriteOption("like=FILE")];
-        let [metadata, like] = given.map(|setting| setting.to_string());
-        let detail = format!(
-            "llama.cpp loads no file without this key: give the model's keys with {metadata} or {like}"
-        );
+        let detail = text![
+            "llama.cpp loads no file without this key: give the model's keys with ",
+            Setting::WRITE_OPTION.of("metadata=FILE"),
+            " or ",
+            Setting::WRITE_OPTION.of("like=FILE"),
+        ];
         return vec![loss(ARCHITECTURE.to_owned(), detail)];
     };
     let Some((_, norm)) = known(pairs) else { return Vec::new() };
     let own = COMMON.iter().chain([norm]).map(|key| format!("{architecture}.{key}"));
     let absent = own.filter(|key| pairs.get(key).is_none());
     let detail = format!("llama.cpp needs this key for the architecture '{architecture}'");
-    let mut losses: Vec<Loss> = absent.map(|key| loss(key, detail.clone())).collect();
+    let mut losses: Vec<Loss> = absent.map(|key| loss(key, detail.clone().into())).collect();
     if pairs.get(TOKENIZER).is_none() {
         let detail = "llama.cpp needs the keys of a tokenizer, or \"none\" here for a model without one";
-        losses.push(loss(TOKENIZER.to_owned(), detail.to_owned()));
+        losses.push(loss(TOKENIZER.to_owned(), detail.into()));
     }
     losses
 }
@@ -85,9 +86,11 @@ pub(crate) fn short_vector(name: &str, dtype: DType) -> Option<Loss> {
     let is_short = matches!(dtype, DType::F16 | DType::Bf16);
     let option = format!("{}={}", types::TYPE, dtype.name());
     is_short.then(|| {
-        let setting = Setting::WriteOption(&option);
-        let detail =
-            format!("llama.cpp takes this tensor as f32 only, and it is {dtype}: {setting} writes it so");
+        let detail = text![
+            format!("llama.cpp takes this tensor as f32 only, and it is {dtype}: "),
+            Setting::WRITE_OPTION.of(&option),
+            " writes it so",
+        ];
         Loss::new(LossKind::Unloadable, name, detail)
     })
 }

@@ -6,7 +6,7 @@ use crate::padding::Padding;
 use crate::{original, split};
 use ckpt_api::{
     Contents, Endian, Error, Extent, FileId, Input, Limit, Limits, Match, MetadataMap, Options, Placement,
-    Result, Rules, TensorId, first_few,
+    Result, Rules, TensorId, Text, first_few,
 };
 
 /// Number of names that a message lists.
@@ -158,10 +158,13 @@ fn add(contents: &mut Contents, name: String, header: Header, limits: &Limits) -
         if file == FileId(0) {
             metadata.insert(ID, &key, value);
         } else if !split::is_key(&key) && metadata.value(ID, &key) != Some(&value) {
-            contents.notes.push(format!(
-                "'{name}' has another value for the key '{key}' than the first file: it is \
+            contents.notes.push(
+                format!(
+                    "'{name}' has another value for the key '{key}' than the first file: it is \
                                          left out"
-            ));
+                )
+                .into(),
+            );
         }
     }
     if file == FileId(0) {
@@ -180,11 +183,15 @@ fn add(contents: &mut Contents, name: String, header: Header, limits: &Limits) -
         _ if header.padding == Padding::Zeros => None,
         _ => Some(format!("the padding behind the header of '{name}' is not zero: it is left out")),
     };
-    contents.notes.extend(header_padding);
+    contents.notes.extend(header_padding.map(Text::from));
     let shapes = metadata.namespace(ID).filter(|pairs| original::states_any(pairs));
     for Stored { mut tensor, mut encoding, offset, len, padding } in header.tensors {
-        contents.notes.extend(shapes.and_then(|pairs| original::restore(&mut tensor, &mut encoding, pairs)));
-        contents.notes.extend(padding.note(&mut tensor.metadata, &format!("'{}'", tensor.name)));
+        contents.notes.extend(
+            shapes.and_then(|pairs| original::restore(&mut tensor, &mut encoding, pairs)).map(Text::from),
+        );
+        contents
+            .notes
+            .extend(padding.note(&mut tensor.metadata, &format!("'{}'", tensor.name)).map(Text::from));
         let id = TensorId(contents.placements.len());
         let extent = Extent::new(file, offset, len);
         contents.placements.push(Placement::new(id, &tensor.name, vec![extent], encoding));

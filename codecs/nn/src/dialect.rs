@@ -3,7 +3,7 @@
 use crate::description::Description;
 use crate::format::{Dialect, Key, Linear, Part, linears};
 use crate::training::History;
-use ckpt_api::{Error, Result, Setting, Shape, first_few};
+use ckpt_api::{Error, Result, Setting, Shape, Text, first_few, text};
 use std::collections::{BTreeMap, HashSet};
 
 /// Number of names that a message lists.
@@ -17,7 +17,7 @@ const SHOWN: usize = 4;
 pub(crate) fn detect(
     description: &Description,
     tensors: &BTreeMap<Key, &Shape>,
-) -> Result<(Dialect, Option<String>)> {
+) -> Result<(Dialect, Option<Text>)> {
     let layers: Vec<Linear<'_>> = linears(&description.layers).collect();
     if layers.is_empty() || tensors.is_empty() {
         return Ok((Dialect::B, None));
@@ -109,10 +109,10 @@ impl Evidence {
         }
     }
 
-    fn verdict(self, tensors: &BTreeMap<Key, &Shape>) -> Result<(Dialect, Option<String>)> {
+    fn verdict(self, tensors: &BTreeMap<Key, &Shape>) -> Result<(Dialect, Option<Text>)> {
         let help = || {
-            let [a, b] = ["dialect=a", "dialect=b"].map(Setting::ReadOption);
-            format!("name the dialect with {a} (DataCode 2.1.0) or {b} (2.1.1 and later)")
+            let [a, b] = ["dialect=a", "dialect=b"].map(|option| Setting::READ_OPTION.of(option));
+            text!["name the dialect with ", a, " (DataCode 2.1.0) or ", b, " (2.1.1 and later)"]
         };
         match (self.a.is_empty(), self.b.is_empty()) {
             (false, true) => Ok((Dialect::A, None)),
@@ -132,11 +132,13 @@ impl Evidence {
                 };
                 Ok((
                     Dialect::B,
-                    Some(format!(
-                        "dialect b is inferred from {key}: {shape} alone (DataCode 2.1.0 writes [1, out]); if another \
-                         program wrote the file as dialect a, give {}",
-                        Setting::ReadOption("dialect=a")
-                    )),
+                    Some(text![
+                        format!(
+                            "dialect b is inferred from {key}: {shape} alone (DataCode 2.1.0 writes [1, out]); if \
+                             another program wrote the file as dialect a, give "
+                        ),
+                        Setting::READ_OPTION.of("dialect=a"),
+                    ]),
                 ))
             }
         }

@@ -42,8 +42,8 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
     binding.bind_all(&mut rules)?;
     binding.refuse_unused(&mut rules)?;
     let mut contents = binding.into_contents(limits)?;
-    contents.notes.extend(note);
-    contents.notes.extend(notes(&description));
+    contents.add_notes(note);
+    contents.add_notes(notes(&description));
     contents.checkpoint.metadata.insert(format::ID, KEY_JSON, text);
     contents.checkpoint.metadata.insert(format::ID, KEY_DIALECT, dialect.name());
     contents.repairs = rules.repairs;
@@ -299,12 +299,12 @@ impl<'a> Binding<'a> {
             contents.checkpoint.tensors.push(tensor);
         }
         self.record_order(&mut contents.checkpoint);
-        contents.notes.extend(self.convolution_note());
+        contents.add_notes(self.convolution_note());
         let mismatch = self.mismatch_note();
         if mismatch.is_none() && !self.broken {
             contents.checkpoint.graph = Some(self.graph(limits)?);
         }
-        contents.notes.extend(mismatch);
+        contents.add_notes(mismatch);
         Ok(contents)
     }
 

@@ -5,7 +5,7 @@ use crate::format::{self, Dialect, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, Layer,
 use ckpt_api::{
     Attribute, Axis, Checkpoint, DType, Encoding, Error, Extent, FileId, Graph, Literal, Loss, LossKind,
     MetadataValue, Node, Op, Options, OutputFile, OutputLayout, Placement, Result, Rules, Setting, Shape,
-    Tensor, TensorId, Writer,
+    Tensor, TensorId, Writer, text,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -193,10 +193,10 @@ impl<'a> Model<'a> {
                         parameters.label
                     ))
                     .field(parameters.label)
-                    .help(format!(
-                        "{} writes zeros, which give the same results",
-                        Setting::WriteOption("zero_bias=true")
-                    )));
+                    .help(text![
+                        Setting::WRITE_OPTION.of("zero_bias=true"),
+                        " writes zeros, which give the same results"
+                    ]));
                 }
             };
             for slot in [weight, bias] {
@@ -234,9 +234,9 @@ impl<'a> Parameters<'a> {
             })
         };
         let weight = find("weight")?.ok_or_else(|| {
-            Error::unsupported(format!("layer '{}' has no weight", node.name)).field(&node.name).help(
-                format!("name its tensors in an architecture file, given with {}", Setting::Architecture),
-            )
+            Error::unsupported(format!("layer '{}' has no weight", node.name))
+                .field(&node.name)
+                .help(text!["name its tensors in an architecture file, given with ", Setting::ARCHITECTURE])
         })?;
         Ok(Parameters { label: &node.name, weight, bias: find("bias")? })
     }
@@ -303,10 +303,10 @@ fn in_out(weight: &Tensor) -> Result<(usize, usize)> {
         _ => Err(Error::usage("the source does not store which axis of the weight is in and which is out")
             .tensor(&weight.name)
             .found(format!("shape {}", weight.shape))
-            .help(format!(
-                "state it as \"weight_axes\" in an architecture file, given with {}",
-                Setting::Architecture
-            ))),
+            .help(text![
+                "state it as \"weight_axes\" in an architecture file, given with ",
+                Setting::ARCHITECTURE
+            ])),
     }
 }
 
@@ -355,10 +355,10 @@ fn unwritable(node: &Node, found: &str) -> Error {
         .field(&node.name)
         .found(found)
         .expected(format!("one of the format's layer types: {}", LayerKind::names()))
-        .help(format!(
-            "if these types can express the model, describe it as a chain of them with {}",
-            Setting::Architecture
-        ))
+        .help(text![
+            "if these types can express the model, describe it as a chain of them with ",
+            Setting::ARCHITECTURE
+        ])
 }
 
 fn reorder(slots: &mut [Slot<'_>], order: &[Key]) {

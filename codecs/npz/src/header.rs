@@ -2,7 +2,8 @@
 
 use crate::format::{OPTION, UNTYPED, code, dtype};
 use ckpt_api::{
-    AxisOrder, Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Setting, Shape,
+    AxisOrder, Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Setting, Shape, Text,
+    text,
 };
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
@@ -249,13 +250,12 @@ impl<'a> Scanner<'a> {
             return Ok(dtype);
         }
         let fitting = UNTYPED.iter().filter(|(_, dtype)| fits(dtype));
-        let settings: Vec<String> =
-            fitting.map(|(name, _)| Setting::ReadOption(&format!("{OPTION}={name}")).to_string()).collect();
-        Err(unsupported.help(format!(
-            "the file does not say what these bytes mean: NumPy writes the dtypes of ml_dtypes this way; say which it is \
-             with {}",
-            settings.join(" or ")
-        )))
+        let settings = fitting.map(|(name, _)| Setting::READ_OPTION.of(&format!("{OPTION}={name}")));
+        Err(unsupported.help(text![
+            "the file does not say what these bytes mean: NumPy writes the dtypes of ml_dtypes this way; say which it \
+             is with ",
+            Text::join(settings, " or "),
+        ]))
     }
 
     fn boolean(&mut self) -> Result<bool> {

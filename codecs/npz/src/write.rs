@@ -7,6 +7,7 @@ use ckpt_api::zip::record::LOCAL_CRC;
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, FinishState, Literal,
     Loss, LossKind, OutputFile, OutputLayout, Phases, Placement, Result, Setting, Tensor, TensorId, Written,
+    text,
 };
 
 /// See [`ckpt_api::Codec::place`].
@@ -96,7 +97,7 @@ fn single(arrays: &[Array], stem: &str) -> Result<OutputLayout> {
     let [array] = arrays else {
         return Err(Error::unsupported("a .npy file holds exactly one array")
             .found(format!("{} that NumPy can hold", ckpt_api::count(arrays.len(), "tensor")))
-            .help(format!("name the output .npz, or choose one tensor with {}", Setting::Include)));
+            .help(text!["name the output .npz, or choose one tensor with ", Setting::INCLUDE]));
     };
     let detail = "a .npy file stores no name; the file's name names the array";
     let renamed =

@@ -13,7 +13,7 @@ use crate::strings::{self, ByteRange, Elements};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Name,
-    Options, Placement, Region, Result, Rules, Tensor, TensorId, Window,
+    Options, Placement, Region, Result, Rules, Tensor, TensorId, Text, Window,
 };
 use prost::bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,8 +164,8 @@ fn apply(description: Description, contents: &mut Contents, options: &Options) -
         graph_notes,
         missing_graph,
     } = description;
-    contents.notes.extend(notes);
-    contents.graph_notes.extend(graph_notes);
+    contents.add_notes(notes);
+    contents.graph_notes.extend(graph_notes.into_iter().map(Text::from));
     contents.missing_graph = missing_graph;
     for tensor in &mut contents.checkpoint.tensors {
         tensor.role = roles.get(tensor.name.as_str()).copied().unwrap_or_default();

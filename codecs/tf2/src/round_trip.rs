@@ -56,7 +56,7 @@ pub(crate) fn record(contents: &mut Contents, bundle: &ReadBundle) -> Result<Vec
     if overlap(&ranges) {
         contents.notes.push(
             "tensors share bytes of the data files; a TensorFlow checkpoint written from them has separate bytes for each"
-                .to_owned(),
+                .into(),
         );
         return Ok(numbers);
     }
@@ -204,7 +204,7 @@ fn record_layout(
         contents.notes.push(format!(
             "the index counts {shards} data files, most of them empty; a TensorFlow checkpoint written from this one omits \
              the empty files"
-        ));
+        ).into());
         return Ok(());
     }
     let scattered = scattered(by_offset, bundle);
@@ -218,7 +218,7 @@ fn record_layout(
         contents.notes.push(format!(
             "{} bytes of the data files belong to no tensor; a TensorFlow checkpoint written from this one omits them",
             in_files.saturating_sub(bytes)
-        ));
+        ).into());
         return Ok(());
     }
     let files_recorded: Vec<_> = files.iter().map(|len| len.map(MetadataValue::integer)).collect();
@@ -317,7 +317,7 @@ fn filler(
     if lost > 0 {
         contents.notes.push(format!(
             "{lost} bytes of the data files belong to no tensor; a TensorFlow checkpoint written from this one has zeros instead"
-        ));
+        ).into());
     }
     Ok(chunks)
 }
@@ -354,7 +354,7 @@ fn record_index(contents: &mut Contents, bundle: &ReadBundle) -> Result<()> {
         contents.notes.push(
             "the index is too large to be kept in the metadata; a TensorFlow checkpoint written from this one has a new \
              index"
-                .to_owned(),
+                .into(),
         );
         return Ok(());
     }

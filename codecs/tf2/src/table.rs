@@ -3,7 +3,7 @@
 use crate::errors::{COPY_AGAIN, checksum_mismatch};
 use crate::format::{FOOTER_LEN, MAGIC, TRAILER_LEN, crc32c, mask};
 use crate::key_text::abbreviate;
-use ckpt_api::{Error, File, Limit, Limits, Repair, Result, Setting};
+use ckpt_api::{Error, File, Limit, Limits, Repair, Result, Setting, Text, text};
 use prost::encoding::decode_varint;
 
 /// Calls `visit` with the key, value and file offset of each entry, in order. Reads each block that the index lists,
@@ -327,11 +327,12 @@ impl Scan<'_> {
 }
 
 /// In such an index, the last restart point is past the last entry, and the separator is empty.
-fn lenient_help() -> String {
-    let option = Setting::ReadOption("lenient=true");
-    format!(
-        "Swift for TensorFlow writes such an index for 15 tensors (31, 47, …); {option} reads it in sequence"
-    )
+fn lenient_help() -> Text {
+    text![
+        "Swift for TensorFlow writes such an index for 15 tensors (31, 47, …); ",
+        Setting::READ_OPTION.of("lenient=true"),
+        " reads it in sequence",
+    ]
 }
 
 const WRONG_RESTART: &str = "a restart point of a block is wrong";

@@ -19,7 +19,7 @@ use crate::write::pending_index::{PendingEntry, PendingIndex, Variants};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, Endian, Error, Extent, Extents, FileId, Literal, Options,
-    OutputFile, OutputLayout, Placement, Result, Setting, Written,
+    OutputFile, OutputLayout, Placement, Result, Setting, Written, text,
 };
 use prost::encoding::encode_varint;
 use std::collections::HashSet;
@@ -89,10 +89,11 @@ fn prefix(name: &str) -> Result<&str> {
     Err(Error::usage("a TensorFlow checkpoint cannot have this name")
         .file(name)
         .expected("a prefix such as 'model', for the files model.index and model.data-00000-of-00001")
-        .help(format!(
-            "'checkpoint' is the state file, which names the latest checkpoint of a directory; {} writes it",
-            Setting::WriteOption("state=true")
-        )))
+        .help(text![
+            "'checkpoint' is the state file, which names the latest checkpoint of a directory; ",
+            Setting::WRITE_OPTION.of("state=true"),
+            " writes it"
+        ]))
 }
 
 fn endian(checkpoint: &Checkpoint, options: &Options) -> Endian {

@@ -153,10 +153,10 @@ impl Described {
         contents.example_shapes = self.expanded.examples;
         contents.missing_graph = None;
         contents.graph_notes.clear();
-        contents.graph_notes.push(note);
+        contents.graph_notes.push(note.into());
         if !self.unused.is_empty() {
             let names = first_few(self.unused.iter(), 4);
-            contents.graph_notes.push(format!("the architecture does not use these weights: {names}"));
+            contents.graph_notes.push(format!("the architecture does not use these weights: {names}").into());
         }
     }
 

@@ -4,7 +4,7 @@ use super::document::{Document, Parameter};
 use super::inputs;
 use super::scope::Scope;
 use super::value::Value;
-use ckpt_api::{Error, Result, Setting, nearest};
+use ckpt_api::{Error, Result, Setting, nearest, text};
 use ckpt_engine::formats::OPTION_PREFIX;
 use ckpt_engine::source::Configuration;
 
@@ -98,10 +98,10 @@ fn unknown(parameter: &Parameter, configuration: Option<&Configuration>) -> Erro
     };
     let error = Error::usage(format!("the tensors do not show {}", parameter.meaning)).field(&parameter.name);
     match &parameter.config[..] {
-        [] => error.help(format!("pass {}", Setting::ReadOption(&option))),
+        [] => error.help(text!["pass ", Setting::READ_OPTION.of(&option)]),
         keys => error
             .found(found)
             .expected(keys.join(" or "))
-            .help(format!("{place}, or pass {}", Setting::ReadOption(&option))),
+            .help(text![format!("{place}, or pass "), Setting::READ_OPTION.of(&option)]),
     }
 }

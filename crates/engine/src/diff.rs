@@ -3,11 +3,13 @@
 use crate::execute::{announce, in_lockstep};
 use crate::layout::{axis_order, index_at};
 use crate::resources::{Budget, default_threads, in_parallel};
+use crate::settings;
 use crate::source::Source;
 use crate::transform::{castable, for_each_number};
 use crate::words::{count, verb};
-use ckpt_api::Setting;
-use ckpt_api::{Affine, DType, Encoding, Error, Name, Quantization, Result, Role, Shape, Tensor, TensorId};
+use ckpt_api::{
+    Affine, DType, Encoding, Error, Name, Quantization, Result, Role, Shape, Tensor, TensorId, Text, text,
+};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -178,14 +180,16 @@ impl Difference {
 
     /// States how many tensors were not compared because their dtypes differ, and what compares them; `None` if there
     /// are none.
-    pub fn advice_on_dtypes(&self) -> Option<String> {
+    pub fn advice_on_dtypes(&self) -> Option<Text> {
         let tensors = Some(self.not_compared_for_their_dtypes()).filter(|tensors| *tensors > 0)?;
-        Some(format!(
-            "{} {} not compared, since the dtypes differ: to compare values, set {}",
-            count(tensors, "tensor"),
-            verb(tensors, "was", "were"),
-            Setting::Tolerance
-        ))
+        Some(text![
+            format!(
+                "{} {} not compared, since the dtypes differ: to compare values, set ",
+                count(tensors, "tensor"),
+                verb(tensors, "was", "were")
+            ),
+            settings::TOLERANCE
+        ])
     }
 
     /// The number of tensors of real numbers that were not compared because their dtypes differ, which a tolerance

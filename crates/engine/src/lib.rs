@@ -37,6 +37,7 @@ pub mod recipe;
 mod registry;
 pub mod resources;
 pub mod scaled;
+pub mod settings;
 pub mod source;
 pub mod store;
 pub mod text_file;

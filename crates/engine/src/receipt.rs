@@ -12,9 +12,10 @@ mod places;
 
 use crate::formats::Formats;
 use crate::resources::{default_threads, in_parallel};
+use crate::settings;
 use crate::store::Addresses;
 use crate::words::{hex, parse_sha256, quote};
-use ckpt_api::{Address, Error, File, Input, Limit, Limits, Result, Setting, open_regular};
+use ckpt_api::{Address, Error, File, Input, Limit, Limits, Result, open_regular, text};
 use places::Places;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -193,11 +194,11 @@ impl Listed {
             .file(self.shown.as_str())
             .found(found)
             .expected(expected)
-            .help(format!(
-                "the file has changed since the conversion, or it is a different file; if the receipt's paths are \
-                 relative, name their directory with {}",
-                Setting::ReceiptRoot
-            ))
+            .help(text![
+                "the file has changed since the conversion, or it is a different file; if the receipt's \
+                 paths are relative, name their directory with ",
+                settings::RECEIPT_ROOT,
+            ])
     }
 }
 

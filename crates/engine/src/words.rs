@@ -133,9 +133,9 @@ pub fn notes_on_losses(losses: &[Loss]) -> Vec<String> {
     let mut subjects: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for loss in losses {
-        let place = *places.entry(&loss.detail).or_insert(subjects.len());
+        let place = *places.entry(loss.detail.as_str()).or_insert(subjects.len());
         if place == subjects.len() {
-            subjects.push((&loss.detail, Vec::new()));
+            subjects.push((loss.detail.as_str(), Vec::new()));
         }
         if let Some((_, own)) = subjects.get_mut(place) {
             own.push(&loss.subject);

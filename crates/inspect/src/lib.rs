@@ -201,9 +201,8 @@ pub fn overview(source: &Source) -> Inspection {
 
 /// Remarks on weights that several tensors describe together.
 fn scaled_notes(source: &Source) -> Vec<String> {
-    let mut notes = scaled::find(&source.checkpoint().tensors).notes();
-    notes.iter_mut().for_each(|note| source.options().vocabulary.settle(note));
-    notes
+    let notes = scaled::find(&source.checkpoint().tensors).notes();
+    notes.iter().map(|note| note.in_words(&*source.options().vocabulary).into_owned()).collect()
 }
 
 /// Describes these tensors one by one, without statistics.

@@ -104,7 +104,8 @@ fn translate(graph: &Graph, tensors: &[Tensor], names: TorchNames) -> Result<Tra
         (None, _) => Ok(code::text(&program, name, &paths, precision.of_module())),
     };
     let settings = remarks.settings.into_iter();
-    let notes = settings.map(|(setting, layers)| format!("in PyTorch, {setting}: {}", listed(&layers)));
+    let notes =
+        settings.map(|(setting, layers)| format!("in PyTorch, {setting}: {}", listed(&layers)).into());
     let mut conventions = remarks.conventions;
     if names == TorchNames::Torchvision {
         conventions.extend(rules::other_strides(graph));

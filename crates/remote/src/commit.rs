@@ -8,7 +8,7 @@ use super::put::{delete, put, taken};
 use super::runtime;
 use super::spool::Spool;
 use super::staging::{Named, Staging};
-use ckpt_api::{Error, ReadStore, Result};
+use ckpt_api::{Error, ReadStore, Result, text};
 use ckpt_engine::store::Store;
 use object_store::{GetOptions, GetRange, PutMode, UpdateVersion};
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Naming {
             }
             const KEPT: &str = "what the items wrote is kept: commit again, or discard it";
             self.give_name(number, self.is_freed(number))
-                .map_err(|error| error.with_help(|help| format!("{help}; {KEPT}")).help(KEPT))?;
+                .map_err(|error| error.with_help(|help| text![help, "; ", KEPT]).help(KEPT))?;
         }
         Ok(self.names.iter().map(|name| self.store.display(name)).collect())
     }

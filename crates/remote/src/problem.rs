@@ -2,7 +2,8 @@
 
 use super::location::Scheme;
 use super::redacted::{cleaned, secrets};
-use ckpt_api::{Error, Setting};
+use ckpt_api::{Error, Text, text};
+use ckpt_engine::settings;
 use std::error::Error as StdError;
 use std::io;
 
@@ -97,8 +98,7 @@ impl From<reqwest::Error> for Problem {
 }
 
 /// Where credentials of a store come from.
-fn credentials(scheme: Scheme) -> String {
-    let of_public = || format!("; for a public bucket, use {}", Setting::StoreOption("skip_signature=true"));
+fn credentials(scheme: Scheme) -> Text {
     let own = match scheme {
         Scheme::S3 => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws/credentials",
         Scheme::Gs => "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
@@ -113,8 +113,10 @@ fn credentials(scheme: Scheme) -> String {
         Scheme::Memory => "stores in memory refuse nothing",
     };
     match scheme {
-        Scheme::S3 | Scheme::Gs => own.to_owned() + &of_public(),
-        _ => own.to_owned(),
+        Scheme::S3 | Scheme::Gs => {
+            text![own, "; for a public bucket, use ", settings::STORE_OPTION.of("skip_signature=true")]
+        }
+        _ => own.into(),
     }
 }
 

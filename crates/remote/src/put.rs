@@ -5,7 +5,8 @@ use super::directory::RemoteStore;
 use super::problem::{Failure, Problem};
 use super::runtime;
 use bytes::Bytes;
-use ckpt_api::{Error, Result, Setting};
+use ckpt_api::{Error, Result, text};
+use ckpt_engine::settings;
 use futures_util::StreamExt;
 use object_store::path::Path as Key;
 use object_store::{ObjectMeta, ObjectStoreExt, PutMode, PutOptions, PutPayload};
@@ -64,7 +65,7 @@ impl RemoteStore {
 
 /// The error about an output that is there already.
 pub(super) fn exists(shown: &str) -> Error {
-    let help = format!("choose another name, or replace it with {}", Setting::Overwrite);
+    let help = text!["choose another name, or replace it with ", settings::OVERWRITE];
     Error::usage("the output exists").file(shown).help(help)
 }
 

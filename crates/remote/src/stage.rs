@@ -16,7 +16,8 @@ use super::runtime;
 use super::sender::{Upload, part_size};
 use super::spool::{Place, Spool, Writing};
 use super::staging::{Named, Staging};
-use ckpt_api::{Error, FileId, Kind, OutputFile, ReadAt, ReadStore, Result, Setting};
+use ckpt_api::{Error, FileId, Kind, OutputFile, ReadAt, ReadStore, Result, text};
+use ckpt_engine::settings;
 use ckpt_engine::store::{Committed, Earlier, Stage, StageMode, StageRequest, Store, WriteAt, leaving};
 use object_store::path::Path as Key;
 use object_store::{ObjectStoreExt, PutPayload};
@@ -67,7 +68,7 @@ impl RemoteStore {
             }
         };
         if there && !request.overwrite {
-            let help = format!("choose another name, or replace it with {}", Setting::Overwrite);
+            let help = text!["choose another name, or replace it with ", settings::OVERWRITE];
             return Err(Error::usage("the receipt exists").file(shown).help(help));
         }
         Ok(Some(attachment))

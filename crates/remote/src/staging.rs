@@ -17,7 +17,7 @@ use super::problem::{Failure, Problem};
 use super::put::put;
 use super::runtime;
 use super::sender::{Upload, part_size};
-use ckpt_api::{Error, Kind, OutputFile, ReadStore, Result};
+use ckpt_api::{Error, Kind, OutputFile, ReadStore, Result, text};
 use ckpt_engine::store::{NothingStaged, StageMode, StageRequest};
 use ckpt_engine::words::hex;
 use futures_util::StreamExt;
@@ -134,8 +134,9 @@ impl Staging {
             false if request.mode == StageMode::Shared => return Err(staging.other(request)),
             false => {
                 let place = store.display(&staging.directory);
-                return Err(NothingStaged::error(store.display(request.name))
-                    .with_help(|help| format!("{help}; the items of another plan have written to {place}")));
+                return Err(NothingStaged::error(store.display(request.name)).with_help(|help| {
+                    text![help, format!("; the items of another plan have written to {place}")]
+                }));
             }
         }
         Ok(staging)

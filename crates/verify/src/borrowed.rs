@@ -2,7 +2,7 @@
 //! it needs.
 
 use super::Options;
-use ckpt_api::{Error, Result, Role, Setting, Tensor, count, first_few};
+use ckpt_api::{Error, Result, Role, Setting, Tensor, count, first_few, text};
 use ckpt_engine::diff::{Difference, Outcome};
 use ckpt_engine::source::{ModelGraph, Source, give_graph};
 use std::collections::{BTreeSet, HashSet};
@@ -78,7 +78,7 @@ pub(super) fn unjudged(a: &Source, b: &Source, options: &Options, difference: &D
         .file(to.shown())
         .found(found)
         .expected(format!("the tensors that the graph of {} needs, and no other weights", from.shown()))
-        .help(format!("if the tensors have other names, pass {mapping} with {}", Setting::Mapping)))
+        .help(text![format!("if the tensors have other names, pass {mapping} with "), Setting::MAPPING]))
 }
 
 /// Whether a tensor that both have differs. One that was not compared because its dtype is another may have the same values.

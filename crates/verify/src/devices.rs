@@ -1,6 +1,7 @@
 //! The devices that graphs can run on.
 
-use ckpt_api::{Error, Result, Setting};
+use ckpt_api::{Error, Result, Setting, text};
+use ckpt_engine::settings;
 use ckpt_forward::{Arithmetic, Backend, Cpu};
 
 /// The names that [`open`] accepts.
@@ -23,7 +24,7 @@ pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
         #[cfg(not(all(feature = "cuda", feature = "metal", feature = "vulkan")))]
         _ if NAMES.contains(&name) => Err(not_built(name)),
         _ => Err(Error::usage("no such device")
-            .field(Setting::Device)
+            .field(settings::DEVICE)
             .found(format!("'{name}'"))
             .help(ckpt_api::nearest(name, NAMES.into_iter()))),
     }
@@ -32,9 +33,9 @@ pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
 #[cfg(not(all(feature = "cuda", feature = "metal", feature = "vulkan")))]
 fn not_built(name: &str) -> Error {
     Error::unsupported("this build does not support the device")
-        .field(Setting::Device)
+        .field(settings::DEVICE)
         .found(name)
-        .help(format!("build it with {}", Setting::Feature(name)))
+        .help(text!["build it with ", Setting::FEATURE.of(name)])
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::inputs::Inputs;
 use super::parameters::{SourceParameters, StoredIntegers};
 use super::recognized::with_graph;
 use super::report::InputSummary;
-use ckpt_api::{Error, Graph, Limit, Result, Value as GraphValue};
+use ckpt_api::{Error, Graph, Limit, Result, Value as GraphValue, text};
 use ckpt_engine::formats::Formats;
 use ckpt_engine::source::Source;
 use ckpt_forward::{Backend, Bounds, DeviceInfo, Parameters, Program, Value, integer_graph};
@@ -78,7 +78,7 @@ pub fn run(
     let mut computed = program.run(device, &values, &mut ())?;
     let names = graph.outputs.iter().map(|output| output.name.clone());
     let outputs = names.filter_map(|name| computed.remove(&name).map(|value| (name, value))).collect();
-    notes.extend(source.contents().graph_notes.iter().cloned());
+    notes.extend(source.contents().graph_notes.iter().map(|note| note.as_str().to_owned()));
     Ok(ForwardPass { device: device.info().clone(), inputs: summaries, notes, outputs })
 }
 
@@ -110,11 +110,11 @@ fn no_graph(source: &Source) -> Error {
     let contents = source.contents();
     let found = match &contents.missing_graph {
         Some(missing) => missing.reason.clone(),
-        None => contents.all_notes().collect::<Vec<_>>().join("; "),
+        None => contents.all_notes().collect::<Vec<_>>().join("; ").into(),
     };
     let mut advice = contents.advise_graph();
     if !contents.can_be_described() {
-        advice += "; its tensors can still be converted, compared and shown";
+        advice = text![advice, "; its tensors can still be converted, compared and shown"];
     }
     let error = Error::usage("the checkpoint has no graph to run").help(advice);
     if found.is_empty() { error.found("tensors alone") } else { error.found(found) }

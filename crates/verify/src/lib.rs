@@ -81,7 +81,7 @@ pub use report::{
 };
 pub use written::GraphVerifier;
 
-use ckpt_api::{Error, Graph, Result, Role, Setting};
+use ckpt_api::{Error, Graph, Result, Role, Setting, Text, text};
 use ckpt_engine::diff::{Difference, diff_except};
 use ckpt_engine::formats::Formats;
 use ckpt_engine::source::Source;
@@ -112,7 +112,7 @@ pub fn verify(formats: &Formats, a: &Source, b: &Source, options: &Options) -> R
     let mut report = compare(formats, &prepared.a, &prepared.b, effective)?;
     report.mapping = options.mapping.as_ref().map(|named| named.name.clone());
     prepared.explain(&mut report.runs);
-    report.notes.extend(prepared.notes);
+    report.notes.extend(prepared.notes.into_iter().map(Text::from));
     Ok(report)
 }
 
@@ -145,12 +145,12 @@ fn compare(formats: &Formats, a: &Source, b: &Source, options: &Options) -> Resu
         let passes = !report.runs.is_empty() && report.runs.iter().all(|run| run.verdict.passes());
         report.verdict = Verdict::of(passes);
         report.notes = notes::on_runs(&report.runs);
-        report.notes.extend(reordered.map(|found| found.note.to_owned()));
+        report.notes.extend(reordered.map(|found| found.note.into()));
         report.notes.extend(notes::on_graphs(sources));
     } else {
         let difference = compare_tensors(a, b, options)?;
         if let Some((source, graph)) = unstated.filter(|_| difference.tensors.is_empty()) {
-            let with_tensors = |help| format!("{}; to run the layers, {help}", no_names_in_common(options));
+            let with_tensors = |help| text![no_names_in_common(options), "; to run the layers, ", help];
             let stated = graph.require_activations().map_err(|error| error.with_help(with_tensors));
             stated.map_err(graphs::in_file(source))?;
         }
@@ -164,7 +164,7 @@ fn compare(formats: &Formats, a: &Source, b: &Source, options: &Options) -> Resu
                 match compare(formats, &found.a, &found.b, &renamed) {
                     Ok(mut run) => {
                         run.mapping = report.mapping;
-                        run.notes.push(found.note);
+                        run.notes.push(found.note.into());
                         return Ok(run);
                     }
                     Err(error) if !borrowed::differ(&difference) => return Err(error),
@@ -179,8 +179,8 @@ fn compare(formats: &Formats, a: &Source, b: &Source, options: &Options) -> Resu
         report.notes = notes_on_tensors(a, b, options, &difference);
         report.tensors = Some(TensorReport { reason: why_tensors(a, b, options, &difference), difference });
     }
-    report.notes.iter_mut().for_each(|note| a.options().vocabulary.settle(note));
-    report.runs.iter_mut().for_each(|run| a.options().vocabulary.settle(&mut run.rule.reason));
+    report.notes.iter_mut().for_each(|note| note.settle(&*a.options().vocabulary));
+    report.runs.iter_mut().for_each(|run| run.rule.reason.settle(&*a.options().vocabulary));
     Ok(report)
 }
 
@@ -223,9 +223,9 @@ fn incomparable(source: &Source, options: &Options) -> Error {
     let contents = source.contents();
     let why = match &contents.missing_graph {
         Some(missing) => missing.reason.clone(),
-        None => contents.all_notes().collect::<Vec<_>>().join("; "),
+        None => contents.all_notes().collect::<Vec<_>>().join("; ").into(),
     };
-    let found = if why.is_empty() { "tensors alone".to_owned() } else { why };
+    let found = if why.is_empty() { "tensors alone".into() } else { why };
     Error::unsupported("the checkpoint has no graph to run, so it cannot be compared by what it computes")
         .file(source.shown())
         .found(found)
@@ -233,10 +233,10 @@ fn incomparable(source: &Source, options: &Options) -> Error {
 }
 
 /// What to do about checkpoints without names in common.
-fn no_names_in_common(options: &Options) -> String {
+fn no_names_in_common(options: &Options) -> Text {
     let mapping = if options.mapping.is_some() { "another mapping" } else { "a mapping" };
     let found = "the checkpoints have no tensor names in common";
-    format!("{found}: to compare their tensors, pass {mapping} with {}", Setting::Mapping)
+    text![format!("{found}: to compare their tensors, pass {mapping} with "), Setting::MAPPING]
 }
 
 /// Roles of tensors that do not matter to what a model computes.
@@ -250,35 +250,37 @@ fn compare_tensors(a: &Source, b: &Source, options: &Options) -> Result<Differen
     }
 }
 
-fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Difference) -> Vec<String> {
+fn notes_on_tensors(a: &Source, b: &Source, options: &Options, difference: &Difference) -> Vec<Text> {
     let mut notes = Vec::new();
     if difference.tensors.is_empty() {
         notes.push(no_names_in_common(options));
     }
     let differ = !difference.only_in_a.is_empty() && !difference.only_in_b.is_empty();
     if differ && !difference.tensors.is_empty() && options.mapping.is_none() {
-        notes.push(format!(
-            "each checkpoint has tensors that the other has not: if a mapping renamed or reordered them, pass it with {}",
-            Setting::Mapping
-        ));
+        notes.push(text![
+            "each checkpoint has tensors that the other has not: if a mapping renamed or reordered them, \
+             pass it with ",
+            Setting::MAPPING,
+        ]);
     }
     notes.extend(difference.advice_on_dtypes());
     if let Some((source, graph)) = without_activations(a, b) {
         let shown = source.shown();
         let layers = graph.unspecified().join(", ");
-        let option = Setting::ReadOption("activations=…");
-        let mut note =
-            format!("{shown}: no activation for {layers}; to run the layers, name them with {option}");
-        source.options().vocabulary.settle(&mut note);
+        let mut note = text![
+            format!("{shown}: no activation for {layers}; to run the layers, name them with "),
+            Setting::READ_OPTION.of("activations=…"),
+        ];
+        note.settle(&*source.options().vocabulary);
         notes.push(note);
     }
     // A codec notes why it found no graph.
     for source in [a, b].into_iter().filter(|source| source.checkpoint().graph.is_none()) {
         let shown = source.shown();
-        notes.extend(source.contents().all_notes().map(|note| format!("{shown}: {note}")));
+        notes.extend(source.contents().all_notes().map(|note| format!("{shown}: {note}").into()));
     }
     if options.inputs.are_given() || options.devices != Options::default().devices {
-        notes.push("no graph was run, so the given inputs and devices were not used".to_owned());
+        notes.push("no graph was run, so the given inputs and devices were not used".into());
     }
     notes.dedup();
     notes

@@ -1,17 +1,18 @@
 //! Remarks on a comparison of graphs.
 
 use super::report::{OutputReport, RuleName, Run, TensorDiagnosis};
-use ckpt_api::Setting;
+use ckpt_api::{Text, text};
+use ckpt_engine::settings;
 use ckpt_engine::source::Source;
 
 /// Returns remarks on what the runs show and on how to go on.
-pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
-    let mut notes = Vec::new();
+pub(super) fn on_runs(runs: &[Run]) -> Vec<Text> {
+    let mut notes: Vec<Text> = Vec::new();
     let is_blank = |output: &OutputReport| output.comparison.metrics.cosine.is_none();
     if runs.iter().any(|run| run.outputs.iter().any(is_blank)) {
         let note = "for these inputs, an output has only zeros, infinities or NaN, which proves little: use other \
                     inputs";
-        notes.push(note.to_owned());
+        notes.push(note.into());
     }
     for run in runs.iter().filter(|run| !run.verdict.passes()) {
         if run.first_divergence.is_none() {
@@ -19,14 +20,15 @@ pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
                 "on {}, every layer agrees if it gets the reference's inputs, but the outputs differ: errors grow \
                  from layer to layer, or the graphs are connected differently",
                 run.device
-            ));
+            ).into());
         }
         if run.rule.name == RuleName::Bits && has_rounded_tensors(run) {
-            notes.push(format!(
-                "equal bits are required because the second checkpoint should have been converted from the first: if \
-                 it was the other way around, swap them; if an intermediate format used a narrower dtype, set {}",
-                Setting::Tolerance
-            ));
+            notes.push(text![
+                "equal bits are required because the second checkpoint should have been converted from the \
+                 first: if it was the other way around, swap them; if an intermediate format used a \
+                 narrower dtype, set ",
+                settings::TOLERANCE,
+            ]);
         }
     }
     notes.dedup();
@@ -34,12 +36,12 @@ pub(super) fn on_runs(runs: &[Run]) -> Vec<String> {
 }
 
 /// Returns what the sources' graphs assume or do not show: the results hold only as far as that is right.
-pub(super) fn on_graphs(sources: [&Source; 2]) -> Vec<String> {
+pub(super) fn on_graphs(sources: [&Source; 2]) -> Vec<Text> {
     let mut found = Vec::new();
     for source in sources {
         let shown = source.shown();
         for note in &source.contents().graph_notes {
-            let note = format!("{shown}: {note}");
+            let note = text![format!("{shown}: "), note.clone()];
             if !found.contains(&note) {
                 found.push(note);
             }

@@ -2,7 +2,7 @@
 
 use super::options::{NamedMapping, Options};
 use super::report::Run;
-use ckpt_api::{Error, Limits, Result, Setting, first_few};
+use ckpt_api::{Error, Limits, Result, Setting, first_few, text};
 use ckpt_architectures::{Described, Signature, Template};
 use ckpt_engine::formats::Formats;
 use ckpt_engine::mapping::Mapping;
@@ -173,7 +173,7 @@ impl Named {
         described.apply(&self.template, &mut contents);
         contents
             .graph_notes
-            .extend(self.mapping.map(|name| format!("its tensors are named by the mapping {name}")));
+            .extend(self.mapping.map(|name| format!("its tensors are named by the mapping {name}").into()));
         Ok(self.source.with_contents(contents))
     }
 
@@ -187,10 +187,10 @@ impl Named {
             "the tensors are named as those of architecture {name}, which does not use all of them"
         ))
         .found(format!("also {}", first_few(described.unused.iter(), 4)))
-        .help(format!(
-            "to run it without these tensors, name the architecture {name} with {}",
-            Setting::Architecture
-        )))
+        .help(text![
+            format!("to run it without these tensors, name the architecture {name} with "),
+            Setting::ARCHITECTURE
+        ]))
     }
 }
 

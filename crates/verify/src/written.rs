@@ -1,7 +1,8 @@
 //! Verifies conversions: the output computes what its source computes.
 
 use super::{NamedMapping, Options, verify};
-use ckpt_api::{Error, Kind, Result, Setting};
+use ckpt_api::{Error, Kind, Result, text};
+use ckpt_engine::settings;
 use ckpt_engine::source::Source;
 use ckpt_engine::{Computed, Verifier, VerifierSettings};
 
@@ -25,10 +26,10 @@ impl Verifier for GraphVerifier {
         let report = match verify(settings.formats, source, written, &options) {
             Ok(report) => report,
             Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io | Kind::Mismatch) => {
-                return Err(error.help(format!(
-                    "nothing was kept; to look at the output, convert without {}",
-                    Setting::Verify
-                )));
+                return Err(error.help(text![
+                    "nothing was kept; to look at the output, convert without ",
+                    settings::VERIFY
+                ]));
             }
             // Such as an activation that the target does not store, or a model larger than the budget.
             Err(error) => return Ok(Computed::not_run(error.text_in(settings.vocabulary))),
@@ -41,18 +42,21 @@ impl Verifier for GraphVerifier {
             let sides = [source, written].into_iter();
             return Ok(Computed::Agree {
                 rule: run.rule.name.name().to_owned(),
-                reason: run.rule.reason.clone(),
-                notes: sides.flat_map(|side| side.contents().graph_notes.clone()).collect(),
+                reason: run.rule.reason.as_str().to_owned(),
+                notes: sides
+                    .flat_map(|side| side.contents().graph_notes.iter().map(|note| note.as_str().to_owned()))
+                    .collect(),
             });
         }
         let layer = run.first_divergence.and_then(|index| run.layers.get(index));
         let error = Error::mismatch("the output and the source give different results")
             .expected(run.rule.outputs.clone())
-            .help(format!(
-                "nothing was kept; for details, convert without {} and run {}",
-                Setting::Verify,
-                Setting::PerLayer
-            ));
+            .help(text![
+                "nothing was kept; for details, convert without ",
+                settings::VERIFY,
+                " and run ",
+                settings::PER_LAYER
+            ]);
         Err(match layer {
             Some(layer) => error.field(layer.a.as_ref().or(layer.b.as_ref()).cloned().unwrap_or_default()),
             None => error,

@@ -1,6 +1,6 @@
 //! Which adapter runs.
 
-use ckpt_api::{Error, Result, Setting};
+use ckpt_api::{Error, Result, Setting, text};
 use wgpu::{Adapter, Backend, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags};
 
 /// The interface that was asked for by name.
@@ -51,7 +51,7 @@ pub(crate) fn choose(api: Api) -> Result<Adapter> {
     if !api.is_built_in() {
         return Err(api
             .unavailable("this build does not include its feature")
-            .help(format!("build it with {}", Setting::Feature(api.name()))));
+            .help(text!["build it with ", Setting::FEATURE.of(api.name())]));
     }
     let backends = Backends::from(api.backend());
     if !Instance::enabled_backend_features().contains(backends) {

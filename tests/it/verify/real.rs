@@ -221,6 +221,6 @@ fn quantized_networks_stay_within_the_bounds_of_their_scales() {
         let reasons: Vec<_> = run.layers.iter().filter_map(|layer| layer.diagnosis.as_ref()).collect();
         assert!(report.verdict.passes(), "{name}: {reasons:?} {:?}", run.outputs[0].comparison.checks);
         assert_eq!(run.rule.name, RuleName::Bound, "{name}");
-        assert!(run.rule.reason.contains("stored as i16 at"), "{name}: {}", run.rule.reason);
+        assert!(run.rule.reason.contains("stored as i16 at"), "{name}: {}", run.rule.reason.as_str());
     }
 }

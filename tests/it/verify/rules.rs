@@ -47,7 +47,7 @@ fn a_wider_dtype_changes_no_bit_and_a_narrower_one_is_bounded() {
     let run = &bounded.runs[0];
     assert_eq!((bounded.verdict, run.rule.name), (Verdict::Pass, RuleName::Bound));
     for words in ["f32 stored as f16", "(5 tensors)"] {
-        assert!(run.rule.reason.contains(words), "{}", run.rule.reason);
+        assert!(run.rule.reason.contains(words), "{}", run.rule.reason.as_str());
     }
     assert!(run.rule.layers.contains("2^-11·|w| + 2^-25"), "{}", run.rule.layers);
     assert_eq!(run.reference.arithmetic.name(), "f64");

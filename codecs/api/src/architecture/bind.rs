@@ -2,7 +2,9 @@
 
 use super::syntax::Syntax;
 use super::{Architecture, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer};
-use crate::{Activation, Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, TensorId};
+use crate::{
+    Activation, Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, TensorId, text,
+};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
@@ -133,12 +135,15 @@ impl Binder<'_> {
             return Err(Error::usage(
                 "the layer names no weight, and the source has none of the expected name",
             )
-            .help(format!(
-                "add {} and {}; {} lists the names",
-                self.syntax.word("weight", "NAME"),
-                self.syntax.word("bias", "NAME"),
-                Setting::TensorNames
-            )));
+            .help(text![
+                format!(
+                    "add {} and {}; ",
+                    self.syntax.word("weight", "NAME"),
+                    self.syntax.word("bias", "NAME")
+                ),
+                Setting::TENSOR_NAMES,
+                " lists the names"
+            ]));
         };
         for name in node.parameters.values() {
             if !self.names.contains_key(name) {

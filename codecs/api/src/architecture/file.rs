@@ -2,7 +2,7 @@
 
 use super::syntax::{Syntax, invalid};
 use super::{Architecture, json_tokens};
-use crate::{Error, Limit, Limits, Result};
+use crate::{Error, Limit, Limits, Result, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ impl ArchitectureFile {
     /// [`crate::Kind::Usage`], naming the file.
     pub fn layers(&self) -> Result<Architecture> {
         let architecture = self.deserialize(|place, error| match place.ends_with("].type") {
-            true => error.with_help(|known| format!("{known}; {LIMITS}")),
+            true => error.with_help(|known| text![known, "; ", LIMITS]),
             false => error.help(Syntax::of(self.name()).example()),
         });
         architecture

@@ -1,7 +1,7 @@
 //! What the user can state of a checkpoint's model: activations, and whether a chain of layers can describe it.
 
 use super::Checkpoint;
-use crate::{Activation, Error, Result, Role, Setting, Tensor};
+use crate::{Activation, Error, Result, Role, Setting, Tensor, Text, text};
 
 /// Last parts of the names of vectors that are no biases: those of normalizations and of activations with weights.
 const NO_BIASES: [&str; 9] = [
@@ -40,20 +40,20 @@ impl Checkpoint {
     /// assert!(model.advise_architecture().contains("'gru/weight' has shape [3, 4, 4]"));
     /// # Ok::<(), ckpt_api::Error>(())
     /// ```
-    pub fn advise_architecture(&self) -> String {
+    pub fn advise_architecture(&self) -> Text {
         match self.obstacle_to_architecture() {
             None => {
-                format!(
-                    "describe the model in an architecture file, given with {}: as a chain of layers, or as a graph",
-                    Setting::Architecture
-                )
+                text![
+                    "describe the model in an architecture file, given with ",
+                    Setting::ARCHITECTURE,
+                    ": as a chain of layers, or as a graph"
+                ]
             }
-            Some(why) => {
-                format!(
-                    "an architecture file cannot describe this model as a chain of layers ({why}), but can state \
+            Some(why) => format!(
+                "an architecture file cannot describe this model as a chain of layers ({why}), but can state \
                      its graph"
-                )
-            }
+            )
+            .into(),
         }
     }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::{DType, Shape};
 
-    fn advice(tensors: &[(&str, &[u64])]) -> String {
+    fn advice(tensors: &[(&str, &[u64])]) -> Text {
         let tensor = |(name, shape): &(&str, &[u64])| {
             Tensor::new(*name, DType::F32, Shape::new(shape.to_vec()).unwrap())
         };
@@ -123,7 +123,7 @@ mod tests {
             assert!(
                 advice(tensors).starts_with("describe the model in an architecture file"),
                 "{}",
-                advice(tensors)
+                advice(tensors).as_str()
             );
         }
     }
@@ -139,8 +139,8 @@ mod tests {
             (&[], "no tensor has the two axes"),
         ] {
             let advice = advice(tensors);
-            assert!(advice.contains("cannot describe this model") && advice.contains(why), "{advice}");
-            assert!(advice.ends_with("but can state its graph"), "{advice}");
+            assert!(advice.contains("cannot describe this model") && advice.contains(why), "{advice:?}");
+            assert!(advice.ends_with("but can state its graph"), "{advice:?}");
         }
     }
 }

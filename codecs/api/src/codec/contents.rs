@@ -6,7 +6,7 @@ use crate::layout::check_fit;
 use crate::metadata::MetadataSize;
 use crate::{
     Checkpoint, Error, Extent, File, Graph, Input, Limit, Limits, Loss, Name, Options, Placement, Result,
-    Setting, Shape, Tensor, TensorId,
+    Setting, Shape, Tensor, TensorId, Text, text,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -27,10 +27,10 @@ pub struct Contents {
     /// and what reading left out. Every conversion has these losses, too, unless their subject is excluded.
     pub losses: Vec<Loss>,
     /// What the user should know about this file, one sentence each.
-    pub notes: Vec<String>,
+    pub notes: Vec<Text>,
     /// What the graph assumes about the model, or does not show of it, one sentence each. They qualify every result of
     /// running the graph, and the engine prints them with it.
-    pub graph_notes: Vec<String>,
+    pub graph_notes: Vec<Text>,
     /// What the model does only in training, as `layer (what)`: no graph shows it, so a target that gets the graph alone
     /// lacks it. The engine names it there.
     pub training_only: Vec<String>,
@@ -66,12 +66,12 @@ pub struct ShapeMismatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingGraph {
     /// The reason, as a clause that names the file, and the operation or layer that it is about.
-    pub reason: String,
+    pub reason: Text,
     /// Whether the files leave the layers open, so that the user may be able to describe them; `false` where they state
     /// something that no [`Architecture`](crate::Architecture) can.
     pub is_unstated: bool,
     /// How the user can supply what the format needs, where that is something other than a chain of layers.
-    pub help: Option<String>,
+    pub help: Option<Text>,
 }
 
 /// Something that a lenient reading accepted although the format's rules forbid it.
@@ -114,8 +114,11 @@ impl Rules {
     /// `error`, with the option that would accept it.
     pub fn mend(&mut self, subject: impl Into<String>, assumed: &str, error: Error) -> Result<()> {
         if !self.lenient {
-            return Err(error
-                .help(format!("to read it anyway, use {}: {assumed}", Setting::ReadOption("lenient=true"))));
+            return Err(error.help(text![
+                "to read it anyway, use ",
+                Setting::READ_OPTION.of("lenient=true"),
+                format!(": {assumed}")
+            ]));
         }
         let detail = format!("{}: {assumed}", error.message());
         self.repairs.push(Repair { subject: subject.into(), detail });
@@ -314,12 +317,12 @@ impl Contents {
     /// Returns all notes: those on the file, then those on the graph.
     ///
     /// ```
-    /// let mut contents = ckpt_api::Contents::default().with_notes(vec!["one shard is empty".into()]);
+    /// let mut contents = ckpt_api::Contents::default().with_notes(["one shard is empty"]);
     /// contents.graph_notes.push("'dense' is assumed to be a dense layer".into());
     /// assert_eq!(contents.all_notes().count(), 2);
     /// ```
     pub fn all_notes(&self) -> impl Iterator<Item = &str> {
-        self.notes.iter().chain(&self.graph_notes).map(String::as_str)
+        self.notes.iter().chain(&self.graph_notes).map(Text::as_str)
     }
 
     /// Whether the user may be able to describe the layers, if there is no graph.
@@ -331,17 +334,23 @@ impl Contents {
         }
     }
 
+    /// Adds what the user should know about the file.
+    pub fn add_notes<T: Into<Text>>(&mut self, notes: impl IntoIterator<Item = T>) {
+        self.notes.extend(notes.into_iter().map(Into::into));
+    }
+
     /// Explains how the user can supply the graph that is missing.
     ///
     /// ```
     /// let contents = ckpt_api::Contents::default();
     /// assert!(contents.advise_graph().starts_with("an architecture file cannot describe this model"));
     /// ```
-    pub fn advise_graph(&self) -> String {
+    pub fn advise_graph(&self) -> Text {
         match &self.missing_graph {
             Some(MissingGraph { help: Some(help), .. }) => help.clone(),
             Some(missing) if !missing.is_unstated => {
-                "an architecture file cannot describe this model as a chain of layers, but can state its graph".to_owned()
+                "an architecture file cannot describe this model as a chain of layers, but can state its graph"
+                    .into()
             }
             _ => self.checkpoint.advise_architecture(),
         }
@@ -349,8 +358,8 @@ impl Contents {
 
     /// The same with these notes.
     #[must_use]
-    pub fn with_notes(mut self, notes: Vec<String>) -> Self {
-        self.notes = notes;
+    pub fn with_notes<T: Into<Text>>(mut self, notes: impl IntoIterator<Item = T>) -> Self {
+        self.notes = notes.into_iter().map(Into::into).collect();
         self
     }
 }

@@ -1,6 +1,6 @@
 //! Tensors of one name in several files of a set.
 
-use crate::{Contents, Error, Extent, Input, Name, Placement, Result, Tensor, TensorId, first_few};
+use crate::{Contents, Error, Extent, Input, Name, Placement, Result, Tensor, TensorId, Text, first_few};
 use std::collections::HashMap;
 
 /// Bytes that are compared at once.
@@ -52,9 +52,9 @@ pub fn add_parts(input: &Input, contents: &mut Contents, tensors: Vec<(Tensor, P
     Ok(())
 }
 
-fn note(text: &str, names: &[Name]) -> Option<String> {
+fn note(text: &str, names: &[Name]) -> Option<Text> {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
-    (!names.is_empty()).then(|| format!("{text}: {}", first_few(&quoted, SHOWN)))
+    (!names.is_empty()).then(|| format!("{text}: {}", first_few(&quoted, SHOWN)).into())
 }
 
 /// Names of tensors in several files.

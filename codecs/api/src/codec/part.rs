@@ -225,7 +225,7 @@ mod tests {
         assert!(
             loss.detail.contains("parts 2, 3, 4, 5, 6, 7, 8, 9 and 999999990 more are not there"),
             "{}",
-            loss.detail
+            loss.detail.as_str()
         );
     }
 }

@@ -1,6 +1,8 @@
 //! The one error type: a kind, and the place where it was found.
 
-use super::setting::{LibraryWords, Marks, Vocabulary, has_settings};
+use super::setting::Vocabulary;
+use super::text::Text;
+use crate::text;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -50,8 +52,8 @@ impl fmt::Display for Kind {
 
 /// Which file, offset, field or tensor; what was found; what was expected; what to do next.
 ///
-/// Texts may name a [`Setting`](crate::Setting). They show it in the words of the library, until
-/// [`Error::in_words`] or [`Error::text_in`] chooses others.
+/// Texts may name a [`Setting`](crate::Setting), which [`text!`](crate::text) joins to them. They show it in the words
+/// of the library, until [`Error::in_words`] or [`Error::text_in`] chooses others.
 ///
 /// ```
 /// use ckpt_api::{Error, Kind};
@@ -80,38 +82,6 @@ struct Details {
     expected: Option<Text>,
     help: Option<Text>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
-}
-
-/// A text that may name settings.
-struct Text {
-    /// In words.
-    shown: String,
-    /// With a mark for each setting, where there are any whose words are not chosen yet.
-    marked: Option<String>,
-}
-
-impl Text {
-    fn new(text: impl Into<String>) -> Self {
-        let text = text.into();
-        match has_settings(&text) {
-            false => Text { shown: text, marked: None },
-            true => Text { shown: LibraryWords.resolve(&text).into_owned(), marked: Some(text) },
-        }
-    }
-
-    fn in_words(&self, words: &dyn Vocabulary) -> Cow<'_, str> {
-        match &self.marked {
-            None => Cow::Borrowed(&self.shown),
-            Some(marked) => words.resolve(marked),
-        }
-    }
-
-    /// Chooses the words.
-    fn settle(&mut self, words: &dyn Vocabulary) {
-        if let Some(marked) = self.marked.take() {
-            self.shown = words.resolve(&marked).into_owned();
-        }
-    }
 }
 
 /// Everything in an [`Error`] beside its message, typed.
@@ -180,10 +150,10 @@ impl fmt::Display for Context<'_> {
 
 impl Error {
     /// An error of `kind` with this `message`; add the place with the methods below.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: Kind, message: impl Into<Text>) -> Self {
         Error(Box::new(Details {
             kind,
-            message: Text::new(message),
+            message: message.into(),
             file: None,
             offset: None,
             field: None,
@@ -196,42 +166,42 @@ impl Error {
     }
 
     /// [`Kind::Corrupt`].
-    pub fn corrupt(message: impl Into<String>) -> Self {
+    pub fn corrupt(message: impl Into<Text>) -> Self {
         Self::new(Kind::Corrupt, message)
     }
 
     /// [`Kind::Unsupported`].
-    pub fn unsupported(message: impl Into<String>) -> Self {
+    pub fn unsupported(message: impl Into<Text>) -> Self {
         Self::new(Kind::Unsupported, message)
     }
 
     /// [`Kind::Limit`].
-    pub fn limit(message: impl Into<String>) -> Self {
+    pub fn limit(message: impl Into<Text>) -> Self {
         Self::new(Kind::Limit, message)
     }
 
     /// [`Kind::Lossy`].
-    pub fn lossy(message: impl Into<String>) -> Self {
+    pub fn lossy(message: impl Into<Text>) -> Self {
         Self::new(Kind::Lossy, message)
     }
 
     /// [`Kind::Mapping`].
-    pub fn mapping(message: impl Into<String>) -> Self {
+    pub fn mapping(message: impl Into<Text>) -> Self {
         Self::new(Kind::Mapping, message)
     }
 
     /// [`Kind::Mismatch`].
-    pub fn mismatch(message: impl Into<String>) -> Self {
+    pub fn mismatch(message: impl Into<Text>) -> Self {
         Self::new(Kind::Mismatch, message)
     }
 
     /// [`Kind::Usage`].
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<Text>) -> Self {
         Self::new(Kind::Usage, message)
     }
 
     /// [`Kind::Io`], keeping the operating system's error as the source.
-    pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
+    pub fn io(message: impl Into<Text>, source: std::io::Error) -> Self {
         let error = Self::new(Kind::Io, message).found(source.to_string());
         let error = if lacks_handles(&source) { error.help(MORE_HANDLES) } else { error };
         error.caused_by(source)
@@ -250,7 +220,7 @@ impl Error {
     }
 
     /// [`Kind::Defect`]: asks for a report.
-    pub fn defect(message: impl Into<String>) -> Self {
+    pub fn defect(message: impl Into<Text>) -> Self {
         Self::new(Kind::Defect, message)
     }
 
@@ -277,8 +247,8 @@ impl Error {
 
     /// Names the field, key or option.
     #[must_use]
-    pub fn field(mut self, field: impl Into<String>) -> Self {
-        self.0.field.get_or_insert_with(|| Text::new(field));
+    pub fn field(mut self, field: impl Into<Text>) -> Self {
+        self.0.field.get_or_insert_with(|| field.into());
         self
     }
 
@@ -291,38 +261,38 @@ impl Error {
 
     /// Sets what was found.
     #[must_use]
-    pub fn found(mut self, found: impl Into<String>) -> Self {
-        self.0.found.get_or_insert_with(|| Text::new(found));
+    pub fn found(mut self, found: impl Into<Text>) -> Self {
+        self.0.found.get_or_insert_with(|| found.into());
         self
     }
 
     /// Sets what was expected.
     #[must_use]
-    pub fn expected(mut self, expected: impl Into<String>) -> Self {
-        self.0.expected.get_or_insert_with(|| Text::new(expected));
+    pub fn expected(mut self, expected: impl Into<Text>) -> Self {
+        self.0.expected.get_or_insert_with(|| expected.into());
         self
     }
 
     /// Sets what to do next.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.0.help.get_or_insert_with(|| Text::new(help));
+    pub fn help(mut self, help: impl Into<Text>) -> Self {
+        self.0.help.get_or_insert_with(|| help.into());
         self
     }
 
     /// The same error, whose help is what `reword` makes of it.
     #[must_use]
-    pub fn with_help(mut self, reword: impl FnOnce(String) -> String) -> Self {
-        self.0.help = self.0.help.map(|help| Text::new(reword(help.in_words(&Marks).into_owned())));
+    pub fn with_help<T: Into<Text>>(mut self, reword: impl FnOnce(Text) -> T) -> Self {
+        self.0.help = self.0.help.map(|help| reword(help).into());
         self
     }
 
     /// The same error, which names settings as `words` does from now on.
     ///
     /// ```
-    /// use ckpt_api::{Error, LibraryWords, Setting};
-    /// let error = Error::usage("the output exists").help(format!("replace it with {}", Setting::Overwrite));
-    /// assert_eq!(error.in_words(&LibraryWords).context().help, Some("replace it with `Conversion::overwrite`"));
+    /// use ckpt_api::{Error, LibraryWords, Setting, text};
+    /// let error = Error::usage("the names differ").help(text!["rename tensors with ", Setting::MAPPING]);
+    /// assert_eq!(error.in_words(&LibraryWords).context().help, Some("rename tensors with `Mapping`"));
     /// ```
     #[must_use]
     pub fn in_words(mut self, words: &dyn Vocabulary) -> Self {
@@ -334,25 +304,31 @@ impl Error {
 
     /// What the error displays, with settings named as `words` does.
     pub fn text_in(&self, words: &dyn Vocabulary) -> String {
-        let Details { message, file, offset, field, tensor, found, expected, help, .. } = &*self.0;
-        let in_words = |text: &'_ Option<Text>| text.as_ref().map(|text| text.in_words(words).into_owned());
-        let (field, found, expected, help) =
-            (in_words(field), in_words(found), in_words(expected), in_words(help));
-        let context = Context {
-            file: file.as_deref(),
-            offset: *offset,
-            field: field.as_deref(),
-            tensor: tensor.as_deref(),
-            found: found.as_deref(),
-            expected: expected.as_deref(),
-            help: help.as_deref(),
-        };
-        format!("{}{context}", message.in_words(words))
+        self.quoted().in_words(words).into_owned()
     }
 
     /// What the error displays, for a text of another error: its settings are named when the other's are.
-    pub fn quoted(&self) -> String {
-        self.text_in(&Marks)
+    pub fn quoted(&self) -> Text {
+        let Details { message, file, offset, field, tensor, found, expected, help, .. } = &*self.0;
+        let labeled = |label: &str, text: Option<Text>| text.map(|text| text![label, " ", text]);
+        let places = [
+            labeled("file", file.as_ref().map(Text::from)),
+            labeled("offset", offset.map(|offset| offset.to_string().into())),
+            labeled("field", field.clone()),
+            labeled("tensor", tensor.as_ref().map(Text::from)),
+        ];
+        let facts = [labeled("found", found.clone()), labeled("expected", expected.clone())];
+        let mut text = message.clone();
+        if places.iter().any(Option::is_some) {
+            text = text![text, " (", Text::join(places.into_iter().flatten(), ", "), ")"];
+        }
+        if facts.iter().any(Option::is_some) {
+            text = text![text, ": ", Text::join(facts.into_iter().flatten(), ", ")];
+        }
+        match help {
+            Some(help) => text![text, "; ", help.clone()],
+            None => text,
+        }
     }
 
     /// The sort of problem.
@@ -362,13 +338,13 @@ impl Error {
 
     /// What went wrong, in one sentence without its place.
     pub fn message(&self) -> &str {
-        &self.0.message.shown
+        self.0.message.as_str()
     }
 
     /// The place and the remedy.
     pub fn context(&self) -> Context<'_> {
         fn shown(text: &Option<Text>) -> Option<&str> {
-            text.as_ref().map(|text| text.shown.as_str())
+            text.as_deref()
         }
         let details = &*self.0;
         Context {
@@ -432,13 +408,13 @@ mod tests {
     struct Called(&'static str);
 
     impl Vocabulary for Called {
-        fn name(&self, _: Setting<'_>) -> String {
-            self.0.to_owned()
+        fn words(&self, _: &str, _: &str) -> Option<String> {
+            Some(self.0.to_owned())
         }
     }
 
     fn naming() -> Error {
-        let text = |word: &str| format!("{word} {}", Setting::Overwrite);
+        let text = |word: &str| text![word, " ", Setting::EXCLUDE];
         Error::usage(text("m")).field(text("f")).found(text("a")).expected(text("b")).help(text("h"))
     }
 
@@ -446,32 +422,35 @@ mod tests {
     fn every_text_of_an_error_names_settings_in_the_words_that_were_chosen_first() {
         let says =
             |name: &str| format!("m {name} (field f {name}): found a {name}, expected b {name}; h {name}");
-        assert_eq!(naming().to_string(), says("`Conversion::overwrite`"));
-        assert_eq!(naming().text_in(&Called("--force")), says("--force"));
-        let error = naming().in_words(&Called("--force")).in_words(&Called("late"));
-        assert_eq!((error.to_string(), error.text_in(&Called("late"))), (says("--force"), says("--force")));
-        assert_eq!((error.message(), error.context().help), ("m --force", Some("h --force")));
+        assert_eq!(naming().to_string(), says("`Conversion::exclude`"));
+        assert_eq!(naming().text_in(&Called("--exclude")), says("--exclude"));
+        let error = naming().in_words(&Called("--exclude")).in_words(&Called("late"));
+        assert_eq!(
+            (error.to_string(), error.text_in(&Called("late"))),
+            (says("--exclude"), says("--exclude"))
+        );
+        assert_eq!((error.message(), error.context().help), ("m --exclude", Some("h --exclude")));
     }
 
     #[test]
     fn an_error_within_an_error_names_settings_as_the_outer_one_does() {
         let outer = || Error::defect("x").found(naming().quoted());
-        assert!(outer().to_string().contains("; h `Conversion::overwrite`"), "{}", outer());
-        let outer = outer().in_words(&Called("--force")).to_string();
-        assert!(outer.contains("h --force") && !outer.contains("Conversion"), "{outer}");
+        assert!(outer().to_string().contains("; h `Conversion::exclude`"), "{}", outer());
+        let outer = outer().in_words(&Called("--exclude")).to_string();
+        assert!(outer.contains("h --exclude") && !outer.contains("Conversion"), "{outer}");
     }
 
     #[test]
     fn help_that_is_reworded_keeps_its_settings() {
-        let error = naming().with_help(|help| format!("{help}!"));
-        assert_eq!(error.context().help, Some("h `Conversion::overwrite`!"));
-        assert_eq!(error.in_words(&Called("--force")).context().help, Some("h --force!"));
+        let error = naming().with_help(|help| text![help, "!"]);
+        assert_eq!(error.context().help, Some("h `Conversion::exclude`!"));
+        assert_eq!(error.in_words(&Called("--exclude")).context().help, Some("h --exclude!"));
     }
 
     #[test]
     fn a_debug_output_shows_words() {
         let shown = format!("{:?}", naming());
-        assert!(shown.contains("`Conversion::overwrite`") && !shown.contains('\u{f0000}'), "{shown}");
+        assert!(shown.contains("`Conversion::exclude`"), "{shown}");
     }
 
     #[cfg(unix)]

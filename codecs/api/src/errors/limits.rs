@@ -1,6 +1,6 @@
 //! Bounds on what an input may make the process do.
 
-use crate::{Error, Result, Setting, nearest, parse_size};
+use crate::{Error, Result, Setting, nearest, parse_size, text};
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $default:expr;)*) => {
@@ -156,7 +156,7 @@ fn exceeded(limit: Limit, value: u64, found: u64) -> Error {
     Error::limit(format!("the input exceeds the limit '{name}'"))
         .found(found.to_string())
         .expected(format!("at most {value}"))
-        .help(format!("if you trust the input, allow this with {}", Setting::Limit(&raised)))
+        .help(text!["if you trust the input, allow this with ", Setting::LIMIT.of(&raised)])
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 mod error;
 mod limits;
 mod setting;
+mod text;
 
 pub use error::{Context, Error, Kind, Result};
 pub use limits::{Limit, Limits};
 pub use setting::{LibraryWords, Setting, Vocabulary};
+pub use text::Text;

@@ -1,10 +1,10 @@
 //! Reading the attributes of a node.
 
-use crate::{Attribute, Error, Node, Result};
+use crate::{Attribute, Error, Node, Result, Text};
 
 impl Attribute {
     /// Returns the error for attribute `name` with this value, where `expected` is needed.
-    pub fn invalid(&self, name: &str, expected: impl Into<String>) -> Error {
+    pub fn invalid(&self, name: &str, expected: impl Into<Text>) -> Error {
         let found = match self {
             Attribute::Int(value) => value.to_string(),
             Attribute::Float(value) => value.to_string(),

@@ -1,6 +1,6 @@
 //! Chains of layers, and activations that a source does not state.
 
-use crate::{Activation, Attribute, Error, Graph, Node, Op, Result, Setting, Value};
+use crate::{Activation, Attribute, Error, Graph, Node, Op, Result, Setting, Value, text};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -130,15 +130,16 @@ impl Graph {
             return Ok(());
         }
         let example = [vec!["relu"; open.len() - 1], vec!["softmax"]].concat().join(",");
-        let (option, file) = (format!("activations={example}"), Setting::Architecture);
+        let option = format!("activations={example}");
         Err(Error::usage("the source does not store the activations of its layers")
             .found(format!("no activation for {}", open.join(", ")))
-            .help(format!(
-                "name one for each of these layers, in this order, such as {} (linear for a layer without an \
-                 activation), or \
-                 describe the layers in an architecture file, given with {file}",
-                Setting::ReadOption(&option)
-            )))
+            .help(text![
+                "name one for each of these layers, in this order, such as ",
+                Setting::READ_OPTION.of(&option),
+                " (linear for a layer without an activation), or describe the layers in an architecture \
+                 file, given with ",
+                Setting::ARCHITECTURE,
+            ]))
     }
 
     /// Fills in the activations that are not stated, in order. [`Activation::Linear`] removes the node.

@@ -1,6 +1,6 @@
 //! The definition of an operator that a codec registers.
 
-use crate::{Axis, Error, Node, Result};
+use crate::{Axis, Error, Node, Result, Text};
 
 /// An operator beyond ONNX's, as the codec defines it whose graphs use it: what a node may have, the shape of the
 /// result, and a reference implementation.
@@ -251,7 +251,7 @@ impl<'a> OpShapes<'a> {
     }
 
     /// Returns the error for an input whose shape does not fit the operator.
-    pub fn misfit(&self, index: usize, expected: impl Into<String>) -> Error {
+    pub fn misfit(&self, index: usize, expected: impl Into<Text>) -> Error {
         Error::corrupt("a value's shape does not fit the layer")
             .found(format!("{:?}", self.input(index)))
             .expected(expected)

@@ -1,6 +1,6 @@
 //! What a target cannot carry, as typed values.
 
-use crate::Role;
+use crate::{Role, Text};
 use serde::{Deserialize, Serialize};
 
 /// One thing that the target will not carry as the source has it. Nothing is lost without one of these.
@@ -11,12 +11,12 @@ pub struct Loss {
     /// The tensor, layer or metadata key.
     pub subject: String,
     /// What happens to it and why, in one sentence.
-    pub detail: String,
+    pub detail: Text,
 }
 
 impl Loss {
     /// A loss of `kind` that concerns `subject`.
-    pub fn new(kind: LossKind, subject: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub fn new(kind: LossKind, subject: impl Into<String>, detail: impl Into<Text>) -> Self {
         Loss { kind, subject: subject.into(), detail: detail.into() }
     }
 }

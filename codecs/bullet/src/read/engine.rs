@@ -4,15 +4,15 @@ use super::fit;
 use crate::format::Content;
 use crate::net::architecture::Architecture;
 use crate::net::sections::{Sections, sections};
-use ckpt_api::{Error, File, Result, Setting};
+use ckpt_api::{Error, File, Result, Setting, text};
 
 /// Checks the header, the size and the gaps between members, and returns what is where.
 pub(super) fn check<'a>(architecture: &'a Architecture, file: &File) -> Result<Sections<'a>> {
     let engine = architecture.net.engine.as_ref().ok_or_else(|| {
-        Error::usage("the architecture does not describe an engine file").file(file.name()).help(format!(
-            "describe it under 'engine' in the architecture file, or name a profile: {}",
-            Setting::ReadOption("profile=plain")
-        ))
+        Error::usage("the architecture does not describe an engine file").file(file.name()).help(text![
+            "describe it under 'engine' in the architecture file, or name a profile: ",
+            Setting::READ_OPTION.of("profile=plain")
+        ])
     })?;
     let sections = sections(architecture, Content::Engine)?;
     fit::check_constants(file, &sections)?;

@@ -5,18 +5,19 @@ use crate::net::parameter::StoredWeight;
 use crate::net::section::Constant;
 use crate::net::sections::Sections;
 use crate::preset;
-use ckpt_api::{Error, File, Result, Setting};
+use ckpt_api::{Error, File, Result, Setting, text};
 
 /// The error for a file that cannot be read without an architecture.
 pub(super) fn needs_architecture(file: &File) -> Error {
     Error::usage("the file has neither names nor shapes: it needs an architecture")
         .file(file.name())
         .found(ckpt_api::count(file.len(), "byte"))
-        .help(format!(
-            "describe the net in an architecture file, given with {}, or name a preset, such as {}",
-            Setting::Architecture,
-            Setting::ReadOption(&format!("arch={}", preset::SYNTAX))
-        ))
+        .help(text![
+            "describe the net in an architecture file, given with ",
+            Setting::ARCHITECTURE,
+            ", or name a preset, such as ",
+            Setting::READ_OPTION.of(&format!("arch={}", preset::SYNTAX))
+        ])
 }
 
 /// The most bytes that an error shows.

@@ -3,7 +3,7 @@
 use crate::net::architecture::Architecture;
 use crate::net::parameter::{FACTORISER, FEATURE_WEIGHTS};
 use crate::preset;
-use ckpt_api::{MissingGraph, Role, Setting, Tensor};
+use ckpt_api::{MissingGraph, Role, Setting, Tensor, Text, text};
 use std::collections::HashMap;
 
 /// Features of a chess board as bullet counts them.
@@ -17,16 +17,17 @@ pub(super) fn missing_graph() -> MissingGraph {
     MissingGraph {
         reason: "the files have neither shapes nor activations, so tensors are lists of numbers".into(),
         is_unstated: true,
-        help: Some(format!(
-            "give an architecture, with {} or {}",
-            Setting::Architecture,
-            Setting::ReadOption("arch=PRESET")
-        )),
+        help: Some(text![
+            "give an architecture, with ",
+            Setting::ARCHITECTURE,
+            " or ",
+            Setting::READ_OPTION.of("arch=PRESET")
+        ]),
     }
 }
 
 /// Returns a note about the presets that fit.
-pub(super) fn propose(tensors: &[Tensor]) -> Vec<String> {
+pub(super) fn propose(tensors: &[Tensor]) -> Vec<Text> {
     let weights = tensors.iter().filter(|tensor| tensor.role == Role::Weight);
     let counts = Counts(weights.map(|tensor| (tensor.name.as_str(), tensor.shape.elements())).collect());
     let mut notes = Vec::new();
@@ -36,10 +37,15 @@ pub(super) fn propose(tensors: &[Tensor]) -> Vec<String> {
             [] => String::new(),
             others => format!(" (or arch={})", others.join(", arch=")),
         };
-        notes.push(format!(
-            "ids and counts fit {}{others}; they do not tell the activations, the types, scales and transposition in quantised.bin, output buckets from outputs, or a factoriser in the first columns from an input bucket",
-            Setting::ReadOption(&format!("arch={first}"))
-        ));
+        notes.push(text![
+            "ids and counts fit ",
+            Setting::READ_OPTION.of(&format!("arch={first}")),
+            format!(
+                "{others}; they do not tell the activations, the types, scales and transposition in \
+                 quantised.bin, output buckets from outputs, or a factoriser in the first columns from an \
+                 input bucket"
+            ),
+        ]);
     }
     notes
 }

@@ -2,7 +2,9 @@
 
 use crate::format::{Content, ID, RecordForm};
 use crate::net::architecture::Architecture;
-use ckpt_api::{Contents, Encoding, Extent, FileId, Input, Limits, Options, Placement, Tensor, TensorId};
+use ckpt_api::{
+    Contents, Encoding, Extent, FileId, Input, Limits, Options, Placement, Tensor, TensorId, Text,
+};
 
 /// Collects the contents of a checkpoint.
 pub(super) struct Reader<'a> {
@@ -62,7 +64,7 @@ impl<'a> Reader<'a> {
         self.contents.checkpoint.metadata.insert(ID, key, text.into());
     }
 
-    pub(super) fn note(&mut self, text: impl Into<String>) {
+    pub(super) fn note(&mut self, text: impl Into<Text>) {
         self.contents.notes.push(text.into());
     }
 }

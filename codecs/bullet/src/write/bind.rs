@@ -7,7 +7,7 @@ use crate::net::layout::Layout;
 use crate::net::parameter::Parameter;
 use ckpt_api::{
     AddedAxis, Axis, Checkpoint, DType, Encoding, Error, Loss, LossKind, MetadataValue, Result, Role,
-    Setting, Tensor, TensorId,
+    Setting, Tensor, TensorId, text,
 };
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -297,8 +297,8 @@ impl Binding<'_> {
                 .tensor(&self.source.name)
                 .found(other.name())
                 .help(match self.source.scale() {
-                    Some(_) => format!("read the source without {}", Setting::ReadOption("integers=true")),
-                    None => format!("convert with {}", Setting::Dtype("f32")),
+                    Some(_) => text!["read the source without ", Setting::READ_OPTION.of("integers=true")],
+                    None => text!["convert with ", Setting::DTYPE.of("f32")],
                 })),
         }
     }

@@ -7,7 +7,7 @@ use crate::format::{
     ID, KEY_FOLDER, KEY_PADDING, KEY_RECORDS, PARAMS, Padding, RecordForm, SLOW, STATE, StateFile, WEIGHTS,
 };
 use crate::net::architecture::Architecture;
-use ckpt_api::{Checkpoint, Error, Options, Result, Setting};
+use ckpt_api::{Checkpoint, Error, Options, Result, Setting, text};
 
 /// A checkpoint to write, and how to write it.
 pub(super) struct Context<'a> {
@@ -92,11 +92,10 @@ fn choice<T: Default>(
 
 /// The error for a weight that the source lacks.
 pub(super) fn missing(id: &str) -> Error {
-    Error::usage("the source lacks a weight of the net")
-        .tensor(id)
-        .help(format!(
-            "rename tensors with {} if their names differ; raw.bin lacks weights that are merged into others: read \
-             weights.bin or quantised.bin",
-            Setting::Mapping
-        ))
+    Error::usage("the source lacks a weight of the net").tensor(id).help(text![
+        "rename tensors with ",
+        Setting::MAPPING,
+        " if their names differ; raw.bin lacks weights that are merged into others: read weights.bin \
+             or quantised.bin",
+    ])
 }

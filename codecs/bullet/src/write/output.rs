@@ -2,7 +2,7 @@
 
 use super::bind::Binding;
 use crate::format::{StateFile, extent};
-use ckpt_api::{Added, Encoding, FileId, Literal, Loss, LossKind, OutputFile, OutputLayout, Placement};
+use ckpt_api::{Added, Encoding, FileId, Literal, Loss, LossKind, OutputFile, OutputLayout, Placement, Text};
 
 /// Collects files, literals, placements and losses.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Output {
         self.placed.placements.push(placement.with_added(added));
     }
 
-    pub(super) fn add_loss(&mut self, kind: LossKind, subject: impl Into<String>, why: impl Into<String>) {
+    pub(super) fn add_loss(&mut self, kind: LossKind, subject: impl Into<String>, why: impl Into<Text>) {
         self.placed.losses.push(Loss::new(kind, subject, why));
     }
 

@@ -10,7 +10,7 @@ use crate::net::layout::Layout;
 use crate::net::parameter::Parameter;
 use crate::net::section::Section;
 use crate::net::sections::sections;
-use ckpt_api::{Added, DType, Encoding, Error, FileId, Result, Rounding, Scaling, Setting};
+use ckpt_api::{Added, DType, Encoding, Error, FileId, Result, Rounding, Scaling, Setting, text};
 
 /// Adds a file with this content.
 pub(super) fn write(
@@ -42,10 +42,10 @@ pub(super) fn write(
 fn require_engine(architecture: &Architecture) -> Result<()> {
     match &architecture.net.engine {
         Some(_) => Ok(()),
-        None => Err(Error::usage("the architecture does not describe an engine file").help(format!(
-            "describe it under 'engine' in the architecture file, or name a profile: {}",
-            Setting::WriteOption("profile=plain")
-        ))),
+        None => Err(Error::usage("the architecture does not describe an engine file").help(text![
+            "describe it under 'engine' in the architecture file, or name a profile: ",
+            Setting::WRITE_OPTION.of("profile=plain")
+        ])),
     }
 }
 

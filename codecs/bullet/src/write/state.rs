@@ -11,7 +11,7 @@ use crate::net::architecture::Architecture;
 use crate::net::parameter::{Parameter, StoredWeight};
 use crate::net::section::too_large;
 use crate::step;
-use ckpt_api::{Error, FileId, LossKind, Result, Setting, Writer};
+use ckpt_api::{Error, FileId, LossKind, Result, Setting, Writer, text};
 use std::collections::{HashMap, HashSet};
 
 /// Adds the folder that bullet resumes training from.
@@ -190,7 +190,7 @@ fn list_record<'c>(context: &'c Context<'_>, state: StateFile, id: &'c str) -> R
             .tensor(&own.source.name)
             .found(elements.to_string())
             .expected(format!("{}, as '{}' has", weight.source.shape.elements(), weight.source.name))
-            .help(format!("leave it out with {}", Setting::Exclude)));
+            .help(text!["leave it out with ", Setting::EXCLUDE]));
     }
     let part = Part { id, elements, source: context.source_of(state, id)? };
     Ok(Record { id, stated_rows: own.stated_rows(), rows: elements, parts: vec![part] })

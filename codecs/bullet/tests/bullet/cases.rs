@@ -83,7 +83,7 @@ fn without_an_architecture_the_optimizers_files_come_back_and_a_preset_is_propos
         for (file, bytes) in &written {
             assert!(files[file] == *bytes, "{name}: {file} differs");
         }
-        let proposed = contents.notes.join("\n");
+        let proposed = contents.notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("\n");
         let sizes = preset.split_once(',').map_or(preset, |(sizes, _)| sizes);
         assert!(proposed.contains(sizes), "{name}: {proposed}");
         let buckets = preset.contains("buckets=8");

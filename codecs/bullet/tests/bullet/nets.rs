@@ -230,7 +230,7 @@ fn a_factoriser_in_the_first_columns_is_a_tensor_without_a_record() {
     let zeros = |id, count| (id, 1, vec![0.0; count]);
     let net = [zeros("l0w", 768 * 3), zeros("l0b", 1), zeros("l1w", 2), zeros("l1b", 1)];
     let contents = read("w", &one("w", build::records(&net)), &[]).unwrap().0;
-    let proposed = contents.notes.join("\n");
+    let proposed = contents.notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("\n");
     assert!(proposed.contains("arch=builder:768x1x1,inputs=2,factoriser=true"), "{proposed}");
 }
 

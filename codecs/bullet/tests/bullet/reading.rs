@@ -439,7 +439,7 @@ fn hostile_records_are_refused_before_anything_is_allocated() {
 #[test]
 fn without_an_architecture_notes_propose_a_preset() {
     let (contents, _) = read("", &directory(), &[]).unwrap();
-    let notes = contents.notes.join("\n");
+    let notes = contents.notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("\n");
     assert!(notes.contains("arch=simple:3x2x1,buckets=2"), "{notes}");
     let missing = contents.missing_graph.unwrap();
     assert!(missing.reason.contains("neither shapes nor activations"), "{missing:?}");

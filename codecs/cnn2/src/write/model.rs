@@ -2,7 +2,7 @@
 
 use crate::format::{AXES, layer_name, weight_name};
 use crate::layer::LayerShape;
-use ckpt_api::{Added, AddedAxis, Axis, Checkpoint, DType, Error, Result, Setting, Tensor, TensorId};
+use ckpt_api::{Added, AddedAxis, Axis, Checkpoint, DType, Error, Result, Setting, Tensor, TensorId, text};
 
 /// A chain of layers.
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl<'a> Layer<'a> {
         if [self.weight, bias].iter().any(|tensor| tensor.dtype != DType::F32) {
             let found = format!("a weight of {} and a bias of {}", self.weight.dtype, bias.dtype);
             return Err(refuse(&found, "f32 for both, because the bias is added to the weight")
-                .help(format!("convert with {}", Setting::Dtype("f32"))));
+                .help(text!["convert with ", Setting::DTYPE.of("f32")]));
         }
         self.bias = Some(Bias { id, tensor: bias, channel });
         Ok(())
@@ -90,10 +90,11 @@ impl<'a> Model<'a> {
         if model.layers.is_empty() {
             return Err(Error::usage("the source does not describe its layers")
                 .expected("a graph, or tensors layer1.weight, layer2.weight, … of shape [out, in, k, k]")
-                .help(format!(
-                    "rename the tensors with {}, or convert a source that has a graph, such as a SavedModel",
-                    Setting::Mapping
-                )));
+                .help(text![
+                    "rename the tensors with ",
+                    Setting::MAPPING,
+                    ", or convert a source that has a graph, such as a SavedModel"
+                ]));
         }
         Ok(model)
     }

@@ -140,6 +140,6 @@ fn stated_activations_and_borders_are_losses() {
         let checkpoint = read(&bytes, &[("activation", "relu")]).unwrap().0.checkpoint;
         place(&checkpoint, &[]).unwrap().losses.remove(0).detail
     };
-    assert!(many(8).ends_with("relu of 'layer8'"), "{}", many(8));
-    assert!(many(10).ends_with("relu of 'layer8' and 2 more"), "{}", many(10));
+    assert!(many(8).ends_with("relu of 'layer8'"), "{}", many(8).as_str());
+    assert!(many(10).ends_with("relu of 'layer8' and 2 more"), "{}", many(10).as_str());
 }

@@ -105,7 +105,7 @@ fn a_net_of_another_format_loses_names_activations_and_borders() {
         named,
         [(LossKind::NamesDropped, "names"), (LossKind::GraphDropped, "activations and borders"),]
     );
-    assert!(losses[1].detail.contains("zero border of 'a', relu of 'a'"), "{}", losses[1].detail);
+    assert!(losses[1].detail.contains("zero border of 'a', relu of 'a'"), "{}", losses[1].detail.as_str());
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_bias_is_folded_into_the_center_tap_of_the_channel_that_is_always_1() {
     let told: Vec<&Loss> = placed.losses.iter().filter(|loss| loss.kind == LossKind::Merged).collect();
     let [loss] = &told[..] else { panic!("one bias") };
     assert_eq!(loss.subject, "a/bias");
-    assert!(loss.detail.contains("'a/kernel' at [out, 7, 1, 1]"), "{}", loss.detail);
+    assert!(loss.detail.contains("'a/kernel' at [out, 7, 1, 1]"), "{}", loss.detail.as_str());
 
     checkpoint.tensors[0] = weight("a/kernel", [5, 5, 8, 4], HWIO);
     set(&mut checkpoint, "a", "pads", ints(&[2; 4]));

@@ -145,7 +145,7 @@ pub(super) fn adopt(
     files.joins_by_order = takes_order;
     contents.adopts_model = true;
     if is_other_order {
-        contents.notes.push(note_on_order(takes_order));
+        contents.notes.push(note_on_order(takes_order).into());
     }
     Ok(Adoption::Fits(Box::new(contents)))
 }

@@ -6,7 +6,7 @@ use crate::config::{Model, NoGraph, Quantized, json, training_only};
 use crate::format::{
     ID, KEY_BACKEND, KEY_CONFIG, KEY_PACKED_AXIS, KEY_PATH, KEY_SAVED, KEY_TRAINING, KEY_VERSION, KEY_WEIGHT,
 };
-use ckpt_api::{Contents, Graph, Kind, Limits, MissingGraph, Result, Role, Tensor};
+use ckpt_api::{Contents, Graph, Kind, Limits, MissingGraph, Result, Role, Tensor, text};
 use std::collections::{BTreeMap, HashMap};
 
 /// Describes the tensors of a model.
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) -> Result<()> {
     keep_texts(files, contents);
     contents.training_only = files.config.as_deref().map(training_only).unwrap_or_default();
-    contents.notes.extend(files.notes.iter().cloned());
+    contents.add_notes(files.notes.iter().cloned());
     mark_by_path(&mut contents.checkpoint.tensors);
     let model =
         match files.config.as_ref().map(|config| Model::parse(config, files.version.as_deref(), limits)) {
@@ -28,7 +28,7 @@ pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) 
                 return Err(error.file(files.config_file.as_deref().unwrap_or(shown(files))));
             }
             Some(Err(error)) => {
-                contents.notes.push(format!("the configuration is not understood: {}", error.quoted()));
+                contents.notes.push(text!["the configuration is not understood: ", error.quoted()]);
                 None
             }
         };
@@ -39,7 +39,8 @@ pub(crate) fn describe(files: &Files, contents: &mut Contents, limits: &Limits) 
         Some((model, bound)) => add_graph(model, bound, contents),
         None => {
             let reason = format!("{} has no configuration of the model", shown(files));
-            contents.missing_graph = Some(MissingGraph { reason, is_unstated: true, help: None });
+            contents.missing_graph =
+                Some(MissingGraph { reason: reason.into(), is_unstated: true, help: None });
         }
     }
     Ok(())
@@ -64,13 +65,14 @@ fn add_graph(model: &Model, bound: &Bound, contents: &mut Contents) {
     match graph.and_then(|graph| named(graph, bound, &contents.checkpoint.tensors)) {
         Ok(graph) => {
             contents.checkpoint.graph = Some(graph);
-            contents.graph_notes.extend(model.computes_in_16_bits().then(|| IN_16_BITS.to_owned()));
+            contents.graph_notes.extend(model.computes_in_16_bits().then(|| IN_16_BITS.into()));
         }
         Err(reason) => {
             let outline = model.outline().ok();
             let outline = outline.and_then(|graph| named(graph, bound, &contents.checkpoint.tensors).ok());
             contents.outline = outline.map(Box::new);
-            contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });
+            contents.missing_graph =
+                Some(MissingGraph { reason: reason.into(), is_unstated: false, help: None });
         }
     }
 }
@@ -126,7 +128,7 @@ fn mark_by_path(tensors: &mut [Tensor]) {
 fn bind(files: &Files, model: &Model, contents: &mut Contents) -> Bound {
     let variables = model.variables();
     for (layer, reason) in &variables.unknown {
-        contents.notes.push(format!("the tensors of layer '{layer}' are not described: {reason}"));
+        contents.notes.push(format!("the tensors of layer '{layer}' are not described: {reason}").into());
     }
     let ids = find(files, &variables.list, &contents.checkpoint.by_name());
     let mut found = HashMap::new();
@@ -146,7 +148,7 @@ fn bind(files: &Files, model: &Model, contents: &mut Contents) -> Bound {
     let note = |(text, (count, first)): (String, (usize, String))| {
         format!("{} stored as integers, such as '{first}': {text}", ckpt_api::count(count, "tensor"))
     };
-    contents.notes.extend(quantized.into_iter().map(note));
+    contents.add_notes(quantized.into_iter().map(note));
     Bound { variables, ids: found }
 }
 

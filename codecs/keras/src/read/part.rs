@@ -4,7 +4,7 @@ use crate::format::{DTYPE, OPAQUE};
 use ckpt_api::zip::Member;
 use ckpt_api::{
     Compression, Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Limit, Limits, Placement,
-    Result, Rules, Setting, Tensor, TensorId,
+    Result, Rules, Setting, Tensor, TensorId, text,
 };
 use ckpt_hdf5::{AttributeValue, Dataset, Datatype, Tree, attribute};
 use std::collections::BTreeSet;
@@ -93,18 +93,21 @@ impl Part {
             let copy = copied(&left.error).tensor(&left.path);
             match left.has_content {
                 true => rules.mend(&left.path, "it is left out", copy)?,
-                false => {
-                    contents.notes.push(format!("'{}' is left out: {}", left.path, left.error.message()))
-                }
+                false => contents
+                    .notes
+                    .push(format!("'{}' is left out: {}", left.path, left.error.message()).into()),
             }
         }
         for dataset in &self.tree.datasets {
             if matches!(dataset.datatype, Datatype::Text | Datatype::FixedText { .. } | Datatype::Reference) {
                 let what = dataset.datatype.name();
-                contents.notes.push(format!(
-                    "'{}' holds {what}, no numbers: it is no tensor, and only an unchanged copy keeps it",
-                    dataset.path
-                ));
+                contents.notes.push(
+                    format!(
+                        "'{}' holds {what}, no numbers: it is no tensor, and only an unchanged copy keeps it",
+                        dataset.path
+                    )
+                    .into(),
+                );
                 continue;
             }
             match self.tensor(dataset, untagged, contents) {
@@ -124,16 +127,19 @@ impl Part {
             } else {
                 "as the model's layers have it"
             };
-            contents.notes.push(format!(
-                "'{}' does not state what its opaque bytes are: taken as {dtype}, {why}",
-                dataset.path
-            ));
+            contents.notes.push(
+                format!(
+                    "'{}' does not state what its opaque bytes are: taken as {dtype}, {why}",
+                    dataset.path
+                )
+                .into(),
+            );
         }
         if let Datatype::Enumeration { dtype, .. } = dataset.datatype {
             contents.notes.push(format!(
                 "'{}' is an enumeration: its integers are read as {dtype}; only an unchanged copy keeps the names of values",
                 dataset.path
-            ));
+            ).into());
         }
         let id = TensorId(contents.checkpoint.tensors.len());
         let tensor = Tensor::new(&dataset.path, dtype, dataset.shape.clone());
@@ -225,10 +231,10 @@ fn dtype(dataset: &Dataset, untagged: &Untagged<'_>) -> Result<(DType, Endian)> 
                     Some(_) => error.expected("bfloat16, float8_e4m3fn or float8_e5m2"),
                     None => error
                         .expected("an attribute 'dtype', or a configuration whose layers hold bfloat16")
-                        .help(format!(
-                            "if you know what they are, state it with {}",
-                            Setting::ReadOption("dtype=bfloat16")
-                        )),
+                        .help(text![
+                            "if you know what they are, state it with ",
+                            Setting::READ_OPTION.of("dtype=bfloat16")
+                        ]),
                 }
             })
         }

@@ -6,6 +6,7 @@ use crate::format::{ID, KEY_CONFIG, KEY_PATH, KEY_VERSION};
 use crate::read::parent;
 use ckpt_api::{
     Checkpoint, Error, Graph, Limits, Loss, LossKind, Result, Role, Setting, Tensor, TensorId, first_few,
+    text,
 };
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -202,11 +203,12 @@ impl<'a> Config<'a> {
             }
         }
         let detail = || {
-            format!(
-                "Keras 3 does not load a model within a functional model from a configuration of Keras 2, and tf_keras does; \
-                 {} makes one for Keras 3 of the graph",
-                Setting::WriteOption("keras=3")
-            )
+            text![
+                "Keras 3 does not load a model within a functional model from a configuration of Keras 2, \
+                 and tf_keras does; ",
+                Setting::WRITE_OPTION.of("keras=3"),
+                " makes one for Keras 3 of the graph",
+            ]
         };
         let loss = |name: &String| Loss::new(LossKind::Unloadable, name, detail());
         found.filter(|_| self.is_old()).map(loss).into_iter().collect()

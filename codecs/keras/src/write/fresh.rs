@@ -11,7 +11,7 @@ use crate::format::{
 };
 use ckpt_api::{
     Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Loss, LossKind, Placement, Result,
-    Setting, TensorId,
+    Setting, TensorId, text,
 };
 use ckpt_hdf5::{AttributeValue, Datatype, Draft, Plan};
 use std::collections::{BTreeMap, HashMap};
@@ -41,10 +41,11 @@ pub(super) fn lay_out(
         None if needs_config => {
             let error =
                 Error::unsupported("the checkpoint has no configuration of a Keras model, and no layers");
-            return Err(error.help(format!(
-                "write a file whose name ends in .weights.h5; {} gives tensors the paths that Keras expects",
-                Setting::Mapping
-            )));
+            return Err(error.help(text![
+                "write a file whose name ends in .weights.h5; ",
+                Setting::MAPPING,
+                " gives tensors the paths that Keras expects"
+            ]));
         }
         config => weights(checkpoint, config.as_ref(), name, container)?,
     };

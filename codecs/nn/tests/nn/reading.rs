@@ -155,7 +155,16 @@ fn layers_that_do_not_fit_each_other_have_no_graph_and_still_go_back_unchanged()
 
 #[test]
 fn notes_say_what_the_file_cannot_and_only_that() {
-    let notes = |json: &str| read(&file(json, GOOD), &[]).unwrap().0.notes.join("\n");
+    let notes = |json: &str| {
+        read(&file(json, GOOD), &[])
+            .unwrap()
+            .0
+            .notes
+            .iter()
+            .map(|note| note.as_str())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
     assert_eq!(notes(JSON_SMALL), "");
     let frozen = JSON_SMALL.replace("\"type\"", "\"trainable\": false, \"type\"");
     assert!(notes(&frozen).contains("trainable"));

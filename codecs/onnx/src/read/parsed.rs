@@ -55,7 +55,8 @@ impl Parsed {
         match graph::read(&model, graph, file, tensors, &reordered, &ids) {
             Ok(read) => contents.checkpoint.graph = Some(read),
             Err(reason) => {
-                contents.missing_graph = Some(MissingGraph { reason, is_unstated: false, help: None });
+                contents.missing_graph =
+                    Some(MissingGraph { reason: reason.into(), is_unstated: false, help: None });
             }
         }
         let Locator { files, ids: locations, .. } = locator;

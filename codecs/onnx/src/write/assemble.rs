@@ -10,7 +10,7 @@ use crate::read::kept::Structure;
 use crate::read::model::LOCATION;
 use ckpt_api::{
     Checkpoint, Encoding, Error, Extent, FileId, OutputFile, OutputLayout, Packing, Placement, Result,
-    Setting, Shape, Tensor, TensorId,
+    Setting, Shape, Tensor, TensorId, text,
 };
 
 /// Version of the format, and of the operator set, that new models have.
@@ -227,7 +227,7 @@ impl<'a> Assembler<'a> {
 
 fn too_large() -> Error {
     Error::unsupported("the tensors have more bytes than a file can hold")
-        .help(format!("leave out tensors with {}", Setting::Exclude))
+        .help(text!["leave out tensors with ", Setting::EXCLUDE])
 }
 
 fn varint(value: u64) -> Vec<u8> {

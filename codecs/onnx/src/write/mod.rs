@@ -14,7 +14,7 @@ mod unchanged;
 use crate::read::Parsed;
 use ckpt_api::{
     Axis, Checkpoint, Error, Graph, Loss, LossKind, Options, OutputLayout, Placement, Result, Setting,
-    Tensor, Value,
+    Tensor, Value, text,
 };
 pub(crate) use ops::OPS;
 use read_back::read_back;
@@ -78,8 +78,9 @@ fn lost_axes(checkpoint: &Checkpoint, layout: &OutputLayout, read: &Parsed) -> O
 }
 
 fn no_graph() -> Error {
-    Error::unsupported("an ONNX model needs a graph, and the checkpoint has none").help(format!(
-        "describe the layers in an architecture file, given with {}, or give an ONNX model of the same network there",
-        Setting::Architecture
-    ))
+    Error::unsupported("an ONNX model needs a graph, and the checkpoint has none").help(text![
+        "describe the layers in an architecture file, given with ",
+        Setting::ARCHITECTURE,
+        ", or give an ONNX model of the same network there"
+    ])
 }

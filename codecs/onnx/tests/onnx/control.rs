@@ -1,7 +1,7 @@
 //! Branches and loops: how their graphs, which are within nodes, are read, and what hostile ones become.
 
 use crate::build::{Model, field, head, int, int_attribute, node, shapeless, tensor, text};
-use ckpt_api::{Attribute, Codec, Contents, Graph, Input, Kind, Limit, Limits, Node, Options};
+use ckpt_api::{Attribute, Codec, Contents, Graph, Input, Kind, Limit, Limits, Node, Options, Text};
 use ckpt_onnx::Onnx;
 
 fn try_read(model: &Model, limits: &Limits) -> ckpt_api::Result<Contents> {
@@ -19,7 +19,7 @@ fn graph(model: &Model) -> Graph {
     contents.checkpoint.graph.unwrap_or_else(|| panic!("{:?}", contents.missing_graph))
 }
 
-fn reason(model: &Model) -> String {
+fn reason(model: &Model) -> Text {
     read(model).missing_graph.expect("a reason").reason
 }
 
@@ -173,7 +173,7 @@ fn graphs_that_nest_too_deep_or_have_too_many_nodes_are_refused() {
                 assert_eq!(
                     reason.contains("below the 16 levels of graphs that are read"),
                     level >= 15,
-                    "{reason}"
+                    "{reason:?}"
                 );
             }
             Err(error) => assert!(level > 60 && error.to_string().contains("nest too deep"), "{error}"),

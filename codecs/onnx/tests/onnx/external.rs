@@ -81,7 +81,7 @@ fn files_of_external_data_are_named_after_the_output_whatever_the_model_calls_th
         ];
         assert_eq!(files, expected);
         let loss = layout.losses.iter().find(|loss| loss.subject == "external data").unwrap();
-        assert!(loss.detail.contains(&format!("{output}.data")), "{}", loss.detail);
+        assert!(loss.detail.contains(&format!("{output}.data")), "{}", loss.detail.as_str());
         // The names are in the model, too, and nothing else is another.
         let written = headers(&layout);
         let input = Input::memory(output, written);

@@ -142,7 +142,7 @@ fn read_file(input: &Input, name: String, limits: &Limits) -> Result<Contents> {
         contents.notes.push(format!(
             "the text under '{}' in the header is from another program or a later version: it is kept unchanged",
             carried::KEY
-        ));
+        ).into());
     }
     for (key, value) in pairs {
         contents.checkpoint.metadata.insert(NAMESPACE, &key, value);
@@ -170,7 +170,9 @@ fn add_tensors(contents: &mut Contents, file: FileId, start: u64, tensors: Vec<(
 
 fn restore(contents: &mut Contents, carried: Option<Carried>) {
     if let Some(carried) = carried {
-        carried.restore(&mut contents.checkpoint, &mut contents.placements, &mut contents.notes);
+        let mut notes = Vec::new();
+        carried.restore(&mut contents.checkpoint, &mut contents.placements, &mut notes);
+        contents.add_notes(notes);
     }
 }
 
@@ -240,7 +242,7 @@ fn read_shard(
             Some(first) if first != value => contents.notes.push(format!(
                 "shard '{shard}' has a different value for the metadata key '{key}' than an earlier shard: the later \
                  value is left out"
-            )),
+            ).into()),
             _ => metadata.insert(NAMESPACE, &key, value),
         }
     }
@@ -262,7 +264,7 @@ fn read_index_metadata(index: Index, contents: &mut Contents) -> Option<Carried>
                     contents.notes.push(format!(
                         "the text under '{key}' in the index is from another program or a later version: it is kept \
                          unchanged"
-                    ));
+                    ).into());
                     contents.checkpoint.metadata.insert(INDEX_NAMESPACE, &key, value);
                 }
             },
@@ -278,8 +280,8 @@ fn check_total(stated: &MetadataValue, contents: &mut Contents) {
     let extents = contents.placements.iter().flat_map(|placement| &placement.extents);
     let total = extents.fold(0u64, |sum, extent| sum.saturating_add(extent.len));
     if stated.as_u64() != Some(total) {
-        contents
-            .notes
-            .push(format!("the index states a total_size of {stated}; the size of the tensors is {total}"));
+        contents.notes.push(
+            format!("the index states a total_size of {stated}; the size of the tensors is {total}").into(),
+        );
     }
 }

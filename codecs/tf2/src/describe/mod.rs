@@ -25,7 +25,7 @@ use crate::format::OBJECT_GRAPH;
 use catalog::Catalog;
 pub(crate) use catalog::{GraphConstant, TensorInfo};
 use chain::Chain;
-use ckpt_api::{Axis, Graph, Limits, MissingGraph, Result, Role, Slot};
+use ckpt_api::{Axis, Graph, Limits, MissingGraph, Result, Role, Slot, Text};
 use objects::Objects;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
@@ -161,8 +161,8 @@ fn find_chain(
         return Ok(Found::Nothing);
     }
     let is_unstated = reasons.iter().all(|reason| reason.is_unstated);
-    let reasons: Vec<String> = reasons.into_iter().map(|reason| reason.reason).collect();
-    Ok(Found::Unknown(MissingGraph { reason: reasons.join("; "), is_unstated, help: None }))
+    let reason = Text::join(reasons.into_iter().map(|reason| reason.reason), "; ");
+    Ok(Found::Unknown(MissingGraph { reason, is_unstated, help: None }))
 }
 
 /// Makes each tensor of the graph a weight, even if it was taken for the duplicate of another.

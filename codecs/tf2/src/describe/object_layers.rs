@@ -9,7 +9,7 @@ use super::chain::{Chain, Context, LocatedStep, MAX_STEPS, Step};
 use super::no_chain::NoChain;
 use super::objects::Objects;
 use super::roles;
-use ckpt_api::{Limit, Limits, Op, Result, Setting, first_few};
+use ckpt_api::{Limit, Limits, Op, Result, Setting, first_few, text};
 
 /// Returns the chain, or `None` if no object looks like a Keras model.
 ///
@@ -60,11 +60,12 @@ fn has_layers(objects: &Objects) -> bool {
 
 /// The reason why the layers of a functional model are no chain.
 fn functional() -> NoChain {
-    NoChain::unstated(format!(
-        "the checkpoint of a functional model does not store how its layers are connected (if they are all dense and form \
-         a chain, give their activations with {})",
-        Setting::ReadOption("activations=…")
-    ))
+    NoChain::unstated(text![
+        "the checkpoint of a functional model does not store how its layers are connected (if they are all \
+         dense and form a chain, give their activations with ",
+        Setting::READ_OPTION.of("activations=…"),
+        ")",
+    ])
 }
 
 const ASSUMED: &str = "the checkpoint of a functional model does not store how its layers are connected: since \

@@ -9,7 +9,7 @@ use crate::write::data_entry::{DataEntry, DataSize, Segment};
 use crate::write::partition::{RecordedSlice, recorded_slices, split_strings};
 use ckpt_api::{
     Checkpoint, DType, Encoding, Endian, Error, Loss, MetadataValue, Name, Region, Result, Setting, Shape,
-    Tensor, TensorId,
+    Tensor, TensorId, text,
 };
 use prost::encoding::encoded_len_varint;
 
@@ -160,7 +160,7 @@ impl EntryGroup {
                 .tensor(&tensor.name)
                 .found(tensor.shape.rank().to_string())
                 .expected(format!("at most {MAX_RANK}"))
-                .help(format!("reshape the tensor, or leave it out with {}", Setting::Exclude)));
+                .help(text!["reshape the tensor, or leave it out with ", Setting::EXCLUDE]));
         }
         let Assignment { key, order } = assignment;
         let dtype = holder(tensor.dtype);

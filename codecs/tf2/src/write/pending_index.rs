@@ -9,7 +9,7 @@ use crate::strings::VariantChecksum;
 use crate::table_writer::{Compression, TableWriter};
 use ckpt_api::{
     ChecksumAlgorithm, Endian, Error, FileId, FinishState, Input, Limit, Limits, Literal, MostlyOne,
-    OutputLayout, Result, Setting, Written,
+    OutputLayout, Result, Setting, Written, text,
 };
 use prost::encoding::encoded_len_varint;
 use serde::{Deserialize, Serialize};
@@ -275,10 +275,9 @@ fn finish_variants(
 }
 
 fn refused(message: &str, key: &[u8]) -> Error {
-    Error::usage(message).tensor(abbreviate(key)).help(format!(
-        "give the tensor another name with a mapping, or leave it out with {}",
-        Setting::Exclude
-    ))
+    Error::usage(message)
+        .tensor(abbreviate(key))
+        .help(text!["give the tensor another name with a mapping, or leave it out with ", Setting::EXCLUDE])
 }
 
 fn foreign() -> Error {

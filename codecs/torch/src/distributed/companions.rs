@@ -38,7 +38,9 @@ pub(super) fn read(
     let others: Vec<String> = input.list("")?.into_iter().filter(is_other).collect();
     if !others.is_empty() {
         let files = count(others.len(), "file");
-        contents.notes.push(format!("{files} beside the shards not read: {}", first_few(&others, SHOWN)));
+        contents
+            .notes
+            .push(format!("{files} beside the shards not read: {}", first_few(&others, SHOWN)).into());
     }
     Ok(names)
 }
@@ -52,7 +54,7 @@ fn add(
 ) -> Result<Names> {
     let saved = match container::open(&input.file(name)?, limits) {
         Err(error) if error.kind() == Kind::Unsupported => {
-            contents.notes.push(format!("'{name}' beside the shards not read: {}", error.message()));
+            contents.notes.push(format!("'{name}' beside the shards not read: {}", error.message()).into());
             return Ok(Names::default());
         }
         opened => opened?,
@@ -66,15 +68,18 @@ fn add(
     }
     if !found.tensors.is_empty() {
         let tensors: Vec<&String> = found.tensors.iter().map(|(name, _)| name).collect();
-        contents.notes.push(format!(
-            "{} of '{name}' left out, which can be read from that file: {}",
-            count(tensors.len(), "tensor"),
-            first_few(&tensors, SHOWN)
-        ));
+        contents.notes.push(
+            format!(
+                "{} of '{name}' left out, which can be read from that file: {}",
+                count(tensors.len(), "tensor"),
+                first_few(&tensors, SHOWN)
+            )
+            .into(),
+        );
     }
     if found.dropped.count > 0 {
         let values = count(found.dropped.count, "value");
-        contents.notes.push(format!("{values} of '{name}' left out: {}", found.dropped));
+        contents.notes.push(format!("{values} of '{name}' left out: {}", found.dropped).into());
     }
     Ok(saved.names)
 }

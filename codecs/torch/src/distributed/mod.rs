@@ -95,7 +95,7 @@ pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<
     reader.values(&metadata.values, &mut contents)?;
     let others = companions::read(input, reader.rules, limits, &mut contents)?;
     reader.names.merge(others);
-    contents.notes.extend(reader.names.note());
+    contents.add_notes(reader.names.note());
     contents.files = reader.files;
     let values: Vec<String> = metadata.values.into_iter().map(|(name, _)| name).collect();
     roles::assign(&mut contents.checkpoint.tensors, &values);
@@ -315,7 +315,7 @@ impl Reader<'_> {
         write::keep_objects(objects, &mut contents.checkpoint.metadata);
         if dropped.count > 0 {
             let count = ckpt_api::count(dropped.count, "value that is no tensor");
-            contents.notes.push(format!("{count} left out: {dropped}"));
+            contents.notes.push(format!("{count} left out: {dropped}").into());
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::safety::{is_dangerous, is_getter};
 use super::{Id, Object, Tree, Value};
-use ckpt_api::{Error, Result, Rules, Setting, first_few};
+use ckpt_api::{Error, Result, Rules, Setting, first_few, text};
 use std::collections::{BTreeMap, HashSet};
 
 /// Names that a note lists.
@@ -150,11 +150,11 @@ impl Danger {
         Error::unsupported("the pickle calls a function that can run any program")
             .found(found)
             .expected("tensors and plain values")
-            .help(format!(
-                "nothing was run, but torch.load without weights_only would run it: do not load the file, and ask for one \
-                 from a source that you trust; to read the tensors beside it, use {}",
-                Setting::ReadOption("lenient=true")
-            ))
+            .help(text![
+                "nothing was run, but torch.load without weights_only would run it: do not load the file, \
+                 and ask for one from a source that you trust; to read the tensors beside it, use ",
+                Setting::READ_OPTION.of("lenient=true"),
+            ])
     }
 }
 

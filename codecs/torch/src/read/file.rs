@@ -66,8 +66,8 @@ pub(crate) fn read_rank(
     let Reader { mut contents, meta, parts, unswapped, widened, .. } = reader;
     roles::assign(&saved.tree, &found.optimizers, &mut contents.checkpoint.tensors);
     contents.notes = notes::of(&saved, &found, root);
-    contents.notes.extend(notes::unswapped(&unswapped));
-    contents.notes.extend(notes::widened(&widened));
+    contents.add_notes(notes::unswapped(&unswapped));
+    contents.add_notes(notes::widened(&widened));
     contents.losses = losses::of(&saved, &found, &contents.checkpoint.tensors, meta);
     contents.missing_graph = missing_graph(&saved, &found);
     contents.checkpoint.metadata = found.metadata;
@@ -101,7 +101,7 @@ fn missing_graph(saved: &Saved, found: &Found) -> Option<MissingGraph> {
         (false, 0) => return None,
         _ => "a pickled module states its layers as classes of Python, which are not read",
     };
-    Some(MissingGraph { reason: reason.to_owned(), is_unstated: true, help: None })
+    Some(MissingGraph { reason: reason.into(), is_unstated: true, help: None })
 }
 
 struct Reader<'a> {

@@ -2,39 +2,43 @@
 
 use crate::container::Saved;
 use crate::object::walk::Found;
-use ckpt_api::{count, first_few};
+use ckpt_api::{Text, count, first_few};
 
 /// Names that a note lists.
 const SHOWN: usize = 12;
 
 /// The notes on one file.
-pub(crate) fn of(saved: &Saved, found: &Found, root: Option<&str>) -> Vec<String> {
-    let mut notes = Vec::new();
-    notes.extend(saved.names.note());
+pub(crate) fn of(saved: &Saved, found: &Found, root: Option<&str>) -> Vec<Text> {
+    let mut notes: Vec<Text> = Vec::new();
+    notes.extend(saved.names.note().map(Text::from));
     if saved.is_script {
-        notes.push("it is a TorchScript archive: its tensors are read, and its code is left out".to_owned());
+        notes.push("it is a TorchScript archive: its tensors are read, and its code is left out".into());
     }
     if saved.followed_by > 0 {
         let bytes = count(saved.followed_by, "byte");
-        notes.push(format!("{bytes} after the archive's end left out; PyTorch ignores them, too"));
+        notes.push(format!("{bytes} after the archive's end left out; PyTorch ignores them, too").into());
     }
     if let Some(root) = root {
-        notes.push(format!("everything outside of '{}' is left out", root.escape_debug()));
+        notes.push(format!("everything outside of '{}' is left out", root.escape_debug()).into());
     }
     if !found.foreign.is_empty() {
-        notes.push(format!(
-            "tensors are listed under their places in what is unknown: {}",
-            first_few(&found.foreign, SHOWN)
-        ));
+        notes.push(
+            format!(
+                "tensors are listed under their places in what is unknown: {}",
+                first_few(&found.foreign, SHOWN)
+            )
+            .into(),
+        );
     }
     if found.modules > 0 && !saved.is_script {
         let modules = count(found.modules, "pickled module");
-        notes
-            .push(format!("{modules} read as state dicts: the attributes beside their tensors are left out"));
+        notes.push(
+            format!("{modules} read as state dicts: the attributes beside their tensors are left out").into(),
+        );
     }
     if found.dropped.count > 0 {
         let count = count(found.dropped.count, "value");
-        notes.push(format!("{count} beside the tensors left out: {}", found.dropped));
+        notes.push(format!("{count} beside the tensors left out: {}", found.dropped).into());
     }
     notes
 }

@@ -2,7 +2,7 @@
 
 use crate::format::ID;
 use crate::zero;
-use ckpt_api::{Contents, Error, Input, Loss, LossKind, MetadataValue, PartName, Setting, first_few};
+use ckpt_api::{Contents, Error, Input, Loss, LossKind, MetadataValue, PartName, Setting, first_few, text};
 use std::collections::BTreeMap;
 
 /// What stands before the number of one of Meta's files.
@@ -122,15 +122,19 @@ pub(super) fn not_joined(input: &Input, names: &[String]) -> Error {
         true => "transformers' convert_llama_weights_to_hf.py, or the project's own tool",
         false => "the tool of the framework that saved it, such as Megatron-LM's tools/checkpoint/convert.py",
     };
-    Error::unsupported("the files are the ranks of one model-parallel model, which cuts its tensors across them")
-        .file(input.display(""))
-        .found(first_few(names, SHOWN))
-        .expected("a model that is whole, or shards of whole tensors")
-        .help(format!(
-            "joining the ranks needs the model's layout, which the files do not state: merge them first with {tool}; \
-             to convert what one rank has, name its file and set {}",
-            Setting::Allow("partial")
-        ))
+    Error::unsupported(
+        "the files are the ranks of one model-parallel model, which cuts its tensors across them",
+    )
+    .file(input.display(""))
+    .found(first_few(names, SHOWN))
+    .expected("a model that is whole, or shards of whole tensors")
+    .help(text![
+        format!(
+            "joining the ranks needs the model's layout, which the files do not state: merge them \
+                 first with {tool}; to convert what one rank has, name its file and set "
+        ),
+        Setting::ALLOW.of("partial"),
+    ])
 }
 
 /// One of Meta's files `consolidated.NN.pth`, across which most tensors are cut.

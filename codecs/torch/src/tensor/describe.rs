@@ -2,7 +2,7 @@
 
 use super::numpy;
 use crate::pickle::{Id, Object, Tree, Value, shown};
-use ckpt_api::{Error, Setting};
+use ckpt_api::{Error, Setting, Text, text};
 
 /// What a value is, for messages.
 pub(crate) fn described(tree: &Tree, id: Id) -> String {
@@ -44,8 +44,8 @@ pub(super) fn unsupported(what: &str, instead: &str) -> Error {
     Error::unsupported(format!("{what} is not supported")).help(or_leave_out(instead))
 }
 
-pub(super) fn or_leave_out(instead: &str) -> String {
-    format!("{instead}, or leave the tensor out with {}", Setting::ReadOption("lenient=true"))
+pub(super) fn or_leave_out(instead: &str) -> Text {
+    text![format!("{instead}, or leave the tensor out with "), Setting::READ_OPTION.of("lenient=true")]
 }
 
 /// A text of the file, short and without anything that moves a terminal's cursor.

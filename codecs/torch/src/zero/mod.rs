@@ -125,16 +125,21 @@ pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Contents> {
     let notes = &mut merge.contents.notes;
     notes.push(format!(
         "the parameters and the optimizer's tensors are merged from {ranks}; the optimizer's settings are not read"
-    ));
+    ).into());
     if untrained > 0 {
         let count = ckpt_api::count(untrained, "tensor");
-        notes.push(format!(
-            "{count} that the ranks do not train, such as frozen weights, read as the model has them"
-        ));
+        notes.push(
+            format!(
+                "{count} that the ranks do not train, such as frozen weights, read as the model has them"
+            )
+            .into(),
+        );
     }
     if !left_out.is_empty() {
         let left_out = ckpt_api::first_few(&left_out, 5);
-        notes.push(format!("optimizer state that is not cut as the parameters are is left out: {left_out}"));
+        notes.push(
+            format!("optimizer state that is not cut as the parameters are is left out: {left_out}").into(),
+        );
     }
     Ok(merge.contents)
 }

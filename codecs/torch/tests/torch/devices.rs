@@ -87,7 +87,7 @@ fn the_files_of_all_ranks_make_whole_tensors_and_each_alone_is_a_part() {
         let detail = &contents.losses[0].detail;
         assert!(
             detail.starts_with(&format!("the part {shape} of a DTensor of shape [7, 5], Shard(0)")),
-            "{detail}"
+            "{detail:?}"
         );
     }
     let (whole, values) = read(&Torch, &Input::open(path).unwrap(), &[]).unwrap();

@@ -147,13 +147,14 @@ fn arrays_of_something_else_than_numbers_are_reported_by_what_they_hold() {
     ] {
         let (contents, _) = read(2, &array(NEW, &[1], &dtype, false, b"](K\x01e")).unwrap();
         assert!(contents.checkpoint.tensors.is_empty());
-        let notes = contents.notes.join("\n");
+        let notes = contents.notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("\n");
         assert!(notes.contains(expected), "{notes}");
     }
     let array = array(NEW, &[1], &dtype("u1", "|"), false, &encoded(&[1]));
     let at = array.windows(7).position(|bytes| bytes == b"ndarray").unwrap();
     let masked = [&array[..at], b"chararray", &array[at + 7..]].concat();
-    let notes = read(2, &masked).unwrap().0.notes.join("\n");
+    let notes =
+        read(2, &masked).unwrap().0.notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("\n");
     assert!(notes.contains("'a' (a NumPy array of an unknown class)"), "{notes}");
 }
 

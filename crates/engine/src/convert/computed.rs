@@ -5,8 +5,9 @@ use super::verifier::{Computed, VerifierSettings};
 use crate::mapping::Mapping;
 use crate::plan::MappingRecord;
 use crate::recipe::Transform;
+use crate::settings;
 use crate::source::Source;
-use ckpt_api::{Added, AddedAxis, LossKind, Result, Setting};
+use ckpt_api::{Added, AddedAxis, LossKind, Result, text};
 
 /// Runs the graph of each part that was written and the source's as it was opened. Returns the worst outcome of all
 /// parts.
@@ -52,12 +53,12 @@ fn differs_as_asked(planned: &Planned, commit: &Commit) -> Option<String> {
         return Some("the conversion changed what the model computes, as allowed".to_owned());
     }
     if plan.tensors().flat_map(|entry| entry.to.added()).any(is_at_one_index) {
-        let why = format!(
-            "a tensor was folded into one channel of another, which gives the same results only if that channel's \
-             input is 1; to verify, pass such inputs with {}",
-            Setting::Inputs("")
-        );
-        return Some(commit.vocabulary.resolve(&why).into_owned());
+        let why = text![
+            "a tensor was folded into one channel of another, which gives the same results only if that \
+             channel's input is 1; to verify, pass such inputs with ",
+            settings::INPUTS,
+        ];
+        return Some(why.in_words(&*commit.vocabulary).into_owned());
     }
     if plan.settings.transforms.iter().any(|text| is_of_image(text)) {
         let why = "a transform reordered flattened images; to verify that, give the step in a mapping";

@@ -106,14 +106,16 @@ pub(super) fn report(translation: &Translation, generated: &Generated, mapped: &
         let layers = contents.training_only.iter().map(|layer| printable(layer));
         let layers = ckpt_api::first_few(layers, SHOWN);
         let framework = generated.generator.target_framework();
-        contents.notes.push(format!("{framework} gets nothing of what acts only in training: {layers}"));
+        contents
+            .notes
+            .push(format!("{framework} gets nothing of what acts only in training: {layers}").into());
     }
-    contents.notes.extend(translation.dtype_note.clone());
+    contents.add_notes(translation.dtype_note.clone());
     if has_code {
         mapped.losses.retain(|loss| loss.kind != LossKind::Convention);
         return;
     }
     mapped.losses.extend(translation.conventions.iter().cloned());
     let notes = translation.notes.iter().cloned();
-    Arc::make_mut(&mut mapped.contents).notes.extend(notes);
+    Arc::make_mut(&mut mapped.contents).add_notes(notes);
 }

@@ -51,7 +51,7 @@ use crate::transform::exact;
 use blame::{MadeOf, blame_entry, blame_mapping};
 use ckpt_api::{
     ArchitectureFile, Aspect, Checkpoint, Codec, Contents, Error, FormatInfo, Kind, LossKind, Options,
-    OutputLayout, Phases, Placement, ReadStore, Result, Role, Side, Tensor, Vocabulary,
+    OutputLayout, Phases, Placement, ReadStore, Result, Role, Side, Tensor, Vocabulary, text,
 };
 use generated::Code;
 use std::borrow::Cow;
@@ -159,7 +159,7 @@ impl Conversion {
         let origin = Origin { record: source_record(source)?, store, framework, clone };
         let mut plan = self.compile(&*codec, origin, mapped, (&output, code), words)?;
         if let Some(note) = same_bytes::note(self, source, &plan, &*codec).filter(|_| !is_cloned) {
-            Arc::make_mut(&mut plan.contents).notes.push(note);
+            Arc::make_mut(&mut plan.contents).notes.push(note.into());
         }
         Planned::new(registry, source, codec, output, plan, self)
     }
@@ -185,8 +185,8 @@ impl Conversion {
             scaled::find(&source.checkpoint.tensors).judge(self.dtype, &made_of, &contents, &placed);
         losses.extend(dropped);
         if !notes.is_empty() {
-            notes.iter_mut().for_each(|note| words.settle(note));
-            Arc::make_mut(&mut contents).notes.extend(notes);
+            notes.iter_mut().for_each(|note| note.settle(words));
+            Arc::make_mut(&mut contents).add_notes(notes);
         }
         if !addends.is_empty() {
             sums::add(Arc::make_mut(&mut contents), &mut placed, addends)?;
@@ -253,7 +253,7 @@ impl Conversion {
             let error = blame_entry(error, self.mapping.as_ref(), &mapped.made_of);
             // The codec cannot know that it was the selection that took the layers.
             match mapped.losses.iter().find(|loss| loss.kind == LossKind::GraphDropped) {
-                Some(loss) => error.found(format!("no layers: {}", loss.detail)),
+                Some(loss) => error.found(text!["no layers: ", loss.detail.clone()]),
                 None => blame_missing_graph(error, &mapped.contents),
             }
         })?;
@@ -334,7 +334,7 @@ fn blame_missing_graph(error: Error, contents: &Contents) -> Error {
     let context = error.context();
     let is_whole = error.kind() == Kind::Unsupported && context.found.is_none() && context.tensor.is_none();
     match contents.missing_graph.as_ref().filter(|_| is_whole && contents.checkpoint.graph.is_none()) {
-        Some(missing) => error.found(format!("no graph: {}", missing.reason)),
+        Some(missing) => error.found(text!["no graph: ", missing.reason.clone()]),
         None => error,
     }
 }

@@ -3,7 +3,7 @@
 use super::{Commit, Planned};
 use crate::plan::TensorEntry;
 use crate::source::{OpenOptions, Source};
-use ckpt_api::{Error, Extent, Input, Kind, Match, ReadStore, Reading, Result, Side, TensorId};
+use ckpt_api::{Error, Extent, Input, Kind, Match, ReadStore, Reading, Result, Side, TensorId, text};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn unreadable(error: Error) -> Error {
     if error.kind() == Kind::Io {
         return error;
     }
-    let found = format!("{}: {}", error.kind(), error.quoted());
+    let found = text![format!("{}: ", error.kind()), error.quoted()];
     Error::mismatch("the output cannot be read back")
         .found(found)
         .help("nothing was kept; the codec or the disk is faulty: please report it")

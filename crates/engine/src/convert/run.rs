@@ -16,7 +16,7 @@ use crate::plan::{Item, Plan};
 use crate::registry::Registry;
 use crate::store::{Earlier, Protected, Stage, StageMode, StageRequest, Store, leaving};
 use crate::words::hex;
-use ckpt_api::{Codec, Error, Kind, Result};
+use ckpt_api::{Codec, Error, Kind, Result, text};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -182,7 +182,9 @@ impl Planned {
         match finish(&self.plan, &self.files, &own) {
             Ok(_) => Ok(own),
             Err(error) if error.kind() == Kind::Usage && foreign > 0 => Err(error.with_help(|help| {
-                format!("{help}; {foreign} receipts belong to another plan, or to files that no longer exist")
+                let foreign =
+                    format!("{foreign} receipts belong to another plan, or to files that no longer exist");
+                text![help, "; ", foreign]
             })),
             Err(error) => Err(error),
         }

@@ -1,7 +1,8 @@
 //! Options that are given without the format that they are for.
 
+use crate::settings;
 use crate::source::{ACTIVATIONS, template_parameter};
-use ckpt_api::{Error, FormatInfo, OptionSpec, Result, Setting, Side, nearest};
+use ckpt_api::{Error, FormatInfo, OptionSpec, Result, Side, nearest, text};
 use std::collections::BTreeSet;
 
 /// Options of a conversion, by the side that takes them.
@@ -58,11 +59,13 @@ fn known(format: &FormatInfo, side: Side) -> Vec<&OptionSpec> {
 fn ambiguous(key: String, value: &str) -> Error {
     let option = format!("{key}={value}");
     Error::usage("both the source's and the target's format have this option")
-        .help(format!(
-            "say which is meant: {} for reading, {} for writing",
-            Setting::SourceOption(&option),
-            Setting::TargetOption(&option)
-        ))
+        .help(text![
+            "say which is meant: ",
+            settings::SOURCE_OPTION.of(&option),
+            " for reading, ",
+            settings::TARGET_OPTION.of(&option),
+            " for writing"
+        ])
         .field(key)
 }
 

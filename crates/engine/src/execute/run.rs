@@ -10,8 +10,9 @@ use super::write::{PieceWriter, Writer};
 use crate::layout::{FileRange, Piece, Transfer};
 use crate::plan::{CopiedRun, Item, Plan};
 use crate::resources::in_parallel;
+use crate::settings;
 use crate::store::WriteAt;
-use ckpt_api::{Error, Extent, FileId, Result, Setting};
+use ckpt_api::{Error, Extent, FileId, Result, text};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -64,11 +65,12 @@ pub(crate) fn completed(run: &Run<'_>) -> Result<Vec<ItemResult>> {
                 Ok(ItemResult { kept: true, ..kept.clone() })
             }
             _ => Err(Error::usage("the output exists, and the interrupted conversion did not write it")
-                .help(format!(
-                    "choose another name, or replace it with {} and without {}",
-                    Setting::Overwrite,
-                    Setting::Resume
-                ))),
+                .help(text![
+                    "choose another name, or replace it with ",
+                    settings::OVERWRITE,
+                    " and without ",
+                    settings::RESUME
+                ])),
         }
     })
 }

@@ -10,9 +10,10 @@ pub use architectures::{Architectures, Choices};
 pub use registered::RegisteredMapping;
 pub use unread::UnreadFormats;
 
+use crate::settings;
 use crate::store::{AddressOpener, Addresses};
 use crate::words::printable;
-use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Setting, nearby, nearest};
+use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Text, nearby, nearest, text};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unread::NoFormats;
@@ -173,11 +174,10 @@ impl Formats {
                 }
                 Err(match self.unread().instead(&id.to_ascii_lowercase()) {
                     Some(advice) => error.expected(known.collect::<Vec<_>>().join(", ")).help(advice),
-                    None => error.help(format!(
-                        "{}; for another format, use {}",
-                        nearest(id, known),
-                        Setting::MoreFormats
-                    )),
+                    None => error.help(text![
+                        format!("{}; for another format, use ", nearest(id, known)),
+                        settings::MORE_FORMATS
+                    ]),
                 })
             }
         }
@@ -212,17 +212,17 @@ impl Formats {
                 None => error(),
             }
             .expected(format!("a name that ends with {}", self.written_extensions()))
-            .help(format!(
-                "name the format with {}: one of {}",
-                Setting::TargetFormat(""),
-                self.written_ids()
-            ))),
+            .help(text![
+                "name the format with ",
+                settings::TARGET_FORMAT,
+                format!(": one of {}", self.written_ids())
+            ])),
             several => {
                 let ids: Vec<&str> = several.iter().map(|codec| codec.info().id).collect();
-                let ways: Vec<String> = ids.iter().map(|id| Setting::TargetFormat(id).to_string()).collect();
+                let ways = ids.iter().map(|id| settings::TARGET_FORMAT.of(id));
                 Err(error()
                     .expected(format!("one format, but {} share the extension", ids.join(" and ")))
-                    .help(format!("name one with {}", ways.join(" or "))))
+                    .help(text!["name one with ", Text::join(ways, " or ")]))
             }
         }
     }
@@ -328,13 +328,13 @@ impl Formats {
                         .help(format!("did you mean '{name}'?")),
                     (reasons, _) => error
                         .found(reasons.join("; "))
-                        .help(format!("if that is right, name it with {}", Setting::SourceFormat)),
+                        .help(text!["if that is right, name it with ", settings::SOURCE_FORMAT]),
                 })
             }
             _ => Err(Error::usage("more than one format fits the input")
                 .file(shown)
                 .found(reasons.join("; "))
-                .help(format!("name one with {}", Setting::SourceFormat))),
+                .help(text!["name one with ", settings::SOURCE_FORMAT])),
         }
     }
 }

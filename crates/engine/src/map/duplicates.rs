@@ -2,7 +2,7 @@
 
 use super::select::remove;
 use crate::mapping::Mapping;
-use ckpt_api::{Checksum, Contents, DType, Loss, LossKind, Placement, Role, Setting, Shape, Tensor};
+use ckpt_api::{Checksum, Contents, DType, Loss, LossKind, Placement, Role, Setting, Shape, Tensor, text};
 use std::collections::{HashMap, HashSet};
 
 /// Removes the duplicates that neither the mapping nor the graph names, and returns a loss for each.
@@ -22,10 +22,9 @@ pub(super) fn leave_out(contents: &mut Contents, source: &Contents, mapping: Opt
         Some(mapping) => mapping.unnamed(copies).into_iter().map(str::to_owned).collect(),
         None => copies.map(str::to_owned).collect(),
     };
-    let detail = format!("a second copy of another tensor; to write it, select it with {}", Setting::Include);
+    let detail = text!["a second copy of another tensor; to write it, select it with ", Setting::INCLUDE];
     let removed = remove(contents, unnamed);
-    let losses =
-        removed.names.iter().map(|name| Loss::new(LossKind::DuplicateDropped, name, detail.as_str()));
+    let losses = removed.names.iter().map(|name| Loss::new(LossKind::DuplicateDropped, name, detail.clone()));
     losses.chain(removed.losses).collect()
 }
 

@@ -185,7 +185,7 @@ impl Mapped {
         let nothing = changes_nothing.then(|| "the mapping changes nothing of this checkpoint".to_owned());
         let notes: Vec<String> = unused.chain(nothing).collect();
         if !notes.is_empty() {
-            self.contents_mut().notes.extend(notes);
+            self.contents_mut().add_notes(notes);
         }
         self.made_of.extend(applied.targets.into_iter().map(|target| (target.name, target.sources)));
         Ok(())

@@ -95,7 +95,11 @@ mod tests {
         let removed = select(&mut contents, &[], &["b/w".into()]).unwrap();
         assert!(contents.checkpoint.graph.is_none());
         assert_eq!(removed.losses[0].kind, LossKind::GraphDropped);
-        assert!(removed.losses[0].detail.contains("'dense' needs 'b/w'"), "{}", removed.losses[0].detail);
+        assert!(
+            removed.losses[0].detail.contains("'dense' needs 'b/w'"),
+            "{}",
+            removed.losses[0].detail.as_str()
+        );
     }
 
     #[test]

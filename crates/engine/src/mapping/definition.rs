@@ -5,7 +5,7 @@ use super::rule::{Rule, Separators};
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
 use crate::words::quote;
-use ckpt_api::{Error, Graph, Limits, Loss, Result, Role, Tensor};
+use ckpt_api::{Error, Graph, Limits, Loss, Result, Role, Tensor, Text};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ pub struct Translation {
     /// What is lost in any case.
     pub losses: Vec<Loss>,
     /// Settings of modules that differ from the framework's defaults: the program states them.
-    pub notes: Vec<String>,
+    pub notes: Vec<Text>,
     /// A note on tensors that modules hold in another dtype, those of the program, too.
     pub dtype_note: Option<String>,
 }

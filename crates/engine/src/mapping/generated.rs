@@ -4,7 +4,7 @@ use super::definition::{Generated, Ignore, Mapping, MappingGenerator, Translatio
 use super::lookup::Entry;
 use crate::pattern::Pattern;
 use crate::words::printable;
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Result, Text, text};
 use std::sync::Arc;
 
 impl Translation {
@@ -23,15 +23,18 @@ impl Translation {
 
     /// The same for an outline, which leaves out layers: there is no program, and weights that none of its layers has keep
     /// their names. `reason` is what keeps the model from having a graph, `framework` the target's.
-    pub(crate) fn of_outline(mut self, reason: &str, framework: &str) -> Self {
+    pub(crate) fn of_outline(mut self, reason: &Text, framework: &str) -> Self {
         let unknown = std::mem::take(&mut self.losses);
         let kept: Vec<String> = unknown.into_iter().map(|loss| loss.subject).collect();
-        self.notes.push(format!(
-            "the weights of the layers are converted, and not what the model computes: {reason}; a program in {framework} must do that"
-        ));
+        self.notes.push(text![
+            "the weights of the layers are converted, and not what the model computes: ",
+            reason.clone(),
+            format!("; a program in {framework} must do that"),
+        ]);
         if !kept.is_empty() {
-            self.notes
-                .push(format!("weights of layers that are not known keep their names: {}", listed(&kept)));
+            self.notes.push(
+                format!("weights of layers that are not known keep their names: {}", listed(&kept)).into(),
+            );
         }
         for name in kept {
             self.mapping.lookup.insert(name.clone(), Entry { target: name, line: None });
@@ -39,7 +42,7 @@ impl Translation {
         let error = Error::mapping(format!(
             "a {framework} module is made of a graph, and this model has none"
         ))
-        .found(reason)
+        .found(reason.clone())
         .help(
             "without 'code', the weights of all other layers are converted: a program must compute the rest",
         );

@@ -4,8 +4,9 @@ use super::definition::{Mapping, Parameter};
 use super::sizes::Size;
 use crate::pattern::Pattern;
 use crate::recipe::AxisStep;
+use crate::settings;
 use crate::words::quote;
-use ckpt_api::{Error, Limits, Result, Setting, nearest};
+use ckpt_api::{Error, Limits, Result, nearest, text};
 use std::collections::BTreeSet;
 
 /// The separator of the segments of metadata keys.
@@ -103,7 +104,7 @@ impl Mapping {
         if !places.is_empty() {
             error = error.found(format!("no {}", places.join(", and no ")));
         }
-        let help = format!("set it with {}", Setting::MappingParameter(&format!("{name}=NUMBER")));
+        let help = text!["set it with ", settings::MAPPING_PARAMETER.of(&format!("{name}=NUMBER"))];
         Err(self.located(error.help(help)))
     }
 }

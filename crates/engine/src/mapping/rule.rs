@@ -4,14 +4,15 @@ use super::relation::{Relation, Stack, inverse_steps};
 use super::sizes::{Size, check_lengths};
 use crate::pattern::{Class, Part, Pattern, SEPARATOR};
 use crate::recipe::AxisStep;
+use crate::settings;
 use crate::words::{printable, quote};
-use ckpt_api::{Error, Limit, Limits, Result, Setting};
+use ckpt_api::{Error, Limit, Limits, Result, Text, text};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// The help for a rule without an inverse.
-fn table() -> String {
-    format!("change the rule, or write a table for the names of one checkpoint: {}", Setting::InverseTable)
+fn table() -> Text {
+    text!["change the rule, or write a table for the names of one checkpoint: ", settings::INVERSE_TABLE]
 }
 
 /// The separators of source and target names.

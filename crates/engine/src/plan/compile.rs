@@ -42,7 +42,7 @@ pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     placed.check(&contents.checkpoint)?;
     placed.check_cover()?;
     losses.extend(losses_of(&contents, &placed, info));
-    losses.iter_mut().for_each(|loss| parts.words.settle(&mut loss.detail));
+    losses.iter_mut().for_each(|loss| loss.detail.settle(parts.words));
     let entries = entries(&contents, &placed)?;
     losses.extend(of_blocks(&contents.checkpoint, &placed, &entries));
     let shared = placed.shared(&contents.checkpoint.ties);

@@ -35,7 +35,7 @@ impl Plan {
 
 /// Checks the pieces of one tensor, which are sorted by their places.
 fn check_cover(cut: &Cut<'_>, mut left: &[(&FileRange, &Piece)]) -> Result<()> {
-    let origins = Origins::of(cut).map_err(|error| contradiction(&error.quoted()))?;
+    let origins = Origins::of(cut).map_err(|error| contradiction(error.quoted()))?;
     for (number, extent) in (0u32..).zip(&cut.target.extents) {
         let (mut at, mut done) = (0, false);
         while let Some(((range, piece), rest)) =

@@ -7,7 +7,7 @@ use crate::map::Twins;
 use crate::resources::{Budget, Resources};
 use ckpt_api::{
     Checkpoint, Contents, Error, FinishState, Kind, Limit, Limits, Literal, Loss, Metadata, OutputFile,
-    OutputLayout, Placement, Reading, Repair, Result, Tensor, TensorId, Ties,
+    OutputLayout, Placement, Reading, Repair, Result, Tensor, TensorId, Text, Ties,
 };
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -243,11 +243,11 @@ impl Plan {
     fn check(&self, limits: &Limits) -> Result<()> {
         let wrong = |error: Error| match error.kind() {
             Kind::Limit => error,
-            _ => contradiction(&error.quoted()),
+            _ => contradiction(error.quoted()),
         };
         self.contents.check(limits).map_err(wrong)?;
         self.placed.check(&self.contents.checkpoint).map_err(wrong)?;
-        self.placed.check_cover().map_err(|error| contradiction(&error.quoted()))?;
+        self.placed.check_cover().map_err(|error| contradiction(error.quoted()))?;
         let lost: HashSet<&str> = self.losses.iter().map(|loss| loss.subject.as_str()).collect();
         let mut unplaced = self.placed.unplaced(&self.contents.checkpoint);
         if let Some((_, tensor)) = unplaced.find(|(_, tensor)| !lost.contains(tensor.name.as_str())) {
@@ -365,7 +365,7 @@ fn of_another(version: u32, program: &str) -> Error {
 }
 
 /// The error for a plan whose parts do not fit each other.
-pub(super) fn contradiction(found: &str) -> Error {
+pub(super) fn contradiction(found: impl Into<Text>) -> Error {
     Error::unsupported("the plan contradicts itself").found(found).help(
         "plan again, and run the new plan; if that fails, too, the program has a defect: please report it",
     )
@@ -373,7 +373,7 @@ pub(super) fn contradiction(found: &str) -> Error {
 
 /// Blames the plan for what would be a defect in a plan of this process: a document can state what no codec lays out.
 pub fn blame_document(error: Error) -> Error {
-    if error.kind() == Kind::Defect { contradiction(&error.quoted()) } else { error }
+    if error.kind() == Kind::Defect { contradiction(error.quoted()) } else { error }
 }
 
 fn unreadable(message: &str) -> Error {

@@ -4,8 +4,9 @@ use super::{Access, Plan, Settings, TensorEntry};
 use crate::resources::{
     Budget, COMPUTING, DECOMPRESSED, PER_THREAD, Resources, address_space_left, default_threads,
 };
+use crate::settings;
 use crate::store::Store;
-use ckpt_api::{Error, Extent, OutputFile, Placement, ReadStore, Result, Setting};
+use ckpt_api::{Error, Extent, OutputFile, Placement, ReadStore, Result, text};
 
 /// What the process holds before the first worker starts: code, stacks, allocator.
 const BASE: u64 = 6 << 20;
@@ -198,9 +199,9 @@ fn too_little_memory(max_memory: u64, least: u64) -> Error {
     let allowed = if whole { format!("{}m", max_memory >> 20) } else { max_memory.to_string() };
     let enough = format!("{}m", least.div_ceil(1 << 20));
     Error::limit("the conversion needs more memory than allowed")
-        .found(Setting::Memory(&allowed))
+        .found(settings::MEMORY.of(&allowed))
         .expected(format!("at least {least} bytes"))
-        .help(format!("use {}", Setting::Memory(&enough)))
+        .help(text!["use ", settings::MEMORY.of(&enough)])
 }
 
 #[cfg(test)]

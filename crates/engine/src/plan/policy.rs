@@ -1,6 +1,7 @@
 //! Which losses a conversion may have.
 
-use ckpt_api::{Error, Loss, LossKind, Result, Setting};
+use crate::settings;
+use ckpt_api::{Error, Loss, LossKind, Result, Setting, text};
 use std::collections::BTreeSet;
 
 /// Which losses the user accepts. By default those that do not change what the model computes.
@@ -59,7 +60,7 @@ impl Policy {
         let kind = LossKind::from_name(name).ok_or_else(|| {
             let known = LossKind::ALL.iter().map(|kind| kind.name()).chain(["all"]);
             Error::usage("unknown kind of loss")
-                .field(Setting::Allow(""))
+                .field(Setting::ALLOW)
                 .found(format!("'{name}'"))
                 .help(ckpt_api::nearest(name, known))
         })?;
@@ -81,19 +82,21 @@ impl Policy {
         if refused.is_empty() {
             return Ok(());
         }
-        let shown =
-            refused.iter().map(|loss| format!("{} '{}' ({})", loss.kind.name(), loss.subject, loss.detail));
+        let shown = refused
+            .iter()
+            .map(|loss| format!("{} '{}' ({})", loss.kind.name(), loss.subject, loss.detail.as_str()));
         let kinds: BTreeSet<&str> = refused.iter().map(|loss| loss.kind.name()).collect();
         let kinds = kinds.into_iter().collect::<Vec<_>>().join(",");
         let message = match refused.iter().any(|loss| loss.kind.changes_function()) {
-            true => "the conversion would change what the model computes".to_owned(),
-            false => format!("the target cannot hold everything, and {} forbids losses", Setting::Strict),
+            true => "the conversion would change what the model computes".into(),
+            false => text!["the target cannot hold everything, and ", settings::STRICT, " forbids losses"],
         };
-        Err(Error::lossy(message).found(ckpt_api::first_few(shown, SHOWN)).help(format!(
-            "to accept this, use {}; to leave tensors out, use {}",
-            Setting::Allow(&kinds),
-            Setting::Exclude
-        )))
+        Err(Error::lossy(message).found(ckpt_api::first_few(shown, SHOWN)).help(text![
+            "to accept this, use ",
+            Setting::ALLOW.of(&kinds),
+            "; to leave tensors out, use ",
+            Setting::EXCLUDE
+        ]))
     }
 }
 

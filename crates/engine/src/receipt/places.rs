@@ -1,6 +1,7 @@
 //! Where a receipt's files lie. A receipt is input like any other: with a root, it reads nothing outside of it.
 
-use ckpt_api::{Address, Error, Result, Setting};
+use crate::settings;
+use ckpt_api::{Address, Error, Result, text};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -73,10 +74,11 @@ impl Places {
     fn leads_outside(&self) -> Error {
         Error::usage("the receipt names files outside the root")
             .expected(format!("files below {}", self.base.display()))
-            .help(format!(
-                "if you trust the receipt, check it without {}, in the directory where the conversion ran",
-                Setting::ReceiptRoot
-            ))
+            .help(text![
+                "if you trust the receipt, check it without ",
+                settings::RECEIPT_ROOT,
+                ", in the directory where the conversion ran"
+            ])
     }
 
     /// Those of a receipt's directories that lie outside the one that its paths start from.

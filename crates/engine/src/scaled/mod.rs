@@ -7,7 +7,7 @@
 mod scheme;
 
 use crate::words;
-use ckpt_api::{Contents, DType, Loss, LossKind, OutputLayout, Placement, Setting, Tensor};
+use ckpt_api::{Contents, DType, Loss, LossKind, OutputLayout, Placement, Setting, Tensor, Text, text};
 use scheme::Scheme;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -76,21 +76,21 @@ fn members<'a>(
 
 impl Scaled<'_> {
     /// Describes the groups, a note for each kind: what they are, and what multiplies them.
-    pub fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<Text> {
         self.notes_of(self.groups.iter())
     }
 
-    fn notes_of<'g, 'a: 'g>(&'g self, groups: impl Iterator<Item = &'g Group<'a>>) -> Vec<String> {
-        let mut kinds: BTreeMap<(usize, String), (usize, &str)> = BTreeMap::new();
+    fn notes_of<'g, 'a: 'g>(&'g self, groups: impl Iterator<Item = &'g Group<'a>>) -> Vec<Text> {
+        let mut kinds: BTreeMap<(usize, Text), (usize, &str)> = BTreeMap::new();
         for group in groups {
             let Some(scheme) = self.schemes.get(group.scheme) else { continue };
-            let detail = format!("with {}; {}", group.ends(), way_out(group.mapping(scheme)));
+            let detail = text![format!("with {}; ", group.ends()), way_out(group.mapping(scheme))];
             kinds.entry((group.scheme, detail)).or_insert((0, &group.elements.name)).0 += 1;
         }
-        let text = |((scheme, detail), (count, first)): ((usize, String), (usize, &str))| {
+        let text = |((scheme, detail), (count, first)): ((usize, Text), (usize, &str))| {
             let title = self.schemes.get(scheme).map_or("", |scheme| &scheme.title);
             let tensors = words::count(count, "tensor");
-            format!("quantized weights ({title}, {tensors}): {} {detail}", words::quote(first))
+            text![format!("quantized weights ({title}, {tensors}): {} ", words::quote(first)), detail]
         };
         kinds.into_iter().map(text).collect()
     }
@@ -105,7 +105,7 @@ impl Scaled<'_> {
         made_of: &BTreeMap<String, Vec<String>>,
         mapped: &Contents,
         placed: &OutputLayout,
-    ) -> (Vec<Loss>, Vec<String>) {
+    ) -> (Vec<Loss>, Vec<Text>) {
         if self.groups.is_empty() {
             return (Vec::new(), Vec::new());
         }
@@ -119,7 +119,7 @@ impl Scaled<'_> {
                 None => kept.push(group),
                 Some(problem) => {
                     let way_out = way_out(group.mapping(scheme));
-                    let detail = format!("quantized ({}): {problem}; {way_out}", scheme.title);
+                    let detail = text![format!("quantized ({}): {problem}; ", scheme.title), way_out];
                     losses.push(Loss::new(LossKind::ScaleDropped, target, detail));
                 }
             }
@@ -154,12 +154,12 @@ impl Group<'_> {
 }
 
 /// Says how to get numbers of elements and scales.
-fn way_out(mapping: Option<&str>) -> String {
+fn way_out(mapping: Option<&str>) -> Text {
     match mapping {
         Some(name) => {
-            format!("the built-in mapping {name}, given with {}, multiplies them", Setting::Mapping)
+            text![format!("the built-in mapping {name}, given with "), Setting::MAPPING, ", multiplies them"]
         }
-        None => "no built-in mapping decodes them".to_owned(),
+        None => "no built-in mapping decodes them".into(),
     }
 }
 

@@ -25,7 +25,10 @@ fn judged(source: &[Tensor], tensors: &[Tensor], made_of: &[(&str, &[&str])]) ->
     };
     let made_of = made_of.iter().map(owned).collect();
     let (losses, notes) = find(source).judge(None, &made_of, &mapped, &placed(tensors));
-    (losses.iter().map(|loss| format!("{} {}", loss.subject, loss.detail)).collect(), notes)
+    (
+        losses.iter().map(|loss| format!("{} {}", loss.subject, loss.detail.as_str())).collect(),
+        notes.iter().map(|note| note.as_str().to_owned()).collect(),
+    )
 }
 
 fn of_each_kind() -> Vec<(Vec<Tensor>, &'static str)> {
@@ -109,7 +112,7 @@ fn integers_of_keras_stop_where_a_dtype_of_floats_is_asked_for() {
         let (losses, notes) = judge(Some(F32));
         assert_eq!((losses.len(), notes.len()), (1, 0));
         assert_eq!((losses[0].kind, &*losses[0].subject), (LossKind::ScaleDropped, &*tensors[0].name));
-        assert!(losses[0].detail.contains("do not become f32"), "{}", losses[0].detail);
+        assert!(losses[0].detail.contains("do not become f32"), "{}", losses[0].detail.as_str());
         let (losses, notes) = judge(None);
         assert_eq!((losses.len(), notes.len()), (0, 1));
     }

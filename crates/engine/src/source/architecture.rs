@@ -2,7 +2,9 @@
 
 use super::{OpenOptions, graph_file};
 use crate::formats::{Choices, Formats, OPTION_PREFIX};
-use ckpt_api::{ArchitectureFile, Contents, DType, Error, Input, Limit, Result, Setting, Shape, Tensor};
+use ckpt_api::{
+    ArchitectureFile, Contents, DType, Error, Input, Limit, Result, Setting, Shape, Tensor, text,
+};
 
 /// The parameter of a template that an option sets: `heads` of `arch.heads`.
 pub(crate) fn template_parameter(key: &str) -> Option<&str> {
@@ -70,5 +72,5 @@ pub(super) fn check_parameters(formats: &Formats, contents: &Contents, options: 
 fn no_template(name: &str) -> Error {
     Error::usage("no architecture takes this option")
         .field(format!("{OPTION_PREFIX}{name}"))
-        .help(format!("name the architecture with {}", Setting::Architecture))
+        .help(text!["name the architecture with ", Setting::ARCHITECTURE])
 }

@@ -21,7 +21,7 @@ impl ModelGraph {
         let Some(graph) = contents.checkpoint.graph.clone() else {
             let error = Error::usage("the model has no graph to give to another checkpoint").file(name);
             return Err(match &contents.missing_graph {
-                Some(missing) => error.found(missing.reason.as_str()),
+                Some(missing) => error.found(missing.reason.clone()),
                 None => error,
             });
         };

@@ -34,7 +34,7 @@ use crate::resources::Budget;
 use crate::store::IntoInput;
 use ckpt_api::{
     ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Match, Options,
-    Result, Side, TensorId,
+    Result, Side, TensorId, Text, text,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -134,16 +134,15 @@ impl Source {
             give_graph(model, &mut contents, &shown)?;
         }
         if contents.checkpoint.tensors.is_empty() {
-            contents.notes.push("the checkpoint has no tensors".to_owned());
+            contents.notes.push("the checkpoint has no tensors".into());
         }
-        contents.notes.extend(missing_graph_note(&contents));
+        contents.add_notes(missing_graph_note(&contents));
         for (_, names) in &activations {
             let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
             contents.checkpoint.specify(names).map_err(|error| error.field(ACTIVATIONS))?;
         }
         let notes = contents.notes.iter_mut().chain(&mut contents.graph_notes);
-        let notes = notes.chain(contents.repairs.iter_mut().map(|repair| &mut repair.detail));
-        notes.for_each(|text| options.vocabulary.settle(text));
+        notes.for_each(|text| text.settle(&*options.vocabulary));
         let files = Files::new(&input, &contents);
         let contents = Arc::new(contents);
         Ok(Source { input, codec, contents, files, options, index: Arc::default(), evidence: Vec::new() })
@@ -502,11 +501,11 @@ fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<A
 }
 
 /// The note on a checkpoint without a graph.
-fn missing_graph_note(contents: &Contents) -> Option<String> {
+fn missing_graph_note(contents: &Contents) -> Option<Text> {
     let missing = contents.missing_graph.as_ref()?;
     let advice = match contents.can_be_described() {
-        true => format!("; {}", contents.advise_graph()),
-        false => String::new(),
+        true => text!["; ", contents.advise_graph()],
+        false => Text::default(),
     };
     let mut metadata = contents.checkpoint.metadata.iter();
     let tensors = match metadata.any(|(_, keys)| keys.get(ckpt_api::KEY_WEIGHTS).is_some()) {
@@ -514,7 +513,7 @@ fn missing_graph_note(contents: &Contents) -> Option<String> {
         false if contents.is_complete() => "; the tensors are complete",
         false => "",
     };
-    Some(format!("no graph: {}{tensors}{advice}", missing.reason))
+    Some(text!["no graph: ", missing.reason.clone(), tensors, advice])
 }
 
 fn knows(info: &FormatInfo, key: &str) -> bool {

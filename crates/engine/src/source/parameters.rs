@@ -3,7 +3,7 @@
 use super::{Configuration, Source};
 use crate::mapping::{Generated, KEY_SEPARATOR, Mapping, Parameter, Translation};
 use crate::pattern::Pattern;
-use ckpt_api::{Error, Limits, Metadata, Result, Setting};
+use ckpt_api::{Error, Limits, Metadata, Result, Setting, text};
 use std::borrow::Cow;
 
 /// Files beside a checkpoint that describe its model: of Hugging Face, and of Meta.
@@ -57,7 +57,7 @@ impl Source {
                     "the way back to {framework} needs the {framework} model"
                 ))
                 .found(format!("no model whose graph has the names of {framework}"))
-                .help(format!("give it with {}", Setting::Architecture)));
+                .help(text!["give it with ", Setting::ARCHITECTURE]));
             };
             return generator.translate(model.graph(), &model.to_tensors()).map(Some);
         }
@@ -66,8 +66,9 @@ impl Source {
         }
         let Some(outline) = &self.contents().outline else { return Err(self.without_graph()) };
         let translation = generator.translate(outline, &self.checkpoint().tensors)?;
-        let reason = self.contents().missing_graph.as_ref().map_or("", |missing| missing.reason.as_str());
-        Ok(Some(translation.of_outline(reason, generator.target_framework())))
+        let missing = self.contents().missing_graph.as_ref();
+        let reason = missing.map(|missing| missing.reason.clone()).unwrap_or_default();
+        Ok(Some(translation.of_outline(&reason, generator.target_framework())))
     }
 
     /// The error of a mapping that is made of a graph: what the checkpoint lacks, or why the model that was given beside it
@@ -82,12 +83,14 @@ impl Source {
         let reason = self.contents().missing_graph.as_ref().map(|missing| missing.reason.clone());
         Error::mapping("a mapping that is made of a graph needs a graph")
             .found(
-                reason.unwrap_or_else(|| format!("a checkpoint of format '{}' without one", self.format())),
+                reason.unwrap_or_else(|| {
+                    format!("a checkpoint of format '{}' without one", self.format()).into()
+                }),
             )
-            .help(format!(
-                "convert a SavedModel, which has one, or give the model with {}",
-                Setting::Architecture
-            ))
+            .help(text![
+                "convert a SavedModel, which has one, or give the model with ",
+                Setting::ARCHITECTURE
+            ])
     }
 }
 

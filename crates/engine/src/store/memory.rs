@@ -1,7 +1,8 @@
 //! Files in memory: a store for tests, examples and programs that never touch a disk.
 
 use super::{Committed, Destination, Earlier, NothingStaged, Stage, StageMode, StageRequest, Store, WriteAt};
-use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting};
+use crate::settings;
+use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +135,7 @@ impl Store for MemoryStore {
                     .help("choose another name; the source is never changed"));
             }
             if held.files.contains_key(name) && !request.overwrite {
-                let help = format!("choose another name, or replace it with {}", Setting::Overwrite);
+                let help = text!["choose another name, or replace it with ", settings::OVERWRITE];
                 return Err(Error::usage("the output exists").file(name).help(help));
             }
         }

@@ -28,7 +28,7 @@ pub use memory::MemoryStore;
 pub use nothing::NothingStaged;
 pub use removal::remove_files;
 
-use ckpt_api::{Error, FileId, FormatInfo, Input, OutputFile, ReadAt, ReadStore, Result};
+use ckpt_api::{Error, FileId, FormatInfo, Input, OutputFile, ReadAt, ReadStore, Result, text};
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -369,7 +369,7 @@ pub fn leaving(error: Error, left: &[String]) -> Error {
     }
     let left = format!("{}; the next conversion to this output puts the rest right", left.join("; "));
     match error.context().help.is_some() {
-        true => error.with_help(|help| format!("{help}; {left}")),
+        true => error.with_help(|help| text![help, "; ", left.clone()]),
         false => error.help(left),
     }
 }

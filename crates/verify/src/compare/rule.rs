@@ -4,8 +4,9 @@ use super::criterion::{PEAK, RELATIVE_L2};
 use crate::diagnose::MappedNames;
 use crate::parameters::{SourceParameters, Storage, StorageError};
 use crate::report::{Rule, RuleName};
-use ckpt_api::{DType, Graph, Node, Rounding, Setting};
+use ckpt_api::{DType, Graph, Node, Rounding, text};
 use ckpt_engine::diff::Tolerance;
+use ckpt_engine::settings;
 use ckpt_engine::words::{count, dtype, number};
 use ckpt_forward::{Arithmetic, DeviceInfo};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -87,14 +88,14 @@ impl StorageChanges {
         if let Some(Tolerance { absolute, relative }) = tolerance {
             let [absolute, relative] = [absolute, relative].map(|bound| number(bound, 5));
             let rule = format!("|b − a| ≤ {absolute} + {relative}·|a| for every element");
-            let reason = format!("given with {}", Setting::Tolerance);
+            let reason = text!["given with ", settings::TOLERANCE];
             return Rule { name: RuleName::Given, reason, layers: rule.clone(), outputs: rule };
         }
         if self.kinds.is_empty() && device.api == "cpu" && device.arithmetic == Arithmetic::F32 {
             let rule = "equal bits in every element; NaN equals NaN".to_owned();
             let reason = "every tensor keeps its precision, and both graphs run on the CPU in f32 and add in the same \
                           order";
-            let reason = reason.to_owned();
+            let reason = reason.into();
             return Rule { name: RuleName::Bits, reason, layers: rule.clone(), outputs: rule };
         }
         self.bound(device)
@@ -129,7 +130,7 @@ impl StorageChanges {
         let norm = "‖y‖₂ is at least ‖S‖₂/√k, the norm of a sum whose summands have random signs";
         Rule {
             name: RuleName::Bound,
-            reason: reasons.join("; "),
+            reason: reasons.join("; ").into(),
             layers: format!(
                 "|e| ≤ 2·√k·u·S + 2u·|y| + 2⁻¹²⁶{storage}, with u = 2⁻²⁴ (f32) and S = Σ|x||w| + |b| over k summands \
                  (measured for correct sums in any order: at most 1.31·√k·u·S); no error if elements are only moved \

@@ -4,7 +4,8 @@
 //! image six times needs more than 32 pixels.
 
 use super::values::{GivenValues, Inputs};
-use ckpt_api::{Error, Graph, Kind, Result, Setting};
+use ckpt_api::{Error, Graph, Kind, Result, text};
+use ckpt_engine::settings;
 use ckpt_engine::source::Source;
 use ckpt_forward::{Parameters, default_shapes, shapes_of_length};
 use std::collections::BTreeMap;
@@ -123,7 +124,7 @@ fn none_runs(first: &Error) -> Error {
     let found = context.found.map_or_else(String::new, |found| format!(": {found}"));
     let error = Error::unsupported("the graph runs on none of the random inputs that were tried")
         .found(format!("with the first of them, {}{place}{found}", first.message()))
-        .help(format!("pass inputs of a shape that the model takes, with {}", Setting::Inputs("")));
+        .help(text!["pass inputs of a shape that the model takes, with ", settings::INPUTS]);
     match context.file {
         Some(file) => error.file(file),
         None => error,

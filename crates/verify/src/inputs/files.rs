@@ -2,8 +2,9 @@
 
 use super::idx;
 use crate::parameters::SourceParameters;
-use ckpt_api::{Error, Input, Limits, Result, Setting};
+use ckpt_api::{Error, Input, Limits, Result, text};
 use ckpt_engine::formats::Formats;
+use ckpt_engine::settings;
 use ckpt_engine::source::{OpenOptions, Source};
 use ckpt_forward::{Array, Parameters, Value};
 use std::path::PathBuf;
@@ -89,7 +90,7 @@ fn read_idx(input: &Input, memory: u64) -> Result<Option<NamedArray>> {
     if file.len() > memory / 4 {
         return Err(Error::limit("the file needs more memory than the forward pass may use")
             .found(ckpt_engine::words::count(file.len(), "element"))
-            .help(format!("allow more with {}", Setting::ForwardMemory)));
+            .help(text!["allow more with ", settings::FORWARD_MEMORY]));
     }
     let (shape, array) = idx::read(&file)?;
     Ok(Some(NamedArray { name: String::new(), shape, array }))

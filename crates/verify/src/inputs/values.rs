@@ -4,8 +4,9 @@ use super::chess::{self, Position};
 use super::files::{InputFile, NamedArray};
 use crate::report::InputSummary;
 use crate::shapes::fit_shape;
-use ckpt_api::{Checkpoint, Error, Graph, Result, Setting};
+use ckpt_api::{Checkpoint, Error, Graph, Result, text};
 use ckpt_engine::formats::Formats;
+use ckpt_engine::settings;
 use ckpt_engine::words::count;
 use ckpt_forward::{Array, Numbers, Program, Value};
 use std::collections::BTreeMap;
@@ -155,7 +156,7 @@ fn fits_inputs(arrays: &[NamedArray], file: &InputFile, graph: &Graph, given: &G
     Err(Error::usage("the file has more arrays than there are inputs for them")
         .found(format!("{}: {names}", count(arrays.len(), "array")))
         .expected(format!("at most one for each input: {inputs}"))
-        .help(format!("name the array, such as {}", Setting::Inputs(&example))))
+        .help(text!["name the array, such as ", settings::INPUTS.of(&example)]))
 }
 
 /// The input that an array is for.
@@ -181,11 +182,13 @@ fn input_for(key: &str, file: &InputFile, graph: &Graph, given: &GivenValues) ->
         _ => Err(Error::usage("an array fits more than one input")
             .tensor(key)
             .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
-            .help(format!(
-                "name it with {}, or {} where the file has several arrays",
-                Setting::Inputs("INPUT=FILE"),
-                Setting::Inputs("FILE:ARRAY")
-            ))),
+            .help(text![
+                "name it with ",
+                settings::INPUTS.of("INPUT=FILE"),
+                ", or ",
+                settings::INPUTS.of("FILE:ARRAY"),
+                " where the file has several arrays"
+            ])),
     }
 }
 

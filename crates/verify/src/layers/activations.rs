@@ -1,6 +1,7 @@
 //! Runs the first graph and keeps its activations.
 
-use ckpt_api::{Error, Result, Setting};
+use ckpt_api::{Error, Result, text};
+use ckpt_engine::settings;
 use ckpt_forward::{Backend, Element, Observer, Program, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,7 +48,7 @@ impl KeptActivations {
         self.left = self.left.checked_sub(bytes).ok_or_else(|| {
             Error::limit("the results of all layers need more memory than the forward pass may use")
                 .field(name)
-                .help(format!("compare fewer examples, or allow more with {}", Setting::ForwardMemory))
+                .help(text!["compare fewer examples, or allow more with ", settings::FORWARD_MEMORY])
         })?;
         let array = value.array.into_real(Element::F32);
         self.values.insert(name.to_owned(), Value { shape: value.shape, array });

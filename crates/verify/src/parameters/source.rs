@@ -2,8 +2,9 @@
 
 use super::numbers::Decoder;
 use super::storage::Storage;
-use ckpt_api::{Error, OpSpec, Result, Rounding, Scaling, Setting, Tensor, TensorId};
+use ckpt_api::{Error, OpSpec, Result, Rounding, Scaling, Tensor, TensorId, text};
 use ckpt_engine::formats::Formats;
+use ckpt_engine::settings;
 use ckpt_engine::source::Source;
 use ckpt_forward::{Array, Parameters};
 use std::collections::HashMap;
@@ -63,7 +64,7 @@ impl Parameters for SourceParameters<'_> {
                 .tensor(name)
                 .found(format!("{bytes} bytes, counted as f64"))
                 .expected(format!("at most {}", self.memory))
-                .help(format!("allow more with {}", Setting::ForwardMemory)));
+                .help(text!["allow more with ", settings::FORWARD_MEMORY]));
         }
         let located = |error: Error| error.tensor(name);
         let len = usize::try_from(tensor.shape().elements()).unwrap_or(usize::MAX);

@@ -9,6 +9,7 @@ mod layer;
 pub use comparison::{Argmax, Check, Comparison, Decade, Histogram, Metrics, Verdict, WorstElement};
 pub use layer::{Diagnosis, Layer, TensorDiagnosis, TensorPair, TensorSide};
 
+use ckpt_api::Text;
 use ckpt_engine::diff::Difference;
 use ckpt_forward::DeviceInfo;
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tensors: Option<TensorReport>,
     /// Remarks.
-    pub notes: Vec<String>,
+    pub notes: Vec<Text>,
 }
 
 /// One of the two checkpoints.
@@ -91,7 +92,7 @@ pub struct Rule {
     /// Which rule it is.
     pub name: RuleName,
     /// Why this rule applies, in a sentence.
-    pub reason: String,
+    pub reason: Text,
     /// What it demands of each layer on the reference's activations, with its derivation.
     pub layers: String,
     /// What it demands of the outputs, end to end, with its derivation.

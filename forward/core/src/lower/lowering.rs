@@ -2,7 +2,7 @@
 
 use crate::value::{Numbers, Parameters, count};
 use crate::{Kernel, ReferenceCall};
-use ckpt_api::{Error, Node, Op, Result};
+use ckpt_api::{Error, Node, Op, Result, Text};
 
 /// Shape and kind of a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,7 +234,7 @@ pub(crate) fn show(shape: &[usize]) -> String {
 }
 
 /// The error for a value whose shape does not fit its layer.
-pub(super) fn misfit(found: &[usize], expected: impl Into<String>) -> Error {
+pub(super) fn misfit(found: &[usize], expected: impl Into<Text>) -> Error {
     Error::corrupt("a value's shape does not fit the layer").found(show(found)).expected(expected)
 }
 

@@ -32,7 +32,7 @@ pub(crate) use weight::integer_bits;
 use crate::kernel::{Pairwise, Reduction, Relation};
 use crate::op;
 use crate::value::Parameters;
-use ckpt_api::{Error, Node, Op, Result, Setting};
+use ckpt_api::{Error, Node, Op, Result, Setting, text};
 use lowering::{Lowering, unsupported};
 use reduce::Summary;
 
@@ -125,11 +125,12 @@ fn dispatch(lowering: &mut Lowering) -> Result<()> {
         Op::LayerNormalization => normalization::layer(lowering),
         Op::Softmax | Op::LogSoftmax => normalization::softmax(lowering),
         Op::Unspecified => {
-            Err(Error::usage("the source does not record the activation of this layer").help(format!(
-                "state it with {}, or in an architecture file with {}",
-                Setting::ReadOption("activations=…"),
-                Setting::Architecture
-            )))
+            Err(Error::usage("the source does not record the activation of this layer").help(text![
+                "state it with ",
+                Setting::READ_OPTION.of("activations=…"),
+                ", or in an architecture file with ",
+                Setting::ARCHITECTURE
+            ]))
         }
         Op::Custom(name) => custom(lowering, name),
         _ => elementwise::unary(lowering),

@@ -8,7 +8,7 @@ use super::table;
 use crate::Kernel;
 use crate::kernel::{Border, Pad, View};
 use crate::value::Numbers;
-use ckpt_api::{Attribute, Error, Result, Setting};
+use ckpt_api::{Attribute, Error, Result, Setting, text};
 
 pub(super) fn identity(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&[])?;
@@ -287,11 +287,12 @@ fn border(lowering: &Lowering, x: &Info) -> Result<Border> {
             return Err(Error::usage(
                 "the source does not record how its convolutions pad the border of the image",
             )
-            .help(format!(
-                "state it: {} or {}",
-                Setting::ReadOption("border=zero"),
-                Setting::ReadOption("border=clamp")
-            )));
+            .help(text![
+                "state it: ",
+                Setting::READ_OPTION.of("border=zero"),
+                " or ",
+                Setting::READ_OPTION.of("border=clamp")
+            ]));
         }
         Some(other) => {
             return Err(Error::unsupported("this padding mode is not supported")

@@ -3,7 +3,7 @@
 use super::lowering::{Load, Lowering, Operand, elements, misfit};
 use super::strides::row_major;
 use crate::value::Numbers;
-use ckpt_api::{Axis, DType, Error, Quantization, Result, Setting, Tensor};
+use ckpt_api::{Axis, DType, Error, Quantization, Result, Setting, Tensor, text};
 use std::num::NonZeroU32;
 
 /// A tensor bound to a node.
@@ -186,10 +186,10 @@ fn strided(tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<(Axis, StridedAxis)>>
             return Err(Error::usage("the source does not record the meaning of the tensor's axes")
                 .found(format!("shape {}", tensor.shape))
                 .expected(names(wanted))
-                .help(format!(
-                    "state it as weight_axes in an architecture file, with {}",
-                    Setting::Architecture
-                )));
+                .help(text![
+                    "state it as weight_axes in an architecture file, with ",
+                    Setting::ARCHITECTURE
+                ]));
         }
     };
     let (mut found, mut stride) = (Vec::new(), 1usize);

@@ -1,7 +1,7 @@
 //! Binds the variables of layers to tensors.
 
 use super::emitter::Emitter;
-use ckpt_api::{Axis, Error, Node, Result, Setting, Tensor, TensorId};
+use ckpt_api::{Axis, Error, Node, Result, Setting, Tensor, TensorId, text};
 
 /// A tensor, and the order in which Keras stores its axes.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ fn permuted(tensor: &Tensor, wanted: &[Axis]) -> Result<Bound> {
         None => {
             return Err(Error::usage("the meanings of this weight's axes are unknown")
                 .found(tensor.shape.to_string())
-                .help(format!("state them in an architecture file, given with {}", Setting::Architecture)));
+                .help(text!["state them in an architecture file, given with ", Setting::ARCHITECTURE]));
         }
     };
     let order: Option<Vec<usize>> =

@@ -366,7 +366,7 @@ fn a_convolution_whose_kernel_is_no_variable_says_that_the_kernel_is_what_is_not
 fn refused(nodes: Vec<NodeDef>) -> (bool, String) {
     let description = describe_functions(vec![taking(body(nodes), &[-1, 4])]);
     let missing = description.missing_graph.expect("no graph");
-    (missing.is_unstated, missing.reason)
+    (missing.is_unstated, missing.reason.as_str().to_owned())
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Groups the nodes of a graph into Keras's layers.
 
 use super::style::Activations;
-use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, Tensor, TensorId};
+use ckpt_api::{
+    Attribute, Axis, Checkpoint, Error, Graph, Node, Op, Result, Setting, Tensor, TensorId, text,
+};
 use std::collections::{HashMap, HashSet};
 
 /// A chain of Keras's layers.
@@ -82,11 +84,12 @@ impl Kind {
 pub(super) fn read(checkpoint: &Checkpoint, activations: Activations) -> Result<Model> {
     let Some(graph) = &checkpoint.graph else {
         return Err(Error::usage("these names need the model's layers, which the source does not describe")
-            .help(format!(
-                "describe them in an architecture file, given with {}, or use {}",
-                Setting::Architecture,
-                Setting::WriteOption("names=plain")
-            )));
+            .help(text![
+                "describe them in an architecture file, given with ",
+                Setting::ARCHITECTURE,
+                ", or use ",
+                Setting::WRITE_OPTION.of("names=plain")
+            ]));
     };
     let index = checkpoint.by_name();
     let mut used = HashSet::new();
@@ -171,10 +174,10 @@ impl Reader {
             Op::Pad if matches!(node.attributes.get("mode"), Some(Attribute::Text(mode)) if mode == "unspecified") => {
                 Err(Error::usage("the source does not state how its images are padded")
                     .field(&node.name)
-                    .help(format!(
-                        "Keras pads with zeros: if this model does too, read it with {}",
-                        Setting::ReadOption("border=zero")
-                    )))
+                    .help(text![
+                        "Keras pads with zeros: if this model does too, read it with ",
+                        Setting::READ_OPTION.of("border=zero")
+                    ]))
             }
             op => Err(Error::unsupported("Keras has no layer for this operator")
                 .field(&node.name)
@@ -271,12 +274,11 @@ fn order(tensor: &Tensor, node: &Node, kind: Kind, name: &str) -> Result<Vec<usi
     let Some(axes) = &tensor.axes else {
         return Err(Error::usage("the meanings of this weight's axes are unknown")
             .found(tensor.shape.to_string())
-            .help(format!(
-                "state them in an architecture file, given with {}: \"weight_axes\": [\"in\", \"out\"] (TensorFlow, \
-                 Keras) \
-                 or [\"out\", \"in\"] (PyTorch)",
-                Setting::Architecture
-            )));
+            .help(text![
+                "state them in an architecture file, given with ",
+                Setting::ARCHITECTURE,
+                ": \"weight_axes\": [\"in\", \"out\"] (TensorFlow, Keras) or [\"out\", \"in\"] (PyTorch)"
+            ]));
     };
     let wanted = match kind {
         Kind::Dense => DENSE,

@@ -23,7 +23,7 @@ use crate::describe::objects::Objects;
 use crate::naming::Naming;
 use crate::object_graph;
 use builder::Builder;
-use ckpt_api::{Checkpoint, Error, Limits, Result, Setting};
+use ckpt_api::{Checkpoint, Error, Limits, Result, Setting, text};
 pub(crate) use style::{Activations, Style};
 use training::Training;
 
@@ -34,7 +34,7 @@ use training::Training;
 /// naming the layer, for a graph that is not a chain of Keras's layers.
 pub(crate) fn naming(checkpoint: &Checkpoint, style: Style, activations: Activations) -> Result<Naming> {
     let plain = |error: Error| {
-        error.help(format!("{} stores each tensor under its name", Setting::WriteOption("names=plain")))
+        error.help(text![Setting::WRITE_OPTION.of("names=plain"), " stores each tensor under its name"])
     };
     let mut model = layers::read(checkpoint, activations).map_err(plain)?;
     let objects = recorded_objects(checkpoint)?;

@@ -409,7 +409,7 @@ fn roles_and_axes_that_a_reader_would_not_infer_are_losses() {
     let found = |all: Vec<Tensor>| -> Vec<String> {
         let placed = place(&tensors(all), "m", &[("names", "plain")]).unwrap();
         assert!(placed.losses.iter().all(|loss| loss.kind == LossKind::MetadataDropped));
-        placed.losses.iter().map(|loss| format!("{}: {}", loss.subject, loss.detail)).collect()
+        placed.losses.iter().map(|loss| format!("{}: {}", loss.subject, loss.detail.as_str())).collect()
     };
     let inferred = vec![
         tensor("d/kernel", &[Axis::In, Axis::Out], Role::Weight),

@@ -59,7 +59,7 @@ fn kernels_with_their_channels_first_before_a_flatten_with_its_channels_last_are
     let (_, losses) = mapped(&network(true), &[TURNED]).unwrap();
     assert_eq!((losses.len(), losses[0].kind, losses[0].subject.as_str()), (1, LossKind::Convention, "w"));
     let detail = &losses[0].detail;
-    assert!(detail.contains("'flatten_order 6 2'"), "{detail}");
+    assert!(detail.contains("'flatten_order 6 2'"), "{detail:?}");
     assert!(LossKind::Convention.changes_function());
     for steps in [&[][..], &[("w", "transpose")], &[TURNED, ("w", "flatten_order 2 3 2")]] {
         assert_eq!(mapped(&network(true), steps).unwrap().1, []);
@@ -114,7 +114,7 @@ fn kernels_that_get_their_channels_last_need_images_with_their_channels_last() {
     stored.placements[1].encoding = Encoding::row_major(&stored.checkpoint.tensors[1]);
     let (_, losses) = mapped(&stored, &[back]).unwrap();
     assert_eq!((losses.len(), losses[0].kind, losses[0].subject.as_str()), (1, LossKind::Convention, "w"));
-    assert!(losses[0].detail.contains("'unflatten_order 6 2'"), "{}", losses[0].detail);
+    assert!(losses[0].detail.contains("'unflatten_order 6 2'"), "{}", losses[0].detail.as_str());
     assert_eq!(mapped(&stored, &[back, ("w", "unflatten_order 6 2")]).unwrap().1, []);
 }
 
@@ -122,7 +122,7 @@ fn kernels_that_get_their_channels_last_need_images_with_their_channels_last() {
 fn images_are_not_reordered_without_the_kernels_before_them() {
     let (_, losses) = mapped(&network(true), &[("w", "flatten_order 2 3 2")]).unwrap();
     assert_eq!((losses.len(), losses[0].subject.as_str()), (1, "w"));
-    assert!(losses[0].detail.contains("still have their channels last"), "{}", losses[0].detail);
+    assert!(losses[0].detail.contains("still have their channels last"), "{}", losses[0].detail.as_str());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn without_a_graph_inputs_that_no_layer_makes_are_likely_flattened_images() {
     source.checkpoint.graph = None;
     let (_, losses) = mapped(&source, &[TURNED]).unwrap();
     assert_eq!((losses.len(), losses[0].kind, losses[0].subject.as_str()), (1, LossKind::Convention, "w"));
-    assert!(losses[0].detail.contains("'flatten_order 6 2'"), "{}", losses[0].detail);
+    assert!(losses[0].detail.contains("'flatten_order 6 2'"), "{}", losses[0].detail.as_str());
     for steps in [&[][..], &[TURNED, ("w", "flatten_order 6 2")]] {
         assert_eq!(mapped(&source, steps).unwrap().1, []);
     }

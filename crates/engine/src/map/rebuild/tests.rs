@@ -347,7 +347,11 @@ fn names_of_axes_follow_steps_and_the_graph_follows_whole_tensors() {
     let losses = rebuild(&mut split.contents, &halves).unwrap();
     assert!(split.contents.checkpoint.graph.is_none());
     assert_eq!(losses[0].kind, LossKind::GraphDropped);
-    assert!(losses[0].detail.contains("'dense' needs 'a', which is merged or split"), "{}", losses[0].detail);
+    assert!(
+        losses[0].detail.contains("'dense' needs 'a', which is merged or split"),
+        "{}",
+        losses[0].detail.as_str()
+    );
 }
 
 #[test]

@@ -115,7 +115,10 @@ fn the_loss_of_a_dropped_tensor_says_why() {
     let node = Node::new("dense", Op::Gemm).parameter("weight", "w");
     contents.checkpoint.graph = Some(Graph::sequential("m", vec![], vec![], vec![node]));
     let details = |info: &FormatInfo| -> Vec<String> {
-        losses(&contents, &OutputLayout::default(), info).into_iter().map(|loss| loss.detail).collect()
+        losses(&contents, &OutputLayout::default(), info)
+            .into_iter()
+            .map(|loss| loss.detail.as_str().to_owned())
+            .collect()
     };
     let no_place = "not supported by format 'plain'";
     let no_strings = "format 'plain' has no string tensors";

@@ -8,8 +8,9 @@ use super::journal::{Entry, Header, Journal, Past, VERSION, open_own};
 use super::names::{Naming, check_distinct, parent, real, refuse_own, target};
 use super::protected::Sources;
 use super::recover::{clean, clean_attached, unname};
+use crate::settings;
 use crate::store::{Committed, Earlier, NothingStaged, Stage, StageMode, StageRequest, WriteAt, leaving};
-use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Setting, open_regular};
+use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Text, open_regular, text};
 use given::Names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -583,8 +584,8 @@ fn with_target(error: Error, path: &Path) -> Error {
     }
 }
 
-fn replace() -> String {
-    format!("choose another name, or replace it with {}", Setting::Overwrite)
+fn replace() -> Text {
+    text!["choose another name, or replace it with ", settings::OVERWRITE]
 }
 
 fn existing(path: &Path) -> Error {

@@ -1,7 +1,8 @@
 //! The sparse inputs and output buckets of a chess network, computed from positions.
 
 use super::position::{KING, MAX_PIECES, Piece, Position};
-use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Result, Setting};
+use ckpt_api::{Attribute, Axis, Checkpoint, Error, Graph, Node, Result, text};
+use ckpt_engine::settings;
 use ckpt_forward::op;
 use std::collections::BTreeMap;
 
@@ -65,7 +66,7 @@ fn not_chess(found: &str) -> Error {
     Error::unsupported("chess positions cannot be converted to this model's inputs")
         .found(found)
         .expected("sparse inputs stm and ntm of 768 features each, and optionally bucket")
-        .help(format!("give the feature indices with {}", Setting::Inputs("")))
+        .help(text!["give the feature indices with ", settings::INPUTS])
 }
 
 /// Returns the features for both sides, in ascending order of squares as the side to move sees the board.
@@ -157,10 +158,10 @@ fn output_buckets(checkpoint: &Checkpoint, graph: &Graph) -> Result<usize> {
         graph.nodes.iter().filter(|node| node.op.name() == op::BUCKETED_GEMM).collect();
     let other = || {
         Error::unsupported("the model does not record that the number of pieces selects the output bucket")
-            .help(format!(
-                "state the kind of the output buckets in the architecture file, or give bucket with {}",
-                Setting::Inputs("")
-            ))
+            .help(text![
+                "state the kind of the output buckets in the architecture file, or give bucket with ",
+                settings::INPUTS
+            ])
     };
     let material = Attribute::Text("material_count".to_owned());
     if bucketed.is_empty() || bucketed.iter().any(|node| node.attributes.get("kind") != Some(&material)) {

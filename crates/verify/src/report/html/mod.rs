@@ -64,7 +64,7 @@ fn summary(report: &Report, title: &str) -> String {
     }
     text += "</dl>\n";
     for note in &report.notes {
-        let _ = writeln!(text, "<p>{}</p>", escaped(&shortened(note)));
+        let _ = writeln!(text, "<p>{}</p>", escaped(&shortened(note.as_str())));
     }
     text
 }
@@ -107,7 +107,7 @@ fn section(run: &Run, number: usize, has_others: bool) -> String {
         if has_others { badge(run.verdict.name()) } else { String::new() },
         escaped(&run.reference.to_string()),
         run.rule.name.name(),
-        escaped(&shortened(&run.rule.reason)),
+        escaped(&shortened(run.rule.reason.as_str())),
         escaped(&run.rule.layers),
         escaped(&run.rule.outputs)
     );

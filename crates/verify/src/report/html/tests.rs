@@ -92,7 +92,7 @@ fn run(layers: usize, info: DeviceInfo, name: impl Fn(usize) -> String + Copy) -
         device: info,
         rule: Rule {
             name: RuleName::Bound,
-            reason: format!("'{}' is i16 at 255 and was f32", name(0)),
+            reason: format!("'{}' is i16 at 255 and was f32", name(0)).into(),
             layers: "|y − ŷ| ≤ 2·√k·u·S + 2u|y| for each element, u = 2⁻²⁴, and relative L2 ≤ 1e-5".into(),
             outputs: "relative L2 ≤ 1e-3".into(),
         },
@@ -157,7 +157,7 @@ fn report(layers: usize, name: impl Fn(usize) -> String + Copy) -> Report {
             reason: "the second has no graph".into(),
             difference: difference(name),
         }),
-        notes: vec![name(2)],
+        notes: vec![name(2).into()],
     }
 }
 

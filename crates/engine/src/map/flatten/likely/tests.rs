@@ -219,14 +219,14 @@ fn a_step_that_the_kernels_contradict_is_a_loss() {
     ] {
         let losses = with(step);
         assert_eq!((losses.len(), losses[0].subject.as_str()), (1, "d/kernel"), "{step}");
-        assert!(losses[0].detail.contains(words), "{}", losses[0].detail);
+        assert!(losses[0].detail.contains(words), "{}", losses[0].detail.as_str());
     }
     assert_eq!(with("flatten_order 12 4"), []);
     assert_eq!(with("flatten_order 8 6"), [], "images of 2 and 4 channels, concatenated");
     let kept =
         losses_of(&[("c/kernel", &[3, 3, 2, 4], ""), ("d/kernel", &[48, 5], "flatten_order 12 4")], true);
     assert_eq!(kept.len(), 1);
-    assert!(kept[0].detail.contains("still have their channels last"), "{}", kept[0].detail);
+    assert!(kept[0].detail.contains("still have their channels last"), "{}", kept[0].detail.as_str());
 }
 
 #[test]
