@@ -9,11 +9,15 @@ use crate::format::{
 };
 use crate::layer::LayerShape;
 use ckpt_api::{
-    Contents, Cursor, DType, Encoding, Extent, File, FileId, Input, Limits, Match, MetadataValue, Options,
+    Contents, DType, Encoding, Extent, Fields, File, FileId, Input, Limits, Match, MetadataValue, Options,
     Placement, Result, Rules, Shape, Tensor, TensorId,
 };
 use graph::Stated;
 use header::{Header, swapped_magic};
+use nom::Parser;
+use nom::bytes::streaming::take;
+use nom::number::streaming::le_u32;
+use nom::sequence::preceded;
 use table::Entry;
 
 /// Certain if the magic number, the version and the number of layers are valid; the magic number alone could be four
@@ -31,9 +35,8 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     if file.len() < Version::One.header_bytes() {
         return Ok(possible("the header is cut short"));
     }
-    let mut cursor = Cursor::new(&file);
-    cursor.skip(MAGIC.len() as u64)?;
-    let [version, layers] = cursor.numbers()?;
+    let (version, layers) =
+        Fields::new(&file).parse(|input| preceded(take(MAGIC.len()), (le_u32, le_u32)).parse(input))?;
     let Some(version) = Version::from_number(version) else {
         return Ok(possible(&format!("the version is {version}")));
     };

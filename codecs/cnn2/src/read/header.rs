@@ -1,7 +1,9 @@
 //! The header: magic number, version, counts, mip level, and the end of the file that they imply.
 
 use crate::format::{self, LAYER_BYTES, MAGIC, Pad, Version, WEIGHT_BYTES};
-use ckpt_api::{Cursor, Error, File, Result, Rules, count};
+use ckpt_api::{Error, Fields, File, Result, Rules, count, field};
+use nom::Parser;
+use nom::number::streaming::{be_u32, le_u32};
 
 /// A parsed header.
 pub(super) struct Header {
@@ -18,15 +20,16 @@ pub(super) struct Header {
 impl Header {
     /// Parses the header, and checks that the file contains the layer table.
     pub(super) fn read(file: &File) -> Result<Self> {
-        let mut cursor = Cursor::new(file);
-        check_magic(&cursor.array().map_err(|error| error.field("magic"))?)?;
-        let version = read_version(&mut cursor)?;
-        let [layers, weights] = cursor.numbers().map_err(|error| error.field("header"))?;
+        let mut fields = Fields::new(file);
+        check_magic(&fields.parse(|input| field("magic", be_u32).parse(input))?.to_be_bytes())?;
+        let version = read_version(&mut fields)?;
+        let (layers, weights) =
+            fields.parse(|input| (field("header", le_u32), field("header", le_u32)).parse(input))?;
         let mip = match version {
             Version::One => 0,
-            Version::Two => read_mip(&mut cursor)?,
+            Version::Two => read_mip(&mut fields)?,
         };
-        let (start, left) = (cursor.position(), cursor.remaining());
+        let (start, left) = (fields.position(), fields.remaining());
         let table = u64::from(layers) * LAYER_BYTES;
         if layers == 0 || table > left {
             let message = if layers == 0 { "the file has no layers" } else { "the layer table is cut short" };
@@ -97,8 +100,8 @@ fn check_magic(magic: &[u8; MAGIC.len()]) -> Result<()> {
     Err(error.field("magic").offset(0).found(found).expected("\"CNN2\""))
 }
 
-fn read_version(cursor: &mut Cursor<'_>) -> Result<Version> {
-    let number: u32 = cursor.number().map_err(|error| error.field("version"))?;
+fn read_version(fields: &mut Fields<'_>) -> Result<Version> {
+    let number = fields.parse(|input| field("version", le_u32).parse(input))?;
     Version::from_number(number).ok_or_else(|| {
         let is_swapped = Version::from_number(number.swap_bytes()).is_some();
         let found = if is_swapped { format!("{number:#010x}") } else { number.to_string() };
@@ -110,8 +113,8 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<Version> {
     })
 }
 
-fn read_mip(cursor: &mut Cursor<'_>) -> Result<u32> {
-    let level = cursor.number().map_err(|error| error.field("mip_level"))?;
+fn read_mip(fields: &mut Fields<'_>) -> Result<u32> {
+    let level = fields.parse(|input| field("mip_level", le_u32).parse(input))?;
     format::mip(level).ok_or_else(|| {
         Error::corrupt("the mip level does not exist")
             .field("mip_level")

@@ -3,7 +3,9 @@
 use super::header::Header;
 use crate::format::weight_name;
 use crate::layer::LayerShape;
-use ckpt_api::{Cursor, Error, File, Limit, Limits, Result, Rules};
+use ckpt_api::{Error, Fields, File, Limit, Limits, Result, Rules};
+use nom::Parser;
+use nom::number::streaming::le_u32;
 
 /// One entry of the table.
 pub(super) struct Entry {
@@ -23,10 +25,10 @@ pub(super) fn read(file: &File, header: &Header, limits: &Limits, rules: &mut Ru
         .check(Limit::Tensors, header.layers.into())
         .map_err(|error| error.field("num_layers").offset(8))?;
     let start = header.version.header_bytes();
-    let mut cursor = Cursor::range(file, start, header.data.saturating_sub(start))?;
+    let mut fields = Fields::range(file, start, header.data.saturating_sub(start))?;
     let mut entries = Vec::new();
-    while cursor.remaining() > 0 {
-        entries.push(Entry::parse(entries.len(), &mut cursor)?);
+    while fields.remaining() > 0 {
+        entries.push(Entry::parse(entries.len(), &mut fields)?);
     }
     let mut previous = None;
     for entry in &entries {
@@ -39,9 +41,12 @@ pub(super) fn read(file: &File, header: &Header, limits: &Limits, rules: &mut Ru
 }
 
 impl Entry {
-    fn parse(index: usize, cursor: &mut Cursor<'_>) -> Result<Self> {
-        let at = cursor.position();
-        let [kernel, inputs, outputs, start, weights] = cursor.numbers::<u32, 5>()?.map(u64::from);
+    fn parse(index: usize, fields: &mut Fields<'_>) -> Result<Self> {
+        let at = fields.position();
+        let [kernel, inputs, outputs, start, weights] = fields.parse(|input| {
+            let (input, numbers) = (le_u32, le_u32, le_u32, le_u32, le_u32).parse(input)?;
+            Ok((input, <[u32; 5]>::from(numbers).map(u64::from)))
+        })?;
         Ok(Entry { index, at, shape: LayerShape { kernel, inputs, outputs }, start, weights })
     }
 
