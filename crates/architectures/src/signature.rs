@@ -15,7 +15,7 @@ use serde::Deserialize;
 /// Most tensors of a checkpoint that is looked at unasked: those of the built-in templates' models are far fewer.
 pub(super) const MAX_TENSORS: usize = 1 << 16;
 
-/// Which checkpoints a template describes: the fields of [`Document`] that say so.
+/// Which checkpoints a template describes: the fields of a document that say so.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Signature {
     #[serde(skip)]

@@ -53,7 +53,7 @@ pub(crate) fn explain(error: Error, input: &Input) -> Error {
 }
 
 /// Explains the error of parsing a file: a text in the place of the file, such as a pointer of Git LFS, is named as that.
-/// [`Source::open`](crate::Source::open) does the same for all files of a checkpoint.
+/// [`Source::open`](crate::source::Source::open) does the same for all files of a checkpoint.
 ///
 /// ```
 /// use ckpt::api::{Error, File};

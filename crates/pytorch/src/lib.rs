@@ -1,7 +1,7 @@
 //! From Keras to PyTorch: the modules, the mapping and the program that a graph makes.
 //!
 //! A graph with the named axes of its tensors says what each layer computes, whatever the model is called. From it come
-//! a [`Mapping`] of its tensors to those of `nn.Module`s, and a Python file with these modules.
+//! a [`Mapping`](ckpt_engine::mapping::Mapping) of its tensors to those of `nn.Module`s, and a Python file with these modules.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

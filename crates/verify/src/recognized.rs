@@ -46,10 +46,11 @@ pub(super) fn with_graph(formats: &Formats, source: &Source) -> Result<Option<So
     named(formats, source, None).map(|named| by_configuration(named, source)).transpose()
 }
 
-/// As [`with_graph`], for a source that has the names of an architecture itself.
+/// Returns the source with the graph of the architecture whose names it has itself; `None` if it has a graph, or no such names.
 ///
 /// # Errors
-/// As [`with_graph`].
+/// [`ckpt_api::Kind::Usage`] for parameters that neither the tensors nor the configuration show;
+/// [`ckpt_api::Kind::Unsupported`] for a model that only has the names of an architecture.
 pub fn with_graph_of_own_names(source: &Source) -> Result<Option<Source>> {
     if source.checkpoint().graph.is_some() {
         return Ok(None);

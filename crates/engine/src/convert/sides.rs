@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SideOptions {
-    /// Those for reading the source, for [`OpenOptions::set_all`](crate::OpenOptions::set_all).
+    /// Those for reading the source, for [`OpenOptions::set_all`](crate::source::OpenOptions::set_all).
     pub read: Vec<(String, String)>,
     /// Those for writing the target, for [`Conversion::set_all`](crate::Conversion::set_all).
     pub write: Vec<(String, String)>,

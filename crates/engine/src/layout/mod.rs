@@ -1,8 +1,8 @@
 //! Compiles how bytes get from one layout to another: axes, steps, boxes, pieces of work. Pure, without input or
 //! output.
 //!
-//! [`compile`] turns a source placement and the layout of a target into a [`Route`] once; the executor and the plan
-//! hold routes and derive nothing. [`cut`] divides routes into [`FileRange`]s: ranges of target files that can be
+//! `compile` turns a source placement and the layout of a target into a `Route` once; the executor and the plan
+//! hold routes and derive nothing. `cut` divides routes into [`FileRange`]s: ranges of target files that can be
 //! written independently.
 
 mod axes;

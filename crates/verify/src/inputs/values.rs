@@ -65,7 +65,7 @@ impl Inputs {
         !self.files.is_empty() || !self.arrays.is_empty() || !self.positions.is_empty()
     }
 
-    /// Returns the names of the inputs that the files give, for [`OpenOptions::inputs`](ckpt_engine::OpenOptions::inputs).
+    /// Returns the names of the inputs that the files give, for [`OpenOptions::inputs`](ckpt_engine::source::OpenOptions::inputs).
     ///
     /// # Errors
     /// Whatever keeps a file from being read.
