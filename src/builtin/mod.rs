@@ -39,8 +39,8 @@ pub(crate) fn registry() -> Registry {
         .with_unread(ForeignFormats);
     #[cfg(feature = "remote")]
     let formats = formats.with_opener(ckpt_remote::RemoteAddresses);
-    let mut registry = Registry::of(formats);
+    let registry = Registry::of(formats);
     #[cfg(feature = "forward")]
-    registry.set_verifier(ckpt_verify::GraphVerifier);
+    let registry = registry.with_verifier(ckpt_verify::GraphVerifier);
     registry
 }

@@ -28,8 +28,10 @@ impl Registry {
 
     /// Sets what runs the graphs of a source and of its output when a conversion is verified. Without one, only their
     /// tensors are compared.
-    pub fn set_verifier(&mut self, verifier: impl Verifier + 'static) {
+    #[must_use]
+    pub fn with_verifier(mut self, verifier: impl Verifier + 'static) -> Self {
         self.verifier = Some(Arc::new(verifier));
+        self
     }
 
     pub(crate) fn verifier(&self) -> Option<&dyn Verifier> {

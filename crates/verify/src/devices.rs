@@ -1,6 +1,6 @@
 //! The devices that graphs can run on.
 
-use ckpt_api::{Error, Result, Setting, text};
+use ckpt_api::{Error, Result};
 use ckpt_engine::settings;
 use ckpt_forward::{Arithmetic, Backend, Cpu};
 
@@ -35,7 +35,7 @@ fn not_built(name: &str) -> Error {
     Error::unsupported("this build does not support the device")
         .field(settings::DEVICE)
         .found(name)
-        .help(text!["build it with ", Setting::FEATURE.of(name)])
+        .help(ckpt_api::text!["build it with ", ckpt_api::Setting::FEATURE.of(name)])
 }
 
 #[cfg(test)]
