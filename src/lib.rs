@@ -108,7 +108,7 @@ pub fn open_with(input: impl IntoInput, options: &OpenOptions) -> Result<Source>
     Source::open(&Registry::builtin(), input, options)
 }
 
-/// The built-in architecture of this name, such as `gpt2`, for [`OpenOptions::architecture`]. `None` where there is none;
+/// The built-in architecture of this name, such as `gpt2`, for [`OpenOptions::architecture`]. `None` if there is none;
 /// [`architectures`] lists them.
 ///
 /// ```

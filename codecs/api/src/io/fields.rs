@@ -70,7 +70,8 @@ impl<'a> Fields<'a> {
     /// Runs a parser, and moves past what it parsed. After an error, the next byte is the same as before.
     ///
     /// # Errors
-    /// Those of the parser, with the name of the file; [`crate::Kind::Io`].
+    /// Those of the parser, with the name of the file; [`crate::Kind::Limit`] for fields of more than 64 KiB;
+    /// [`crate::Kind::Io`].
     pub fn parse<T>(&mut self, mut parser: impl FnMut(Bytes<'_>) -> Parsed<'_, T>) -> Result<T> {
         loop {
             let window = self.window();
@@ -84,11 +85,23 @@ impl<'a> Fields<'a> {
                 Err(Err::Incomplete(needed)) => missing(needed),
             };
             let needed = seen.saturating_add(missing);
-            if needed > self.remaining().min(MAX_READ) {
+            if needed > self.remaining() {
                 return Err(self.window().too_short(needed).file(self.file.name()));
+            }
+            if needed > MAX_READ {
+                return Err(self.too_large(needed));
             }
             self.read(needed)?;
         }
+    }
+
+    /// The error for fields that no window takes, although the range has them.
+    fn too_large(&self, needed: u64) -> Error {
+        Error::limit("the fields are larger than the buffer for headers")
+            .file(self.file.name())
+            .offset(self.position)
+            .found(crate::count(needed, "byte"))
+            .expected(format!("at most {}", crate::count(MAX_READ, "byte")))
     }
 
     /// The buffered bytes from the next one on.
@@ -283,6 +296,17 @@ mod tests {
         let last =
             fields.parse(|input| take(3usize).map(|last: Bytes<'_>| last.as_slice().to_vec()).parse(input));
         assert_eq!(last.unwrap(), bytes[200_001..200_004]);
+    }
+
+    #[test]
+    fn fields_that_no_window_takes_are_over_a_limit_and_not_cut_short() {
+        let file = file(&[7; 100_000]);
+        let mut fields = Fields::new(&file);
+        let mut text = |len: usize| fields.parse(|input| field("text", take(len)).map(|_| ()).parse(input));
+        assert_eq!(text(65_537).unwrap_err().kind(), crate::Kind::Limit);
+        assert_eq!(text(100_001).unwrap_err().kind(), crate::Kind::Corrupt);
+        text(65_536).unwrap();
+        assert_eq!(fields.position(), 65_536);
     }
 
     #[test]
