@@ -1,5 +1,5 @@
 //! Patterns of tensor names.
-#![doc = include_str!("../../../../docs/src/patterns.md")]
+#![doc = include_str!("../../docs/patterns.md")]
 
 mod automaton;
 mod hint;
