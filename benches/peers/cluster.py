@@ -176,7 +176,7 @@ def steps(program: str, folder: pathlib.Path, quick: bool) -> dict:
         # In few items and one file; in many items; in many files.
         tensors = {"count": count, **store.steps(program, "few")}
         items = store.steps(program, "items", "--item-size", "1k")
-        files = store.steps(program, "files", "--shard-size", "16k")
+        files = store.steps(program, "files", "--shard-size", "1k" if quick else "16k")
         store.ckpt(program, "plan", "s3://b/in/large.safetensors", "s3://b/large/m.safetensors", "--output", "s3://b/large.gz",
                    "--item-size", item)
 
