@@ -182,7 +182,7 @@ def tf_model_h5_has_the_names_and_values_of_pytorch(folder, name):
 
 @check()
 def a_tie_gives_the_second_names_of_t5_too(folder):
-    table = (ROOT / "schemas" / "mappings" / "t5-mesh-to-hf.toml").read_text()
+    table = (ROOT / "data" / "mappings" / "t5-mesh-to-hf.toml").read_text()
     head = '[[rule]]\nfrom = "decoder/logits/kernel"\nto = "lm_head.weight"\nrole = "kernel"\n'
     names = ["shared.weight", *T5_EMBEDDINGS, "lm_head.weight"]
     assert head in table and 'to = "shared.weight"' in table

@@ -3,7 +3,7 @@
 //! A ```` ```console ```` block holds commands, each after `$ ` (and on further lines as long as they end in `\`), and
 //! below each what it prints on both streams. A line `...` stands for any lines, `...` within a line for any
 //! characters, and times are not compared. A command that fails shows an error or its exit code. Every page is a
-//! session of its own, in a directory beside which the repository's `corpus`, `examples` and `schemas` lie; a block
+//! session of its own, in a directory beside which the repository's `corpus`, `examples` and `schemas` are; a block
 //! with `file=NAME` is written there.
 //!
 //! `trycmd` (1.2), which checks console blocks, cannot try these pages: it starts programs without a shell, and pages
