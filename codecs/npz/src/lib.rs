@@ -59,6 +59,7 @@ static INFO: FormatInfo = FormatInfo::new(format::ID, "NumPy archive (.npz) or a
     .with_writes(Network::ALL)
     .with_dtypes(&format::NATIVE)
     .with_free_names()
+    .with_unnamed_array("npy")
     .with_options(OPTIONS);
 
 impl Codec for Npz {

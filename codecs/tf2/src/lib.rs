@@ -130,6 +130,7 @@ static INFO: FormatInfo = FormatInfo::new("tf2", "TensorFlow v2 checkpoint")
     .with_ops(OPS)
     .with_free_names()
     .with_fixed_names(&[format::STATE_FILE])
+    .with_graph_file("saved_model.pb")
     .with_options(OPTIONS);
 
 impl Codec for Tf2 {

@@ -264,17 +264,19 @@ pub fn diff_except(a: &Source, b: &Source, given: Option<Tolerance>, roles: &[Ro
     Ok(Difference { tolerance, only_in_a, only_in_b, incidental, tensors })
 }
 
-/// The only tensors of both checkpoints, where their names differ and one of them is that of a `.npy` file.
+/// The only tensors of both checkpoints, if their names differ and one of them is that of its file.
 fn only_tensors<'a>(a: &'a Source, b: &'a Source) -> Option<(Side<'a>, Side<'a>)> {
     let ([own], [theirs]) = (&a.checkpoint().tensors[..], &b.checkpoint().tensors[..]) else { return None };
     let are_alone = own.name != theirs.name && (is_unnamed(a, own) || is_unnamed(b, theirs));
     are_alone.then(|| (Side::new(a, TensorId(0)), Side::new(b, TensorId(0))))
 }
 
-/// Whether this is the array of a `.npy` file, which stores no name: it has that of the file.
+/// Whether this is the only array of a file that does not store its name: it has that of the file.
 fn is_unnamed(source: &Source, tensor: &Tensor) -> bool {
+    let Some(extension) = source.codec.info().unnamed_array else { return false };
     let file = source.input().entry();
-    source.format() == "npz" && file.strip_suffix(".npy").unwrap_or(file) == tensor.name
+    let stem = file.strip_suffix(extension).and_then(|stem| stem.strip_suffix('.'));
+    stem.unwrap_or(file) == tensor.name
 }
 
 /// A tensor and the encoding that its elements are compared in.

@@ -115,6 +115,14 @@ pub struct FormatInfo {
     /// file `checkpoint` of TensorFlow. All other names follow from the user's.
     #[serde(skip)]
     pub fixed_names: &'static [&'static str],
+    /// The file that holds the graph, if a model of the format is a directory, such as `saved_model.pb`: what a plan records
+    /// of a model that only gives its graph.
+    #[serde(skip)]
+    pub graph_file: Option<&'static str>,
+    /// The ending, without the dot, of files that hold one array and not its name, such as `npy`: the array is named after
+    /// its file.
+    #[serde(skip)]
+    pub unnamed_array: Option<&'static str>,
 }
 
 impl FormatInfo {
@@ -146,6 +154,8 @@ impl FormatInfo {
             framework: None,
             describes_models: false,
             fixed_names: &[],
+            graph_file: None,
+            unnamed_array: None,
             keeps: &[],
             options: &[],
         }
@@ -218,6 +228,20 @@ impl FormatInfo {
     #[must_use]
     pub const fn with_fixed_names(mut self, names: &'static [&'static str]) -> Self {
         self.fixed_names = names;
+        self
+    }
+
+    /// The file of a model's directory that holds the graph. Default: none, a model is a file.
+    #[must_use]
+    pub const fn with_graph_file(mut self, name: &'static str) -> Self {
+        self.graph_file = Some(name);
+        self
+    }
+
+    /// The ending of files that hold one array and not its name. Default: none.
+    #[must_use]
+    pub const fn with_unnamed_array(mut self, extension: &'static str) -> Self {
+        self.unnamed_array = Some(extension);
         self
     }
 

@@ -43,8 +43,7 @@ pub struct Conversion {
     pub architecture: Option<ArchitectureFile>,
     /// New names for the tensors.
     pub mapping: Option<Mapping>,
-    /// Where to write the program of PyTorch modules that belongs to the mapping `keras-to-torch`: a name beside the
-    /// output.
+    /// Where to write the program of a generated mapping, such as PyTorch modules: a name beside the output.
     pub code: Option<String>,
     /// What happens to the axes of tensors, by their names after mapping.
     pub transforms: Vec<Transform>,

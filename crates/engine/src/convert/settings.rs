@@ -55,8 +55,8 @@ impl Conversion {
         self
     }
 
-    /// Writes `model.py` beside the output, under this name: the PyTorch modules that belong to the mapping
-    /// `keras-to-torch`. Default: none.
+    /// Writes the program of a generated mapping, such as PyTorch modules, to a file of this name beside the output.
+    /// Default: none.
     #[must_use]
     pub fn code(mut self, name: impl Into<String>) -> Self {
         self.code = Some(name.into());

@@ -4,8 +4,7 @@ use super::definition::{Mapping, Origin};
 use super::relation::{Link, Relation, Stack};
 use crate::pattern::Pattern;
 use crate::words::{count, printable, quote};
-use ckpt_api::first_few;
-use ckpt_api::{Error, Result, nearest};
+use ckpt_api::{Error, Result, Setting, first_few, nearest, text};
 use std::collections::BTreeSet;
 
 /// How many names an error lists.
@@ -107,7 +106,7 @@ pub(super) fn missing_half<'a>(
     Error::mapping(message)
         .found(format!("{}, but not {}", present.join(", "), quote(missing)))
         .expected(expected)
-        .help("add the missing tensor, or leave the other one out with --exclude")
+        .help(text!["add the missing tensor, or leave the other one out with ", Setting::EXCLUDE])
 }
 
 /// A stack lacks an element before its last. `counted` is the tensor that states the number of elements, if there is one.
@@ -131,12 +130,16 @@ pub(super) fn miscounted(nearest: &str, elements: u64, (counter, counted): (&str
         true => (
             "a stack lacks elements at its end",
             "but not",
-            "add the missing tensor, or leave out what belongs to the stack with --exclude",
+            text!["add the missing tensor, or leave out what belongs to the stack with ", Setting::EXCLUDE],
         ),
         false => (
             "a stack has more elements than the tensor that counts them states",
             "up to",
-            "leave the others out with --exclude; if the mapping names the wrong tensor, correct its stack_count",
+            text![
+                "leave the others out with ",
+                Setting::EXCLUDE,
+                "; if the mapping names the wrong tensor, correct its stack_count",
+            ],
         ),
     };
     let elements = usize::try_from(elements).unwrap_or(usize::MAX);
@@ -157,7 +160,7 @@ pub(super) fn short_stack(missing: &str, elements: usize, (other, most): (&str, 
     Error::mapping("a stack lacks elements that a stack beside it has")
         .found(format!("{}, but not {}", count(elements, "element"), quote(missing)))
         .expected(format!("{}, as from {} on", count(most, "element"), quote(other)))
-        .help("add the missing tensor, or leave the others of its number out with --exclude")
+        .help(text!["add the missing tensor, or leave the others of its number out with ", Setting::EXCLUDE])
 }
 
 /// The index of an element does not fit 64 bits.

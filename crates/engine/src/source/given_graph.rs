@@ -7,9 +7,6 @@ use ckpt_api::{Error, FormatInfo, Input, Metadata, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The file of a SavedModel's graph.
-const SAVED_MODEL: &str = "saved_model.pb";
-
 impl ModelGraph {
     /// The graph of a model, with the tensors that it uses.
     ///
@@ -36,13 +33,7 @@ impl ModelGraph {
         let all = contents.checkpoint.tensors.iter();
         let of_tensors = all.map(|tensor| (tensor.name.clone(), own(&tensor.metadata)));
         let of_tensors = of_tensors.filter(|(_, metadata)| !metadata.is_empty()).collect();
-        // Of a SavedModel, the file that has the graph: it is what plans record.
-        let entry = format!("{}/{SAVED_MODEL}", model.input.entry().trim_end_matches('/'));
-        let entry = entry.trim_start_matches('/');
-        let input = match model.input.is_directory() && model.input.has_file(entry) {
-            true => Input::within_store(model.input.store().clone(), entry).within(model.input.limits()),
-            false => model.input.clone(),
-        };
+        let input = graph_input(&model.input, info);
         let metadata = own(&contents.checkpoint.metadata);
         let tensors = tensors.collect();
         Ok(ModelGraph { input, format: model.format(), name, graph, tensors, metadata, of_tensors })
@@ -58,6 +49,17 @@ impl OpenOptions {
     pub fn graph_of(mut self, model: &Source) -> Result<Self> {
         self.graph = Some(Arc::new(ModelGraph::of(model)?));
         Ok(self)
+    }
+}
+
+/// The file of a model that has the graph: it is what plans record.
+fn graph_input(model: &Input, info: &FormatInfo) -> Input {
+    let Some(file) = info.graph_file else { return model.clone() };
+    let entry = format!("{}/{file}", model.entry().trim_end_matches('/'));
+    let entry = entry.trim_start_matches('/');
+    match model.is_directory() && model.has_file(entry) {
+        true => Input::within_store(model.store().clone(), entry).within(model.limits()),
+        false => model.clone(),
     }
 }
 

@@ -4,7 +4,8 @@ use super::placed::{PlacedTensor, check_fixed_size};
 use super::reorder::reorder;
 use crate::recipe::{Join, Target};
 use ckpt_api::{
-    Compression, DType, Encoding, Error, Extent, Extents, Method, Placement, Quantization, Result, Tensor,
+    Compression, DType, Encoding, Error, Extent, Extents, Method, Placement, Quantization, Result, Setting,
+    Tensor, text,
 };
 
 /// A tensor that is added to a target where that is written.
@@ -67,7 +68,7 @@ fn check_terms(terms: &[PlacedTensor]) -> Result<()> {
             return Err(Error::unsupported("only tensors of f32 can be added")
                 .tensor(&tensor.name)
                 .found(tensor.dtype.name())
-                .help("convert to f32 first: --dtype f32"));
+                .help(text!["convert to f32 first, with ", Setting::DTYPE.of("f32")]));
         }
         if tensor.shape != first.shape {
             return Err(Error::mapping("tensors of different shapes cannot be added")
