@@ -25,7 +25,7 @@
 //! | `tensor` | [`Tensor`], [`DType`], [`Shape`], [`Axis`], [`Quantization`], [`Blocks`] |
 //! | `checksum` | [`Checksum`] |
 //! | `layout` | [`Placement`], [`Extent`], [`Encoding`], and the check that they fit a tensor |
-//! | `io` | [`Input`], [`File`], [`ReadStore`]; [`Fields`], [`Cursor`] and [`Writer`] for headers |
+//! | `io` | [`Input`], [`File`], [`ReadStore`]; [`fields`] and [`Writer`] for headers |
 //! | `filters` | what [`Extent::open`] decompresses |
 //! | [`zip`] | members of archives |
 //! | `graph` | [`Graph`], [`Op`], [`OpSpec`] |
@@ -67,8 +67,8 @@ pub use graph::{
     OpShapes, OpSpec, OutputView, ParameterSpec, Value,
 };
 pub use io::{
-    Address, Bytes, Cursor, Directory, Fields, File, Input, Number, Parsed, ReadAt, ReadStore, Writer, field,
-    nearby, open_regular, read_exact_at,
+    Address, Cursor, Directory, Fields, File, Input, Number, ReadAt, ReadStore, Writer, fields, nearby,
+    open_regular, read_exact_at,
 };
 pub use layout::{
     Added, AddedAxis, AxisOrder, AxisPart, BlockScales, Compression, Computed, Encoding, Extent, Extents,

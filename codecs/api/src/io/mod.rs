@@ -2,7 +2,7 @@
 
 mod address;
 mod cursor;
-mod fields;
+pub mod fields;
 mod file;
 mod handed;
 mod input;
@@ -14,7 +14,7 @@ mod writer;
 
 pub use address::Address;
 pub use cursor::Cursor;
-pub use fields::{Bytes, Fields, Parsed, field};
+pub use fields::Fields;
 pub use file::File;
 pub(crate) use file::ends_before;
 pub use input::Input;

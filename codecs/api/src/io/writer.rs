@@ -3,7 +3,7 @@
 use crate::Endian;
 use prost::encoding::encode_varint;
 
-/// Bytes of a header, appended one field after the other: the counterpart of [`crate::Cursor`].
+/// Bytes of a header, appended one field after the other: the counterpart of [`crate::Fields`].
 ///
 /// Numbers are little-endian until [`Writer::with_endian`].
 ///
@@ -78,7 +78,7 @@ impl Writer {
     }
 }
 
-/// A number that a [`crate::Cursor`] reads and a [`Writer`] writes: an integer or float of Rust.
+/// A number that [`fields::number`](crate::fields::number) parses and a [`Writer`] writes: an integer or float of Rust.
 pub trait Number: sealed::Sealed + Copy + Default {
     /// Bytes of one number.
     const BYTES: usize;
@@ -126,7 +126,7 @@ numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Cursor;
+    use crate::fields::{self, Bytes, number, numbers};
     use proptest::prelude::*;
 
     proptest! {
@@ -139,15 +139,15 @@ mod tests {
             let mut writer = Writer::new().with_endian(endian);
             writer.number(a).varint(varint).number(b).numbers(&[c, c]).bytes(&bytes).number(d).number(e);
             let written = writer.into_bytes();
-            let mut cursor = Cursor::of_bytes(&written, 7).with_endian(endian);
-            prop_assert_eq!(cursor.number::<u8>().unwrap(), a);
-            prop_assert_eq!(cursor.varint().unwrap(), varint);
-            prop_assert_eq!(cursor.number::<i16>().unwrap(), b);
-            prop_assert_eq!(cursor.numbers::<u32, 2>().unwrap(), [c, c]);
-            prop_assert_eq!(cursor.bytes(bytes.len() as u64).unwrap(), bytes);
-            prop_assert_eq!(cursor.number::<i64>().unwrap(), d);
-            prop_assert_eq!(cursor.number::<f64>().unwrap().to_bits(), e.to_bits());
-            prop_assert_eq!((cursor.remaining(), cursor.position()), (0, 7 + written.len() as u64));
+            let mut input = Bytes::new(&written, 7);
+            prop_assert_eq!(input.parse(number::<u8>(endian)).unwrap(), a);
+            prop_assert_eq!(input.parse(fields::varint).unwrap(), varint);
+            prop_assert_eq!(input.parse(number::<i16>(endian)).unwrap(), b);
+            prop_assert_eq!(input.parse(numbers::<u32, 2>(endian)).unwrap(), [c, c]);
+            prop_assert_eq!(input.parse(fields::bytes(bytes.len() as u64)).unwrap(), bytes);
+            prop_assert_eq!(input.parse(number::<i64>(endian)).unwrap(), d);
+            prop_assert_eq!(input.parse(number::<f64>(endian)).unwrap().to_bits(), e.to_bits());
+            prop_assert_eq!((input.remaining(), input.offset()), (0, 7 + written.len() as u64));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The header: magic number, version, counts, mip level, and the end of the file that they imply.
 
 use crate::format::{self, LAYER_BYTES, MAGIC, Pad, Version, WEIGHT_BYTES};
-use ckpt_api::{Error, Fields, File, Result, Rules, count, field};
+use ckpt_api::fields::field;
+use ckpt_api::{Error, Fields, File, Result, Rules, count};
 use nom::Parser;
 use nom::number::streaming::{be_u32, le_u32};
 
