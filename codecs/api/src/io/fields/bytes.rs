@@ -35,9 +35,11 @@ impl<'a> Bytes<'a> {
         Bytes { bytes, offset, end: offset.saturating_add(bytes.len() as u64), too_short: TOO_SHORT }
     }
 
-    /// A window of a range that ends at `end` of the file.
-    pub(super) fn window(bytes: &'a [u8], offset: u64, end: u64, too_short: &'static str) -> Self {
-        Bytes { bytes, offset, end, too_short }
+    /// A window of a range of a file: its bytes begin at `offset`, and the range ends at `end`. A parser that needs
+    /// more of the range than the window has answers [`Err::Incomplete`].
+    #[inline]
+    pub fn window(bytes: &'a [u8], offset: u64, end: u64) -> Self {
+        Bytes { bytes, offset, end, too_short: TOO_SHORT }
     }
 
     /// Sets the message of the error for bytes that end before their fields do.
@@ -58,9 +60,7 @@ impl<'a> Bytes<'a> {
                 Ok(value)
             }
             Err(Err::Error(error) | Err::Failure(error)) => Err(error),
-            Err(Err::Incomplete(needed)) => {
-                Err(self.too_short((self.bytes.len() as u64).saturating_add(missing(needed))))
-            }
+            Err(Err::Incomplete(needed)) => Err(self.too_short(self.needed(needed))),
         }
     }
 
@@ -79,6 +79,15 @@ impl<'a> Bytes<'a> {
         self.end.saturating_sub(self.offset)
     }
 
+    /// Returns how many bytes from here on a parser needs that answered [`Err::Incomplete`].
+    pub fn needed(self, missing: Needed) -> u64 {
+        let missing = match missing {
+            Needed::Unknown => 1,
+            Needed::Size(size) => size.get() as u64,
+        };
+        (self.bytes.len() as u64).saturating_add(missing)
+    }
+
     /// Returns the answer of a parser that needs `len` bytes from here on, which the window lacks: the window has to
     /// grow or, if the range lacks them too, the error that says so.
     #[cold]
@@ -87,7 +96,7 @@ impl<'a> Bytes<'a> {
         if len > self.remaining() {
             return Err::Error(self.too_short(len));
         }
-        Err::Incomplete(usize::try_from(missing).map_or(Needed::Unknown, Needed::new))
+        Err::Incomplete(Needed::new(usize::try_from(missing).unwrap_or(usize::MAX)))
     }
 
     /// The bytes after the first `len`.
@@ -102,14 +111,6 @@ impl<'a> Bytes<'a> {
             .offset(self.offset)
             .found(format!("{} bytes left", self.remaining()))
             .expected(crate::count(len, "byte"))
-    }
-}
-
-/// Returns the number of bytes that a parser misses.
-pub(crate) fn missing(needed: Needed) -> u64 {
-    match needed {
-        Needed::Unknown => 1,
-        Needed::Size(size) => size.get() as u64,
     }
 }
 

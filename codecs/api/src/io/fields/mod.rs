@@ -27,9 +27,8 @@ use super::file::ends_before;
 use crate::{Error, File, Limit, Limits, Result};
 use nom::Err;
 
-use bytes::missing;
 pub use bytes::{Bytes, Parsed};
-pub use parsers::{array, be, bytes, count, field, le, number, numbers, text, varint};
+pub use parsers::{array, be, bytes, count, field, le, number, numbers, skip, text, varint};
 
 /// Many ranges are small: the first read takes `FIRST_READ` bytes, and each further read four times more, up to
 /// `MAX_READ`.
@@ -120,16 +119,14 @@ impl<'a> Fields<'a> {
     pub fn parse<T>(&mut self, mut parser: impl FnMut(Bytes<'_>) -> Parsed<'_, T>) -> Result<T> {
         loop {
             let window = self.window();
-            let seen = window.as_slice().len() as u64;
-            let missing = match parser(window) {
+            let needed = match parser(window) {
                 Ok((rest, value)) => {
                     self.position = rest.offset();
                     return Ok(value);
                 }
                 Err(Err::Error(error) | Err::Failure(error)) => return Err(error.file(self.file.name())),
-                Err(Err::Incomplete(needed)) => missing(needed),
+                Err(Err::Incomplete(missing)) => window.needed(missing),
             };
-            let needed = seen.saturating_add(missing);
             if needed > self.remaining() {
                 return Err(self.window().too_short(needed).file(self.file.name()));
             }
@@ -208,7 +205,7 @@ impl<'a> Fields<'a> {
     fn window(&self) -> Bytes<'_> {
         let start = usize::try_from(self.position.saturating_sub(self.base)).unwrap_or(usize::MAX);
         let bytes = self.buffer.get(start..).unwrap_or_default();
-        Bytes::window(bytes, self.position, self.end, self.too_short)
+        Bytes::window(bytes, self.position, self.end).with_message(self.too_short)
     }
 
     /// Buffers at least `needed` of the bytes left, from the next one on.

@@ -1,6 +1,5 @@
 //! Parsers of fields, for use beside those of nom: each says where a field begins that the range lacks.
 
-use super::bytes::missing;
 use super::{Bytes, Parsed};
 use crate::{Endian, Error, Limit, Limits, Number};
 use nom::{Err, Parser};
@@ -120,6 +119,12 @@ pub fn bytes(len: u64) -> impl Fn(Bytes<'_>) -> Parsed<'_, &[u8]> + Copy {
     }
 }
 
+/// Skips `len` bytes of a window: [`Fields::skip`](super::Fields::skip) skips any number without reading them.
+#[inline]
+pub fn skip(len: u64) -> impl Fn(Bytes<'_>) -> Parsed<'_, ()> + Copy {
+    move |input| bytes(len)(input).map(|(rest, _)| (rest, ()))
+}
+
 /// Parses `len` bytes of UTF-8 text, at most as many as the limit allows.
 ///
 /// # Errors
@@ -143,12 +148,8 @@ pub fn field<'a, T>(
     mut parser: impl Parser<Bytes<'a>, Output = T, Error = Error>,
 ) -> impl FnMut(Bytes<'a>) -> Parsed<'a, T> {
     move |input| match parser.parse(input) {
-        Err(Err::Incomplete(needed)) => {
-            let size = (input.as_slice().len() as u64).saturating_add(missing(needed));
-            if size > input.remaining() {
-                return Err(Err::Error(input.too_short(size).field(name)));
-            }
-            Err(Err::Incomplete(needed))
+        Err(Err::Incomplete(missing)) if input.needed(missing) > input.remaining() => {
+            Err(Err::Error(input.too_short(input.needed(missing)).field(name)))
         }
         Err(Err::Error(error)) => Err(Err::Error(error.field(name))),
         Err(Err::Failure(error)) => Err(Err::Failure(error.field(name))),
