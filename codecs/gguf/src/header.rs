@@ -4,10 +4,12 @@ use crate::encodings;
 use crate::format::{ALIGNMENT, DEFAULT_ALIGNMENT, MAGIC, MOST_AXES, TensorType, VERSION, removed};
 use crate::padding::Padding;
 use crate::value::Reader;
+use ckpt_api::fields::{array, count, le, number};
 use ckpt_api::{
-    Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, MetadataMap, MetadataValue, Result, Rules,
+    DType, Encoding, Endian, Error, Fields, File, Limit, Limits, MetadataMap, MetadataValue, Result, Rules,
     Shape, Tensor,
 };
+use nom::{Parser, multi};
 use std::collections::HashSet;
 
 /// Bytes that a key and its value take at least: the key's length, a type, and one byte.
@@ -46,16 +48,15 @@ pub(crate) struct Stored {
 impl Header {
     /// Reads and checks the header of a file.
     pub(crate) fn read(file: &File, limits: &Limits, rules: &mut Rules) -> Result<Self> {
-        let mut cursor = Cursor::new(file);
-        let (version, endian) = version(&mut cursor)?;
-        let mut cursor = cursor.with_endian(endian);
-        let tensors = count(&mut cursor, MIN_TENSOR, "the number of tensors")?;
+        let mut fields = Fields::new(file);
+        let (version, endian) = version(&mut fields)?;
+        let tensors = read_count(&mut fields, endian, MIN_TENSOR, "the number of tensors")?;
         limits.check(Limit::Tensors, tensors).map_err(|error| error.field("the number of tensors"))?;
-        let pairs = count(&mut cursor, MIN_PAIR, "the number of keys")?;
-        let pairs = read_pairs(&mut cursor, pairs, limits)?;
+        let pairs = read_count(&mut fields, endian, MIN_PAIR, "the number of keys")?;
+        let pairs = read_pairs(&mut fields, pairs, endian, limits)?;
         let alignment = alignment(&pairs, Error::corrupt)?;
-        let mut tensors = read_tensors(&mut cursor, tensors, endian, limits)?;
-        let header = cursor.position();
+        let mut tensors = read_tensors(&mut fields, tensors, endian, limits)?;
+        let header = fields.position();
         let is_unpadded = locate(&mut tensors, header, alignment, file.len(), rules)?;
         let after =
             |end: u64| Padding::read(file, end..end.checked_next_multiple_of(alignment).unwrap_or(end));
@@ -67,15 +68,15 @@ impl Header {
 }
 
 /// Reads the magic number and the version; the version's bytes show the byte order.
-fn version(cursor: &mut Cursor) -> Result<(u32, Endian)> {
-    let found = cursor.array::<4>()?;
+fn version(fields: &mut Fields) -> Result<(u32, Endian)> {
+    let found = fields.parse(array::<4>)?;
     if found != MAGIC {
         return Err(Error::corrupt("the file does not begin with GGUF")
             .offset(0)
             .found(format!("'{}'", found.escape_ascii()))
             .help("the file is not a GGUF file, or is damaged"));
     }
-    let number = cursor.number::<u32>()?;
+    let number = fields.parse(le::<u32>)?;
     let (version, endian) = match number & 0xffff {
         0 => (number.swap_bytes(), Endian::Big),
         _ => (number, Endian::Little),
@@ -93,21 +94,22 @@ fn version(cursor: &mut Cursor) -> Result<(u32, Endian)> {
     }
 }
 
-fn count(cursor: &mut Cursor, min_bytes: u64, field: &str) -> Result<u64> {
-    cursor.count::<u64>(min_bytes).map_err(|error| error.field(field))
+fn read_count(fields: &mut Fields, endian: Endian, min_bytes: u64, field: &str) -> Result<u64> {
+    let read = fields.parse(|input| count(min_bytes, number::<u64>(endian))(input));
+    read.map_err(|error| error.field(field))
 }
 
-fn read_pairs(cursor: &mut Cursor, count: u64, limits: &Limits) -> Result<MetadataMap> {
+fn read_pairs(fields: &mut Fields, count: u64, endian: Endian, limits: &Limits) -> Result<MetadataMap> {
     let mut pairs = MetadataMap::new();
-    let mut reader = Reader::new(limits);
+    let mut reader = Reader::new(endian, limits);
     for _ in 0..count {
-        let start = cursor.position();
-        let len = self::count(cursor, 1, "the length of a key")?;
-        let key = cursor.text(len, limits, Limit::NameBytes).map_err(|error| error.field("a key"))?;
+        let start = fields.position();
+        let len = read_count(fields, endian, 1, "the length of a key")?;
+        let key = fields.text(len, limits, Limit::NameBytes).map_err(|error| error.field("a key"))?;
         if key.is_empty() {
             return Err(Error::corrupt("a key is empty").offset(start));
         }
-        let value = reader.read(cursor).map_err(|error| error.field(key.as_str()))?;
+        let value = reader.read(fields).map_err(|error| error.field(key.as_str()))?;
         if pairs.get(&key).is_some() {
             return Err(Error::corrupt("the metadata has a key twice").offset(start).field(key));
         }
@@ -128,13 +130,13 @@ pub(crate) fn alignment(pairs: &MetadataMap, error: impl Fn(&'static str) -> Err
     }
 }
 
-fn read_tensors(cursor: &mut Cursor, count: u64, endian: Endian, limits: &Limits) -> Result<Vec<Stored>> {
+fn read_tensors(fields: &mut Fields, count: u64, endian: Endian, limits: &Limits) -> Result<Vec<Stored>> {
     let mut tensors: Vec<Stored> = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
     for _ in 0..count {
-        let len = self::count(cursor, 1, "the length of a tensor's name")?;
+        let len = read_count(fields, endian, 1, "the length of a tensor's name")?;
         let name =
-            cursor.text(len, limits, Limit::NameBytes).map_err(|error| error.field("a tensor's name"))?;
-        let stored = read_tensor(cursor, name.clone(), endian).map_err(|error| error.tensor(name))?;
+            fields.text(len, limits, Limit::NameBytes).map_err(|error| error.field("a tensor's name"))?;
+        let stored = read_tensor(fields, name.clone(), endian).map_err(|error| error.tensor(name))?;
         tensors.push(stored);
     }
     let mut names = HashSet::with_capacity(tensors.len());
@@ -145,20 +147,20 @@ fn read_tensors(cursor: &mut Cursor, count: u64, endian: Endian, limits: &Limits
 }
 
 /// Reads what follows the name. The offset is still relative to the data.
-fn read_tensor(cursor: &mut Cursor, name: String, endian: Endian) -> Result<Stored> {
-    let start = cursor.position();
-    let rank = cursor.number::<u32>()?;
+fn read_tensor(fields: &mut Fields, name: String, endian: Endian) -> Result<Stored> {
+    let start = fields.position();
+    let rank = fields.parse(number::<u32>(endian))?;
     if rank > MOST_AXES {
         return Err(Error::corrupt("the tensor has more axes than GGUF allows")
             .offset(start)
             .found(rank.to_string())
             .expected(format!("at most {MOST_AXES}")));
     }
-    let mut dims = (0..rank).map(|_| cursor.number()).collect::<Result<Vec<u64>>>()?;
+    let mut dims = fields.parse(|input| multi::count(number::<u64>(endian), rank as usize).parse(input))?;
     dims.reverse();
     let shape = Shape::new(dims).map_err(|error| error.offset(start))?;
-    let start = cursor.position();
-    let id = cursor.number::<u32>()?;
+    let start = fields.position();
+    let id = fields.parse(number::<u32>(endian))?;
     let kind = TensorType::from_id(id).ok_or_else(|| unknown(id).offset(start))?;
     let dtype = match kind {
         TensorType::Plain(dtype) => dtype,
@@ -183,7 +185,7 @@ fn read_tensor(cursor: &mut Cursor, name: String, endian: Endian) -> Result<Stor
     }
     let len = encoding.stored_len(tensor.shape.elements());
     let len = len.ok_or_else(|| Error::corrupt("the tensor has too many bytes").offset(start))?;
-    let offset = cursor.number::<u64>()?;
+    let offset = fields.parse(number::<u64>(endian))?;
     Ok(Stored { tensor, encoding, offset, len, padding: Padding::Zeros })
 }
 

@@ -9,7 +9,8 @@
 //! | a string that is not UTF-8 | a map of its bytes: `{"string": …}` |
 
 use crate::format::ValueType;
-use ckpt_api::{Cursor, Error, Limit, Limits, MetadataMap, MetadataValue, Result, Writer};
+use ckpt_api::fields::{count, number};
+use ckpt_api::{Endian, Error, Fields, Limit, Limits, MetadataMap, MetadataValue, Number, Result, Writer};
 
 /// Key of the map that stands for an empty array.
 const ARRAY_OF: &str = "array_of";
@@ -18,6 +19,7 @@ const STRING: &str = "string";
 
 /// Reads values, and counts what they take.
 pub(crate) struct Reader<'a> {
+    endian: Endian,
     limits: &'a Limits,
     entries: u64,
     bytes: u64,
@@ -31,31 +33,31 @@ struct Outer {
 
 impl<'a> Reader<'a> {
     /// A reader that keeps to `limits`, all values together.
-    pub(crate) fn new(limits: &'a Limits) -> Self {
-        Reader { limits, entries: 0, bytes: 0 }
+    pub(crate) fn new(endian: Endian, limits: &'a Limits) -> Self {
+        Reader { endian, limits, entries: 0, bytes: 0 }
     }
 
     /// Reads a value: its type and what follows. Arrays of arrays take no stack.
-    pub(crate) fn read(&mut self, cursor: &mut Cursor) -> Result<MetadataValue> {
+    pub(crate) fn read(&mut self, fields: &mut Fields) -> Result<MetadataValue> {
         let mut open: Vec<Outer> = Vec::new();
-        let mut value_type = read_type(cursor)?;
+        let mut value_type = self.read_type(fields)?;
         loop {
             let mut value = match value_type {
                 ValueType::Array => {
-                    let element = read_type(cursor)?;
-                    let count = self.count(cursor, element)?;
+                    let element = self.read_type(fields)?;
+                    let count = self.count(fields, element)?;
                     if element == ValueType::Array && count > 0 {
                         if open.len() + 1 >= MetadataValue::MAX_NESTING {
                             return Err(Error::limit("the arrays are nested too deeply")
-                                .offset(cursor.position())
+                                .offset(fields.position())
                                 .expected(format!("fewer than {} levels", MetadataValue::MAX_NESTING)));
                         }
                         open.push(Outer { left: count, values: Vec::new() });
                         continue;
                     }
-                    self.array(cursor, element, count)?
+                    self.array(fields, element, count)?
                 }
-                single => self.single(cursor, single)?,
+                single => self.single(fields, single)?,
             };
             loop {
                 let Some(outer) = open.last_mut() else { return Ok(value) };
@@ -71,9 +73,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the number of elements of an array.
-    fn count(&mut self, cursor: &mut Cursor, element: ValueType) -> Result<u64> {
-        let start = cursor.position();
-        let count = cursor.count::<u64>(element.min_bytes())?;
+    fn count(&mut self, fields: &mut Fields, element: ValueType) -> Result<u64> {
+        let start = fields.position();
+        let count = self.read_count(fields, element.min_bytes())?;
         match element {
             ValueType::U8 => self.bytes = self.bytes.saturating_add(count),
             _ => self.entries = self.entries.saturating_add(count),
@@ -83,74 +85,82 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the elements of an array of anything but arrays.
-    fn array(&mut self, cursor: &mut Cursor, element: ValueType, count: u64) -> Result<MetadataValue> {
+    fn array(&mut self, fields: &mut Fields, element: ValueType, count: u64) -> Result<MetadataValue> {
         if element == ValueType::U8 {
-            return Ok(MetadataValue::Bytes(cursor.bytes(count)?));
+            return Ok(MetadataValue::Bytes(fields.bytes(count)?));
         }
         if count == 0 {
             return Ok(empty(element));
         }
         let mut values = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
         for _ in 0..count {
-            values.push(self.single(cursor, element)?);
+            values.push(self.single(fields, element)?);
         }
         Ok(MetadataValue::List(values))
     }
 
-    fn single(&mut self, cursor: &mut Cursor, value_type: ValueType) -> Result<MetadataValue> {
+    fn single(&mut self, fields: &mut Fields, value_type: ValueType) -> Result<MetadataValue> {
         Ok(match value_type {
-            ValueType::U8 => cursor.number::<u8>()?.into(),
-            ValueType::I8 => cursor.number::<i8>()?.into(),
-            ValueType::U16 => cursor.number::<u16>()?.into(),
-            ValueType::I16 => cursor.number::<i16>()?.into(),
-            ValueType::U32 => cursor.number::<u32>()?.into(),
-            ValueType::I32 => cursor.number::<i32>()?.into(),
-            ValueType::U64 => cursor.number::<u64>()?.into(),
-            ValueType::I64 => cursor.number::<i64>()?.into(),
-            ValueType::F32 => cursor.number::<f32>()?.into(),
-            ValueType::F64 => cursor.number::<f64>()?.into(),
-            ValueType::Bool => truth(cursor)?,
-            ValueType::String => self.string(cursor)?,
+            ValueType::U8 => self.number::<u8>(fields)?.into(),
+            ValueType::I8 => self.number::<i8>(fields)?.into(),
+            ValueType::U16 => self.number::<u16>(fields)?.into(),
+            ValueType::I16 => self.number::<i16>(fields)?.into(),
+            ValueType::U32 => self.number::<u32>(fields)?.into(),
+            ValueType::I32 => self.number::<i32>(fields)?.into(),
+            ValueType::U64 => self.number::<u64>(fields)?.into(),
+            ValueType::I64 => self.number::<i64>(fields)?.into(),
+            ValueType::F32 => self.number::<f32>(fields)?.into(),
+            ValueType::F64 => self.number::<f64>(fields)?.into(),
+            ValueType::Bool => self.truth(fields)?,
+            ValueType::String => self.string(fields)?,
             ValueType::Array => return Err(Error::defect("an array is no single value")),
         })
     }
 
-    fn string(&mut self, cursor: &mut Cursor) -> Result<MetadataValue> {
-        let start = cursor.position();
-        let len = cursor.count::<u64>(1)?;
+    fn string(&mut self, fields: &mut Fields) -> Result<MetadataValue> {
+        let start = fields.position();
+        let len = self.read_count(fields, 1)?;
         self.bytes = self.bytes.saturating_add(len);
         self.check().map_err(|error| error.offset(start))?;
-        Ok(match String::from_utf8(cursor.bytes(len)?) {
+        Ok(match String::from_utf8(fields.bytes(len)?) {
             Ok(text) => MetadataValue::Text(text),
             Err(error) => MetadataMap::from_iter([(STRING, MetadataValue::Bytes(error.into_bytes()))]).into(),
         })
     }
 
+    fn read_type(&self, fields: &mut Fields) -> Result<ValueType> {
+        let start = fields.position();
+        let id = self.number::<u32>(fields)?;
+        ValueType::from_id(id).ok_or_else(|| {
+            Error::corrupt("a metadata value has an unknown type")
+                .offset(start)
+                .found(format!("type {id}"))
+                .expected("a type from 0 to 12")
+        })
+    }
+
+    fn truth(&self, fields: &mut Fields) -> Result<MetadataValue> {
+        let start = fields.position();
+        match self.number::<u8>(fields)? {
+            0 => Ok(false.into()),
+            1 => Ok(true.into()),
+            other => {
+                Err(Error::corrupt("a truth value is neither 0 nor 1").offset(start).found(other.to_string()))
+            }
+        }
+    }
+
+    fn number<T: Number>(&self, fields: &mut Fields) -> Result<T> {
+        fields.parse(number::<T>(self.endian))
+    }
+
+    fn read_count(&self, fields: &mut Fields, min_bytes_each: u64) -> Result<u64> {
+        fields.parse(|input| count(min_bytes_each, number::<u64>(self.endian))(input))
+    }
+
     fn check(&self) -> Result<()> {
         self.limits.check(Limit::MetadataEntries, self.entries)?;
         self.limits.check(Limit::MetadataBytes, self.bytes)
-    }
-}
-
-fn read_type(cursor: &mut Cursor) -> Result<ValueType> {
-    let start = cursor.position();
-    let id = cursor.number::<u32>()?;
-    ValueType::from_id(id).ok_or_else(|| {
-        Error::corrupt("a metadata value has an unknown type")
-            .offset(start)
-            .found(format!("type {id}"))
-            .expected("a type from 0 to 12")
-    })
-}
-
-fn truth(cursor: &mut Cursor) -> Result<MetadataValue> {
-    let start = cursor.position();
-    match cursor.number::<u8>()? {
-        0 => Ok(false.into()),
-        1 => Ok(true.into()),
-        other => {
-            Err(Error::corrupt("a truth value is neither 0 nor 1").offset(start).found(other.to_string()))
-        }
     }
 }
 
