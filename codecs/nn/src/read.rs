@@ -5,10 +5,12 @@ use crate::dialect;
 use crate::format::{
     self, Dialect, JSON_OFFSET, KEY_DIALECT, KEY_JSON, KEY_ORDER, Key, LayerKind, Linear, Part,
 };
+use ckpt_api::fields::{array, count, field, le};
 use ckpt_api::{
-    Axis, Checkpoint, Contents, Cursor, DType, Encoding, Error, Extent, File, FileId, Graph, Input, Limit,
+    Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, Fields, File, FileId, Graph, Input, Limit,
     Limits, Match, Node, Options, Placement, Result, Rules, Shape, Tensor, TensorId, first_few,
 };
+use nom::{Parser, multi};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -28,11 +30,11 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 
 fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents> {
     let mut rules = Rules::new(options);
-    let mut cursor = Cursor::new(file);
-    let text = read_json(&mut cursor, limits)?;
+    let mut fields = Fields::new(file);
+    let text = read_json(&mut fields, limits)?;
     let description = Description::parse(&text, &mut rules).map_err(|error| error.offset(JSON_OFFSET))?;
     limits.check(Limit::GraphNodes, description.layers.len() as u64)?;
-    let stored = read_directory(&mut cursor, limits, &mut rules)?;
+    let stored = read_directory(&mut fields, limits, &mut rules)?;
     let shapes: BTreeMap<Key, &Shape> = stored.iter().map(|tensor| (tensor.key, &tensor.shape)).collect();
     let (dialect, note) = match options.text("dialect").and_then(Dialect::from_name) {
         Some(dialect) => (dialect, None),
@@ -51,22 +53,23 @@ fn read_file(file: &File, options: &Options, limits: &Limits) -> Result<Contents
 }
 
 /// Reads a count, and checks that as many items of at least `size` bytes can follow.
-fn count(cursor: &mut Cursor<'_>, field: &str, size: u64, limits: &Limits, limit: Limit) -> Result<u64> {
-    let start = cursor.position();
-    let count = cursor.count::<u32>(size).and_then(|count| limits.check(limit, count).map(|()| count));
+fn read_count(fields: &mut Fields<'_>, field: &str, size: u64, limits: &Limits, limit: Limit) -> Result<u64> {
+    let start = fields.position();
+    let count = fields.parse(|input| count(size, le::<u32>)(input));
+    let count = count.and_then(|count| limits.check(limit, count).map(|()| count));
     count.map_err(|error| error.field(field).offset(start))
 }
 
-fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
-    let magic = cursor.bytes(format::MAGIC.len() as u64).map_err(|error| error.field("magic"))?;
-    if magic != format::MAGIC {
+fn read_json(fields: &mut Fields<'_>, limits: &Limits) -> Result<String> {
+    let magic = fields.parse(|input| field("magic", array).parse(input))?;
+    if magic != *format::MAGIC {
         return Err(Error::corrupt("not a DataCode .nn file")
             .field("magic")
             .offset(0)
             .found(format!("\"{}\"", magic.escape_ascii()))
             .expected("\"DATACODE\""));
     }
-    let version = cursor.number::<u32>().map_err(|error| error.field("version"))?;
+    let version = fields.parse(|input| field("version", le::<u32>).parse(input))?;
     if version != format::VERSION {
         let swapped = version.swap_bytes() == format::VERSION;
         let found = if swapped { "1 in big-endian byte order".to_owned() } else { version.to_string() };
@@ -76,8 +79,8 @@ fn read_json(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<String> {
             .found(found)
             .expected("1, little-endian"));
     }
-    let len = count(cursor, "json_len", 1, limits, Limit::HeaderBytes)?;
-    cursor.text(len, limits, Limit::HeaderBytes).map_err(|error| error.field("JSON"))
+    let len = read_count(fields, "json_len", 1, limits, Limit::HeaderBytes)?;
+    fields.text(len, limits, Limit::HeaderBytes).map_err(|error| error.field("JSON"))
 }
 
 /// A tensor, as the file stores it.
@@ -88,18 +91,18 @@ struct Stored {
     len: u64,
 }
 
-fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -> Result<Vec<Stored>> {
-    if cursor.remaining() == 0 {
-        return Err(Error::corrupt("the file ends where the tensors should begin").offset(cursor.position()).help(
+fn read_directory(fields: &mut Fields<'_>, limits: &Limits, rules: &mut Rules) -> Result<Vec<Stored>> {
+    if fields.remaining() == 0 {
+        return Err(Error::corrupt("the file ends where the tensors should begin").offset(fields.position()).help(
             "DataCode stops here when it saves a model with a layer without bias: add a bias and save again",
         ));
     }
-    let count = count(cursor, "tensor_count", format::SMALLEST_TENSOR, limits, Limit::Tensors)?;
+    let count = read_count(fields, "tensor_count", format::SMALLEST_TENSOR, limits, Limit::Tensors)?;
     let mut stored: Vec<Stored> = Vec::new();
     let mut last: HashMap<Key, usize> = HashMap::new();
     for index in 0..count {
-        let header = cursor.position();
-        let tensor = read_stored(cursor, limits, index)?;
+        let header = fields.position();
+        let tensor = read_stored(fields, limits, index)?;
         if last.insert(tensor.key, stored.len()).is_some() {
             let name = tensor.key.to_string();
             let error = Error::corrupt("two tensors have the same name").offset(header).tensor(&name);
@@ -107,10 +110,10 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
         }
         stored.push(tensor);
     }
-    let rest = cursor.remaining();
+    let rest = fields.remaining();
     if rest > 0 {
         let error = Error::corrupt("there are bytes after the last tensor")
-            .offset(cursor.position())
+            .offset(fields.position())
             .found(ckpt_api::count(rest, "more byte"))
             .expected("the end of the file");
         let error = match stored.last() {
@@ -131,30 +134,33 @@ fn read_directory(cursor: &mut Cursor<'_>, limits: &Limits, rules: &mut Rules) -
     Ok(stored)
 }
 
-fn read_stored(cursor: &mut Cursor<'_>, limits: &Limits, index: u64) -> Result<Stored> {
-    let start = cursor.position();
+fn read_stored(fields: &mut Fields<'_>, limits: &Limits, index: u64) -> Result<Stored> {
+    let start = fields.position();
     let field = format!("tensor {index}");
-    let name_len = count(cursor, &field, 1, limits, Limit::NameBytes)?;
-    let name = cursor.text(name_len, limits, Limit::NameBytes).map_err(|error| error.field(&field))?;
-    read_shape(cursor, limits, &name)
+    let name_len = read_count(fields, &field, 1, limits, Limit::NameBytes)?;
+    let name = fields.text(name_len, limits, Limit::NameBytes).map_err(|error| error.field(&field))?;
+    read_shape(fields, limits, &name)
         .map_err(|error| error.offset(start).field(field).tensor(name.escape_debug().to_string()))
 }
 
-fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<Stored> {
+fn read_shape(fields: &mut Fields<'_>, limits: &Limits, name: &str) -> Result<Stored> {
     let key = Key::parse(name).ok_or_else(|| {
         Error::corrupt("the tensor's name is not one that the format has")
             .expected("layer<number>.weight or layer<number>.bias")
     })?;
-    let rank = count(cursor, "ndim", 4, limits, Limit::Rank)?;
-    let dims = (0..rank).map(|_| cursor.number::<u32>().map(u64::from));
-    let shape = Shape::new(dims.collect::<Result<Vec<u64>>>()?)?;
+    let rank = read_count(fields, "ndim", 4, limits, Limit::Rank)?;
+    let dims = fields.parse(|input| {
+        let dim = le::<u32>.map(u64::from);
+        multi::count(dim, usize::try_from(rank).unwrap_or(usize::MAX)).parse(input)
+    })?;
+    let shape = Shape::new(dims)?;
     if shape.rank() == 0 || shape.elements() == 0 {
         return Err(Error::corrupt("the tensor is empty")
             .found(format!("shape {shape}"))
             .expected("at least one dimension, and none of them 0"));
     }
-    let (offset, len) = (cursor.position(), shape.elements().saturating_mul(4));
-    let available = cursor.remaining();
+    let (offset, len) = (fields.position(), shape.elements().saturating_mul(4));
+    let available = fields.remaining();
     if len > available {
         return Err(Error::corrupt("the file ends before the tensor does")
             .offset(offset)
@@ -162,7 +168,7 @@ fn read_shape(cursor: &mut Cursor<'_>, limits: &Limits, name: &str) -> Result<St
             .expected(format!("{len} bytes for shape {shape}"))
             .help("the file is cut short: copy it again"));
     }
-    cursor.skip(len)?;
+    fields.skip(len)?;
     Ok(Stored { key, shape, offset, len })
 }
 
