@@ -1,10 +1,12 @@
 //! Parses and writes the header of a `.npy` array: magic number, version, length, and a Python dict with three keys.
 
 use crate::format::{OPTION, UNTYPED, code, dtype};
+use ckpt_api::fields::{array, le};
 use ckpt_api::{
-    AxisOrder, Cursor, DType, Encoding, Endian, Error, File, Limit, Limits, Result, Setting, Shape, Text,
+    AxisOrder, DType, Encoding, Endian, Error, Fields, File, Limit, Limits, Result, Setting, Shape, Text,
     text,
 };
+use nom::Parser;
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// NumPy pads the bytes before the data to a multiple of this.
@@ -69,8 +71,8 @@ impl Stored {
         limits: &Limits,
     ) -> Result<Self> {
         let at = |relative: u64| start.saturating_add(relative);
-        let mut cursor = Cursor::range(file, start, len)?.with_message("the array's header is cut short");
-        let magic: [u8; 8] = cursor.array()?;
+        let mut fields = Fields::range(file, start, len)?.with_message("the array's header is cut short");
+        let magic = fields.parse(array::<8>)?;
         let Some([major, minor]) = magic.strip_prefix(&MAGIC) else {
             return Err(Error::unsupported("it is not a NumPy array")
                 .offset(start)
@@ -83,18 +85,18 @@ impl Stored {
                 .found(format!("{major}.{minor}"))
                 .expected("1.0, 2.0 or 3.0")
         })?;
-        let length: u64 = match version {
-            Version::One => cursor.number::<u16>()?.into(),
-            Version::Two | Version::Three => cursor.number::<u32>()?.into(),
-        };
+        let length: u64 = fields.parse(|input| match version {
+            Version::One => le::<u16>.map(u64::from).parse(input),
+            Version::Two | Version::Three => le::<u32>.map(u64::from).parse(input),
+        })?;
         limits.check(Limit::HeaderBytes, length).map_err(|error| error.offset(at(8)))?;
-        if (LONGEST + 1..=cursor.remaining()).contains(&length) {
+        if (LONGEST + 1..=fields.remaining()).contains(&length) {
             return Err(Error::unsupported("the array's header is longer than that of any array of numbers")
                 .offset(at(8))
                 .found(ckpt_api::count(length, "byte")));
         }
         let first = 8 + version.length_bytes();
-        let text = ascii(cursor.bytes(length)?).map_err(|error| error.offset(at(first)))?;
+        let text = ascii(fields.bytes(length)?).map_err(|error| error.offset(at(first)))?;
         let header =
             Header::parse(&text, untyped).map_err(|(error, position)| error.offset(at(first + position)))?;
         Ok(Stored { header, version, text })
