@@ -7,7 +7,11 @@ use super::fit::{DOES_NOT_FIT, needs_architecture, too_long, wrong_count};
 use crate::format::RecordForm;
 use crate::net::architecture::Architecture;
 use crate::net::section::too_large;
-use ckpt_api::{Cursor, Error, File, Kind, Limit, Limits, Result};
+use ckpt_api::fields::{Bytes, Parsed, field, le};
+use ckpt_api::{Error, Fields, File, Kind, Limit, Limits, Result};
+use nom::bytes::streaming::{tag, take_while1};
+use nom::sequence::terminated;
+use nom::{Err, Parser};
 use std::collections::HashSet;
 
 /// Where the values of one tensor are.
@@ -21,9 +25,6 @@ pub(super) struct Record {
     /// The first byte of the values.
     pub(super) offset: u64,
 }
-
-/// Bytes read at once in search of the end of an id.
-const ID_CHUNK: u64 = 64;
 
 /// Returns the number of records if the whole file consists of them, in either form; `None` if it does not.
 ///
@@ -43,11 +44,8 @@ pub(super) fn begin(file: &File) -> Result<bool> {
     /// No network has as many values.
     const VALUES: u64 = 1 << 48;
     let limits = Limits::default().with(Limit::NameBytes, 256);
-    let number = parse_id(file, 0, &limits).and_then(|id| {
-        let mut cursor = Cursor::new(file);
-        cursor.skip(id.len() as u64 + 1)?;
-        cursor.number::<u64>()
-    });
+    let number =
+        Fields::new(file).parse(|input| (id(&limits), le::<u64>).map(|(_, number)| number).parse(input));
     match number {
         Ok(number) => Ok((1..VALUES).contains(&number)),
         Err(error) if error.kind() == Kind::Io => Err(error),
@@ -125,13 +123,12 @@ fn attempt(file: &File, form: RecordForm, limits: &Limits) -> Result<Result<Vec<
 fn parse(file: &File, form: RecordForm, limits: &Limits) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     let mut seen = HashSet::new();
-    let mut at = 0;
-    while at < file.len() {
+    let mut fields = Fields::new(file);
+    while fields.remaining() > 0 {
         limits.check(Limit::Tensors, records.len() as u64 + 1).map_err(|error| error.file(file.name()))?;
+        let at = fields.position();
         let record =
-            parse_record(file, at, form, limits).map_err(|error| error.file(file.name()).offset(at))?;
-        // `parse_record` checks that this is within the file.
-        at = record.offset + record.count * 4;
+            parse_record(&mut fields, form, limits).map_err(|error| error.file(file.name()).offset(at))?;
         if !seen.insert(record.id.clone()) {
             return Err(Error::corrupt("two records have the same id").file(file.name()).tensor(record.id));
         }
@@ -140,11 +137,13 @@ fn parse(file: &File, form: RecordForm, limits: &Limits) -> Result<Vec<Record>> 
     Ok(records)
 }
 
-fn parse_record(file: &File, start: u64, form: RecordForm, limits: &Limits) -> Result<Record> {
-    let id = parse_id(file, start, limits)?;
-    let mut cursor = Cursor::new(file);
-    cursor.skip(start + id.len() as u64 + 1)?;
-    let mut number = |field| cursor.number::<u64>().map_err(|error| error.field(field).tensor(&id));
+/// Parses a record, and skips its values.
+fn parse_record(fields: &mut Fields, form: RecordForm, limits: &Limits) -> Result<Record> {
+    let id = fields.parse(|input| id(limits).map(str::to_owned).parse(input))?;
+    let mut number = |name| {
+        let number = fields.parse(|input| field(name, le::<u64>).parse(input));
+        number.map_err(|error| error.tensor(&id))
+    };
     let (rows, count) = match form {
         RecordForm::Rows => {
             let (rows, columns) = (number("rows")?, number("columns")?);
@@ -152,7 +151,7 @@ fn parse_record(file: &File, start: u64, form: RecordForm, limits: &Limits) -> R
         }
         RecordForm::Current | RecordForm::Headerless => (None, Some(number("count")?)),
     };
-    let (offset, most) = (cursor.position(), cursor.remaining() / 4);
+    let (offset, most) = (fields.position(), fields.remaining() / 4);
     let count = count.filter(|count| (1..=most).contains(count)).ok_or_else(|| {
         Error::corrupt("a record is empty or longer than the file")
             .tensor(&id)
@@ -160,30 +159,34 @@ fn parse_record(file: &File, start: u64, form: RecordForm, limits: &Limits) -> R
             .expected(format!("1 to {most}, the numbers that fit into the rest of the file"))
             .help("copy the file again; it is cut short, or its records have another form")
     })?;
+    fields.skip(count * 4)?;
     Ok(Record { id, rows, count, offset })
 }
 
 /// Parses a line of printable ASCII.
-fn parse_id(file: &File, start: u64, limits: &Limits) -> Result<String> {
-    let mut id = Vec::new();
-    loop {
-        let at = start + id.len() as u64;
-        let bytes = file.bytes(at, ID_CHUNK.min(file.len().saturating_sub(at)))?;
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let text = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
-        let is_invalid = bytes.is_empty() || !text.iter().all(|byte| matches!(byte, b' '..=b'~'));
-        id.extend_from_slice(text);
-        if is_invalid || (end.is_some() && id.is_empty()) {
-            return Err(Error::corrupt("a record does not begin with an id")
-                .expected("a line of printable ASCII")
-                .help("the file is damaged, was not written by bullet's optimizer, or dates from before 2024-10 (read \
-                       it with records=headerless)"));
-        }
-        limits.check(Limit::NameBytes, id.len() as u64)?;
-        if end.is_some() {
-            return String::from_utf8(id).map_err(|_| Error::corrupt("the id is not text"));
-        }
+fn id<'a>(limits: &Limits) -> impl FnMut(Bytes<'a>) -> Parsed<'a, &'a str> {
+    move |input| {
+        let line = take_while1(|byte| matches!(byte, b' '..=b'~'));
+        let seen = input.as_slice().len() as u64;
+        let parsed: Parsed<'_, Bytes<'_>> = terminated(line, tag(&b"\n"[..])).parse(input);
+        let (rest, line) = match parsed {
+            Err(Err::Incomplete(needed)) if seen < input.remaining() => {
+                limits.check(Limit::NameBytes, seen).map_err(Err::Error)?;
+                return Err(Err::Incomplete(needed));
+            }
+            parsed => parsed.map_err(|_| Err::Error(no_id()))?,
+        };
+        let id = str::from_utf8(line.as_slice()).map_err(|_| Err::Error(no_id()))?;
+        limits.check(Limit::NameBytes, id.len() as u64).map_err(Err::Error)?;
+        Ok((rest, id))
     }
+}
+
+fn no_id() -> Error {
+    Error::corrupt("a record does not begin with an id").expected("a line of printable ASCII").help(
+        "the file is damaged, was not written by bullet's optimizer, or dates from before 2024-10 (read \
+               it with records=headerless)",
+    )
 }
 
 /// Locates the values of a file without records, which are in the order of the layers.
