@@ -2,7 +2,8 @@
 
 use crate::errors::checksum_mismatch;
 use crate::format::{Entry, checksum, crc32c, mask, unmask};
-use ckpt_api::{Checksum, ChecksumAlgorithm, Cursor, DType, Endian, Error, File, Result};
+use ckpt_api::fields::{array, varint};
+use ckpt_api::{Checksum, ChecksumAlgorithm, DType, Endian, Error, Fields, File, Result};
 use prost::encoding::encode_varint;
 
 /// The lengths of a tensor's elements, and where the elements are.
@@ -37,17 +38,17 @@ impl ByteRange {
 /// The caller has called [`check_size`].
 pub(crate) fn read_strings(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {
     let elements = entry.shape.elements();
-    let mut cursor = cursor(file, entry)?;
+    let mut fields = elements_of(file, entry)?;
     let mut lengths = Vec::with_capacity(usize::try_from(elements).unwrap_or(0));
     let (mut crc, mut total) = (0, 0u64);
     for _ in 0..elements {
-        let length = cursor.varint()?;
+        let length = fields.parse(varint)?;
         crc = hash_length(crc, length, endian);
         total = total.saturating_add(length);
         lengths.push(length);
     }
-    let at = cursor.position();
-    let stored = cursor.array()?;
+    let at = fields.position();
+    let stored = fields.parse(array)?;
     let value = stored_u32(stored, endian);
     if value != mask(crc) {
         let error =
@@ -55,14 +56,14 @@ pub(crate) fn read_strings(file: &File, entry: &Entry, endian: Endian) -> Result
         return Err(error.file(file.name()).offset(at));
     }
     let crc = crc32c(crc, &stored);
-    if total != cursor.remaining() {
+    if total != fields.remaining() {
         return Err(Error::corrupt("the lengths of the strings do not add up to the stored size")
             .file(file.name())
             .offset(entry.offset)
             .found(format!("strings of {total} bytes"))
             .expected(format!(
                 "{} bytes, which a stored size of {} leaves",
-                cursor.remaining(),
+                fields.remaining(),
                 entry.size
             )));
     }
@@ -71,7 +72,7 @@ pub(crate) fn read_strings(file: &File, entry: &Entry, endian: Endian) -> Result
         check_end(file, entry, crc)?;
     } else {
         let checksum = Some(checksum(crc, entry.crc));
-        ranges.push(ByteRange { offset: cursor.position(), len: total, checksum });
+        ranges.push(ByteRange { offset: fields.position(), len: total, checksum });
     }
     Ok(Elements { lengths, ranges })
 }
@@ -121,15 +122,15 @@ impl VariantChecksum {
 /// The caller has called [`check_size`].
 pub(crate) fn read_variants(file: &File, entry: &Entry, endian: Endian) -> Result<Elements> {
     let elements = entry.shape.elements();
-    let mut cursor = cursor(file, entry)?;
+    let mut fields = elements_of(file, entry)?;
     let mut lengths = Vec::with_capacity(usize::try_from(elements).unwrap_or(0));
     let (mut ranges, mut crc) = (Vec::new(), 0);
     for _ in 0..elements {
-        let length = cursor.varint()?;
+        let length = fields.parse(varint)?;
         let seed = hash_u64(crc, length, endian);
-        let offset = cursor.position();
-        check_message(file, &mut cursor, length)?;
-        let stored = cursor.array()?;
+        let offset = fields.position();
+        check_message(file, &mut fields, length)?;
+        let stored = fields.parse(array)?;
         let value = stored_u32(stored, endian);
         crc = crc32c(unmask(value), &stored);
         lengths.push(length);
@@ -139,11 +140,11 @@ pub(crate) fn read_variants(file: &File, entry: &Entry, endian: Endian) -> Resul
             return Err(wrong_checksum(file, offset, mask(seed), value));
         }
     }
-    if cursor.remaining() > 0 {
+    if fields.remaining() > 0 {
         return Err(Error::corrupt("the variants end before the stored size does")
             .file(file.name())
-            .offset(cursor.position())
-            .found(format!("{} bytes left", cursor.remaining())));
+            .offset(fields.position())
+            .found(format!("{} bytes left", fields.remaining())));
     }
     check_end(file, entry, crc)?;
     Ok(Elements { lengths, ranges })
@@ -154,7 +155,7 @@ pub(crate) fn verify(file: &File, ranges: &mut [ByteRange]) -> Result<()> {
     for range in ranges {
         let Some(checksum) = range.checksum.take() else { continue };
         let mut running = checksum.start();
-        Cursor::range(file, range.offset, range.len)?.stream(|bytes| running.update(bytes))?;
+        Fields::range(file, range.offset, range.len)?.stream(|bytes| running.update(bytes))?;
         if let Some(stored) = checksum.value.filter(|stored| *stored != running.finish()) {
             return Err(wrong_checksum(file, range.offset, running.finish(), stored));
         }
@@ -207,9 +208,9 @@ fn stored_u32(bytes: [u8; 4], endian: Endian) -> u32 {
     }
 }
 
-fn cursor<'a>(file: &'a File, entry: &Entry) -> Result<Cursor<'a>> {
-    let cursor = Cursor::range(file, entry.offset, entry.size)?;
-    Ok(cursor.with_message("the tensor's stored size is too small for its elements"))
+fn elements_of<'a>(file: &'a File, entry: &Entry) -> Result<Fields<'a>> {
+    let fields = Fields::range(file, entry.offset, entry.size)?;
+    Ok(fields.with_message("the tensor's stored size is too small for its elements"))
 }
 
 fn check_end(file: &File, entry: &Entry, crc: u32) -> Result<()> {
@@ -226,26 +227,26 @@ fn wrong_checksum(file: &File, offset: u64, computed: u32, stored: u32) -> Error
 }
 
 /// Checks that the next `length` bytes are fields of a protobuf message, without reading their values.
-fn check_message(file: &File, cursor: &mut Cursor, length: u64) -> Result<()> {
-    let start = cursor.position();
+fn check_message(file: &File, fields: &mut Fields, length: u64) -> Result<()> {
+    let start = fields.position();
     let broken = || {
         Error::corrupt("an element of a variant tensor is not a VariantTensorDataProto")
             .file(file.name())
             .offset(start)
             .found(format!("{length} bytes that are not a protobuf message"))
     };
-    let end = start.checked_add(length).filter(|_| length <= cursor.remaining()).ok_or_else(broken)?;
-    while cursor.position() < end {
-        let tag = cursor.varint().map_err(|_| broken())?;
+    let end = start.checked_add(length).filter(|_| length <= fields.remaining()).ok_or_else(broken)?;
+    while fields.position() < end {
+        let tag = fields.parse(varint).map_err(|_| broken())?;
         let skipped = match (tag >> 3, tag & 7) {
             (0, _) => Err(broken()),
-            (_, 0) => cursor.varint().map(drop),
-            (_, 1) => cursor.skip(8),
-            (_, 2) => cursor.varint().and_then(|len| cursor.skip(len)),
-            (_, 5) => cursor.skip(4),
+            (_, 0) => fields.parse(varint).map(drop),
+            (_, 1) => fields.skip(8),
+            (_, 2) => fields.parse(varint).and_then(|len| fields.skip(len)),
+            (_, 5) => fields.skip(4),
             _ => Err(broken()),
         };
         skipped.map_err(|_| broken())?;
     }
-    if cursor.position() == end { Ok(()) } else { Err(broken()) }
+    if fields.position() == end { Ok(()) } else { Err(broken()) }
 }

@@ -3,8 +3,11 @@
 use crate::errors::{COPY_AGAIN, checksum_mismatch};
 use crate::format::{FOOTER_LEN, MAGIC, TRAILER_LEN, crc32c, mask};
 use crate::key_text::abbreviate;
+use ckpt_api::fields::{Bytes, Parsed, bytes, le, varint};
 use ckpt_api::{Error, File, Limit, Limits, Repair, Result, Setting, Text, text};
-use prost::encoding::decode_varint;
+use nom::Parser;
+use nom::combinator::map_opt;
+use nom::sequence::preceded;
 
 /// Calls `visit` with the key, value and file offset of each entry, in order. Reads each block that the index lists,
 /// and verifies its checksum.
@@ -91,8 +94,8 @@ struct Handle {
 }
 
 impl Handle {
-    fn take(rest: &mut &[u8]) -> Option<Self> {
-        Some(Handle { offset: decode_varint(rest).ok()?, size: decode_varint(rest).ok()? })
+    fn parse(input: Bytes<'_>) -> Parsed<'_, Self> {
+        (varint, varint).map(|(offset, size)| Handle { offset, size }).parse(input)
     }
 }
 
@@ -103,9 +106,8 @@ fn footer(file: &File) -> Result<Handle> {
     }
     let offset = file.len() - FOOTER_LEN;
     let bytes = file.bytes(offset, FOOTER_LEN)?;
-    let mut rest = &bytes[..];
-    let index = Handle::take(&mut rest).and_then(|_metaindex| Handle::take(&mut rest));
-    index.ok_or_else(|| {
+    let (metaindex, index) = (Handle::parse, Handle::parse);
+    Bytes::new(&bytes, offset).parse(preceded(metaindex, index)).map_err(|_| {
         Error::corrupt("the footer does not contain the location of the index block")
             .file(file.name())
             .offset(offset)
@@ -168,8 +170,8 @@ impl Scan<'_> {
         let (file, limits) = (self.file, self.limits);
         let (mut blocks, mut bytes) = (Vec::new(), 0u64);
         let index = self.block(at)?;
-        self.entries(&index, &mut None, |separator, mut value, at| {
-            let handle = Handle::take(&mut value).ok_or_else(|| {
+        self.entries(&index, &mut None, |separator, value, at| {
+            let handle = Bytes::new(value, at).parse(Handle::parse).map_err(|_| {
                 Error::corrupt("an entry of the index block does not locate a block")
                     .file(file.name())
                     .offset(at)
@@ -197,21 +199,22 @@ impl Scan<'_> {
             .check(Limit::BlockBytes, size)
             .map_err(|error| error.file(self.file.name()).offset(offset))?;
         let mut bytes = self.file.bytes(offset, size + TRAILER_LEN)?;
-        let trailer = bytes.split_off(bytes.len() - 4);
-        let stored = trailer.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
+        let (kind, stored) = trailer(&bytes, size)?;
+        bytes.truncate(bytes.len() - 4);
         let computed = mask(crc32c(0, &bytes));
         if stored != computed {
             let error =
                 checksum_mismatch("the checksum of a block of the index does not match", computed, stored);
             return Err(error.file(self.file.name()).offset(offset));
         }
-        match bytes.pop() {
-            Some(0) => Ok(Block { offset, compressed: false, contents: bytes }),
-            Some(1) => Ok(Block { offset, compressed: true, contents: self.decompress(offset, &bytes)? }),
+        bytes.pop();
+        match kind {
+            0 => Ok(Block { offset, compressed: false, contents: bytes }),
+            1 => Ok(Block { offset, compressed: true, contents: self.decompress(offset, &bytes)? }),
             kind => Err(Error::unsupported("a block has an unknown compression")
                 .file(self.file.name())
                 .offset(offset + size)
-                .found(kind.map_or_else(String::new, |kind| kind.to_string()))
+                .found(kind.to_string())
                 .expected("0 (none) or 1 (snappy)")),
         }
     }
@@ -245,12 +248,12 @@ impl Scan<'_> {
         };
         let (entries, restarts) = self.split(block)?;
         let mut expected = restarts.iter().copied().peekable();
-        let mut rest = entries;
+        let mut rest = Bytes::new(entries, 0);
         let mut key: Vec<u8> = Vec::new();
         let mut first = true;
-        while !rest.is_empty() {
-            let position = entries.len() - rest.len();
-            let RawEntry { shared, suffix, value } = RawEntry::take(&mut rest).ok_or_else(|| {
+        while rest.remaining() > 0 {
+            let position = entries.len() - rest.as_slice().len();
+            let RawEntry { shared, suffix, value } = rest.parse(RawEntry::parse).map_err(|_| {
                 corrupt("an entry has an invalid length or reaches past the end of its block", position)
             })?;
             if shared > key.len() {
@@ -350,12 +353,16 @@ struct RawEntry<'a> {
 }
 
 impl<'a> RawEntry<'a> {
-    fn take(rest: &mut &'a [u8]) -> Option<Self> {
-        let mut number = || usize::try_from(u32::try_from(decode_varint(rest).ok()?).ok()?).ok();
-        let (shared, suffix, value) = (number()?, number()?, number()?);
-        let (suffix, tail) = rest.split_at_checked(suffix)?;
-        let (value, tail) = tail.split_at_checked(value)?;
-        *rest = tail;
-        Some(RawEntry { shared, suffix, value })
+    #[inline]
+    fn parse(input: Bytes<'a>) -> Parsed<'a, Self> {
+        let length = |input| map_opt(varint, |length| u32::try_from(length).ok()).parse(input);
+        let (input, (shared, suffix, value)) = (length, length, length).parse(input)?;
+        let (input, (suffix, value)) = (bytes(suffix.into()), bytes(value.into())).parse(input)?;
+        Ok((input, RawEntry { shared: shared as usize, suffix, value }))
     }
+}
+
+/// Parses what follows the `size` bytes of a block: the compression type and the checksum.
+fn trailer(block: &[u8], size: u64) -> Result<(u8, u32)> {
+    Bytes::new(block, 0).parse(preceded(bytes(size), (le::<u8>, le::<u32>)))
 }
