@@ -126,7 +126,9 @@ impl<'a> nom::Input for Bytes<'a> {
 
     #[inline]
     fn take(&self, index: usize) -> Self {
-        Bytes { bytes: self.bytes.get(..index).unwrap_or_default(), ..*self }
+        let bytes = self.bytes.get(..index).unwrap_or_default();
+        // What is taken is complete: a parser within it may not answer `Incomplete`.
+        Bytes { bytes, end: self.offset.saturating_add(index as u64), ..*self }
     }
 
     #[inline]

@@ -39,7 +39,14 @@ pub fn number<T: Number>(endian: Endian) -> impl Fn(Bytes<'_>) -> Parsed<'_, T> 
 #[inline]
 pub fn numbers<T: Number, const N: usize>(endian: Endian) -> impl Fn(Bytes<'_>) -> Parsed<'_, [T; N]> + Copy {
     move |input| {
-        let (mut rest, mut numbers) = (input, [T::default(); N]);
+        let mut numbers = [T::default(); N];
+        if let Some(bytes) = input.as_slice().get(..N * T::BYTES) {
+            for (place, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(T::BYTES)) {
+                *place = T::from_bytes(bytes, endian).unwrap_or_default();
+            }
+            return Ok((input.after(N * T::BYTES), numbers));
+        }
+        let mut rest = input;
         for place in &mut numbers {
             (rest, *place) = number(endian)(rest)?;
         }

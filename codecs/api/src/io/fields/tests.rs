@@ -2,6 +2,7 @@ use super::*;
 use crate::{Endian, Input, Kind};
 use nom::Parser;
 use nom::bytes::streaming::{tag, take};
+use nom::multi::length_value;
 use nom::number::streaming::{be_u16, le_u32};
 use std::collections::BTreeMap;
 
@@ -115,6 +116,16 @@ fn what_nom_misses_in_memory_is_an_error() {
     let error = input.parse(take(4usize).map(|_| ())).unwrap_err();
     assert_eq!((error.kind(), error.context().offset), (Kind::Corrupt, Some(7)));
     assert_eq!((error.context().found, error.context().expected), (Some("3 bytes left"), Some("4 bytes")));
+}
+
+#[test]
+fn a_field_that_exceeds_the_part_with_its_length_is_an_error() {
+    let file = file(&[&[2, 0, 1][..], &[7; 1000]].concat());
+    let mut fields = Fields::new(&file);
+    let error = fields.parse(|input| length_value(le::<u16>, le::<u32>).parse(input)).unwrap_err();
+    assert_eq!((error.kind(), error.context().offset), (Kind::Corrupt, Some(2)));
+    assert_eq!((error.context().found, error.context().expected), (Some("2 bytes left"), Some("4 bytes")));
+    assert_eq!(fields.parse(|input| length_value(le::<u16>, le::<u16>).parse(input)).unwrap(), 0x0701);
 }
 
 #[test]
