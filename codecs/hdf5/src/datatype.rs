@@ -1,6 +1,7 @@
 //! Datatypes.
 
 use crate::read::space::Fields;
+use ckpt_api::fields::{array, le};
 use ckpt_api::{DType, Endian, Result};
 
 /// How elements are stored.
@@ -86,9 +87,9 @@ struct Head {
 
 impl Head {
     fn read(fields: &mut Fields<'_>) -> Result<Self> {
-        let first = fields.u8()?;
+        let first = fields.parse(le::<u8>)?;
         let flags = fields.number(3)? as u32;
-        Ok(Head { class: first & 15, version: first >> 4, flags, size: fields.u32()? })
+        Ok(Head { class: first & 15, version: first >> 4, flags, size: fields.parse(le::<u32>)? })
     }
 }
 
@@ -137,7 +138,7 @@ fn endian(head: &Head) -> Endian {
 }
 
 fn integer(head: &Head, fields: &mut Fields<'_>) -> Result<Datatype> {
-    let (offset, precision) = (fields.u16()?, fields.u16()?);
+    let (offset, precision) = fields.parse((le::<u16>, le::<u16>))?;
     let is_signed = head.flags & 8 != 0;
     let dtype = match (head.size, is_signed) {
         (1, true) => DType::I8,
@@ -157,9 +158,9 @@ fn integer(head: &Head, fields: &mut Fields<'_>) -> Result<Datatype> {
 }
 
 fn float(head: &Head, fields: &mut Fields<'_>) -> Result<Datatype> {
-    let (offset, precision) = (fields.u16()?, fields.u16()?);
-    let [exponent_at, exponent, mantissa_at, mantissa] = fields.array()?;
-    let bias = fields.u32()?;
+    let (offset, precision) = fields.parse((le::<u16>, le::<u16>))?;
+    let [exponent_at, exponent, mantissa_at, mantissa] = fields.parse(array)?;
+    let bias = fields.parse(le::<u32>)?;
     let (norm, sign) = (head.flags >> 4 & 3, head.flags >> 8 & 0xff);
     let is_usual = offset == 0
         && u32::from(precision) == head.size.saturating_mul(8)
@@ -201,7 +202,7 @@ fn enumeration(head: &Head, fields: &mut Fields<'_>) -> Result<Datatype> {
             return Ok(plain);
         }
     }
-    let is_boolean = fields.remaining() >= 2 && fields.array()? == [0, 1];
+    let is_boolean = fields.remaining() >= 2 && fields.parse(array)? == [0, 1];
     let boolean = Datatype::Number { dtype: DType::Bool, endian: Endian::Little };
     Ok(if is_boolean { boolean } else { plain })
 }
@@ -220,9 +221,10 @@ fn compound(head: &Head, fields: &mut Fields<'_>) -> Result<Datatype> {
             return Ok(OTHER);
         }
         // Version 3 stores as few bytes of an offset as the size of an element needs: one, for elements of up to 32 bytes.
-        let offset = if head.version < 3 { fields.u32()? } else { u32::from(fields.u8()?) };
+        let offset =
+            if head.version < 3 { fields.parse(le::<u32>)? } else { u32::from(fields.parse(le::<u8>)?) };
         if head.version == 1 {
-            let [rank, ..] = fields.array::<28>()?;
+            let [rank, ..] = fields.parse(array::<28>)?;
             if rank != 0 {
                 return Ok(OTHER);
             }

@@ -1,6 +1,7 @@
 //! Indexes of chunks that are arrays: one of fixed length, and one that grows.
 
 use super::space::{Block, Fields, Space};
+use ckpt_api::fields::{array, le};
 use ckpt_api::{Error, Result};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -26,7 +27,7 @@ impl Shape {
         let address = fields.address()?;
         let filtered = match (self.is_filtered, self.bytes.checked_sub(addresses.saturating_add(4))) {
             (false, _) => None,
-            (true, Some(len_bytes)) => Some((fields.number(len_bytes)?, fields.u32()?)),
+            (true, Some(len_bytes)) => Some((fields.number(len_bytes)?, fields.parse(le::<u32>)?)),
             (true, None) => {
                 return Err(
                     Error::corrupt("an element of a chunk index is too small").offset(fields.position())
@@ -100,7 +101,7 @@ impl FixedArray {
         let mut fields = block.signed(*b"FAHD")?;
         block.check_sum()?;
         fields.version("a fixed array", &[0])?;
-        let [client, bytes, page_bits] = fields.array()?;
+        let [client, bytes, page_bits] = fields.parse(array)?;
         let count = fields.length()?;
         let shape = Shape { is_filtered, bytes };
         check_client(&block, client, shape, addresses)?;
@@ -117,7 +118,7 @@ impl FixedArray {
             block.check_sum()?;
             let mut fields = block.fields();
             fields.skip(prefix)?;
-            let is_there = fields.bytes(bitmap)?;
+            let is_there = fields.bytes(bitmap)?.to_vec();
             Held::Pages {
                 start: data.saturating_add(prefix + bitmap + 4),
                 len: page,
@@ -206,7 +207,7 @@ impl ExtensibleArray {
         let mut fields = block.signed(*b"EAHD")?;
         block.check_sum()?;
         fields.version("an extensible array", &[0])?;
-        let [client, bytes, bits, in_index, smallest, pointers, page_bits] = fields.array()?;
+        let [client, bytes, bits, in_index, smallest, pointers, page_bits] = fields.parse(array)?;
         let shape = Shape { is_filtered, bytes };
         check_client(&block, client, shape, addresses)?;
         let is_power = |number: u8| number.is_power_of_two();
@@ -359,7 +360,7 @@ impl ExtensibleArray {
         self.check_block(&block, *b"EASB")?;
         let mut fields = block.fields();
         fields.skip(prefix)?;
-        let is_there = fields.bytes(bitmap)?;
+        let is_there = fields.bytes(bitmap)?.to_vec();
         let data = (0..group.blocks).map(|_| fields.address()).collect::<Result<_>>()?;
         let secondary = Rc::new(Secondary { is_there, data });
         self.secondary_read.insert(address, Rc::clone(&secondary));

@@ -8,7 +8,8 @@ use super::tree2::{ATTRIBUTES_BY_NAME, Tree};
 use crate::datatype::{Datatype, Described};
 use crate::format::message;
 use crate::tree::{Attribute, AttributeValue};
-use ckpt_api::{Error, Result};
+use ckpt_api::fields::{le, numbers};
+use ckpt_api::{Endian, Error, Result};
 
 /// Reads the attributes of an object, sorted by name. One whose datatype is not read is there, too.
 pub(crate) fn attributes(
@@ -41,7 +42,7 @@ fn dense(
 ) -> Result<()> {
     let mut fields = message.fields()?;
     fields.version("the information on attributes", &[0])?;
-    let flags = fields.u8()?;
+    let flags = fields.parse(le::<u8>)?;
     fields.skip(if flags & 1 != 0 { 2 } else { 0 })?;
     let Some(heap) = fields.address()? else { return Ok(()) };
     let tree = fields.some_address("the index of an object's attributes")?;
@@ -58,15 +59,14 @@ fn dense(
 fn attribute(space: &Space<'_>, heap: &mut GlobalHeap, message: &Message) -> Result<Attribute> {
     let mut fields = message.fields()?;
     let version = fields.version("an attribute", &[1, 2, 3])?;
-    let shared = fields.u8()?;
-    let [name, datatype, dataspace] = [fields.u16()?, fields.u16()?, fields.u16()?].map(u64::from);
+    let (shared, lens) = fields.parse((le::<u8>, numbers::<u16, 3>(Endian::Little)))?;
+    let [name, datatype, dataspace] = lens.map(u64::from);
     fields.skip(if version == 3 { 1 } else { 0 })?;
     let mut part = |len: u64| {
         let at = fields.position();
         let padded = if version == 1 { len.next_multiple_of(8) } else { len };
-        let mut bytes = fields.bytes(padded)?;
-        bytes.truncate(len as usize);
-        Ok::<_, Error>((bytes, at))
+        let bytes = fields.bytes(padded)?;
+        Ok::<_, Error>((bytes.get(..len as usize).unwrap_or(bytes), at))
     };
     let (name, at) = part(name)?;
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
@@ -121,9 +121,9 @@ fn value(
 }
 
 fn heap_text(space: &Space<'_>, heap: &mut GlobalHeap, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
-    let len = u64::from(fields.u32()?);
+    let len = u64::from(fields.parse(le::<u32>)?);
     let address = fields.address()?;
-    let number = fields.u32()?;
+    let number = fields.parse(le::<u32>)?;
     let Some(address) = address.filter(|address| *address != 0 && len > 0) else { return Ok(Vec::new()) };
     let bytes = heap.object(space, address, number, len)?;
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

@@ -5,7 +5,9 @@ use super::message::{Filters, Index};
 use super::space::Space;
 use super::tree1::{self, Kind};
 use super::tree2::{CHUNKS, FILTERED_CHUNKS, Tree};
+use ckpt_api::fields::le;
 use ckpt_api::{Error, Limit, Result, Shape};
+use nom::Parser;
 use std::collections::HashMap;
 
 /// A stored chunk.
@@ -168,7 +170,7 @@ fn listed_by_tree_1(grid: &Grid<'_>, space: &Space<'_>, root: u64) -> Result<Has
     let mut chunks = HashMap::new();
     tree1::walk(space, root, Kind::Chunks(grid.chunk.len()), |key, address| {
         let at = key.position();
-        let (stored, mask) = (key.u32()?.into(), key.u32()?);
+        let (stored, mask) = key.parse((le::<u32>.map(u64::from), le::<u32>))?;
         let mut place = Vec::with_capacity(grid.chunk.len());
         for chunk in grid.chunk {
             let start = key.number(8)?;
@@ -198,7 +200,7 @@ fn listed_by_tree_2(grid: &Grid<'_>, space: &Space<'_>, root: u64) -> Result<Has
         let address = record.some_address("a chunk")?;
         let (stored, mask) = match kind {
             CHUNKS => (grid.bytes, 0),
-            _ => (record.number(len_bytes)?, record.u32()?),
+            _ => (record.number(len_bytes)?, record.parse(le::<u32>)?),
         };
         let place = grid.chunk.iter().map(|_| record.number(8)).collect::<Result<Vec<_>>>()?;
         add(&mut chunks, place, Chunk { address, stored, mask }, at)

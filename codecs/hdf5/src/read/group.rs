@@ -6,7 +6,9 @@ use super::space::{Fields, Space};
 use super::tree1::{self, Kind};
 use super::tree2::{LINKS_BY_NAME, Tree};
 use crate::format::message;
+use ckpt_api::fields::{bytes, le, skip};
 use ckpt_api::{Error, Result};
+use nom::sequence::{preceded, terminated};
 
 /// A member of a group.
 #[derive(Clone, Debug)]
@@ -66,8 +68,7 @@ fn symbols(space: &Space<'_>, heap: &LocalHeap, node: u64, links: &mut Vec<Link>
     let head = space.block(node, 8, "a symbol table node")?;
     let mut fields = head.signed(*b"SNOD")?;
     fields.version("a symbol table node", &[1])?;
-    fields.skip(1)?;
-    let count = u64::from(fields.u16()?);
+    let count = u64::from(fields.parse(preceded(skip(1), le::<u16>))?);
     let len = count.saturating_mul(24 + 2 * u64::from(space.sizes.address));
     let block = space.block(node.saturating_add(8), len, "a symbol table node")?;
     let mut fields = block.fields();
@@ -76,13 +77,11 @@ fn symbols(space: &Space<'_>, heap: &LocalHeap, node: u64, links: &mut Vec<Link>
         space.spend(name.len() as u64)?;
         let at = fields.position();
         let object = fields.address()?;
-        let kind = fields.u32()?;
-        fields.skip(4)?;
-        let scratch = fields.bytes(16)?;
+        let (kind, scratch) = fields.parse((terminated(le::<u32>, skip(4)), bytes(16)))?;
         let target = match (kind, object) {
             (0 | 1, Some(object)) => Target::Hard(object),
             (2, _) => {
-                let offset = Fields::new(&scratch, at, space.sizes).u32()?;
+                let offset = Fields::new(scratch, at, space.sizes).parse(le::<u32>)?;
                 Target::Soft(heap.text(offset.into())?)
             }
             _ => {
@@ -100,17 +99,13 @@ fn symbols(space: &Space<'_>, heap: &LocalHeap, node: u64, links: &mut Vec<Link>
 fn link(fields: &mut Fields<'_>) -> Result<Link> {
     let at = fields.position();
     fields.version("a link", &[1])?;
-    let flags = fields.u8()?;
-    let kind = if flags & 8 != 0 { fields.u8()? } else { 0 };
+    let flags = fields.parse(le::<u8>)?;
+    let kind = if flags & 8 != 0 { fields.parse(le::<u8>)? } else { 0 };
     fields.skip(if flags & 4 != 0 { 8 } else { 0 })?;
     fields.skip(if flags & 16 != 0 { 1 } else { 0 })?;
     let len = fields.number(1 << (flags & 3))?;
     let name = text(fields, len)?;
-    let value = |fields: &mut Fields<'_>| {
-        let len = fields.u16()?.into();
-        fields.bytes(len)
-    };
-    let shown = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let target = match kind {
         0 => Target::Hard(fields.some_address("a link")?),
         1 => Target::Soft(shown(value(fields)?)),
@@ -118,7 +113,7 @@ fn link(fields: &mut Fields<'_>) -> Result<Link> {
         64 => {
             let bytes = value(fields)?;
             let names = bytes.get(1..).unwrap_or_default().split(|byte| *byte == 0).next();
-            Target::External(shown(names.unwrap_or_default().to_vec()))
+            Target::External(shown(names.unwrap_or_default()))
         }
         65.. => Target::UserDefined(kind),
         _ => return Err(Error::corrupt("a link has an unknown kind").offset(at).found(kind.to_string())),
@@ -126,16 +121,23 @@ fn link(fields: &mut Fields<'_>) -> Result<Link> {
     Ok(Link { name, target })
 }
 
+/// Reads a length of 16 bits, and as many bytes.
+fn value<'a>(fields: &mut Fields<'a>) -> Result<&'a [u8]> {
+    let len = fields.parse(le::<u16>)?;
+    fields.bytes(len.into())
+}
+
 fn text(fields: &mut Fields<'_>, len: u64) -> Result<String> {
     let at = fields.position();
-    String::from_utf8(fields.bytes(len)?).map_err(|_| Error::corrupt("a name is not UTF-8").offset(at))
+    String::from_utf8(fields.bytes(len)?.to_vec())
+        .map_err(|_| Error::corrupt("a name is not UTF-8").offset(at))
 }
 
 /// Reads the links of a group that has so many that they have a heap of their own.
 fn dense(space: &Space<'_>, message: &Message, links: &mut Vec<Link>) -> Result<()> {
     let mut fields = message.fields()?;
     fields.version("the information on links", &[0])?;
-    let flags = fields.u8()?;
+    let flags = fields.parse(le::<u8>)?;
     fields.skip(if flags & 1 != 0 { 8 } else { 0 })?;
     let Some(heap) = fields.address()? else { return Ok(()) };
     let tree = fields.some_address("the index of a group's links")?;
@@ -143,7 +145,7 @@ fn dense(space: &Space<'_>, message: &Message, links: &mut Vec<Link>) -> Result<
     Tree::read(space, tree, &[LINKS_BY_NAME])?.walk(space, |record| {
         record.skip(4)?;
         let id = record.bytes(heap.id_len())?;
-        let (bytes, at) = heap.object(space, &id)?;
+        let (bytes, at) = heap.object(space, id)?;
         links.push(link(&mut Fields::new(&bytes, at, space.sizes))?);
         Ok(())
     })

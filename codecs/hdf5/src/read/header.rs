@@ -2,7 +2,10 @@
 
 use super::space::{Block, Fields, Sizes, Space};
 use crate::format::message;
+use ckpt_api::fields::{le, skip};
 use ckpt_api::{Error, Result};
+use nom::Parser;
+use nom::sequence::{preceded, terminated};
 use std::collections::HashSet;
 
 /// Bytes of the fixed part of a header of version 1, with its padding.
@@ -85,8 +88,7 @@ impl Reader<'_, '_> {
     fn first_of_version_1(&mut self, address: u64, head: &Block) -> Result<()> {
         let mut fields = head.fields();
         fields.version("an object header", &[1])?;
-        fields.skip(7)?;
-        let len = u64::from(fields.u32()?);
+        let len = fields.parse(preceded(skip(7), le::<u32>))?.into();
         let start = address.saturating_add(PREFIX_1);
         let block = self.space.block(start, len, "an object header")?;
         self.messages_1(&mut block.fields())
@@ -94,10 +96,7 @@ impl Reader<'_, '_> {
 
     fn messages_1(&mut self, fields: &mut Fields<'_>) -> Result<()> {
         while fields.remaining() >= 8 {
-            let kind = fields.u16()?;
-            let len = fields.u16()?;
-            let flags = fields.u8()?;
-            fields.skip(3)?;
+            let (kind, len, flags) = fields.parse(terminated((le, le::<u16>, le), skip(3)))?;
             self.message(kind, flags, len.into(), fields)?;
         }
         Ok(())
@@ -106,7 +105,7 @@ impl Reader<'_, '_> {
     fn first_of_version_2(&mut self, address: u64, head: &Block) -> Result<()> {
         let mut fields = head.signed(*b"OHDR")?;
         fields.version("an object header", &[2])?;
-        let flags = fields.u8()?;
+        let flags = fields.parse(le::<u8>)?;
         fields.skip(if flags & 0x20 != 0 { 16 } else { 0 })?;
         fields.skip(if flags & 0x10 != 0 { 4 } else { 0 })?;
         self.tracks_order = flags & 0x04 != 0;
@@ -124,10 +123,8 @@ impl Reader<'_, '_> {
     fn messages_2(&mut self, fields: &mut Fields<'_>) -> Result<()> {
         let prefix = if self.tracks_order { 6 } else { 4 };
         while fields.remaining() >= prefix + 4 {
-            let kind = fields.u8()?.into();
-            let len = fields.u16()?;
-            let flags = fields.u8()?;
-            fields.skip(prefix - 4)?;
+            let kind = le::<u8>.map(u16::from);
+            let (kind, len, flags) = fields.parse(terminated((kind, le::<u16>, le), skip(prefix - 4)))?;
             self.message(kind, flags, len.into(), fields)?;
         }
         Ok(())
@@ -135,7 +132,7 @@ impl Reader<'_, '_> {
 
     fn message(&mut self, kind: u16, flags: u8, len: u64, fields: &mut Fields<'_>) -> Result<()> {
         let at = fields.position();
-        let data = fields.bytes(len)?;
+        let data = fields.bytes(len)?.to_vec();
         let message = Message { kind, flags, data, at, sizes: self.space.sizes };
         match kind {
             message::NIL => {}

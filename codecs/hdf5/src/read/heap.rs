@@ -2,7 +2,10 @@
 
 use super::space::{Block, Space, compare_sums, lookup3};
 use super::tree2::bytes_for;
+use ckpt_api::fields::{le, skip};
 use ckpt_api::{Error, Result};
+use nom::Parser;
+use nom::sequence::terminated;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -79,8 +82,7 @@ impl Collection {
         let mut fields = block.fields();
         fields.skip(head_len)?;
         while fields.remaining() >= head_len {
-            let number = fields.u16()?;
-            fields.skip(6)?;
+            let number = fields.parse(terminated(le::<u16>, skip(6)))?;
             let size = fields.length()?;
             if number == 0 {
                 break;
@@ -149,21 +151,19 @@ impl FractalHeap {
         let block = space.block(address, len, "a fractal heap")?;
         let mut fields = block.signed(*b"FRHP")?;
         fields.version("a fractal heap", &[0])?;
-        let id_len = fields.u16()?.into();
-        let filters = fields.u16()?;
+        let (id_len, filters) = fields.parse((le::<u16>.map(u64::from), le::<u16>))?;
         if filters != 0 {
             return Err(Error::unsupported("links or attributes are stored with filters").offset(block.at));
         }
         block.check_sum()?;
-        let has_sums = fields.u8()? & 2 != 0;
-        let largest_object = fields.u32()?.into();
+        let has_sums = fields.parse(le::<u8>)? & 2 != 0;
+        let largest_object = fields.parse(le::<u32>)?.into();
         fields.skip(lengths + addresses + lengths + addresses + 8 * lengths)?;
-        let width = fields.u16()?.into();
+        let width = fields.parse(le::<u16>)?.into();
         let (start, largest_direct) = (fields.length()?, fields.length()?);
-        let bits = fields.u16()?;
-        fields.skip(2)?;
+        let bits = fields.parse(terminated(le::<u16>, skip(2)))?;
         let root = fields.address()?;
-        let root_rows = fields.u16()?;
+        let root_rows = fields.parse(le::<u16>)?;
         let is_sound = u64::is_power_of_two;
         if !is_sound(width)
             || !is_sound(start)
@@ -188,7 +188,7 @@ impl FractalHeap {
     /// Returns the object of an id, and its offset in the file.
     pub(crate) fn object(&mut self, space: &Space<'_>, id: &[u8]) -> Result<(Vec<u8>, u64)> {
         let mut fields = super::space::Fields::new(id, 0, space.sizes);
-        let first = fields.u8()?;
+        let first = fields.parse(le::<u8>)?;
         match first >> 4 & 3 {
             0 => {
                 let offset = fields.number(self.table.offset_bytes)?;
@@ -197,7 +197,7 @@ impl FractalHeap {
             }
             2 if self.id_len <= 17 => {
                 let len = u64::from(first & 15) + 1;
-                Ok((fields.bytes(len)?, 0))
+                Ok((fields.bytes(len)?.to_vec(), 0))
             }
             kind => Err(Error::unsupported("a link or an attribute is stored outside of its heap")
                 .found(match kind {

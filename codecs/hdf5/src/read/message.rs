@@ -3,7 +3,10 @@
 use super::header::Message;
 use super::space::Fields;
 use crate::format::message;
+use ckpt_api::fields::{Bytes, array, le, skip};
 use ckpt_api::{Error, Limit, Limits, Result, Shape};
+use nom::sequence::{preceded, terminated};
+use nom::{Parser, multi};
 
 /// The axes of a dataset.
 #[derive(Clone, Debug)]
@@ -18,7 +21,7 @@ impl Dataspace {
     pub(crate) fn read(fields: &mut Fields<'_>, limits: &Limits) -> Result<Self> {
         let at = fields.position();
         let version = fields.version("a dataspace", &[1, 2])?;
-        let [rank, flags, kind] = fields.array()?;
+        let [rank, flags, kind] = fields.parse(array)?;
         fields.skip(if version == 1 { 4 } else { 0 })?;
         limits.check(Limit::Rank, rank.into()).map_err(|error| error.offset(at))?;
         if version == 2 && kind == 2 {
@@ -65,18 +68,18 @@ impl Layout {
         let mut fields = message.fields()?;
         match fields.version("a layout", &[1, 2, 3, 4])? {
             1 | 2 => old_layout(&mut fields),
-            version => match fields.u8()? {
+            version => match fields.parse(le::<u8>)? {
                 0 => {
-                    let len = fields.u16()?;
+                    let len = fields.parse(le::<u16>)?;
                     let offset = fields.position();
                     fields.skip(len.into())?;
                     Ok(Layout::Compact { offset, len: len.into() })
                 }
                 1 => Ok(Layout::Contiguous { address: fields.address()?, len: Some(fields.length()?) }),
                 2 if version == 3 => {
-                    let rank = fields.u8()?;
+                    let rank = fields.parse(le::<u8>)?;
                     let address = fields.address()?;
-                    let lens = (0..rank).map(|_| Ok(fields.u32()?.into())).collect::<Result<Vec<u64>>>()?;
+                    let lens = fields.parse(dims(rank))?;
                     chunked(lens, Index::Tree1, address, true, fields.position())
                 }
                 2 => new_chunks(&mut fields),
@@ -93,13 +96,12 @@ impl Layout {
 
 fn old_layout(fields: &mut Fields<'_>) -> Result<Layout> {
     let at = fields.position();
-    let [rank, class] = fields.array()?;
-    fields.skip(5)?;
+    let [rank, class] = fields.parse(terminated(array, skip(5)))?;
     let address = if class == 0 { None } else { fields.address()? };
-    let lens = (0..rank).map(|_| Ok(fields.u32()?.into())).collect::<Result<Vec<u64>>>()?;
+    let lens = fields.parse(dims(rank))?;
     match class {
         0 => {
-            let len = fields.u32()?.into();
+            let len = fields.parse(le::<u32>)?.into();
             let offset = fields.position();
             fields.skip(len)?;
             Ok(Layout::Compact { offset, len })
@@ -112,12 +114,17 @@ fn old_layout(fields: &mut Fields<'_>) -> Result<Layout> {
     }
 }
 
+/// Parses so many lengths of 32 bits.
+fn dims<'a>(rank: u8) -> impl Parser<Bytes<'a>, Output = Vec<u64>, Error = Error> {
+    multi::count(le::<u32>.map(u64::from), rank.into())
+}
+
 fn new_chunks(fields: &mut Fields<'_>) -> Result<Layout> {
     let at = fields.position();
-    let [flags, rank, bytes] = fields.array()?;
+    let [flags, rank, bytes] = fields.parse(array)?;
     let lens = (0..rank).map(|_| fields.number(bytes)).collect::<Result<Vec<u64>>>()?;
-    let index = match fields.u8()? {
-        1 if flags & 2 != 0 => Index::Single { filtered: Some((fields.length()?, fields.u32()?)) },
+    let index = match fields.parse(le::<u8>)? {
+        1 if flags & 2 != 0 => Index::Single { filtered: Some((fields.length()?, fields.parse(le::<u32>)?)) },
         1 => Index::Single { filtered: None },
         2 => Index::Implicit,
         3 => {
@@ -185,16 +192,15 @@ impl Filters {
     pub(crate) fn read(message: &Message, element: u64) -> Result<Self> {
         let mut fields = message.fields()?;
         let version = fields.version("the filters", &[1, 2])?;
-        let count = fields.u8()?;
+        let count = fields.parse(le::<u8>)?;
         fields.skip(if version == 1 { 6 } else { 0 })?;
         let mut filters = Vec::new();
         for _ in 0..count {
-            let id = fields.u16()?;
-            let name = if version == 1 || id >= 256 { fields.u16()? } else { 0 };
-            let _flags = fields.u16()?;
-            let values = fields.u16()?;
+            let id = fields.parse(le::<u16>)?;
+            let name = if version == 1 || id >= 256 { fields.parse(le::<u16>)? } else { 0 };
+            let (_flags, values) = fields.parse((le::<u16>, le::<u16>))?;
             fields.skip(name.into())?;
-            let first = if values > 0 { Some(fields.u32()?) } else { None };
+            let first = if values > 0 { Some(fields.parse(le::<u32>)?) } else { None };
             fields.skip(u64::from(values.saturating_sub(1)) * 4)?;
             fields.skip(if version == 1 && values % 2 == 1 { 4 } else { 0 })?;
             filters.push(filter(id, first, element).map_err(|error| error.offset(message.at))?);
@@ -269,7 +275,7 @@ impl Fill {
         }
         match fields.version("a fill value", &[1, 2, 3])? {
             3 => {
-                let flags = fields.u8()?;
+                let flags = fields.parse(le::<u8>)?;
                 match flags & 0x30 {
                     0x00 => Ok(Fill::Zero),
                     0x20 => Self::bytes(&mut fields),
@@ -277,8 +283,7 @@ impl Fill {
                 }
             }
             version => {
-                fields.skip(2)?;
-                let is_defined = fields.u8()? != 0;
+                let is_defined = fields.parse(preceded(skip(2), le::<u8>))? != 0;
                 match is_defined || version == 1 {
                     true => Self::bytes(&mut fields),
                     false => Ok(Fill::Undefined),

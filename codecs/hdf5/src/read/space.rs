@@ -1,6 +1,8 @@
 //! The file as the structures of HDF5 see it: addresses, their sizes, and how much may still be read.
 
-use ckpt_api::{Cursor, Error, File, Limit, Limits, Result};
+use ckpt_api::fields::{Bytes, array, bytes, le, skip};
+use ckpt_api::{Error, File, Limit, Limits, Result};
+use nom::Parser;
 use std::cell::Cell;
 
 /// How many times the bytes of the file may be read, as structures that share bytes make it. What HDF5's library writes
@@ -106,7 +108,7 @@ impl Block {
     /// Returns the fields after the signature, which must be there.
     pub(crate) fn signed(&self, signature: [u8; 4]) -> Result<Fields<'_>> {
         let mut fields = self.fields();
-        let found = fields.array::<4>()?;
+        let found = fields.parse(array::<4>)?;
         if found == signature {
             return Ok(fields);
         }
@@ -144,61 +146,53 @@ pub(crate) fn compare_sums(what: &str, at: u64, found: u32, stored: u32) -> Resu
         .help("copy the file again; the data changed after it was written"))
 }
 
-/// Reads fields one after the other, of the sizes that the file has.
+/// The fields of a structure; some have sizes that are those of the file.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
-    cursor: Cursor<'a>,
+    input: Bytes<'a>,
     sizes: Sizes,
 }
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(bytes: &'a [u8], at: u64, sizes: Sizes) -> Self {
-        let cursor = Cursor::of_bytes(bytes, at).with_message("a structure of the file is cut short");
-        Fields { cursor, sizes }
+        let input = Bytes::new(bytes, at).with_message("a structure of the file is cut short");
+        Fields { input, sizes }
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        self.cursor.array()
+    /// Runs a parser, and moves past what it parsed.
+    pub(crate) fn parse<T>(
+        &mut self,
+        parser: impl Parser<Bytes<'a>, Output = T, Error = Error>,
+    ) -> Result<T> {
+        self.input.parse(parser)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8> {
-        self.cursor.number()
-    }
-
-    pub(crate) fn u16(&mut self) -> Result<u16> {
-        self.cursor.number()
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32> {
-        self.cursor.number()
-    }
-
-    pub(crate) fn bytes(&mut self, len: u64) -> Result<Vec<u8>> {
-        self.cursor.bytes(len)
+    pub(crate) fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
+        self.input.parse(bytes(len))
     }
 
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
-        self.cursor.skip(len)
+        self.input.parse(skip(len))
     }
 
     pub(crate) fn remaining(&self) -> u64 {
-        self.cursor.remaining()
+        self.input.remaining()
     }
 
     /// Returns the offset of the next byte in the file.
     pub(crate) fn position(&self) -> u64 {
-        self.cursor.position()
+        self.input.offset()
     }
 
     /// Reads an unsigned number of up to eight bytes.
-    pub(crate) fn number(&mut self, bytes: u8) -> Result<u64> {
-        if bytes > 8 {
+    pub(crate) fn number(&mut self, len: u8) -> Result<u64> {
+        if len > 8 {
             return Err(Error::unsupported("a number of the file has more than 64 bits")
                 .offset(self.position())
-                .found(ckpt_api::count(bytes, "byte")));
+                .found(ckpt_api::count(len, "byte")));
         }
-        let read = self.cursor.bytes(bytes.into())?;
-        Ok(read.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        let bytes = self.bytes(len.into())?;
+        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     pub(crate) fn length(&mut self) -> Result<u64> {
@@ -226,7 +220,7 @@ impl<'a> Fields<'a> {
     /// Reads a version and checks that it is one of these.
     pub(crate) fn version(&mut self, what: &str, known: &[u8]) -> Result<u8> {
         let at = self.position();
-        let version = self.u8()?;
+        let version = self.parse(le::<u8>)?;
         if known.contains(&version) {
             return Ok(version);
         }

@@ -2,7 +2,9 @@
 
 use super::space::{Sizes, Space};
 use crate::format::SIGNATURE;
+use ckpt_api::fields::le;
 use ckpt_api::{Error, File, Limits, Result};
+use nom::Parser;
 
 /// Bytes of the longest superblock.
 const LONGEST: u64 = 128;
@@ -32,7 +34,7 @@ pub(crate) fn read<'a>(file: &'a File, limits: &'a Limits) -> Result<(Space<'a>,
     if version < 2 {
         fields.skip(4)?;
     }
-    let sizes = Sizes { address: fields.u8()?, length: fields.u8()? };
+    let sizes = fields.parse((le, le).map(|(address, length)| Sizes { address, length }))?;
     if [sizes.address, sizes.length].iter().any(|size| ![2, 4, 8].contains(size)) {
         return Err(Error::unsupported("addresses or lengths have an unusual size")
             .offset(at)

@@ -1,6 +1,7 @@
 //! B-trees of version 1: those of symbol tables, and of chunks.
 
 use super::space::{Fields, Space};
+use ckpt_api::fields::{array, le};
 use ckpt_api::{Error, Result};
 use std::collections::HashSet;
 
@@ -46,8 +47,7 @@ pub(crate) fn walk(
         let header = PREFIX + 2 * u64::from(space.sizes.address);
         let head = space.block(address, header, "a B-tree node")?;
         let mut fields = head.signed(*b"TREE")?;
-        let [number, level] = fields.array()?;
-        let count = fields.u16()?;
+        let ([number, level], count) = fields.parse((array, le::<u16>))?;
         let is_expected = expected.is_none_or(|expected| expected == level);
         if number != kind.number() || !is_expected || !seen.insert(address) {
             return Err(Error::corrupt("the nodes of a B-tree contradict each other")
@@ -62,7 +62,7 @@ pub(crate) fn walk(
             let key = fields.bytes(key_bytes)?;
             let child = fields.some_address("a child of a B-tree node")?;
             match level {
-                0 => visit(&mut Fields::new(&key, block.at, space.sizes), child)?,
+                0 => visit(&mut Fields::new(key, block.at, space.sizes), child)?,
                 _ => children.push((child, Some(level - 1))),
             }
         }

@@ -1,7 +1,9 @@
 //! B-trees of version 2: those of dense links and attributes, and of chunks.
 
 use super::space::{Block, Fields, Space};
+use ckpt_api::fields::{le, skip};
 use ckpt_api::{Error, Result};
+use nom::sequence::terminated;
 use std::collections::HashSet;
 
 /// Signature, version and kind before the records, and the checksum.
@@ -33,13 +35,11 @@ impl Tree {
         let mut fields = block.signed(*b"BTHD")?;
         block.check_sum()?;
         fields.version("a B-tree", &[0])?;
-        let kind = fields.u8()?;
-        let node = fields.u32()?.into();
-        let record = fields.u16()?.into();
-        let depth = fields.u16()?;
-        fields.skip(2)?;
+        let (kind, node, record, depth) =
+            fields.parse(terminated((le::<u8>, le::<u32>, le::<u16>, le::<u16>), skip(2)))?;
+        let (node, record) = (node.into(), record.into());
         let root = fields.address()?;
-        let root_records = fields.u16()?.into();
+        let root_records = fields.parse(le::<u16>)?.into();
         let tree = Tree { kind, node, record, depth, root, root_records };
         if !kinds.contains(&kind) || record == 0 || node < OVERHEAD || depth > 32 {
             return Err(Error::corrupt("a B-tree is not what it should be").offset(block.at).found(format!(
@@ -74,7 +74,7 @@ impl Tree {
             fields.skip(PREFIX)?;
             for _ in 0..records {
                 let record = fields.bytes(self.record)?;
-                visit(&mut Fields::new(&record, block.at, space.sizes))?;
+                visit(&mut Fields::new(record, block.at, space.sizes))?;
             }
             if let Some(depth_below) = depth.checked_sub(1) {
                 let below = levels.get(usize::from(depth_below)).copied().unwrap_or_default();
