@@ -13,7 +13,10 @@ use super::saved::{Record, Saved};
 use super::script::Classes;
 use crate::format::StorageClass;
 use crate::pickle::{Builder, Decoded, Feed, Id, Names, Tree, Value, parse, shown};
-use ckpt_api::{Cursor, Endian, Error, File, Limit, Limits, Result};
+use ckpt_api::fields::{Bytes, Parsed, bytes, le, skip};
+use ckpt_api::{Endian, Error, Fields, File, Limit, Limits, Result};
+use nom::sequence::terminated;
+use nom::{Err, Parser, multi};
 use std::collections::HashMap;
 
 /// Bytes of a header, and of what everything is padded to.
@@ -85,23 +88,30 @@ impl Header {
     /// Parses a block; `None` for anything else than a header of the formats that begin with `ustar`.
     fn parse(block: &[u8]) -> Option<Self> {
         const CHECKSUM: std::ops::Range<usize> = 148..156;
-        if block.get(257..262)? != b"ustar" {
+        let (mode_and_owners, time, link) = (skip(24), skip(12), skip(100));
+        let parts = (
+            terminated(bytes(100), mode_and_owners),
+            terminated(bytes(12), time),
+            bytes(8),
+            terminated(le::<u8>, link),
+            bytes(5),
+        );
+        let (name, size, checksum, kind, magic) = Bytes::new(block, 0).parse(parts).ok()?;
+        if magic != b"ustar" {
             return None;
         }
         let sum = |(at, byte): (usize, &u8)| u64::from(if CHECKSUM.contains(&at) { b' ' } else { *byte });
-        if octal(block.get(CHECKSUM)?)? != block.iter().enumerate().map(sum).sum::<u64>() {
+        if octal(checksum)? != block.iter().enumerate().map(sum).sum::<u64>() {
             return None;
         }
-        let size = block.get(124..136)?;
         let len = match size.split_first()? {
             // More than 8 GiB.
             (0x80, rest) => u64::from_be_bytes(*rest.last_chunk()?),
             _ => octal(size)?,
         };
-        let name = block.get(..100)?.split(|byte| *byte == 0).next()?;
+        let name = name.split(|byte| *byte == 0).next()?;
         let name = std::str::from_utf8(name).ok()?;
         let name = name.strip_prefix("./").unwrap_or(name).to_owned();
-        let kind = *block.get(156)?;
         Some(Header { name, len, kind: if kind == 0 { b'0' } else { kind } })
     }
 }
@@ -190,17 +200,9 @@ impl<'a> Part<'a> {
 
     /// Natural numbers of 64 bits.
     fn naturals(&mut self, count: u32) -> Result<Vec<u64>> {
-        let mut fields = Cursor::new(self.file);
+        let mut fields = Fields::new(self.file);
         fields.skip(self.at)?;
-        let mut numbers = Vec::new();
-        for _ in 0..count {
-            let at = fields.position();
-            let number = fields.number::<i64>()?;
-            let natural = u64::try_from(number).map_err(|_| {
-                Error::corrupt("a size, stride or offset is negative").offset(at).found(number.to_string())
-            })?;
-            numbers.push(natural);
-        }
+        let numbers = fields.parse(|input| multi::count(stored_natural, count as usize).parse(input))?;
         self.at = fields.position();
         self.check()?;
         Ok(numbers)
@@ -213,6 +215,19 @@ impl<'a> Part<'a> {
         Err(Error::corrupt("the member ends too early")
             .offset(self.end)
             .help("the file is damaged: copy it again"))
+    }
+}
+
+/// Parses an integer of 64 bits with a sign that is not negative.
+fn stored_natural(input: Bytes<'_>) -> Parsed<'_, u64> {
+    let (rest, number) = le::<i64>(input)?;
+    match u64::try_from(number) {
+        Ok(natural) => Ok((rest, natural)),
+        Err(_) => Err(Err::Error(
+            Error::corrupt("a size, stride or offset is negative")
+                .offset(input.offset())
+                .found(number.to_string()),
+        )),
     }
 }
 
@@ -313,9 +328,9 @@ fn tensors(part: &mut Part<'_>) -> Result<HashMap<i64, View>> {
         let Some((Some(key), Some(storage))) = keys else {
             return Err(wrong("is not described by key, storage and class"));
         };
-        let mut fields = Cursor::new(part.file);
+        let mut fields = Fields::new(part.file);
         fields.skip(part.at)?;
-        let [axes, _] = fields.numbers::<u32, 2>()?;
+        let axes = fields.parse(|input| terminated(le::<u32>, le::<u32>).parse(input))?;
         if axes > MOST_AXES {
             return Err(wrong("has too many axes").found(axes.to_string()));
         }

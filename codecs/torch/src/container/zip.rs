@@ -6,8 +6,11 @@ use super::script::Classes;
 use super::section::section;
 use super::storage::check_ids;
 use crate::pickle::{Feed, Names, Tree, parse};
+use ckpt_api::fields::le;
 use ckpt_api::zip::{self, Entry, Member};
-use ckpt_api::{Cursor, Endian, Error, File, Limits, Result};
+use ckpt_api::{Endian, Error, Fields, File, Limits, Result};
+use nom::Parser;
+use nom::sequence::terminated;
 use std::collections::HashMap;
 
 const PICKLE: &str = "data.pkl";
@@ -49,9 +52,10 @@ fn is_pickle(name: &str) -> bool {
 }
 
 fn first_name(file: &File) -> Result<String> {
-    let mut fields = Cursor::new(file);
+    let mut fields = Fields::new(file);
     fields.skip(26)?;
-    let [name_len, _extra_len] = fields.numbers::<u16, 2>()?;
+    let extra_len = le::<u16>;
+    let name_len = fields.parse(|input| terminated(le::<u16>, extra_len).parse(input))?;
     let name = fields.bytes(name_len.into())?;
     String::from_utf8(name).map_err(|_| Error::corrupt("the name is not UTF-8"))
 }

@@ -1,6 +1,8 @@
 //! The bytes of a pickle, read from a file as far as the machine gets.
 
+use ckpt_api::fields::{Bytes, Parsed, skip};
 use ckpt_api::{Error, File, Limit, Limits, Result};
+use nom::Err;
 
 /// Bytes of the first read; each further one reads as many as there are, up to `MOST`.
 const FIRST: u64 = 4 << 10;
@@ -53,39 +55,39 @@ impl<'a> Feed<'a> {
         self.at
     }
 
-    /// Takes the next byte.
-    pub(crate) fn byte(&mut self) -> Result<u8> {
-        match self.bytes.get(self.at).copied() {
-            Some(byte) => {
-                self.at += 1;
-                Ok(byte)
+    /// Runs a parser on the bytes that were not taken, and takes those that it parsed.
+    #[inline]
+    pub(crate) fn parse<T>(&mut self, mut parser: impl FnMut(Bytes<'_>) -> Parsed<'_, T>) -> Result<T> {
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            // Without an end: the error for a range that ends too early is made here.
+            let window = Bytes::window(rest, self.position(), u64::MAX);
+            match parser(window) {
+                Ok((after, value)) => {
+                    self.at += rest.len().saturating_sub(after.as_slice().len());
+                    return Ok(value);
+                }
+                Err(Err::Error(error) | Err::Failure(error)) => return Err(error.file(self.file.name())),
+                Err(Err::Incomplete(missing)) => {
+                    let needed = window.needed(missing);
+                    self.require(needed)?;
+                }
             }
-            None => self.array().map(|[byte]| byte),
         }
     }
 
-    /// Takes the next `N` bytes.
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let held = |bytes: &[u8], at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).copied();
-        if let Some(bytes) = held(&self.bytes, self.at) {
-            self.at += N;
-            return Ok(bytes);
-        }
-        let (at, _) = self.take(N as u64)?;
-        held(&self.bytes, at as usize).ok_or_else(|| self.short(N as u64))
+    /// Reads until there are so many bytes after those that were taken.
+    #[cold]
+    fn require(&mut self, len: u64) -> Result<()> {
+        let end = (self.at as u64).checked_add(len).ok_or_else(|| self.short(len))?;
+        self.fill(end)?;
+        if end > self.bytes.len() as u64 { Err(self.short(len)) } else { Ok(()) }
     }
 
     /// Takes `len` bytes and returns their range in [`Feed::into_bytes`]: the first, and how many.
     pub(crate) fn take(&mut self, len: u64) -> Result<(u32, u32)> {
-        let end = (self.at as u64).checked_add(len).ok_or_else(|| self.short(len))?;
-        if end > self.bytes.len() as u64 {
-            self.fill(end)?;
-            if end > self.bytes.len() as u64 {
-                return Err(self.short(len));
-            }
-        }
         let at = self.at;
-        self.at = usize::try_from(end).map_err(|_| self.short(len))?;
+        self.parse(skip(len))?;
         let too_large = |_| Error::limit("the pickle has more than 4 GiB");
         Ok((u32::try_from(at).map_err(too_large)?, u32::try_from(len).map_err(too_large)?))
     }

@@ -6,6 +6,7 @@ use super::id::Id;
 use super::opcode as op;
 use super::text::{self, Decimal};
 use super::tree::{Builder, Decoded, Tree};
+use ckpt_api::fields::{be, le};
 use ckpt_api::{Error, Result};
 use std::collections::HashMap;
 
@@ -53,7 +54,7 @@ impl<'a> Machine<'a> {
         let mut count = 0u32;
         loop {
             self.at = self.feed.position();
-            let opcode = self.feed.byte()?;
+            let opcode = self.feed.parse(le::<u8>)?;
             if opcode == op::STOP {
                 break;
             }
@@ -110,20 +111,20 @@ impl<'a> Machine<'a> {
             op::NEWTRUE => Ok(Id::TRUE),
             op::NEWFALSE => Ok(Id::FALSE),
             op::BININT1 => {
-                let number = self.feed.byte()?;
+                let number = self.feed.parse(le::<u8>)?;
                 self.builder.int(number.into())
             }
             op::BININT2 => {
-                let number = u16::from_le_bytes(self.feed.array()?);
+                let number = self.feed.parse(le::<u16>)?;
                 self.builder.int(number.into())
             }
             op::BININT => {
-                let number = i32::from_le_bytes(self.feed.array()?);
+                let number = self.feed.parse(le::<i32>)?;
                 self.builder.int(number.into())
             }
             op::LONG1 | op::LONG4 => self.long(opcode),
             op::BINFLOAT => {
-                let number = f64::from_be_bytes(self.feed.array()?);
+                let number = self.feed.parse(be::<f64>)?;
                 self.builder.float(number)
             }
             op::INT | op::LONG | op::FLOAT | op::STRING | op::UNICODE => self.line(opcode),
@@ -190,7 +191,7 @@ impl<'a> Machine<'a> {
     }
 
     fn protocol(&mut self) -> Result<()> {
-        let found = self.feed.byte()?;
+        let found = self.feed.parse(le::<u8>)?;
         if found <= PROTOCOL {
             return Ok(());
         }
@@ -201,7 +202,7 @@ impl<'a> Machine<'a> {
 
     /// A frame promises that so many bytes follow.
     fn frame(&mut self) -> Result<()> {
-        let len = u64::from_le_bytes(self.feed.array()?);
+        let len = self.feed.parse(le::<u64>)?;
         let left = self.feed.left();
         if len <= left {
             return Ok(());
@@ -213,8 +214,8 @@ impl<'a> Machine<'a> {
 
     fn long(&mut self, opcode: u8) -> Result<Id> {
         let len = match opcode {
-            op::LONG1 => u64::from(self.feed.byte()?),
-            _ => u64::from(u32::from_le_bytes(self.feed.array()?)),
+            op::LONG1 => u64::from(self.feed.parse(le::<u8>)?),
+            _ => u64::from(self.feed.parse(le::<u32>)?),
         };
         let range = self.feed.take(len)?;
         let bytes = self.feed.bytes(range);
@@ -262,15 +263,17 @@ impl<'a> Machine<'a> {
     /// Takes the bytes of a string whose length comes first.
     fn counted(&mut self, opcode: u8) -> Result<(u32, u32)> {
         let len = match opcode {
-            op::SHORT_BINUNICODE | op::SHORT_BINSTRING | op::SHORT_BINBYTES => self.feed.byte()?.into(),
-            op::BINUNICODE | op::BINBYTES => u32::from_le_bytes(self.feed.array()?).into(),
+            op::SHORT_BINUNICODE | op::SHORT_BINSTRING | op::SHORT_BINBYTES => {
+                self.feed.parse(le::<u8>)?.into()
+            }
+            op::BINUNICODE | op::BINBYTES => self.feed.parse(le::<u32>)?.into(),
             op::BINSTRING => {
-                let len = i32::from_le_bytes(self.feed.array()?);
+                let len = self.feed.parse(le::<i32>)?;
                 u64::try_from(len).map_err(|_| {
                     Error::corrupt("a string of the pickle has a negative length").found(len.to_string())
                 })?
             }
-            _ => u64::from_le_bytes(self.feed.array()?),
+            _ => self.feed.parse(le::<u64>)?,
         };
         self.feed.take(len)
     }
@@ -398,8 +401,8 @@ impl<'a> Machine<'a> {
 
     fn memo_index(&mut self, opcode: u8) -> Result<u32> {
         match opcode {
-            op::BINPUT | op::BINGET => self.feed.byte().map(u32::from),
-            op::LONG_BINPUT | op::LONG_BINGET => Ok(u32::from_le_bytes(self.feed.array()?)),
+            op::BINPUT | op::BINGET => self.feed.parse(le::<u8>).map(u32::from),
+            op::LONG_BINPUT | op::LONG_BINGET => self.feed.parse(le::<u32>),
             _ => {
                 let range = self.feed.line()?;
                 let index =
