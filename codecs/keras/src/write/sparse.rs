@@ -1,6 +1,7 @@
 //! The bytes of a file around its elements.
 
-use ckpt_api::{Cursor, File, ReadAt, Result, Writer};
+use ckpt_api::fields::{Bytes, bytes, varint};
+use ckpt_api::{File, ReadAt, Result, Writer};
 use std::io;
 
 /// Zeros that end a run: fewer cost less than a new one.
@@ -79,15 +80,15 @@ impl Runs {
         bytes.into_bytes()
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut cursor = Cursor::of_bytes(bytes, 0);
-        let mut runs = Runs { len: cursor.varint().ok()?, runs: Vec::new() };
+    pub(crate) fn from_bytes(stored: &[u8]) -> Option<Self> {
+        let mut input = Bytes::new(stored, 0);
+        let mut runs = Runs { len: input.parse(varint).ok()?, runs: Vec::new() };
         let mut at = 0u64;
-        while cursor.remaining() > 0 {
-            let start = at.checked_add(cursor.varint().ok()?)?;
-            let len = cursor.varint().ok()?;
+        while input.remaining() > 0 {
+            let (gap, len) = input.parse((varint, varint)).ok()?;
+            let start = at.checked_add(gap)?;
             at = start.checked_add(len).filter(|end| *end <= runs.len)?;
-            runs.runs.push((start, cursor.bytes(len).ok()?));
+            runs.runs.push((start, input.parse(bytes(len)).ok()?.to_vec()));
         }
         Some(runs)
     }
