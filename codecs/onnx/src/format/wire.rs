@@ -1,11 +1,12 @@
 //! Fields of protocol buffers, read one after the other from a file.
 
-use ckpt_api::{Cursor, Error, File, Limit, Limits, Result};
+use ckpt_api::fields::{array, le, varint};
+use ckpt_api::{Error, Fields, File, Limit, Limits, Result};
 use std::ops::Range;
 
 /// Reads the fields of messages; a message within another is read where it lies.
 pub(crate) struct Wire<'a> {
-    cursor: Cursor<'a>,
+    fields: Fields<'a>,
     limits: &'a Limits,
 }
 
@@ -33,22 +34,22 @@ pub(crate) enum Value {
 
 impl<'a> Wire<'a> {
     pub(crate) fn new(file: &'a File, limits: &'a Limits) -> Self {
-        Wire { cursor: Cursor::new(file).with_message("the model is cut short"), limits }
+        Wire { fields: Fields::new(file).with_message("the model is cut short"), limits }
     }
 
     /// Reads the message in this range.
     pub(crate) fn within(file: &'a File, limits: &'a Limits, range: Range<u64>) -> Result<Self> {
-        let cursor = Cursor::range(file, range.start, range.end.saturating_sub(range.start))?;
-        Ok(Wire { cursor, limits })
+        let fields = Fields::range(file, range.start, range.end.saturating_sub(range.start))?;
+        Ok(Wire { fields, limits })
     }
 
     pub(crate) fn position(&self) -> u64 {
-        self.cursor.position()
+        self.fields.position()
     }
 
     /// Reads the next field of the message that ends at `end`; `None` at its end. Bytes are left to be read or skipped.
     pub(crate) fn field(&mut self, end: u64) -> Result<Option<Field>> {
-        let start = self.cursor.position();
+        let start = self.fields.position();
         if start >= end {
             return if start == end {
                 Ok(None)
@@ -56,16 +57,16 @@ impl<'a> Wire<'a> {
                 Err(self.wrong("a field exceeds its message", start))
             };
         }
-        let key = self.cursor.varint()?;
+        let key = self.fields.parse(varint)?;
         let value = match key & 7 {
-            0 => Value::Varint(self.cursor.varint()?),
+            0 => Value::Varint(self.fields.parse(varint)?),
             1 => {
-                self.cursor.skip(8)?;
+                self.fields.skip(8)?;
                 Value::Fixed64
             }
             2 => {
-                let len = self.cursor.varint()?;
-                let first = self.cursor.position();
+                let len = self.fields.parse(varint)?;
+                let first = self.fields.position();
                 let last = first.checked_add(len).filter(|last| *last <= end);
                 let last = last.ok_or_else(|| {
                     self.wrong("a field exceeds its message", start)
@@ -74,7 +75,7 @@ impl<'a> Wire<'a> {
                 })?;
                 Value::Bytes(first..last)
             }
-            5 => Value::Fixed32(self.cursor.array()?),
+            5 => Value::Fixed32(self.fields.parse(array)?),
             kind => {
                 return Err(self
                     .wrong("a field has an unknown wire type", start)
@@ -84,7 +85,7 @@ impl<'a> Wire<'a> {
         };
         let stop = match &value {
             Value::Bytes(range) => range.end,
-            _ => self.cursor.position(),
+            _ => self.fields.position(),
         };
         if stop > end || key >> 3 == 0 {
             return Err(self.wrong("a field exceeds its message, or has the number 0", start));
@@ -94,15 +95,15 @@ impl<'a> Wire<'a> {
 
     /// Moves to the end of a field of which nothing, or a part, was read.
     pub(crate) fn skip(&mut self, field: &Field) -> Result<()> {
-        let rest = field.span.end.checked_sub(self.cursor.position());
+        let rest = field.span.end.checked_sub(self.fields.position());
         let rest = rest.ok_or_else(|| self.wrong("a field exceeds its message", field.span.start))?;
-        self.cursor.skip(rest)
+        self.fields.skip(rest)
     }
 
     /// Reads a text within the limit of names.
     pub(crate) fn text(&mut self, field: &Field) -> Result<String> {
         let range = self.range(field)?;
-        self.cursor.text(range.end.saturating_sub(range.start), self.limits, Limit::NameBytes)
+        self.fields.text(range.end.saturating_sub(range.start), self.limits, Limit::NameBytes)
     }
 
     /// Reads bytes within the limit of headers.
@@ -110,7 +111,7 @@ impl<'a> Wire<'a> {
         let range = self.range(field)?;
         let len = range.end.saturating_sub(range.start);
         self.limits.check(Limit::HeaderBytes, len)?;
-        self.cursor.bytes(len)
+        self.fields.bytes(len)
     }
 
     /// The bytes of a field that has some.
@@ -142,8 +143,8 @@ impl<'a> Wire<'a> {
         match &field.value {
             Value::Varint(value) => to.push(*value as i64),
             Value::Bytes(range) => {
-                while self.cursor.position() < range.end {
-                    to.push(self.cursor.varint()? as i64);
+                while self.fields.position() < range.end {
+                    to.push(self.fields.parse(varint)? as i64);
                 }
             }
             other => return Err(self.kind(field, other)),
@@ -156,8 +157,8 @@ impl<'a> Wire<'a> {
         match &field.value {
             Value::Fixed32(bytes) => to.push(f32::from_le_bytes(*bytes)),
             Value::Bytes(range) => {
-                while self.cursor.position() < range.end {
-                    to.push(self.cursor.number()?);
+                while self.fields.position() < range.end {
+                    to.push(self.fields.parse(le::<f32>)?);
                 }
             }
             other => return Err(self.kind(field, other)),

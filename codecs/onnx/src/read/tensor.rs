@@ -3,8 +3,9 @@
 use super::model::LOCATION;
 use crate::format::message::{Chunk, Tensor as Stored};
 use crate::format::{STRING, dtype, is_packed};
+use ckpt_api::fields::varint;
 use ckpt_api::{
-    Compression, Cursor, DType, Encoding, Error, Extent, File, FileId, Input, Limits, Method, Packing,
+    Compression, DType, Encoding, Error, Extent, Fields, File, FileId, Input, Limits, Method, Packing,
     Placement, ProtobufNumbers, Result, Shape, Tensor, TensorId, Viewed,
 };
 use std::collections::HashMap;
@@ -135,12 +136,12 @@ impl<'a> Locator<'a> {
     /// Counts the varints of a chunk, and checks that each is a value of the dtype.
     fn varints(&self, chunk: &Chunk, dtype: DType) -> Result<u64> {
         let len = chunk.range.end.saturating_sub(chunk.range.start);
-        let mut cursor = Cursor::range(self.file, chunk.range.start, len)?;
+        let mut fields = Fields::range(self.file, chunk.range.start, len)?;
         let mut count = 0u64;
-        while cursor.remaining() > 0 {
-            let at = cursor.position();
-            cursor.skip(chunk.tag_bytes.into())?;
-            let value = cursor.varint()? as i64;
+        while fields.remaining() > 0 {
+            let at = fields.position();
+            fields.skip(chunk.tag_bytes.into())?;
+            let value = fields.parse(varint)? as i64;
             if !holds(dtype, value) {
                 return Err(Error::corrupt("a number is no value of the tensor's type")
                     .offset(at)

@@ -3,7 +3,8 @@
 use crate::format::dtype;
 use crate::format::message::Tensor;
 use crate::read::tensor::shape_of;
-use ckpt_api::{Cursor, DType, File};
+use ckpt_api::fields::{le, varint};
+use ckpt_api::{DType, Fields, File};
 
 /// Elements of a tensor that is small: of integers, such as a shape, and of others, such as the bounds of a value.
 const MOST_ELEMENTS: u64 = 1024;
@@ -39,25 +40,25 @@ pub(crate) fn has_numbers(dtype: DType) -> bool {
     matches!(dtype, Bool | F32 | F64 | I8 | I16 | I32 | I64 | U8 | U16 | U32)
 }
 
-/// Cursors over the stored numbers, and the bytes of the tag before each.
-fn cursors<'a>(file: &'a File, stored: &'a Tensor) -> impl Iterator<Item = Option<(Cursor<'a>, u64)>> {
+/// The stored numbers, and the bytes of the tag before each.
+fn fields_of<'a>(file: &'a File, stored: &'a Tensor) -> impl Iterator<Item = Option<(Fields<'a>, u64)>> {
     let raw = stored.raw.iter().map(|range| (range, 0));
     let typed = stored.typed.iter().map(|chunk| (&chunk.range, u64::from(chunk.tag_bytes)));
     raw.chain(typed).map(|(range, tag)| {
-        let cursor = Cursor::range(file, range.start, range.end.saturating_sub(range.start));
-        cursor.ok().map(|cursor| (cursor, tag))
+        let fields = Fields::range(file, range.start, range.end.saturating_sub(range.start));
+        fields.ok().map(|fields| (fields, tag))
     })
 }
 
 fn floats(file: &File, stored: &Tensor, dtype: DType) -> Option<Vec<f64>> {
     let mut floats = Vec::new();
-    for cursor in cursors(file, stored) {
-        let (mut cursor, tag) = cursor?;
-        while cursor.remaining() > 0 {
-            cursor.skip(tag).ok()?;
+    for fields in fields_of(file, stored) {
+        let (mut fields, tag) = fields?;
+        while fields.remaining() > 0 {
+            fields.skip(tag).ok()?;
             floats.push(match dtype {
-                DType::F32 => cursor.number::<f32>().ok()?.into(),
-                _ => cursor.number::<f64>().ok()?,
+                DType::F32 => fields.parse(le::<f32>).ok()?.into(),
+                _ => fields.parse(le::<f64>).ok()?,
             });
             (floats.len() as u64 <= MOST_ELEMENTS).then_some(())?;
         }
@@ -67,21 +68,21 @@ fn floats(file: &File, stored: &Tensor, dtype: DType) -> Option<Vec<f64>> {
 
 fn ints(file: &File, stored: &Tensor, dtype: DType) -> Option<Vec<i64>> {
     let mut ints = Vec::new();
-    for cursor in cursors(file, stored) {
-        let (mut cursor, tag) = cursor?;
-        while cursor.remaining() > 0 {
-            cursor.skip(tag).ok()?;
+    for fields in fields_of(file, stored) {
+        let (mut fields, tag) = fields?;
+        while fields.remaining() > 0 {
+            fields.skip(tag).ok()?;
             ints.push(if stored.raw.is_none() {
-                cursor.varint().ok()? as i64
+                fields.parse(varint).ok()? as i64
             } else {
                 match dtype {
-                    DType::I64 => cursor.number::<i64>().ok()?,
-                    DType::I32 => cursor.number::<i32>().ok()?.into(),
-                    DType::I16 => cursor.number::<i16>().ok()?.into(),
-                    DType::I8 => cursor.number::<i8>().ok()?.into(),
-                    DType::U16 => cursor.number::<u16>().ok()?.into(),
-                    DType::U32 => cursor.number::<u32>().ok()?.into(),
-                    _ => cursor.number::<u8>().ok()?.into(),
+                    DType::I64 => fields.parse(le::<i64>).ok()?,
+                    DType::I32 => fields.parse(le::<i32>).ok()?.into(),
+                    DType::I16 => fields.parse(le::<i16>).ok()?.into(),
+                    DType::I8 => fields.parse(le::<i8>).ok()?.into(),
+                    DType::U16 => fields.parse(le::<u16>).ok()?.into(),
+                    DType::U32 => fields.parse(le::<u32>).ok()?.into(),
+                    _ => fields.parse(le::<u8>).ok()?.into(),
                 }
             });
             (ints.len() as u64 <= MOST_ELEMENTS).then_some(())?;
