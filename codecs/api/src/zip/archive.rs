@@ -5,9 +5,11 @@ use super::record::{
     FLAG_MASKED, FLAG_PATCH, FLAG_SIZES_LATER, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64, LOCATOR64_BYTES,
     STORED,
 };
+use crate::fields::{Bytes, array, bytes, le, numbers, skip};
 use crate::{
-    ChecksumAlgorithm, Compression, Cursor, Error, Extent, File, FileId, Limit, Limits, Method, Result,
+    ChecksumAlgorithm, Compression, Endian, Error, Extent, File, FileId, Limit, Limits, Method, Result,
 };
+use nom::sequence::{preceded, terminated};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -135,7 +137,7 @@ pub fn entries_of_any_name(file: &File, limits: &Limits) -> Result<(Vec<Entry>, 
     // So many fit into the directory.
     let mut entries = Vec::with_capacity(usize::try_from(end.count).unwrap_or(0));
     while fields.remaining() > 0 {
-        let at = fields.position();
+        let at = fields.offset();
         entries.push(Entry::parse(&mut fields).map_err(|error| error.offset(at))?);
     }
     if entries.len() as u64 != end.count {
@@ -355,9 +357,9 @@ impl End {
         })?;
         let at = first.saturating_add(index as u64);
         let mut fields = record(bytes, at);
-        fields.skip(END.len() as u64)?;
-        let [disk, first_disk, here, count] = fields.numbers::<u16, _>()?;
-        let [size, start] = fields.numbers::<u32, _>()?;
+        let counts = preceded(skip(END.len() as u64), numbers::<u16, 4>(Endian::Little));
+        let ([disk, first_disk, here, count], [size, start]) =
+            fields.parse((counts, numbers::<u32, 2>(Endian::Little)))?;
         let end = End { count: u64::from(count), start: u64::from(start), size: u64::from(size), at };
         match Self::find64(file, at)? {
             Some(large) if end.agrees(&large) => Ok(large),
@@ -374,8 +376,8 @@ impl End {
         let bytes = file.bytes(at, LOCATOR64_BYTES)?;
         let Some(rest) = bytes.strip_prefix(&LOCATOR64) else { return Ok(None) };
         let mut fields = record(rest, at);
-        let _disk: u32 = fields.number()?;
-        let large: u64 = fields.number()?;
+        let disk = le::<u32>;
+        let large = fields.parse(preceded(disk, le::<u64>))?;
         let wrong = || Error::corrupt("the archive's 64-bit end is not where its locator says").offset(at);
         if large.checked_add(END64_BYTES) != Some(at) {
             return Err(wrong().found(large.to_string()).expected("56 bytes before the locator"));
@@ -383,8 +385,8 @@ impl End {
         let bytes = file.bytes(large, END64_BYTES)?;
         let rest = bytes.strip_prefix(&END64).ok_or_else(wrong)?;
         let mut fields = record(rest, large);
-        fields.skip(20)?;
-        let [here, count, size, start] = fields.numbers::<u64, _>()?;
+        let numbers = numbers::<u64, 4>(Endian::Little);
+        let [here, count, size, start] = fields.parse(preceded(skip(20), numbers))?;
         if here != count {
             return Err(wrong().found("an archive of several parts"));
         }
@@ -411,22 +413,29 @@ impl Entry {
         self.local
     }
 
-    fn parse(fields: &mut Cursor<'_>) -> Result<Self> {
-        let at = fields.position();
+    fn parse(fields: &mut Bytes<'_>) -> Result<Self> {
+        let at = fields.offset();
         let short = fields.remaining();
-        if fields.array()? != CENTRAL {
+        if fields.parse(array)? != CENTRAL {
             return Err(Error::corrupt("the central directory is damaged")
                 .found(format!("{} without the signature of an entry", crate::count(short, "byte")))
                 .expected(format!("an entry of at least {CENTRAL_BYTES} bytes")));
         }
-        let [_made_by, _version, flags, method, _time, _date] = fields.numbers::<u16, _>()?;
-        let [crc, compressed, len] = fields.numbers::<u32, _>()?;
-        let [name_len, extra_len, comment_len, disk, _attributes] = fields.numbers::<u16, _>()?;
-        let [_attributes, local] = fields.numbers::<u32, _>()?;
-        let name = fields.bytes(name_len.into())?;
-        let extra = fields.bytes(extra_len.into())?;
-        fields.skip(comment_len.into())?;
-        let mut large = Large::find(&extra, at)?;
+        let (
+            [_made_by, _version, flags, method, _time, _date],
+            [crc, compressed, len],
+            [name_len, extra_len, comment_len, disk, _internal_attributes],
+            [_external_attributes, local],
+        ) = fields.parse((
+            numbers::<u16, 6>(Endian::Little),
+            numbers::<u32, 3>(Endian::Little),
+            numbers::<u16, 5>(Endian::Little),
+            numbers::<u32, 2>(Endian::Little),
+        ))?;
+        let comment = skip(comment_len.into());
+        let (name, extra) =
+            fields.parse(terminated((bytes(name_len.into()), bytes(extra_len.into())), comment))?;
+        let mut large = Large::find(extra, at)?;
         let len = large.resolve(len)?;
         let compressed = large.resolve(compressed)?;
         let local = large.resolve(local)?;
@@ -479,9 +488,12 @@ impl Entry {
         };
         let rest = head.strip_prefix(&LOCAL).ok_or_else(|| differs("place"))?;
         let mut fields = record(rest, self.local);
-        let [_version, flags, method, _time, _date] = fields.numbers::<u16, _>()?;
-        let [crc, compressed, len] = fields.numbers::<u32, _>()?;
-        let [name_len, extra_len] = fields.numbers::<u16, _>()?;
+        let ([_version, flags, method, _time, _date], [crc, compressed, len], [name_len, extra_len]) = fields
+            .parse((
+                numbers::<u16, 5>(Endian::Little),
+                numbers::<u32, 3>(Endian::Little),
+                numbers::<u16, 2>(Endian::Little),
+            ))?;
         let names = self.local.saturating_add(LOCAL_BYTES);
         let variable_len = usize::from(name_len) + usize::from(extra_len);
         let variable = match after.get(..variable_len) {
@@ -511,20 +523,18 @@ impl Entry {
     }
 }
 
-fn text(name: Vec<u8>, flags: u16) -> Result<String> {
-    let wrong = |name: &[u8]| {
+fn text(name: &[u8], flags: u16) -> Result<String> {
+    let is_known = name.is_ascii() || flags & FLAG_UTF8 != 0;
+    let text = str::from_utf8(name).ok().filter(|_| is_known);
+    text.map(str::to_owned).ok_or_else(|| {
         Error::unsupported("the member's name is neither ASCII nor UTF-8")
             .found(format!("\"{}\"", name.escape_ascii()))
             .help("write the archive again with the program that made it")
-    };
-    if !name.is_ascii() && flags & FLAG_UTF8 == 0 {
-        return Err(wrong(&name));
-    }
-    String::from_utf8(name).map_err(|error| wrong(error.as_bytes()))
+    })
 }
 
 /// The 64-bit numbers of an extra field, in the order of the 32-bit fields that refer to them.
-struct Large<'a>(Cursor<'a>);
+struct Large<'a>(Bytes<'a>);
 
 impl<'a> Large<'a> {
     /// Finds the numbers in the extra fields of a record, which begin at `at`.
@@ -532,12 +542,12 @@ impl<'a> Large<'a> {
         let mut rest = extra;
         while rest.len() >= 4 {
             let mut fields = record(rest, at);
-            let [id, len] = fields.numbers::<u16, 2>()?;
-            fields.skip(len.into())?;
+            let (id, len) = fields.parse((le::<u16>, le::<u16>))?;
+            fields.parse(skip(len.into()))?;
             let (field, next) = rest.split_at_checked(4 + usize::from(len)).unwrap_or((rest, &[]));
             if id == EXTRA64 {
                 let mut numbers = record(field, at);
-                numbers.skip(4)?;
+                numbers.parse(skip(4))?;
                 return Ok(Large(numbers));
             }
             rest = next;
@@ -546,13 +556,13 @@ impl<'a> Large<'a> {
     }
 
     fn resolve(&mut self, number: u32) -> Result<u64> {
-        if number < u32::MAX { Ok(u64::from(number)) } else { self.0.number() }
+        if number < u32::MAX { Ok(u64::from(number)) } else { self.0.parse(le::<u64>) }
     }
 }
 
 /// Reads the little-endian fields of the record at `at`.
-fn record(bytes: &[u8], at: u64) -> Cursor<'_> {
-    Cursor::of_bytes(bytes, at).with_message("a record of the archive is cut short")
+fn record(bytes: &[u8], at: u64) -> Bytes<'_> {
+    Bytes::new(bytes, at).with_message("a record of the archive is cut short")
 }
 
 /// Returns whether the name is safe: no tool unpacks the member to a path outside its folder.
