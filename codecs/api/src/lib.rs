@@ -51,6 +51,9 @@ mod tensor;
 mod text;
 pub mod zip;
 
+/// The parser combinators, in the version whose traits [`fields`] implements.
+pub use nom;
+
 pub use architecture::{
     Architecture, ArchitectureFile, ArchitectureLayer, ConvolutionWindow, Padding, WeightedLayer,
 };
@@ -67,8 +70,8 @@ pub use graph::{
     OpShapes, OpSpec, OutputView, ParameterSpec, Value,
 };
 pub use io::{
-    Address, Cursor, Directory, Fields, File, Input, Number, ReadAt, ReadStore, Writer, fields, nearby,
-    open_regular, read_exact_at,
+    Address, Directory, Fields, File, Input, Number, ReadAt, ReadStore, Writer, fields, nearby, open_regular,
+    read_exact_at,
 };
 pub use layout::{
     Added, AddedAxis, AxisOrder, AxisPart, BlockScales, Compression, Computed, Encoding, Extent, Extents,

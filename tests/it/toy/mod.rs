@@ -3,10 +3,12 @@
 //! `TOY1` · count u8 · per tensor: name length u8, name, rank u8, axes u16 little-endian, f32 big-endian,
 //! column-major.
 
+use ckpt_api::fields::{Bytes, Parsed, array, le, text};
+use ckpt_api::nom::{Parser, multi};
 use ckpt_api::{
-    Axis, AxisOrder, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, FileId, FormatInfo,
-    Input, InputSpec, Limit, Limits, Literal, Match, Network, OpCall, OpShapes, OpSpec, Options, OutputFile,
-    OutputLayout, OutputView, ParameterSpec, Placement, Result, Shape, Tensor, TensorId,
+    Axis, AxisOrder, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Fields, FileId,
+    FormatInfo, Input, InputSpec, Limit, Limits, Literal, Match, Network, OpCall, OpShapes, OpSpec, Options,
+    OutputFile, OutputLayout, OutputView, ParameterSpec, Placement, Result, Shape, Tensor, TensorId,
 };
 
 /// The codec.
@@ -60,39 +62,32 @@ impl Codec for Toy {
     }
 
     fn read(&self, input: &Input, _: &Options, limits: &Limits) -> Result<Contents> {
-        let file = input.main()?;
-        if file.bytes(0, 4)? != MAGIC {
-            return Err(Error::corrupt("not a toy file").file(file.name()).offset(0));
-        }
-        let byte = |at| file.bytes(at, 1).map(|bytes| bytes[0]);
-        let count = byte(4)?;
-        limits.check(Limit::Tensors, count.into())?;
-        let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
-        let mut at = 5;
-        for id in 0..usize::from(count) {
-            let name_len = u64::from(byte(at)?);
-            let name = String::from_utf8(file.bytes(at + 1, name_len)?)
-                .map_err(|_| Error::corrupt("the name is not UTF-8").offset(at + 1))?;
-            at += 1 + name_len;
-            let rank = u64::from(byte(at)?);
-            let axes = file.bytes(at + 1, rank * 2)?;
-            at += 1 + rank * 2;
-            let dims = axes.chunks(2).map(|axis| u64::from(u16::from_le_bytes([axis[0], axis[1]])));
-            let tensor = Tensor::new(&name, DType::F32, Shape::new(dims.collect::<Vec<_>>())?);
-            let len = tensor.value_bytes();
-            contents.placements.push(Placement::new(
-                TensorId(id),
-                name,
-                vec![Extent::new(FileId(0), at, len)],
-                encoding(tensor.shape.rank()),
-            ));
-            contents.checkpoint.tensors.push(tensor);
-            at += len;
-        }
-        if at != file.len() {
-            return Err(Error::corrupt("bytes after the last tensor").file(file.name()).offset(at));
-        }
-        Ok(contents)
+        input.read_alone("a toy", |file| {
+            let mut fields = Fields::new(file);
+            if fields.parse(array)? != *MAGIC {
+                return Err(Error::corrupt("not a toy file").offset(0));
+            }
+            let count = fields.parse(le::<u8>)?;
+            limits.check(Limit::Tensors, count.into())?;
+            let mut contents = Contents::default();
+            for id in 0..usize::from(count) {
+                let (name, dims) = fields.parse(|input| tensor_header(input, limits))?;
+                let tensor = Tensor::new(&name, DType::F32, Shape::new(dims)?);
+                let (offset, len) = (fields.position(), tensor.value_bytes());
+                fields.skip(len)?;
+                contents.placements.push(Placement::new(
+                    TensorId(id),
+                    name,
+                    vec![Extent::new(FileId(0), offset, len)],
+                    encoding(tensor.shape.rank()),
+                ));
+                contents.checkpoint.tensors.push(tensor);
+            }
+            if fields.remaining() > 0 {
+                return Err(Error::corrupt("bytes after the last tensor").offset(fields.position()));
+            }
+            Ok(contents)
+        })
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {
@@ -131,6 +126,14 @@ impl Codec for Toy {
     fn ops(&self) -> &'static [OpSpec] {
         &OPS
     }
+}
+
+/// Parses the name and the lengths of the axes.
+fn tensor_header<'a>(input: Bytes<'a>, limits: &Limits) -> Parsed<'a, (String, Vec<u64>)> {
+    let (input, len) = le::<u8>(input)?;
+    let name = text(len.into(), limits, Limit::NameBytes).map(str::to_owned);
+    let dims = multi::length_count(le::<u8>, le::<u16>.map(u64::from));
+    (name, dims).parse(input)
 }
 
 /// A toy file with these tensors, whose values count up in row-major order.

@@ -1,7 +1,6 @@
 //! Reading the files of an input, and parsing and making headers.
 
 mod address;
-mod cursor;
 pub mod fields;
 mod file;
 mod handed;
@@ -13,7 +12,6 @@ mod store;
 mod writer;
 
 pub use address::Address;
-pub use cursor::Cursor;
 pub use fields::Fields;
 pub use file::File;
 pub(crate) use file::ends_before;

@@ -8,9 +8,11 @@
 //!
 //! All numbers are big-endian, those of the tensors, too. A tensor to which the notes give a scale is of i8.
 
+use ckpt_api::fields::{array, be};
+use ckpt_api::nom::{Parser, multi};
 use ckpt_api::{
-    Attribute, Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, File, FileId,
-    FormatInfo, Graph, Input, Limit, Limits, Literal, Loss, LossKind, Match, Metadata, MetadataValue,
+    Attribute, Axis, Checkpoint, Codec, Contents, DType, Encoding, Endian, Error, Extent, Fields, File,
+    FileId, FormatInfo, Graph, Input, Limit, Limits, Literal, Loss, LossKind, Match, Metadata, MetadataValue,
     Network, Op, Options, OutputFile, OutputLayout, Placement, Quantization, Result, Role, Shape, Slot,
     Tensor, TensorId,
 };
@@ -87,28 +89,6 @@ struct TensorNotes {
     metadata: Metadata,
 }
 
-/// A position in a file, big-endian.
-struct Cursor<'a> {
-    file: &'a File,
-    at: u64,
-}
-
-impl Cursor<'_> {
-    fn bytes(&mut self, len: u64) -> Result<Vec<u8>> {
-        let bytes = self.file.bytes(self.at, len)?;
-        self.at += len;
-        Ok(bytes)
-    }
-
-    fn number(&mut self, len: u64) -> Result<u64> {
-        Ok(self.bytes(len)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-    }
-
-    fn corrupt(&self, message: &str) -> Error {
-        Error::corrupt(message).file(self.file.name()).offset(self.at)
-    }
-}
-
 impl Chest {
     fn is(&self, mistake: Mistake) -> bool {
         self.0 == mistake
@@ -125,40 +105,51 @@ impl Chest {
         encoding
     }
 
-    fn read_name(&self, cursor: &mut Cursor<'_>) -> Result<String> {
-        let len = cursor.number(2)?;
+    fn read_name(&self, file: &File, fields: &mut Fields<'_>) -> Result<String> {
+        let len = fields.parse(be::<u16>)?.into();
+        let start = fields.position();
         let name = if self.is(Mistake::NoLengthCheck) {
-            let rest = cursor.bytes(cursor.file.len() - cursor.at)?;
-            cursor.at -= rest.len() as u64 - len;
-            rest[..len as usize].to_vec()
+            let rest = file.bytes(start, fields.remaining())?;
+            let name = rest[..len as usize].to_vec();
+            fields.skip(len)?;
+            name
         } else {
-            cursor.bytes(len)?
+            fields.bytes(len)?
         };
-        let name = String::from_utf8(name).map_err(|_| cursor.corrupt("a name is not UTF-8"))?;
+        let name =
+            String::from_utf8(name).map_err(|_| Error::corrupt("a name is not UTF-8").offset(start))?;
         Ok(match self.0 {
             Mistake::WrongKeysBothWays => name.trim_end_matches("!").to_owned(),
             _ => name,
         })
     }
 
-    fn read_tensor(&self, cursor: &mut Cursor<'_>, notes: &TensorNotes) -> Result<(Tensor, u64)> {
-        let name = self.read_name(cursor)?;
-        let rank = cursor.number(1)?;
-        let mut dims = (0..rank).map(|_| cursor.number(4)).collect::<Result<Vec<_>>>()?;
+    fn read_tensor(
+        &self,
+        file: &File,
+        fields: &mut Fields<'_>,
+        notes: &TensorNotes,
+    ) -> Result<(Tensor, u64)> {
+        let name = self.read_name(file, fields)?;
+        let start = fields.position();
+        let corrupt = |message: &str| Error::corrupt(message).offset(start);
+        let (mut dims, offset, bytes) = fields.parse(|input| {
+            let dims = multi::length_count(be::<u8>, be::<u32>.map(u64::from));
+            (dims, be::<u64>, be::<u64>).parse(input)
+        })?;
         if !self.is(Mistake::DimensionsNotReversed) {
             dims.reverse();
         }
         let dtype = if notes.quantization.is_some() { DType::I8 } else { DType::F32 };
         let quantization = notes.quantization.clone();
         let tensor = Tensor::new(name, dtype, Shape::new(dims)?).with_quantization(quantization);
-        let (offset, bytes) = (cursor.number(8)?, cursor.number(8)?);
         if bytes != tensor.value_bytes() && !self.is(Mistake::IgnoresALength) {
-            return Err(cursor.corrupt("the tensor's size does not fit its shape").tensor(&tensor.name));
+            return Err(corrupt("the tensor's size does not fit its shape").tensor(&tensor.name));
         }
         let is_aligned = offset % ALIGNMENT == 0 || self.is(Mistake::Unaligned);
         let end = offset.checked_add(tensor.value_bytes());
-        if !is_aligned || end.is_none_or(|end| end > cursor.file.len()) {
-            return Err(cursor.corrupt("the tensor lies at no place for one").tensor(&tensor.name));
+        if !is_aligned || end.is_none_or(|end| end > file.len()) {
+            return Err(corrupt("the tensor lies at no place for one").tensor(&tensor.name));
         }
         Ok((tensor, offset))
     }
@@ -227,26 +218,27 @@ impl Codec for Chest {
 
     fn read(&self, input: &Input, _: &Options, limits: &Limits) -> Result<Contents> {
         input.read_alone("a chest", |file| {
-            let mut cursor = Cursor { file, at: 0 };
-            if cursor.bytes(4)? != MAGIC {
+            let mut fields = Fields::new(file);
+            if fields.parse(array)? != *MAGIC {
                 return Err(Error::corrupt("not a chest").offset(0));
             }
-            let count = cursor.number(4)?;
+            let count = fields.parse(be::<u32>)?;
             let mut tensors: Vec<(Tensor, u64)> = Vec::new();
             if self.is(Mistake::AllocatesByCount) {
-                tensors.reserve(usize::try_from(count).unwrap_or(0));
+                tensors.reserve(count as usize);
             }
-            limits.check(Limit::Tensors, count)?;
-            let len = cursor.number(4)?;
-            let notes: Notes = serde_json::from_slice(&cursor.bytes(len)?)
-                .map_err(|error| cursor.corrupt("the notes are no JSON").found(error.to_string()))?;
-            if notes.tensors.len() as u64 != count {
-                return Err(cursor.corrupt("the notes are about other tensors"));
+            limits.check(Limit::Tensors, count.into())?;
+            let len = fields.parse(be::<u32>)?;
+            let corrupt = |message: &str| Error::corrupt(message).offset(8);
+            let notes: Notes = serde_json::from_slice(&fields.bytes(len.into())?)
+                .map_err(|error| corrupt("the notes are no JSON").found(error.to_string()))?;
+            if notes.tensors.len() as u64 != u64::from(count) {
+                return Err(corrupt("the notes are about other tensors"));
             }
             for notes in &notes.tensors {
-                tensors.push(self.read_tensor(&mut cursor, notes)?);
+                tensors.push(self.read_tensor(file, &mut fields, notes)?);
             }
-            self.check_places(file, cursor.at, &tensors)?;
+            self.check_places(file, fields.position(), &tensors)?;
             let mut contents = Contents::default();
             (contents.checkpoint.graph, contents.checkpoint.metadata) = (notes.graph, notes.metadata);
             for (id, ((mut tensor, offset), notes)) in tensors.into_iter().zip(notes.tensors).enumerate() {
