@@ -1,6 +1,6 @@
 //! The bytes of a pickle, read from a file as far as the machine gets.
 
-use ckpt_api::fields::{Bytes, Parsed, skip};
+use ckpt_api::fields::{Bytes, Parsed};
 use ckpt_api::{Error, File, Limit, Limits, Result};
 use nom::Err;
 
@@ -59,35 +59,47 @@ impl<'a> Feed<'a> {
     #[inline]
     pub(crate) fn parse<T>(&mut self, mut parser: impl FnMut(Bytes<'_>) -> Parsed<'_, T>) -> Result<T> {
         loop {
-            let rest = self.bytes.get(self.at..).unwrap_or_default();
-            // Without an end: the error for a range that ends too early is made here.
-            let window = Bytes::window(rest, self.position(), u64::MAX);
+            let window = self.window();
             match parser(window) {
-                Ok((after, value)) => {
-                    self.at += rest.len().saturating_sub(after.as_slice().len());
+                Ok((rest, value)) => {
+                    self.at += window.as_slice().len().saturating_sub(rest.as_slice().len());
                     return Ok(value);
                 }
-                Err(Err::Error(error) | Err::Failure(error)) => return Err(error.file(self.file.name())),
-                Err(Err::Incomplete(missing)) => {
-                    let needed = window.needed(missing);
-                    self.require(needed)?;
-                }
+                Err(error) => self.grow(error)?,
             }
         }
     }
 
-    /// Reads until there are so many bytes after those that were taken.
+    /// The bytes that were not taken. Their range has no end here: `short` makes the error for one that ends too early.
+    #[inline]
+    fn window(&self) -> Bytes<'_> {
+        Bytes::window(self.bytes.get(self.at..).unwrap_or_default(), self.position(), u64::MAX)
+    }
+
+    /// Reads the bytes that a parser needs; returns any other error that it has.
     #[cold]
+    fn grow(&mut self, error: Err<Error>) -> Result<()> {
+        let len = match error {
+            Err::Incomplete(missing) => self.window().needed(missing),
+            Err::Error(error) | Err::Failure(error) => return Err(error.file(self.file.name())),
+        };
+        self.require(len)
+    }
+
+    /// Reads until there are so many bytes that were not taken.
     fn require(&mut self, len: u64) -> Result<()> {
         let end = (self.at as u64).checked_add(len).ok_or_else(|| self.short(len))?;
-        self.fill(end)?;
+        if end > self.bytes.len() as u64 {
+            self.fill(end)?;
+        }
         if end > self.bytes.len() as u64 { Err(self.short(len)) } else { Ok(()) }
     }
 
     /// Takes `len` bytes and returns their range in [`Feed::into_bytes`]: the first, and how many.
     pub(crate) fn take(&mut self, len: u64) -> Result<(u32, u32)> {
+        self.require(len)?;
         let at = self.at;
-        self.parse(skip(len))?;
+        self.at += usize::try_from(len).map_err(|_| self.short(len))?;
         let too_large = |_| Error::limit("the pickle has more than 4 GiB");
         Ok((u32::try_from(at).map_err(too_large)?, u32::try_from(len).map_err(too_large)?))
     }

@@ -12,6 +12,15 @@ fn refused(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn a_length_beyond_the_pickle_is_refused_with_what_is_left() {
+    for pickle in [&b"X\xff\xff\xff\xffab"[..], b"\x8e\xff\xff\xff\xff\xff\xff\xff\xffab"] {
+        let error = tree(pickle).unwrap_err();
+        assert_eq!(error.message(), "the pickle ends too early");
+        assert_eq!((error.context().file, error.context().found), (Some("p.pkl"), Some("2 bytes")));
+    }
+}
+
+#[test]
 fn operations_without_meaning_are_refused_where_they_stand() {
     for (pickle, why) in [
         (&b""[..], "ends too early"),
