@@ -64,6 +64,12 @@ macro_rules! ops {
             }
         }
 
+        impl From<&str> for Op {
+            fn from(name: &str) -> Self {
+                match name { $($name => Op::$variant,)* _ => Op::Custom(Cow::Owned(name.to_owned())) }
+            }
+        }
+
         impl From<String> for Op {
             fn from(name: String) -> Self {
                 match name.as_str() { $($name => Op::$variant,)* _ => Op::Custom(Cow::Owned(name)) }

@@ -2,7 +2,6 @@
 
 pub(crate) mod gates;
 pub(crate) mod message;
-pub(crate) mod names;
 pub(crate) mod operators;
 pub(crate) mod wire;
 

@@ -3,7 +3,7 @@
 use super::graph::pieces::has_numbers;
 use crate::format::dtype;
 use crate::format::message::{Attribute, Chunk, Graph, Tensor as Stored};
-use crate::format::names::Names;
+use ckpt_graph::Names;
 use std::collections::{HashMap, HashSet};
 
 /// Elements of a `Constant` node's tensor from which on it counts as a weight.

@@ -1,9 +1,9 @@
 //! Builds the nodes and tensors of a new model from a graph of the contract.
 
 use crate::format::gates::Gates;
-use crate::format::names::Names;
 use crate::format::number;
 use ckpt_api::{Axis, Checkpoint, DType, Error, Graph, Node, Op, Result, Role, Tensor, TensorId};
+use ckpt_graph::Names;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A model without its bytes.

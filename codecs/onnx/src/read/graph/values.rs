@@ -7,9 +7,9 @@ use crate::format::message::{
     Attribute as StoredAttribute, Dimension, Graph as Stored, Node as StoredNode, Tensor as StoredTensor,
     Value as StoredValue,
 };
-use crate::format::names::Names;
 use crate::read::initializers::{self, Ids};
 use ckpt_api::{Attribute, Axis, DType, File, Graph, MAX_GRAPH_LEVELS, Node, Op, Tensor, Value};
+use ckpt_graph::Names;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Numbers that are known at most at once, of all values.

@@ -1,10 +1,10 @@
-//! Names that are taken.
+//! Names that occur once.
 
 use std::collections::{HashMap, HashSet};
 
 /// Names of which each is given once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
+pub struct Names {
     taken: HashSet<String>,
     /// For each name that was wanted again, the last number that it got: many nodes may want the same one.
     last: HashMap<String, u64>,
@@ -12,16 +12,17 @@ pub(crate) struct Names {
 
 impl Names {
     /// Takes a name, which others may have taken.
-    pub(crate) fn take(&mut self, name: &str) {
+    pub fn take(&mut self, name: &str) {
         self.taken.insert(name.to_owned());
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
+    /// Whether a name is taken.
+    pub fn has(&self, name: &str) -> bool {
         self.taken.contains(name)
     }
 
     /// Takes a name that no other has: `wanted`, or it with a number.
-    pub(crate) fn unused(&mut self, wanted: &str) -> String {
+    pub fn unused(&mut self, wanted: &str) -> String {
         if self.taken.insert(wanted.to_owned()) {
             return wanted.to_owned();
         }
