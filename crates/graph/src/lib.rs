@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`length`] | a length of an axis: a number, or an expression of a free axis |
 //! | [`shape`] | shapes that follow from other shapes |
+//! | [`integers`] | arrays of integers that are known before the graph runs |
 //! | [`order`] | images with their channels last, or first |
 //! | [`names`] | names that occur once |
 //! | [`window`] | windows that move over images |
@@ -17,6 +18,7 @@
 
 pub mod builder;
 pub mod cells;
+pub mod integers;
 pub mod length;
 pub mod names;
 pub mod order;
@@ -26,6 +28,7 @@ pub mod window;
 
 pub use builder::{Builder, Range, Reason, Tag, Val, int, ints};
 pub use cells::CellActivation;
+pub use integers::Integers;
 pub use length::Length;
 pub use names::Names;
 pub use order::Layout;

@@ -12,6 +12,12 @@ pub(super) struct NoChain {
     pub is_unstated: bool,
 }
 
+impl From<String> for NoChain {
+    fn from(reason: String) -> Self {
+        NoChain::unsupported(reason)
+    }
+}
+
 impl NoChain {
     /// The model has something that a chain cannot have.
     pub fn unsupported(reason: impl Into<Text>) -> Self {

@@ -1,10 +1,9 @@
 //! Tensors that operations have as attributes.
 
 use super::super::node::{attribute, decimal};
-use super::value::{Int, Ints};
 use crate::proto::attr_value::Value;
 use crate::proto::{NodeDef, TensorProto};
-use std::rc::Rc;
+use ckpt_graph::{Integers, Length};
 
 /// Limit on the elements of all constants that the graph holds.
 pub(super) const MAX_ELEMENTS: usize = 1 << 20;
@@ -22,7 +21,7 @@ pub(super) fn shape(node: &NodeDef) -> Option<Vec<usize>> {
 }
 
 /// Returns the integers or truth values of a `Const`, if there are at most `limit`.
-pub(super) fn ints(node: &NodeDef, limit: usize) -> Option<Rc<Ints>> {
+pub(super) fn ints(node: &NodeDef, limit: usize) -> Option<Integers> {
     let tensor = tensor(node)?;
     let shape = dims(tensor, limit)?;
     let raw = &tensor.tensor_content;
@@ -40,8 +39,8 @@ pub(super) fn ints(node: &NodeDef, limit: usize) -> Option<Rc<Ints>> {
         17 => chunks(raw).map(|bytes| i64::from(u16::from_le_bytes(bytes))).collect(),
         _ => return None,
     };
-    let values = filled(values, &shape)?.into_iter().map(Int::Known).collect();
-    Some(Rc::new(Ints { shape, values }))
+    let values = filled(values, &shape)?.into_iter().map(Length::Known).collect();
+    Some(Integers { shape, values })
 }
 
 /// Returns the numbers of a `Const` of a floating-point type, if there are at most `limit`.

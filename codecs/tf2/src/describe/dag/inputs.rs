@@ -2,7 +2,11 @@
 
 use super::constant;
 use super::reach::{Dag, Edge, What};
-use super::value::{BATCH, Dims, Int};
+use ckpt_graph::shape::MAX_RANK;
+use ckpt_graph::{Dims, Length};
+
+/// The number of the free axis that is the batch.
+pub(super) const BATCH: usize = 0;
 
 /// Limit on the operations that are followed from a weight back to the input.
 const MAX_STEPS: usize = 64;
@@ -25,7 +29,7 @@ const ELEMENTWISE: [&str; 11] = [
 /// Returns the shape of input number `at` from the first layer with a weight that takes it. Only elementwise operations
 /// may precede that layer.
 pub(super) fn inferred(dag: &Dag, at: usize, variable: impl Fn(&str) -> Option<Dims>) -> Option<Dims> {
-    let base = u32::try_from(at).ok()?.checked_mul(32)?;
+    let base = at.checked_mul(MAX_RANK)?;
     for node in &dag.nodes {
         let (What::Op(op), [x, weight, ..]) = (&node.what, &node.inputs[..]) else { continue };
         if !matches!(op.op.as_str(), "MatMul" | "Conv2D")
@@ -36,19 +40,18 @@ pub(super) fn inferred(dag: &Dag, at: usize, variable: impl Fn(&str) -> Option<D
         let dims = match source(dag, *weight) {
             Some(What::Variable(key)) => variable(key)?,
             Some(What::Op(op)) if op.op == "Const" => {
-                let lens = constant::shape(op)?.into_iter().map(i64::try_from);
-                lens.map(|len| len.ok().map(Int::Known)).collect::<Option<Dims>>()?
+                constant::shape(op)?.into_iter().map(Length::from).collect()
             }
             _ => continue,
         };
         let is_turned = super::super::node::flag(op, "transpose_b");
         return match (op.op.as_str(), &dims[..]) {
             ("MatMul", [rows, columns]) => {
-                Some(vec![Int::free(BATCH), if is_turned { *columns } else { *rows }])
+                Some(vec![Length::free(BATCH), if is_turned { *columns } else { *rows }])
             }
             ("Conv2D", [_, _, channels, _]) => {
-                let side = |axis| base.checked_add(axis).map(Int::free);
-                Some(vec![Int::free(BATCH), side(1)?, side(2)?, *channels])
+                let side = |axis| base.checked_add(axis).map(Length::free);
+                Some(vec![Length::free(BATCH), side(1)?, side(2)?, *channels])
             }
             _ => None,
         };

@@ -1,10 +1,11 @@
 //! Recognizes products and convolutions with stored weights, and their biases.
 
 use super::super::node::{flag, text};
-use super::facts::{Padding, Window, is_channels_first, is_channels_last, squeezed, subscripts, window};
+use super::facts::{is_channels_first, is_channels_last, squeezed, subscripts, window};
 use super::pattern::View;
 use super::reach::Edge;
-use super::value::{Dims, Int};
+use ckpt_graph::shape::resolve;
+use ckpt_graph::{Dims, Length, Padding, Window};
 
 /// A layer with a weight.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl View<'_> {
         let key = self.variable(weight)?;
         let [rows, columns] = self.dims(weight)?[..] else { return None };
         let inner = if is_transposed { columns } else { rows };
-        let fits = self.features(input).is_some_and(|len| len.is(inner) || matches!(len, Int::Unknown));
+        let fits = self.features(input).is_some_and(|len| len.is(inner) || matches!(len, Length::Unknown));
         fits.then(|| Linear {
             input,
             weight: key.to_owned(),
@@ -272,7 +273,7 @@ impl View<'_> {
         let edge = self.passed(edge);
         let (inner, at) = self.pair(edge, &["ExpandDims"])?;
         let rank = self.dims(edge)?.len();
-        let at = super::value::resolve(self.facts.get(at).ints.as_ref()?.only()?.known()?, rank)?;
+        let at = resolve(self.facts.get(at).ints.as_ref()?.only()?.known()?, rank)?;
         (at == axis).then_some(inner)
     }
 
@@ -307,7 +308,7 @@ impl View<'_> {
 }
 
 /// Returns the sides of a kernel and its last two lengths.
-pub(super) fn kernel_lens(dims: &[Int]) -> Option<(Vec<u64>, u64, u64)> {
+pub(super) fn kernel_lens(dims: &[Length]) -> Option<(Vec<u64>, u64, u64)> {
     let [sides @ .., a, b] = dims else { return None };
-    Some((sides.iter().map(|len| len.len()).collect::<Option<_>>()?, a.len()?, b.len()?))
+    Some((sides.iter().map(|len| len.size()).collect::<Option<_>>()?, a.size()?, b.size()?))
 }

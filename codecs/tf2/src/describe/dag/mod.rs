@@ -15,7 +15,6 @@ mod normalization;
 mod pattern;
 mod reach;
 mod recurrent;
-mod value;
 mod weights;
 
 pub(super) use reach::Bound;
@@ -26,12 +25,13 @@ use super::no_chain::NoChain;
 use crate::proto::attr_value::Value;
 use crate::proto::{FunctionDef, FunctionDefLibrary, GraphDef, SignatureDef, TensorShapeProto};
 use ckpt_api::DType;
+use ckpt_graph::Dims;
+use ckpt_graph::shape::of_sizes;
 use facts::Facts;
 use lower::ModelInput;
 use pattern::View;
 use reach::{Dag, Reader, Steps};
 use std::collections::HashMap;
-use value::{Dims, Int};
 use weights::Constants;
 
 /// Limit on the inputs and on the results of a model.
@@ -163,8 +163,7 @@ fn finish<'a>(
 
 /// Returns the shape of a stored tensor.
 fn stored(key: &str, context: &Context) -> Option<Dims> {
-    let shape = context.catalog.get(key)?.shape;
-    shape.iter().map(|len| i64::try_from(*len).ok().map(Int::Known)).collect()
+    context.catalog.get(key).map(|entry| of_sizes(entry.shape))
 }
 
 /// Returns the shapes of the inputs, as far as they are stated or follow from the first layer.

@@ -3,7 +3,8 @@
 use super::facts::{int, keeps_dims};
 use super::pattern::{View, near};
 use super::reach::Edge;
-use super::value::{Int, resolve};
+use ckpt_graph::Length;
+use ckpt_graph::shape::resolve;
 
 /// A normalization by stored statistics, over the last axis.
 #[derive(Debug)]
@@ -191,7 +192,7 @@ impl View<'_> {
     }
 
     /// Recognizes an index that Keras 3 counts from the end if it is negative: `i < 0 ? i + rows : i`.
-    pub fn index(&self, edge: Edge, rows: Int) -> Edge {
+    pub fn index(&self, edge: Edge, rows: Length) -> Edge {
         let found = || {
             let [condition, added, index] = self.inputs(edge) else { return None };
             let (x, zero) = self.pair(*condition, &["Less"])?;

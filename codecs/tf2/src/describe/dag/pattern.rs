@@ -5,9 +5,9 @@ use super::super::node::decimal;
 use super::constant;
 use super::facts::{Facts, dtype};
 use super::reach::{Dag, Edge, What};
-use super::value::{Dims, Int};
 use super::weights::Constants;
 use crate::proto::NodeDef;
+use ckpt_graph::{Dims, Length};
 
 /// Limit on the operations that one pattern follows in a row.
 const MAX_STEPS: usize = 16;
@@ -148,7 +148,7 @@ impl<'a> View<'a> {
     }
 
     /// Returns the last length of a value.
-    pub fn features(&self, edge: Edge) -> Option<Int> {
+    pub fn features(&self, edge: Edge) -> Option<Length> {
         self.dims(edge)?.last().copied()
     }
 

@@ -5,12 +5,14 @@
 
 use super::super::chain::Context;
 use super::super::node::attribute;
-use super::facts::{Facts, Selection, int, selections};
+use super::facts::{Facts, int, selections};
 use super::pattern::{View, near};
 use super::reach::{Dag, Edge, Reader, Steps, What};
-use super::value::{Dims, Int, resolve};
 use crate::proto::attr_value::Value;
 use crate::proto::{FunctionDefLibrary, NodeDef};
+use ckpt_graph::integers::Selection;
+use ckpt_graph::shape::{range, resolve};
+use ckpt_graph::{CellActivation, Dims, Length};
 use std::collections::HashMap;
 
 /// Limit on the operations of loops whose bodies are read. A cell has 40.
@@ -33,7 +35,7 @@ pub(super) struct Recurrent {
     /// What each of the loop's results is.
     pub results: Vec<LoopResult>,
     /// In ONNX's order: of the gates, of the candidate and, for LSTM, of the output.
-    pub activations: Vec<Activation>,
+    pub activations: Vec<CellActivation>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,15 +49,8 @@ pub(super) enum Cell {
     Simple,
 }
 
-/// An activation within a cell: ONNX's name, and the slope and offset of a hard sigmoid.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Activation {
-    pub name: &'static str,
-    pub line: Option<(f64, f64)>,
-}
-
 /// Returns the activation that makes a value, and what it is applied to.
-fn activation(view: &View, edge: Edge) -> Option<(Activation, Edge)> {
+fn activation(view: &View, edge: Edge) -> Option<(CellActivation, Edge)> {
     let name = match view.kind(edge) {
         "Sigmoid" => "Sigmoid",
         "Tanh" => "Tanh",
@@ -64,12 +59,12 @@ fn activation(view: &View, edge: Edge) -> Option<(Activation, Edge)> {
         "Softsign" => "Softsign",
         _ => return hard_sigmoid(view, edge),
     };
-    Some((Activation { name, line: None }, *view.inputs(edge).first()?))
+    Some((CellActivation::plain(name), *view.inputs(edge).first()?))
 }
 
 /// Recognizes `relu6(x + 3) / 6`, and `clip(0.2·x + 0.5, 0, 1)`.
-fn hard_sigmoid(view: &View, edge: Edge) -> Option<(Activation, Edge)> {
-    let line = |alpha: f64, beta: f64| Activation { name: "HardSigmoid", line: Some((alpha, beta)) };
+fn hard_sigmoid(view: &View, edge: Edge) -> Option<(CellActivation, Edge)> {
+    let line = |alpha: f64, beta: f64| CellActivation { name: "HardSigmoid", line: Some((alpha, beta)) };
     if let Some((clipped, divisor)) = view.pair(edge, &["RealDiv", "Mul"]) {
         let factor = view.number(divisor)?;
         let slope = if view.kind(edge) == "Mul" { factor } else { 1.0 / factor };
@@ -308,7 +303,7 @@ impl Loop<'_> {
     }
 
     /// Returns the bounds of the loop's counters, which start at 0: it goes on while all are below theirs.
-    fn bounds(&self, test: &View) -> Option<Vec<Int>> {
+    fn bounds(&self, test: &View) -> Option<Vec<Length>> {
         let mut open = test.dag.results.clone();
         let mut bounds = Vec::new();
         while let Some(edge) = open.pop() {
@@ -431,14 +426,14 @@ impl Loop<'_> {
         let facts: Vec<_> = self.view.inputs(edge).iter().map(|input| self.view.facts.get(*input)).collect();
         let selections = selections(self.view.op(edge)?, dims, &facts)?;
         let [
-            Selection::Range { begin: None | Some(0), end: None, step: 1, .. },
+            Selection::Range { begin: 0, end: i64::MAX, step: 1, .. },
             Selection::Range { axis: 1, begin, end, step: 1 },
         ] = selections[..]
         else {
             return None;
         };
         let len = dims.get(1)?.known()?;
-        let (first, count) = super::facts::range(len, begin, end, 1);
+        let (first, count) = range(len, begin, end, 1)?;
         let to = |value: i64| usize::try_from(value).ok();
         Some((to(first)?, to(first.checked_add(count)?)?, to(len)?))
     }
@@ -468,7 +463,7 @@ impl Loop<'_> {
     fn recurrent(
         &self,
         cell: Cell,
-        activations: &[Activation],
+        activations: &[CellActivation],
         input: Edge,
         weight: Edge,
         recurrent: Edge,
@@ -487,7 +482,7 @@ impl Loop<'_> {
         let (turned, opened) = self.factors(output, is_turned)?;
         let (shaped, _) = activation(&view, turned)?;
         let (gated, opened) = activation(&view, opened)?;
-        let gate = |edge: Edge, kind: Activation| {
+        let gate = |edge: Edge, kind: CellActivation| {
             let (found, inner) = activation(&view, edge)?;
             (found == kind).then(|| self.part(inner))?
         };

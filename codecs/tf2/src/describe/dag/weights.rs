@@ -7,10 +7,12 @@
 use super::super::catalog::{Catalog, GraphConstant, TensorInfo, last};
 use super::super::chain::Context;
 use super::constant;
-use super::facts::{self, Facts, Selection};
+use super::facts::{self, Facts};
 use super::reach::{Dag, Edge, What};
 use crate::proto::{NodeDef, TensorProto};
 use ckpt_api::{Axis, DType, Graph, Shape};
+use ckpt_graph::integers::Selection;
+use ckpt_graph::shape::range;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
@@ -106,7 +108,7 @@ impl Constants {
             }
             _ => false,
         };
-        let lens: Option<Vec<u64>> = facts.dims(edge)?.iter().map(|len| len.len()).collect();
+        let lens: Option<Vec<u64>> = facts.dims(edge)?.iter().map(|len| len.size()).collect();
         let shape = Shape::new(lens?).ok()?;
         let is_same = shape.elements() == named.constant.shape.elements();
         (is_kept && is_same).then(|| (named.name.clone(), GraphConstant { shape, ..named.constant.clone() }))
@@ -338,7 +340,7 @@ fn moves(op: &NodeDef, lens: &[usize], inputs: &[Edge], facts: &Facts) -> Option
                     }
                     Selection::Range { axis, begin, end, step } => {
                         let own = whole.get(axis)?;
-                        let (first, count) = facts::range(i64::try_from(own.len()).ok()?, begin, end, step);
+                        let (first, count) = range(i64::try_from(own.len()).ok()?, begin, end, step)?;
                         let at = |k: i64| usize::try_from(first.checked_add(k.checked_mul(step)?)?).ok();
                         let steps = (0..count).map(|k| own.get(at(k)?).copied());
                         moves.steps.push(steps.collect::<Option<_>>()?);

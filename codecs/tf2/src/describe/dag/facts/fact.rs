@@ -1,6 +1,6 @@
 //! What is known of one value.
 
-use super::super::value::{Dims, Ints};
+use ckpt_graph::{Dims, Integers};
 use std::rc::Rc;
 
 /// A value's shape and integers.
@@ -9,5 +9,5 @@ pub(in crate::describe::dag) struct Fact {
     /// `None` if not even the number of axes is known.
     pub dims: Option<Dims>,
     /// The integers or truth values, if they are known up to free lengths.
-    pub ints: Option<Rc<Ints>>,
+    pub ints: Option<Rc<Integers>>,
 }

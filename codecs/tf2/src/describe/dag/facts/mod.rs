@@ -9,16 +9,18 @@ mod window;
 
 use super::super::node::attribute;
 use super::constant;
+use super::inputs::BATCH;
 use super::reach::{Dag, DagNode, Edge, What};
-use super::value::{BATCH, Dims, Int, Ints};
 use crate::proto::attr_value::Value;
 use crate::proto::{NodeDef, TensorShapeProto};
 pub(super) use attributes::{dtype, int, is_channels_first, is_channels_last, keeps_dims};
+use ckpt_graph::shape::MAX_RANK;
+use ckpt_graph::{Dims, Integers, Length};
 use fact::Fact;
-pub(super) use selection::{Selection, range, selections};
+pub(super) use selection::selections;
 pub(super) use shapes::{squeezed, subscripts};
 use std::rc::Rc;
-pub(super) use window::{Padding, Window, kernel, window};
+pub(super) use window::{kernel, window};
 
 /// Limit on the integers of one folded value.
 const MAX_INTS: usize = 1 << 16;
@@ -31,9 +33,6 @@ const MAX_WORK: usize = 1 << 23;
 
 /// Limit on the lengths of all shapes.
 const MAX_DIMS: usize = 1 << 20;
-
-/// Limit on the axes of a value.
-const MAX_RANK: usize = 32;
 
 /// The facts of all nodes of a graph.
 pub(super) struct Facts {
@@ -83,21 +82,14 @@ impl Facts {
         let inputs: Vec<&Fact> = node.inputs.iter().map(|edge| self.get(*edge)).collect();
         let ints = arithmetic::fold(op, &inputs, room.min(MAX_INTS));
         if !ints.is_empty() {
-            let fact = |ints: Rc<Ints>| Fact {
-                dims: Some(
-                    ints.shape
-                        .iter()
-                        .map(|len| Int::Known(i64::try_from(*len).unwrap_or(i64::MAX)))
-                        .collect(),
-                ),
+            let fact = |ints: Rc<Integers>| Fact {
+                dims: Some(ints.shape.iter().map(|len| Length::from(*len)).collect()),
                 ints: Some(ints),
             };
             return ints.into_iter().map(fact).collect();
         }
         let inferred = match op.op.as_str() {
-            "Const" => vec![constant::shape(op).map(|dims| {
-                dims.iter().map(|len| Int::Known(i64::try_from(*len).unwrap_or(i64::MAX))).collect()
-            })],
+            "Const" => vec![constant::shape(op).map(|dims| dims.into_iter().map(Length::from).collect())],
             _ => shapes::infer(op, &inputs),
         };
         let inferred: Vec<_> = inferred.into_iter().map(|dims| dims.map(lengths_of)).collect();
@@ -108,8 +100,8 @@ impl Facts {
             match (inferred.get(at).cloned().flatten(), claim) {
                 (None, claim) => claim,
                 (Some(dims), Some(claim)) if dims.len() == claim.len() => {
-                    let merge = |(own, claim): (&Int, &Int)| match own {
-                        Int::Unknown => *claim,
+                    let merge = |(own, claim): (&Length, &Length)| match own {
+                        Length::Unknown => *claim,
                         own => *own,
                     };
                     Some(dims.iter().zip(&claim).map(merge).collect())
@@ -123,7 +115,7 @@ impl Facts {
 
 /// Returns inferred lengths; those below 0, which only damaged files have, are unknown.
 fn lengths_of(dims: Dims) -> Dims {
-    let len = |len: Int| if len.known().is_some_and(|len| len < 0) { Int::Unknown } else { len };
+    let len = |len: Length| if len.known().is_some_and(|len| len < 0) { Length::Unknown } else { len };
     dims.into_iter().map(len).collect()
 }
 
@@ -138,19 +130,19 @@ fn claims(op: &NodeDef) -> Vec<Option<Dims>> {
 
 /// Returns a stated shape, with unknown lengths.
 fn stated(shape: &TensorShapeProto) -> Option<Dims> {
-    let len = |size: i64| if size < 0 { Int::Unknown } else { Int::Known(size) };
-    (!shape.unknown_rank && shape.dim.len() <= 32)
+    let len = |size: i64| if size < 0 { Length::Unknown } else { Length::Known(size) };
+    (!shape.unknown_rank && shape.dim.len() <= MAX_RANK)
         .then(|| shape.dim.iter().map(|dim| len(dim.size)).collect())
 }
 
 /// Returns the shape of input number `at` from its stated shape: each free length gets a number. The first axes of all
 /// inputs are the batch.
 pub(super) fn input(at: usize, shape: &TensorShapeProto) -> Option<Dims> {
-    let base = u32::try_from(at).ok()?.checked_mul(32)?;
+    let base = at.checked_mul(MAX_RANK)?;
     let dims = stated(shape)?.into_iter().enumerate();
     let named = dims.map(|(axis, len)| match (len, axis) {
-        (Int::Unknown, 0) => Some(Int::free(BATCH)),
-        (Int::Unknown, _) => Some(Int::free(base.checked_add(u32::try_from(axis).ok()?)?)),
+        (Length::Unknown, 0) => Some(Length::free(BATCH)),
+        (Length::Unknown, _) => Some(Length::free(base.checked_add(axis)?)),
         (known, _) => Some(known),
     });
     named.collect()

@@ -1,12 +1,18 @@
 //! Infers the shapes of results, where TensorFlow's statement leaves lengths open.
 
-use super::super::value::{Dims, Int, broadcast, product, resolve, rotated};
 use super::attributes::{int, is_channels_first, is_channels_last, keeps_dims};
 use super::fact::Fact;
-use super::selection::{Selection, range, selections};
+use super::selection::selections;
 use super::window::{kernel, window};
 use crate::describe::node::{attribute, flag, text};
 use crate::proto::NodeDef;
+use ckpt_graph::integers::Selection;
+use ckpt_graph::order::rotated;
+use ckpt_graph::shape::{
+    MAX_RANK, broadcast, broadcast_all, joined, product_of_matrices, reduced, remaining, resolve,
+    resolve_all, sliced, unsqueezed,
+};
+use ckpt_graph::{Dims, Length};
 
 /// Returns the shapes of an operation's results; nothing for an operation that is not known here.
 pub(super) fn infer(op: &NodeDef, inputs: &[&Fact]) -> Vec<Option<Dims>> {
@@ -63,7 +69,7 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
             broadcast(&dims(0)?, &dims(1)?)
         }
         "AddN" => dims(0),
-        "SelectV2" => broadcast(&broadcast(&dims(0)?, &dims(1)?)?, &dims(2)?),
+        "SelectV2" => broadcast_all([&dims(0)?[..], &dims(1)?, &dims(2)?]),
         "Select" => dims(1),
         "MatMul" => matrices(&dims(0)?, &dims(1)?, flag(op, "transpose_a"), flag(op, "transpose_b")),
         "BatchMatMulV2" | "BatchMatMul" | "BatchMatMulV3" => {
@@ -83,10 +89,8 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
             perm.iter().map(|axis| dims.get(usize::try_from(*axis).ok()?).copied()).collect()
         }
         "ExpandDims" => {
-            let mut dims = dims(0)?;
-            let axis = axis(1, dims.len() + 1)?;
-            dims.insert(axis, Int::Known(1));
-            Some(dims)
+            let dims = dims(0)?;
+            Some(unsqueezed(&dims, &[axis(1, dims.len() + 1)?]))
         }
         "Squeeze" => {
             let dims = dims(0)?;
@@ -95,24 +99,19 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
         "Pack" => {
             let mut dims = dims(0)?;
             let axis = resolve(int(op, "axis").unwrap_or(0), dims.len() + 1)?;
-            dims.insert(axis, Int::Known(i64::try_from(inputs.len()).ok()?));
+            dims.insert(axis, Length::from(inputs.len()));
             Some(dims)
         }
         "ConcatV2" => {
-            let mut found = dims(0)?;
             let last = inputs.len().checked_sub(1)?;
-            let axis = axis(last, found.len())?;
-            for at in 1..last {
-                let added = *dims(at)?.get(axis)?;
-                found[axis] = found[axis].add(added);
-            }
-            Some(found)
+            let all = (0..last).map(dims).collect::<Option<Vec<Dims>>>()?;
+            joined(axis(last, all.first()?.len())?, all.iter().map(Vec::as_slice))
         }
         "StridedSlice" => strided(op, &dims(0)?, inputs),
         "Slice" => {
             let (dims, begin, size) = (dims(0)?, ints(1)?, ints(2)?);
-            let part = |(axis, len): (usize, &Int)| match size.values.get(axis)? {
-                Int::Known(-1) => Some(len.sub(*begin.values.get(axis)?)),
+            let part = |(axis, len): (usize, &Length)| match size.values.get(axis)? {
+                Length::Known(-1) => Some(*len - *begin.values.get(axis)?),
                 size => Some(*size),
             };
             dims.iter().enumerate().map(part).collect()
@@ -132,13 +131,9 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
         "ScatterNd" => Some(ints(2)?.values.clone()),
         "ResourceGather" => Some([&dims(1)?[..], dims(0)?.get(1..)?].concat()),
         "Mean" | "Sum" | "Max" | "Min" | "Prod" | "All" | "Any" | "EuclideanNorm" => {
-            let (dims, axes) = (dims(0)?, ints(1)?.known()?);
-            let axes = axes.iter().map(|axis| resolve(*axis, dims.len())).collect::<Option<Vec<_>>>()?;
-            let len = |(axis, len): (usize, &Int)| match axes.contains(&axis) {
-                false => Some(*len),
-                true => keeps_dims(op).then_some(Int::Known(1)),
-            };
-            Some(dims.iter().enumerate().filter_map(len).collect())
+            let dims = dims(0)?;
+            let axes = resolve_all(&ints(1)?.known()?, dims.len())?;
+            Some(reduced(&dims, &axes, keeps_dims(op)))
         }
         "ArgMax" | "ArgMin" => {
             let mut dims = dims(0)?;
@@ -148,12 +143,12 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
         }
         "Pad" | "PadV2" | "MirrorPad" => {
             let (dims, pads) = (dims(0)?, ints(1)?);
-            let padded = |(len, pads): (&Int, &[Int])| len.add(*pads.first()?).add_to(pads.get(1));
-            dims.iter().zip(pads.values.chunks(2)).map(padded).collect()
+            let pairs = dims.iter().zip(pads.values.as_chunks().0);
+            Some(pairs.map(|(len, [begin, end])| *len + *begin + *end).collect())
         }
         "Tile" => {
             let (dims, repeats) = (dims(0)?, ints(1)?);
-            Some(dims.iter().zip(&repeats.values).map(|(len, count)| len.mul(*count)).collect())
+            Some(dims.iter().zip(&repeats.values).map(|(len, count)| *len * *count).collect())
         }
         "Fill" | "BroadcastTo" => {
             let at = usize::from(op.op == "BroadcastTo");
@@ -174,11 +169,11 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
         "SpaceToBatchND" | "BatchToSpaceND" => {
             let (mut dims, blocks, pairs) = (dims(0)?, ints(1)?.known()?, ints(2)?.known()?);
             for ((at, block), pair) in blocks.iter().enumerate().zip(pairs.chunks_exact(2)) {
-                let (block, sum) = (Int::Known(*block), Int::Known(pair[0].checked_add(pair[1])?));
+                let (block, sum) = (Length::Known(*block), Length::Known(pair[0].checked_add(pair[1])?));
                 let (batch, len) = (*dims.first()?, *dims.get(at + 1)?);
                 let is_cut = op.op == "SpaceToBatchND";
-                dims[0] = if is_cut { batch.mul(block) } else { batch.floor_div(block) };
-                dims[at + 1] = if is_cut { len.add(sum).floor_div(block) } else { len.mul(block).sub(sum) };
+                dims[0] = if is_cut { batch * block } else { batch.floor_div(block) };
+                dims[at + 1] = if is_cut { (len + sum).floor_div(block) } else { len * block - sum };
             }
             Some(dims)
         }
@@ -192,29 +187,26 @@ fn one(op: &NodeDef, inputs: &[&Fact]) -> Option<Dims> {
     }
 }
 
-impl Int {
-    fn add_to(self, other: Option<&Int>) -> Option<Int> {
-        other.map(|other| self.add(*other))
-    }
+fn matrices(a: &[Length], b: &[Length], transpose_a: bool, transpose_b: bool) -> Option<Dims> {
+    let turned = |dims: &[Length], is_turned: bool| {
+        let mut dims = dims.to_vec();
+        let rank = dims.len();
+        if is_turned && rank > 1 {
+            dims.swap(rank - 2, rank - 1);
+        }
+        dims
+    };
+    product_of_matrices(&turned(a, transpose_a), &turned(b, transpose_b))
 }
 
-fn matrices(a: &[Int], b: &[Int], transpose_a: bool, transpose_b: bool) -> Option<Dims> {
-    let (a_batch, a_own) = a.split_at(a.len().checked_sub(2)?);
-    let (b_batch, b_own) = b.split_at(b.len().checked_sub(2)?);
-    let mut dims = broadcast(a_batch, b_batch)?;
-    dims.push(a_own[usize::from(transpose_a)]);
-    dims.push(b_own[usize::from(!transpose_b)]);
-    Some(dims)
-}
-
-fn convolution(op: &NodeDef, dims: &[Int], kernel: &[Int], is_depthwise: bool) -> Option<Dims> {
+fn convolution(op: &NodeDef, dims: &[Length], kernel: &[Length], is_depthwise: bool) -> Option<Dims> {
     let [sides @ .., input, output] = kernel else { return None };
-    let channels = if is_depthwise { input.mul(*output) } else { *output };
-    let sides = sides.iter().map(|side| side.len()).collect::<Option<Vec<_>>>()?;
+    let channels = if is_depthwise { *input * *output } else { *output };
+    let sides = sides.iter().map(|side| side.size()).collect::<Option<Vec<_>>>()?;
     windowed(op, dims, &sides, channels)
 }
 
-fn windowed(op: &NodeDef, dims: &[Int], kernel: &[u64], channels: Int) -> Option<Dims> {
+fn windowed(op: &NodeDef, dims: &[Length], kernel: &[u64], channels: Length) -> Option<Dims> {
     let is_first = is_channels_first(op);
     if !(is_channels_last(op) || is_first) || kernel.len() + 2 != dims.len() {
         return None;
@@ -229,29 +221,17 @@ fn windowed(op: &NodeDef, dims: &[Int], kernel: &[u64], channels: Int) -> Option
     Some(if is_first { rotated(&found, false) } else { found })
 }
 
-fn reshape(dims: &[Int], wanted: &[Int]) -> Option<Dims> {
-    if wanted.len() > 32 {
-        return None;
-    }
+fn reshape(dims: &[Length], wanted: &[Length]) -> Option<Dims> {
     let mut shape = wanted.to_vec();
-    let Some(open) = shape.iter().position(|len| len.known() == Some(-1)) else { return Some(shape) };
-    // Lengths on both sides cancel, so that one that is free does not make the other free.
-    let mut own = dims.to_vec();
-    let others: Vec<Int> =
-        shape.iter().enumerate().filter(|(at, _)| *at != open).map(|(_, len)| *len).collect();
-    let mut left = Vec::new();
-    for len in others {
-        match own.iter().position(|own| own.is(len) && len.known().is_none()) {
-            Some(at) => drop(own.remove(at)),
-            None => left.push(len),
-        }
+    if let Some(open) = shape.iter().position(|len| len.known() == Some(-1)) {
+        let others = [&wanted[..open], &wanted[open + 1..]].concat();
+        shape[open] = remaining(dims, &others);
     }
-    shape[open] = product(&own).floor_div(product(&left));
-    Some(shape)
+    (wanted.len() <= MAX_RANK).then_some(shape)
 }
 
 /// Returns the axes that a `Squeeze` keeps.
-pub(in crate::describe::dag) fn squeezed(op: &NodeDef, dims: &[Int]) -> Option<Vec<usize>> {
+pub(in crate::describe::dag) fn squeezed(op: &NodeDef, dims: &[Length]) -> Option<Vec<usize>> {
     let stated = match attribute(op, "squeeze_dims") {
         Some(crate::proto::attr_value::Value::List(list)) => list.i.clone(),
         _ => Vec::new(),
@@ -260,24 +240,18 @@ pub(in crate::describe::dag) fn squeezed(op: &NodeDef, dims: &[Int]) -> Option<V
         // A free length is not 1, as TensorFlow's own statement has it.
         return Some((0..dims.len()).filter(|axis| dims[*axis].known() != Some(1)).collect());
     }
-    let removed = stated.iter().map(|axis| resolve(*axis, dims.len())).collect::<Option<Vec<_>>>()?;
+    let removed = resolve_all(&stated, dims.len())?;
     Some((0..dims.len()).filter(|axis| !removed.contains(axis)).collect())
 }
 
-fn strided(op: &NodeDef, dims: &[Int], inputs: &[&Fact]) -> Option<Dims> {
+fn strided(op: &NodeDef, dims: &[Length], inputs: &[&Fact]) -> Option<Dims> {
     let mut found = Vec::new();
     for selection in selections(op, dims, inputs)? {
         match selection {
-            Selection::New => found.push(Int::Known(1)),
+            Selection::New => found.push(Length::Known(1)),
             Selection::Index { .. } => {}
             Selection::Range { axis, begin, end, step } => {
-                found.push(match (*dims.get(axis)?, begin, end, step) {
-                    (Int::Known(len), begin, end, step) => Int::Known(range(len, begin, end, step).1),
-                    (free, None | Some(0), None, 1 | -1) => free,
-                    (free, Some(begin), None, 1) if begin > 0 => free.sub(Int::Known(begin)),
-                    (free, None | Some(0), Some(end), 1) if end < 0 => free.add(Int::Known(end)),
-                    _ => Int::Unknown,
-                })
+                found.push(sliced(*dims.get(axis)?, begin, end, step))
             }
         }
     }
@@ -295,18 +269,17 @@ fn split(op: &NodeDef, inputs: &[&Fact]) -> Option<Vec<Option<Dims>>> {
     let (value, axis) = if is_sized { (0, 2) } else { (1, 0) };
     let dims = inputs.get(value)?.dims.clone()?;
     let axis = resolve(inputs.get(axis)?.ints.as_ref()?.only()?.known()?, dims.len())?;
-    let lens: Vec<Int> = if is_sized {
+    let lens: Vec<Length> = if is_sized {
         inputs.get(1)?.ints.as_ref()?.values.clone()
     } else {
         let count = int(op, "num_split")?;
         let parts = usize::try_from(count).ok().filter(|parts| *parts <= 1 << 12)?;
-        vec![dims[axis].floor_div(Int::Known(count)); parts]
+        vec![dims[axis].floor_div(Length::Known(count)); parts]
     };
-    let known =
-        lens.iter().filter(|len| len.known() != Some(-1)).fold(Int::Known(0), |sum, len| sum.add(*len));
-    let part = |len: &Int| {
+    let known: Length = lens.iter().copied().filter(|len| len.known() != Some(-1)).sum();
+    let part = |len: &Length| {
         let mut part = dims.clone();
-        part[axis] = if len.known() == Some(-1) { dims[axis].sub(known) } else { *len };
+        part[axis] = if len.known() == Some(-1) { dims[axis] - known } else { *len };
         Some(part)
     };
     Some(lens.iter().map(part).collect())
@@ -348,7 +321,7 @@ fn einsum(op: &NodeDef, inputs: &[Dims]) -> Option<Dims> {
         let own = operands.iter().zip(inputs).find_map(|(letters, dims)| {
             letters.iter().position(|own| own == letter).and_then(|at| dims.get(at)).copied()
         });
-        own.or(Some(Int::Unknown))
+        own.or(Some(Length::Unknown))
     };
     result.iter().map(len).collect()
 }

@@ -4,11 +4,11 @@
 
 use super::super::super::no_chain::NoChain;
 use super::super::reach::Edge;
-use super::super::value::Int;
 use super::lowering::{Lowering, lost, refuse};
-use super::values::{Layout, Val};
+use super::values::Val;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Node, Op};
+use ckpt_graph::{Length, ints};
 
 /// Parts of the distance between two pixels.
 const PARTS: f32 = 1024.0;
@@ -39,17 +39,18 @@ impl Lowering<'_> {
         weights: Weights,
     ) -> Result<Val, NoChain> {
         let [rows, columns] = self.list(edge, 1)?[..] else { return Err(lost()) };
-        let [_, Int::Known(height), Int::Known(width), _] = x.dims[..] else {
+        let [_, Length::Known(height), Length::Known(width), _] = x.dims[..] else {
             return Err(refuse(op, "resizes images of a size that depends on the input"));
         };
         let mut dims = x.dims.clone();
         let x = self.values.first(x)?;
         let vertical = self.weights(op, weights, height, rows, false)?;
         let horizontal = self.weights(op, weights, width, columns, true)?;
-        (dims[1], dims[2]) = (Int::Known(rows), Int::Known(columns));
-        let tall = self.values.push(self.values.node("MatMul"), vec![vertical, x.name])?;
-        let name = self.values.push(self.values.node("MatMul"), vec![tall, horizontal])?;
-        Ok(Val { name, layout: Layout::First, dims, layer: None })
+        (dims[1], dims[2]) = (Length::Known(rows), Length::Known(columns));
+        let node = self.values.node("MatMul");
+        let tall = self.values.push(node.clone(), vec![vertical, x.name])?;
+        let name = self.values.push(node, vec![tall, horizontal])?;
+        Ok(self.values.val(name, x.layout, dims, x.tag))
     }
 
     /// Makes the matrix of weights `[to, from]`, or `[from, to]` if it is turned.
@@ -79,9 +80,9 @@ impl Lowering<'_> {
         }
         let shape = if is_turned { [len, out] } else { [out, len] };
         let node = Node::new(format!("{}/weights", self.values.place), Op::Constant)
-            .attribute("shape", super::values::ints(&shape)?)
+            .attribute("shape", ints(&shape)?)
             .attribute("value_floats", Attribute::Floats(matrix));
-        self.values.push(node, Vec::new())
+        Ok(self.values.push(node, Vec::new())?)
     }
 }
 

@@ -4,11 +4,12 @@ use super::super::super::no_chain::NoChain;
 use super::super::super::node::{flag, text};
 use super::super::facts::{dtype, subscripts};
 use super::super::pattern::float;
-use super::super::value::{Dims, Int, show};
 use super::lowering::Lowering;
-use super::values::{Layout, Val};
+use super::values::Val;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Node, Op};
+use ckpt_graph::shape::{product_of_matrices, show};
+use ckpt_graph::{Dims, Layout, Length};
 
 impl Lowering<'_> {
     /// Lowers an elementwise operation or a product; `None` if it is another one.
@@ -62,7 +63,7 @@ impl Lowering<'_> {
         let values = &mut self.values;
         let one = match op.op.as_str() {
             "Exp" | "Log" | "Sqrt" | "Neg" | "Abs" | "Sign" | "Erf" | "Sin" | "Cos" | "Floor" | "Ceil"
-            | "Round" => values.apply(&op.op, &[x])?,
+            | "Round" => values.apply(op.op.as_str(), &[x])?,
             "Rint" => values.apply("Round", &[x])?,
             "Reciprocal" | "Inv" => values.apply("Reciprocal", &[x])?,
             "LogicalNot" => values.apply("Not", &[x])?,
@@ -127,7 +128,7 @@ impl Lowering<'_> {
             () => return Ok(None),
         };
         let node = self.values.node("Cast").attribute("to", Attribute::Text(target.into()));
-        self.values.elementwise(node, &[x]).map(Some)
+        Ok(Some(self.values.map(node, x)?))
     }
 
     fn binary(&mut self, op: &NodeDef, a: &Val, b: &Val) -> Result<Option<Val>, NoChain> {
@@ -141,7 +142,7 @@ impl Lowering<'_> {
             "Maximum" => values.apply("Max", &[a, b])?,
             "Minimum" => values.apply("Min", &[a, b])?,
             "Pow" => values.apply("Pow", &[a, b])?,
-            "Less" | "LessOrEqual" | "Greater" | "Equal" => values.apply(&op.op, &[a, b])?,
+            "Less" | "LessOrEqual" | "Greater" | "Equal" => values.apply(op.op.as_str(), &[a, b])?,
             "LessEqual" => values.apply("LessOrEqual", &[a, b])?,
             "GreaterEqual" => values.apply("GreaterOrEqual", &[a, b])?,
             "LogicalAnd" => values.apply("And", &[a, b])?,
@@ -180,33 +181,28 @@ impl Lowering<'_> {
         };
         let (a, b) = (turned(self, a, turn_a)?, turned(self, b, turn_b)?);
         let misfit = || NoChain::unsupported("it multiplies values that are no matrices");
-        let ([a_batch @ .., rows, inner], [b_batch @ .., own, columns]) = (&a.dims[..], &b.dims[..]) else {
-            return Err(misfit());
-        };
-        if !inner.is(*own) && !matches!((inner, own), (Int::Unknown, _) | (_, Int::Unknown)) {
+        let ([.., inner], [.., own, _]) = (&a.dims[..], &b.dims[..]) else { return Err(misfit()) };
+        if !inner.is(*own) && !matches!((inner, own), (Length::Unknown, _) | (_, Length::Unknown)) {
             return Err(NoChain::unsupported(format!(
                 "it multiplies matrices of shapes {} and {}",
                 show(&a.dims),
                 show(&b.dims)
             )));
         }
-        let mut dims: Dims = super::super::value::broadcast(a_batch, b_batch).ok_or_else(misfit)?;
-        dims.extend([*rows, *columns]);
-        self.values.plain(self.values.node("MatMul"), &[&a, &b], dims)
+        let dims = product_of_matrices(&a.dims, &b.dims).ok_or_else(misfit)?;
+        let node = self.values.node("MatMul");
+        Ok(self.values.plain(node, &[&a, &b], dims)?)
     }
 
     /// Exchanges the last two axes.
     fn swapped(&mut self, val: &Val) -> Result<Val, NoChain> {
         let rank = val.rank();
-        let mut order: Vec<usize> = (0..rank).collect();
-        let mut dims = val.dims.clone();
         if rank < 2 {
             return Err(NoChain::unsupported("it multiplies values that are no matrices"));
         }
+        let mut order: Vec<usize> = (0..rank).collect();
         order.swap(rank - 2, rank - 1);
-        dims.swap(rank - 2, rank - 1);
-        let node = self.values.node("Transpose").attribute("perm", super::values::ints(&order)?);
-        self.values.plain(node, &[val], dims)
+        Ok(self.values.transpose(val, &order)?)
     }
 
     fn einsum(&mut self, op: &NodeDef, a: &Val, b: &Val) -> Result<Val, NoChain> {
@@ -226,6 +222,6 @@ impl Lowering<'_> {
         let equation =
             format!("{}->{}", operands.iter().map(joined).collect::<Vec<_>>().join(","), joined(&result));
         let node = self.values.node("Einsum").attribute("equation", Attribute::Text(equation));
-        self.values.plain(node, &[&a, &b], dims)
+        Ok(self.values.plain(node, &[&a, &b], dims)?)
     }
 }

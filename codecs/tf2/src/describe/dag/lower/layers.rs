@@ -1,16 +1,17 @@
 //! Lowers layers with weights.
 
 use super::super::super::no_chain::NoChain;
-use super::super::facts::{Padding, Window};
 use super::super::linear::{Linear, LinearKind, kernel_lens};
 use super::super::normalization::{BatchNorm, LayerNorm};
 use super::super::reach::Edge;
-use super::super::value::{Int, rotated, show};
 use super::lowering::{Lowering, layer, lost, scope};
-use super::values::{Layout, Val, ints};
+use super::values::Val;
 use crate::describe::catalog::{last, path};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
+use ckpt_graph::order::rotated;
+use ckpt_graph::shape::{of_sizes, show};
+use ckpt_graph::{Builder, Layout, Length, Padding, Window};
 
 /// Axes of kernels, from the first: of sequences, images, volumes.
 fn kernel_axes(sides: usize) -> Option<Vec<Axis>> {
@@ -35,11 +36,11 @@ impl Lowering<'_> {
         let row = match linear.is_row {
             true => {
                 dims.remove(1);
-                Some(self.squeeze(x, &[0, 2, 3])?)
+                Some(self.values.squeeze(x, &[1])?)
             }
             false => None,
         };
-        let turned = if linear.is_first { Some(self.as_channels_last(x)?) } else { None };
+        let turned = if linear.is_first { Some(self.values.as_channels_last(x)?) } else { None };
         if linear.is_first {
             dims = rotated(&dims, true);
         }
@@ -55,10 +56,11 @@ impl Lowering<'_> {
         if let Some(bias) = &linear.bias {
             self.values.axes.insert(bias.clone(), vec![Axis::Out]);
         }
-        let made = Val { layer: layer(&name, op), name, layout, dims };
+        let tag = layer(&name, op);
+        let made = self.values.val(name, layout, dims, tag);
         match (linear.is_row, linear.is_first) {
-            (true, _) => self.unsqueeze(&made, &[1]),
-            (_, true) => self.restored_first(&made),
+            (true, _) => Ok(self.values.unsqueeze(&made, &[1])?),
+            (_, true) => Ok(self.values.restored_first(&made)?),
             _ => Ok(made),
         }
     }
@@ -110,8 +112,7 @@ impl Lowering<'_> {
         x: &Val,
     ) -> Result<(String, Layout), NoChain> {
         let shape = self.values.shape(&linear.weight)?.to_vec();
-        let lens: Vec<Int> =
-            shape.iter().map(|len| i64::try_from(*len).map_or(Int::Unknown, Int::Known)).collect();
+        let lens = of_sizes(&shape);
         let misfit =
             || NoChain::unsupported(format!("'{}' is no kernel for {}", path(&linear.weight), show(&x.dims)));
         let (sides, input, _) = kernel_lens(&lens).ok_or_else(misfit)?;
@@ -122,14 +123,14 @@ impl Lowering<'_> {
             .ok_or_else(|| NoChain::unsupported("a kernel of more than three sides is not supported"))?;
         axes.extend(if is_depthwise { [Axis::In, Axis::Multiplier] } else { [Axis::In, Axis::Out] });
         self.stated(&linear.weight, axes)?;
-        let channels = x.dims.last().and_then(|len| len.len()).unwrap_or(input);
+        let channels = x.features().size().unwrap_or(input);
         if input == 0 || !channels.is_multiple_of(input) {
             return Err(misfit());
         }
         let x = self.values.first(x)?;
         let kind = if is_depthwise { "depthwise_conv2d" } else { "conv" };
         let node = self.weighted(Op::Conv, kind, linear);
-        let mut node = windowed(node, window, &sides, &x)?;
+        let (mut node, _) = Builder::windowed(node, window, &sides, &x)?;
         let groups = if is_depthwise { channels } else { channels / input };
         if groups != 1 {
             node = node.attribute("group", Attribute::Int(int(groups)?));
@@ -142,11 +143,10 @@ impl Lowering<'_> {
         linear: &Linear,
         window: &Window,
         x: &Val,
-        dims: &[Int],
+        dims: &[Length],
     ) -> Result<(String, Layout), NoChain> {
         let shape = self.values.shape(&linear.weight)?.to_vec();
-        let lens: Vec<Int> =
-            shape.iter().map(|len| i64::try_from(*len).map_or(Int::Unknown, Int::Known)).collect();
+        let lens = of_sizes(&shape);
         let misfit =
             || NoChain::unsupported(format!("'{}' is no kernel for {}", path(&linear.weight), show(&x.dims)));
         let (sides, _, _) = kernel_lens(&lens).ok_or_else(misfit)?;
@@ -160,31 +160,23 @@ impl Lowering<'_> {
             .ok_or_else(|| NoChain::unsupported("a kernel of more than three sides is not supported"))?;
         axes.extend([Axis::Out, Axis::In]);
         self.stated(&linear.weight, axes)?;
-        let (mut begins, mut ends, mut added) = (Vec::new(), Vec::new(), Vec::new());
+        let mut pads = Vec::new();
         for (side, kernel) in sides.iter().enumerate() {
             let stride = *window.strides.get(side).ok_or_else(misfit)?;
             let (len, out) = (x.dims[side + 1], dims[side + 1]);
-            let covered = len.sub(Int::Known(1)).mul(Int::Known(int(stride)?)).add(Int::Known(int(*kernel)?));
-            let cut = covered.sub(out).known().ok_or_else(|| {
+            let covered = (len - 1) * int(stride)? + int(*kernel)?;
+            let cut = (covered - out).known().ok_or_else(|| {
                 NoChain::unsupported(
                     "the size of its result depends on the input in a way that is not supported",
                 )
             })?;
-            let [begin, end, open] = transposed_pads(window, side, cut).ok_or_else(|| {
+            pads.push(transposed_pads(window, side, cut).ok_or_else(|| {
                 NoChain::unsupported("its explicit padding does not fit the size of its result")
-            })?;
-            begins.push(begin);
-            ends.push(end);
-            added.push(open);
+            })?);
         }
         let x = self.values.first(x)?;
-        let node = self.weighted(Op::from("ConvTranspose".to_owned()), "conv2d_transpose", linear);
-        let mut node = node.attribute("strides", ints(&window.strides)?);
-        begins.extend(ends);
-        node = node.attribute("pads", Attribute::Ints(begins));
-        if added.iter().any(|len| *len != 0) {
-            node = node.attribute("output_padding", Attribute::Ints(added));
-        }
+        let node = self.weighted(Op::ConvTranspose, "conv2d_transpose", linear);
+        let node = Builder::<()>::transposed_windowed(node, window, &pads)?;
         Ok((self.values.push(node, vec![x.name])?, Layout::First))
     }
 
@@ -196,7 +188,7 @@ impl Lowering<'_> {
         inputs: &[Val],
     ) -> Result<Val, NoChain> {
         let [x] = inputs else { return Err(lost()) };
-        let features = x.dims.last().and_then(|len| len.len());
+        let features = x.features().size();
         for (_, key) in &norm.parameters {
             let shape = self.values.shape(key)?;
             if shape.rank() != 1 || features.is_some_and(|features| shape[0] != features) {
@@ -217,7 +209,7 @@ impl Lowering<'_> {
             node = node.parameter(role, key.as_str());
         }
         let name = self.values.push(node, vec![x.name.clone()])?;
-        Ok(Val { layer: layer(&name, op), name, ..x })
+        Ok(Val { tag: layer(&name, op), name, ..x })
     }
 
     /// Lowers a normalization by the statistics of the last axis.
@@ -249,7 +241,7 @@ impl Lowering<'_> {
             }
         }
         let name = self.values.push(node, vec![x.name.clone()])?;
-        Ok(Val { layer: layer(&name, op), name, ..x })
+        Ok(Val { tag: layer(&name, op), name, ..x })
     }
 
     /// Lowers an activation: within its layer's scope, it is named after it.
@@ -260,13 +252,11 @@ impl Lowering<'_> {
         inputs: &[Val],
     ) -> Result<Val, NoChain> {
         let [x] = inputs else { return Err(lost()) };
-        node.name = match x.layer.as_deref() {
+        node.name = match x.tag.0.as_deref() {
             Some((name, own)) if within(own, scope(&op.name)) => format!("{name}/activation"),
             _ => self.values.place.clone(),
         };
-        let layout = x.layout;
-        let name = self.values.push(node, vec![x.name.clone()])?;
-        Ok(Val { name, layout, dims: x.dims.clone(), layer: None })
+        Ok(self.values.map(node, x)?)
     }
 }
 
@@ -300,28 +290,6 @@ fn transposed_pads(window: &Window, side: usize, cut: i64) -> Option<[i64; 3]> {
     let open = begin.checked_add(end)?.checked_sub(cut)?;
     let stride = i64::try_from(*window.strides.get(side)?).ok()?;
     (0..stride).contains(&open).then_some([begin, end, open])
-}
-
-/// Adds strides, pads and dilations to a node.
-pub(super) fn windowed(node: Node, window: &Window, sides: &[u64], x: &Val) -> Result<Node, NoChain> {
-    let (mut begins, mut ends) = (Vec::new(), Vec::new());
-    for (side, kernel) in sides.iter().enumerate() {
-        let len = x.dims.get(side + 1).copied().unwrap_or(Int::Unknown);
-        let padded = window.side(side, *kernel, len);
-        let padded = padded.ok_or_else(|| NoChain::unsupported("its window is larger than the image"))?;
-        begins.push(padded.begin);
-        ends.push(padded.end);
-    }
-    let pads = begins.into_iter().chain(ends).collect::<Option<Vec<u64>>>();
-    let mut node = node.attribute("strides", ints(&window.strides)?);
-    node = match pads {
-        Some(pads) => node.attribute("pads", ints(&pads)?),
-        None => node.attribute("auto_pad", Attribute::Text("SAME_UPPER".into())),
-    };
-    if window.dilations.iter().any(|value| *value != 1) {
-        node = node.attribute("dilations", ints(&window.dilations)?);
-    }
-    Ok(node)
 }
 
 pub(super) fn int(value: u64) -> Result<i64, NoChain> {

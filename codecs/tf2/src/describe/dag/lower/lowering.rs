@@ -3,7 +3,7 @@
 use super::super::pattern::View;
 use super::super::reach::Edge;
 use super::super::recurrent::Recurrent;
-use super::values::{Val, Values};
+use super::values::{Maker, Val, Values};
 use crate::describe::no_chain::NoChain;
 use crate::describe::node::describe;
 use crate::proto::NodeDef;
@@ -37,8 +37,8 @@ pub(super) fn scope(name: &str) -> &str {
 }
 
 /// The layer that made a value, for the names of what follows.
-pub(super) fn layer(name: &str, op: &NodeDef) -> Option<Rc<(String, String)>> {
-    Some(Rc::new((name.to_owned(), scope(&op.name).to_owned())))
+pub(super) fn layer(name: &str, op: &NodeDef) -> Maker {
+    Maker(Some(Rc::new((name.to_owned(), scope(&op.name).to_owned()))))
 }
 
 pub(super) fn refuse(op: &NodeDef, why: &str) -> NoChain {

@@ -1,16 +1,17 @@
-//! Lowers operations that select by position, remainders, and images whose channels come first.
+//! Lowers operations that select by position, and remainders.
 
 use super::super::super::no_chain::NoChain;
 use super::super::facts::{dtype, int};
 use super::super::reach::Edge;
-use super::super::value::{Int, resolve, rotated};
 use super::lowering::{Lowering, lost};
-use super::values::{Layout, Val};
+use super::values::Val;
 use crate::proto::NodeDef;
 use ckpt_api::Attribute;
+use ckpt_graph::Length;
+use ckpt_graph::shape::resolve;
 
 /// Limit on the elements of a mask.
-const MAX_MASK: usize = 1 << 20;
+const MAX_MASK: u64 = 1 << 20;
 
 impl Lowering<'_> {
     /// Lowers a selection by position or a remainder; `None` if it is another operation.
@@ -40,7 +41,7 @@ impl Lowering<'_> {
             }
             ("BiasAdd", [x, bias]) => {
                 let axes: Vec<usize> = (1..x.rank().saturating_sub(1)).collect();
-                let bias = self.unsqueeze(bias, &axes)?;
+                let bias = self.values.unsqueeze(bias, &axes)?;
                 let x = self.values.last(x)?;
                 self.values.apply("Add", &[&x, &bias])?
             }
@@ -54,7 +55,7 @@ impl Lowering<'_> {
         let ([lower], [upper]) = (&self.list(edge, 1)?[..], &self.list(edge, 2)?[..]) else {
             return Err(lost());
         };
-        let [.., Int::Known(rows), Int::Known(columns)] = x.dims[..] else {
+        let [.., Length::Known(rows), Length::Known(columns)] = x.dims[..] else {
             return Err(NoChain::unsupported("its matrices have a size that depends on the input"));
         };
         let mut mask = Vec::new();
@@ -70,9 +71,9 @@ impl Lowering<'_> {
             }
         }
         let name = format!("{}/band", self.values.place);
-        let mask = self.values.integers(&name, &[height, width], &mask)?;
+        let mask = self.values.integers(&name, &[height, width], mask)?;
         let zero = self.values.scalar(0.0)?;
-        self.values.apply("Where", &[&mask, x, &zero])
+        Ok(self.values.apply("Where", &[&mask, x, &zero])?)
     }
 
     fn one_hot(&mut self, op: &NodeDef, edge: Edge, x: &Val) -> Result<Val, NoChain> {
@@ -87,20 +88,20 @@ impl Lowering<'_> {
             return Err(NoChain::unsupported("its values are no constants"));
         };
         let axis = resolve(int(op, "axis").unwrap_or(-1), x.rank() + 1).ok_or_else(lost)?;
-        let x = self.unsqueeze(x, &[axis])?;
+        let x = self.values.unsqueeze(x, &[axis])?;
         let mut shape = vec![1; x.rank()];
         *shape.get_mut(axis).ok_or_else(lost)? = count;
         let name = format!("{}/classes", self.values.place);
-        let classes = self.values.integers(&name, &shape, &(0..depth).collect::<Vec<i64>>())?;
+        let classes = self.values.integers(&name, &shape, (0..depth).collect())?;
         let is_own = self.values.apply("Equal", &[&x, &classes])?;
         let (on, off) = (self.values.scalar(on)?, self.values.scalar(off)?);
-        self.values.apply("Where", &[&is_own, &on, &off])
+        Ok(self.values.apply("Where", &[&is_own, &on, &off])?)
     }
 
     /// The remainder with the sign of the divisor.
     fn floor_mod(&mut self, op: &NodeDef, a: &Val, b: &Val) -> Result<Val, NoChain> {
         if !is_real(op) {
-            return self.values.apply("Mod", &[a, b]);
+            return Ok(self.values.apply("Mod", &[a, b])?);
         }
         let node = self.values.node("Mod").attribute("fmod", Attribute::Int(1));
         let rest = self.values.elementwise(node, &[a, b])?;
@@ -111,21 +112,7 @@ impl Lowering<'_> {
         let is_zero = self.values.apply("Equal", &[&rest, &zero])?;
         let is_done = self.values.apply("Or", &[&is_same, &is_zero])?;
         let moved = self.values.apply("Add", &[&rest, b])?;
-        self.values.apply("Where", &[&is_done, &rest, &moved])
-    }
-
-    /// Takes images whose channels come first in TensorFlow, too, as images whose channels come last.
-    pub(super) fn as_channels_last(&mut self, x: &Val) -> Result<Val, NoChain> {
-        let x = self.values.last(x)?;
-        let dims = rotated(&x.dims, true);
-        Ok(Val { layout: Layout::First, dims, ..x })
-    }
-
-    /// Returns such images in TensorFlow's order.
-    pub(super) fn restored_first(&mut self, x: &Val) -> Result<Val, NoChain> {
-        let x = self.values.first(x)?;
-        let dims = rotated(&x.dims, false);
-        Ok(Val { layout: Layout::Last, dims, ..x })
+        Ok(self.values.apply("Where", &[&is_done, &rest, &moved])?)
     }
 }
 
@@ -134,6 +121,6 @@ fn is_real(op: &NodeDef) -> bool {
     matches!(dtype(op, "T"), Some(1 | 2 | 14 | 19) | None)
 }
 
-fn size(len: i64) -> Result<usize, NoChain> {
-    usize::try_from(len).map_err(|_| lost())
+fn size(len: i64) -> Result<u64, NoChain> {
+    u64::try_from(len).map_err(|_| lost())
 }

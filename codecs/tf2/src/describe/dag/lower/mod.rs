@@ -24,12 +24,12 @@ use super::normalization::{BatchNorm, LayerNorm};
 use super::pattern::{View, is_float_cast};
 use super::reach::{Edge, What, output_names};
 use super::recurrent::Recurrent;
-use super::value::Dims;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, DType, Graph, Node, Op, Value};
+use ckpt_graph::{Dims, GraphResult, results};
 use lowering::{Lowering, lost, refuse, shown};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use values::{Layout, Val, Values, known_dims};
+use values::{Val, Values};
 
 /// An input of the model.
 pub(super) struct ModelInput {
@@ -99,11 +99,12 @@ pub(super) fn lower(
     let mut outputs = Vec::new();
     for (result, name) in view.dag.results.iter().zip(names) {
         lowering.make(*result)?;
-        outputs.push((lowering.output(*result)?, name.as_str()));
+        let Val { name: value, dims, .. } = lowering.output(*result)?;
+        outputs.push(GraphResult { value, dims, name: name.clone() });
     }
-    let mut graph = Graph { name: String::new(), inputs, outputs: Vec::new(), nodes: lowering.values.nodes };
-    keep_used(&mut graph, &outputs);
-    name_outputs(&mut graph, outputs);
+    let nodes = std::mem::take(&mut lowering.values.nodes);
+    let mut graph = Graph { name: String::new(), inputs, outputs: Vec::new(), nodes };
+    results::finish(&mut graph, outputs);
     let is_nested = lowering.scopes.len() > 1 || lowering.scopes.iter().any(|scope| scope.contains('/'));
     Ok(Lowered { graph, axes: lowering.values.axes, is_half: lowering.is_half, is_nested })
 }
@@ -145,11 +146,8 @@ impl Lowering<'_> {
     fn inputs(&mut self, inputs: Vec<ModelInput>) -> Vec<Value> {
         let mut made = Vec::new();
         for input in inputs {
-            let name = self.values.unique(&input.name);
-            let lens: Vec<Option<u64>> = input.dims.iter().map(|len| len.len()).collect();
-            let val = Val { name: name.clone(), layout: Layout::Last, dims: input.dims, layer: None };
-            self.values.inputs.push(val);
-            let value = Value::new(name, lens);
+            let lens: Vec<Option<u64>> = input.dims.iter().map(|len| len.size()).collect();
+            let value = Value::new(self.values.input(&input.name, input.dims).name, lens);
             made.push(match input.dtype {
                 Some(dtype) => value.of_type(dtype),
                 None => value,
@@ -300,7 +298,7 @@ impl Lowering<'_> {
         let lowered = match (plan, view.op(edge)) {
             (Plan::Alias(_), _) => inputs.first().cloned().ok_or_else(lost),
             (Plan::Known, _) => self.known(edge),
-            (Plan::Number(number), _) => self.values.scalar(*number),
+            (Plan::Number(number), _) => self.values.scalar(*number).map_err(NoChain::from),
             (_, None) => self.source(edge),
             (plan, Some(op)) => {
                 let named = |error: NoChain| error.of(describe(op));
@@ -337,7 +335,7 @@ impl Lowering<'_> {
     /// Makes the value of an input or variable.
     fn source(&mut self, edge: Edge) -> Result<Val, NoChain> {
         match self.view.dag.nodes.get(edge.node).map(|node| &node.what) {
-            Some(What::Input(at)) => self.values.inputs.get(*at).cloned().ok_or_else(lost),
+            Some(What::Input(at)) => self.values.inputs().get(*at).cloned().ok_or_else(lost),
             Some(What::Variable(key)) => self.values.stored(key),
             _ => Err(lost()),
         }
@@ -348,7 +346,7 @@ impl Lowering<'_> {
         let ints = self.view.facts.get(edge).ints.clone().ok_or_else(lost)?;
         let values = ints.known().ok_or_else(lost)?;
         let name = self.values.place.clone();
-        self.values.integers(&name, &ints.shape, &values)
+        Ok(self.values.integers(&name, &ints.sizes(), values)?)
     }
 
     /// Makes the value of a constant of floating-point numbers.
@@ -360,15 +358,9 @@ impl Lowering<'_> {
             return self.values.stored(key);
         };
         self.elements -= reals.values.len();
-        let node = Node::new(self.values.place.clone(), Op::Constant);
-        let node = match (&reals.shape[..], &reals.values[..]) {
-            ([], [value]) => node.attribute("value_float", Attribute::Float(*value)),
-            (shape, _) => {
-                let node = node.attribute("shape", values::ints(shape)?);
-                node.attribute("value_floats", Attribute::Floats(reals.values.clone()))
-            }
-        };
-        self.values.plain(node, &[], known_dims(&reals.shape)?)
+        let name = self.values.place.clone();
+        let shape: Vec<u64> = reals.shape.iter().map(|len| *len as u64).collect();
+        Ok(self.values.floats(&name, &shape, reals.values)?)
     }
 
     /// Lowers one operation, and remembers its results.
@@ -455,64 +447,16 @@ impl Lowering<'_> {
     fn output(&mut self, edge: Edge) -> Result<Val, NoChain> {
         let val = self.value(edge)?;
         let val = self.values.last(&val)?;
-        if self.values.inputs.iter().all(|input| input.name != val.name) {
+        if self.values.inputs().iter().all(|input| input.name != val.name) {
             return Ok(val);
         }
         self.values.place = "output".to_owned();
-        self.values.apply("Identity", &[&val])
+        Ok(self.values.apply("Identity", &[&val])?)
     }
 
     /// Returns what is stated of a value's shape.
     fn dims(&self, edge: Edge) -> Result<Dims, NoChain> {
         let dims = self.view.dims(edge).cloned();
         dims.ok_or_else(|| NoChain::unsupported("the shape of its result is not stated"))
-    }
-}
-
-/// Removes nodes that no result needs, such as states of recurrent layers.
-fn keep_used(graph: &mut Graph, outputs: &[(Val, &str)]) {
-    let mut used: HashSet<String> = outputs.iter().map(|(val, _)| val.name.clone()).collect();
-    let mut kept = Vec::with_capacity(graph.nodes.len());
-    for node in std::mem::take(&mut graph.nodes).into_iter().rev() {
-        if node.outputs.iter().any(|output| used.contains(output)) {
-            used.extend(node.inputs.iter().cloned());
-            kept.push(node);
-        }
-    }
-    kept.reverse();
-    graph.nodes = kept;
-}
-
-/// Gives the results their names, if there are several, and states their shapes.
-fn name_outputs(graph: &mut Graph, outputs: Vec<(Val, &str)>) {
-    let is_one = outputs.len() == 1;
-    let mut taken: HashSet<String> = graph.nodes.iter().flat_map(|node| &node.outputs).cloned().collect();
-    taken.extend(graph.inputs.iter().map(|input| input.name.clone()));
-    let mut fixed: HashSet<String> = graph.inputs.iter().map(|input| input.name.clone()).collect();
-    fixed.extend(outputs.iter().map(|(val, _)| val.name.clone()));
-    let mut renamed: HashMap<String, String> = HashMap::new();
-    for (val, name) in outputs {
-        let lens: Vec<Option<u64>> = val.dims.iter().map(|len| len.len()).collect();
-        if !is_one && !renamed.contains_key(&val.name) && fixed.insert(name.to_owned()) {
-            if !taken.insert(name.to_owned()) {
-                // The value before the activation of a layer that has the result's name.
-                let free = (2u64..).map(|number| format!("{name}#{number}"));
-                let free = free.into_iter().find(|other| taken.insert(other.clone()));
-                renamed.extend(free.map(|free| (name.to_owned(), free)));
-            }
-            renamed.insert(val.name.clone(), name.to_owned());
-        }
-        let name = renamed.get(&val.name).unwrap_or(&val.name).clone();
-        graph.outputs.push(Value::new(name, lens));
-    }
-    if renamed.is_empty() {
-        return;
-    }
-    for node in &mut graph.nodes {
-        for name in node.inputs.iter_mut().chain(&mut node.outputs) {
-            if let Some(new) = renamed.get(name) {
-                name.clone_from(new);
-            }
-        }
     }
 }

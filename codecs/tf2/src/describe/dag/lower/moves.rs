@@ -2,14 +2,16 @@
 
 use super::super::super::no_chain::NoChain;
 use super::super::super::node::{flag, text};
-use super::super::facts::{Selection, int, selections, squeezed};
+use super::super::facts::{int, selections, squeezed};
 use super::super::reach::Edge;
-use super::super::value::{Dims, Int, resolve};
 use super::cubic::Weights;
 use super::lowering::{Lowering, lost, refuse};
-use super::values::{Layout, Val, ints};
+use super::values::{Maker, Val};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
+use ckpt_graph::integers::Selection;
+use ckpt_graph::shape::{resolve, resolve_all};
+use ckpt_graph::{Builder, Dims, Length, Range, int as size};
 
 impl Lowering<'_> {
     /// Lowers an operation that moves elements; `None` if it is another one.
@@ -17,36 +19,36 @@ impl Lowering<'_> {
         let made = match (op.op.as_str(), inputs) {
             ("Reshape", [x]) => {
                 let dims = self.dims(edge)?;
-                self.values.reshape(x, &dims)?
+                self.values.reshape(x, dims)?
             }
             ("Transpose", [x]) => self.transpose(edge, x)?,
             ("ExpandDims", [x]) => {
                 let axis = self.axis(edge, 1, x.rank() + 1)?;
-                self.unsqueeze(x, &[axis])?
+                self.values.unsqueeze(x, &[axis])?
             }
             ("Squeeze", [x]) => {
                 let kept = squeezed(op, &x.dims).ok_or_else(lost)?;
-                self.squeeze(x, &kept)?
+                let removed: Vec<usize> = (0..x.rank()).filter(|axis| !kept.contains(axis)).collect();
+                self.values.squeeze(x, &removed)?
             }
-            ("ConcatV2", all) => self.concat(op, edge, all)?,
+            ("ConcatV2", all) => {
+                let axis = self.axis(edge, all.len(), all.first().map_or(0, Val::rank))?;
+                self.values.join(axis, all)?
+            }
             ("Pack", all) => {
                 let rank = all.first().map_or(0, Val::rank);
                 let axis = resolve(int(op, "axis").unwrap_or(0), rank + 1).ok_or_else(lost)?;
-                let items =
-                    all.iter().map(|item| self.unsqueeze(item, &[axis])).collect::<Result<Vec<_>, _>>()?;
-                self.join(axis, &items)?
+                self.stacked(axis, all)?
             }
             ("StridedSlice", [x]) => self.strided_slice(op, edge, x)?,
             ("Slice", [x]) => {
                 let (begins, sizes) = (self.list(edge, 1)?, self.list(edge, 2)?);
-                let ranges = begins.iter().zip(&sizes).enumerate().map(|(axis, (begin, size))| Range {
-                    axis,
-                    begin: *begin,
-                    end: if *size < 0 { i64::MAX } else { begin.saturating_add(*size) },
-                    step: 1,
-                });
+                let range = |(axis, (begin, size)): (usize, (&i64, &i64))| {
+                    Range::new(axis, *begin, if *size < 0 { i64::MAX } else { begin.saturating_add(*size) })
+                };
+                let ranges: Vec<Range> = begins.iter().zip(&sizes).enumerate().map(range).collect();
                 let dims = self.dims(edge)?;
-                self.slice(x, ranges.collect(), dims)?
+                self.values.slice_of(x, &ranges, dims)?
             }
             ("GatherV2" | "ResourceGather", all) => self.gather(op, edge, all)?,
             ("Pad" | "PadV2" | "MirrorPad", [x]) => self.pad(op, edge, x)?,
@@ -56,7 +58,7 @@ impl Lowering<'_> {
                 let is_real = matches!(super::super::facts::dtype(op, "T"), Some(1 | 2 | 14 | 19) | None);
                 self.values.expand(x, &dims, is_real)?
             }
-            ("TensorListStack", items) => self.stacked(edge, items)?,
+            ("TensorListStack", items) => self.list_items(edge, items)?,
             ("TensorListGetItem", [rows]) => self.row(edge, rows)?,
             ("OnesLike" | "ZerosLike", [x]) => {
                 let one = self.values.scalar(if op.op == "OnesLike" { 1.0 } else { 0.0 })?;
@@ -72,46 +74,42 @@ impl Lowering<'_> {
                 self.weighted_resize(op, edge, x, Weights::Area { corners })?
             }
             ("ReverseV2", [x]) => {
-                let axes = self.list(edge, 1)?;
-                let range = |axis: &i64| {
-                    let axis = resolve(*axis, x.rank())?;
-                    Some(Range { axis, begin: -1, end: i64::MIN, step: -1 })
-                };
-                let ranges = axes.iter().map(range).collect::<Option<Vec<_>>>().ok_or_else(lost)?;
-                self.slice(x, ranges, x.dims.clone())?
+                let axes = resolve_all(&self.list(edge, 1)?, x.rank()).ok_or_else(lost)?;
+                let ranges: Vec<Range> = axes.into_iter().map(Range::backwards).collect();
+                self.values.slice_of(x, &ranges, x.dims.clone())?
             }
             ("DepthToSpace" | "SpaceToDepth", [x]) if super::super::facts::is_channels_last(op) => {
                 let size = int(op, "block_size").ok_or_else(lost)?;
                 let dims = self.dims(edge)?;
                 let x = self.values.first(x)?;
-                let node = self.values.node(&op.op).attribute("blocksize", Attribute::Int(size));
-                let name = self.values.push(node, vec![x.name])?;
-                Val { name, layout: Layout::First, dims, layer: None }
+                let node = self.values.node(op.op.as_str()).attribute("blocksize", Attribute::Int(size));
+                self.values.same(node, &x, dims)?
             }
             ("Cumsum", [x]) => {
                 let axis = self.axis(edge, 1, x.rank())?;
-                let node =
-                    self.values.node("CumSum").attribute("axis", Attribute::Int(position(x.axis(axis))?));
+                let node = self.values.node("CumSum").attribute("axis", Attribute::Int(size(x.axis(axis))?));
                 let set = |name: &str| Attribute::Int(i64::from(flag(op, name)));
                 let node = node.attribute("exclusive", set("exclusive")).attribute("reverse", set("reverse"));
-                let name = self.values.push(node, vec![x.name.clone()])?;
-                Val { name, layer: None, ..x.clone() }
+                self.values.map(node, x)?
             }
             _ => return Ok(None),
         };
         Ok(Some(made))
     }
 
+    /// Joins values along a new axis.
+    fn stacked(&mut self, axis: usize, items: &[Val]) -> Result<Val, NoChain> {
+        let items = items.iter().map(|item| self.values.unsqueeze(item, &[axis]));
+        let items = items.collect::<Result<Vec<_>, _>>()?;
+        Ok(self.values.join(axis, &items)?)
+    }
+
     /// Joins the items of a list, or takes the list that a recurrent layer makes, which is joined already.
-    fn stacked(&mut self, edge: Edge, items: &[Val]) -> Result<Val, NoChain> {
+    fn list_items(&mut self, edge: Edge, items: &[Val]) -> Result<Val, NoChain> {
         let is_made = self.view.inputs(edge).first().is_some_and(|list| self.view.items(*list).is_some());
         match items {
             [made] if !is_made => Ok(made.clone()),
-            items => {
-                let items =
-                    items.iter().map(|item| self.unsqueeze(item, &[0])).collect::<Result<Vec<_>, _>>()?;
-                self.join(0, &items)
-            }
+            items => self.stacked(0, items),
         }
     }
 
@@ -120,71 +118,15 @@ impl Lowering<'_> {
         let [at] = self.list(edge, 1)?[..] else { return Err(lost()) };
         let end = at.checked_add(1).filter(|_| at >= 0).ok_or_else(lost)?;
         let mut dims = rows.dims.clone();
-        *dims.first_mut().ok_or_else(lost)? = Int::Known(1);
-        let row = self.slice(rows, vec![Range { axis: 0, begin: at, end, step: 1 }], dims)?;
-        let kept: Vec<usize> = (1..row.rank()).collect();
-        self.squeeze(&row, &kept)
+        *dims.first_mut().ok_or_else(lost)? = Length::Known(1);
+        let row = self.values.slice_of(rows, &[Range::new(0, at, end)], dims)?;
+        Ok(self.values.squeeze(&row, &[0])?)
     }
 
     fn transpose(&mut self, edge: Edge, x: &Val) -> Result<Val, NoChain> {
-        let perm = self.list(edge, 1)?;
-        let order = perm.iter().map(|axis| resolve(*axis, x.rank())).collect::<Option<Vec<_>>>();
+        let order = resolve_all(&self.list(edge, 1)?, x.rank());
         let order = order.filter(|order| order.len() == x.rank()).ok_or_else(lost)?;
-        let dims: Dims = order.iter().map(|axis| x.dims[*axis]).collect();
-        let own: Vec<usize> = order.iter().map(|axis| x.axis(*axis)).collect();
-        if own.is_sorted() {
-            return Ok(Val { name: x.name.clone(), layout: Layout::Last, dims, layer: None });
-        }
-        let node = self.values.node("Transpose").attribute("perm", ints(&own)?);
-        self.values.plain(node, &[x], dims)
-    }
-
-    pub(super) fn unsqueeze(&mut self, x: &Val, axes: &[usize]) -> Result<Val, NoChain> {
-        let x = self.values.last(x)?;
-        let mut dims = x.dims.clone();
-        for axis in axes {
-            dims.insert((*axis).min(dims.len()), Int::Known(1));
-        }
-        let node = self.values.node("Unsqueeze").attribute("axes", ints(axes)?);
-        self.values.plain(node, &[&x], dims)
-    }
-
-    pub(super) fn squeeze(&mut self, x: &Val, kept: &[usize]) -> Result<Val, NoChain> {
-        let x = self.values.last(x)?;
-        let removed: Vec<usize> = (0..x.rank()).filter(|axis| !kept.contains(axis)).collect();
-        if removed.is_empty() {
-            return Ok(x);
-        }
-        let dims = kept.iter().map(|axis| x.dims[*axis]).collect();
-        let node = self.values.node("Squeeze").attribute("axes", ints(&removed)?);
-        self.values.plain(node, &[&x], dims)
-    }
-
-    fn concat(&mut self, _op: &NodeDef, edge: Edge, all: &[Val]) -> Result<Val, NoChain> {
-        let rank = all.first().map_or(0, Val::rank);
-        let axis = self.axis(edge, all.len(), rank)?;
-        self.join(axis, all)
-    }
-
-    fn join(&mut self, axis: usize, all: &[Val]) -> Result<Val, NoChain> {
-        if let [only] = all {
-            return Ok(only.clone());
-        }
-        let is_first = all.iter().any(|val| val.layout == Layout::First);
-        let turned =
-            all.iter().map(|val| if is_first { self.values.first(val) } else { self.values.last(val) });
-        let turned = turned.collect::<Result<Vec<_>, _>>()?;
-        let first = turned.first().ok_or_else(lost)?;
-        let mut dims = first.dims.clone();
-        if axis >= dims.len() || turned.iter().any(|val| val.rank() != dims.len()) {
-            return Err(NoChain::unsupported("it joins values of different numbers of axes"));
-        }
-        for val in &turned[1..] {
-            dims[axis] = dims[axis].add(val.dims[axis]);
-        }
-        let node = self.values.node("Concat").attribute("axis", Attribute::Int(position(first.axis(axis))?));
-        let name = self.values.push(node, turned.iter().map(|val| val.name.clone()).collect())?;
-        Ok(Val { name, layout: first.layout, dims, layer: None })
+        Ok(self.values.transpose(x, &order)?)
     }
 
     fn strided_slice(&mut self, op: &NodeDef, edge: Edge, x: &Val) -> Result<Val, NoChain> {
@@ -197,26 +139,14 @@ impl Lowering<'_> {
             match selection {
                 Selection::New => new.push(kept.len() + new.len()),
                 Selection::Index { axis, at } => {
-                    let end = if at == -1 { i64::MAX } else { at.saturating_add(1) };
-                    ranges.push(Range { axis, begin: at, end, step: 1 });
-                    dims[axis] = Int::Known(1);
+                    ranges.push(Range::index(axis, at));
+                    dims[axis] = Length::Known(1);
                 }
                 Selection::Range { axis, begin, end, step } => {
                     kept.push(axis);
-                    if (begin.unwrap_or(0), end, step) == (0, None, 1) {
-                        continue;
+                    if (begin, end, step) != (0, i64::MAX, 1) {
+                        ranges.push(Range { axis, begin, end, step });
                     }
-                    let open = if step > 0 { (0, i64::MAX) } else { (-1, i64::MIN) };
-                    dims[axis] = match dims[axis].known() {
-                        Some(len) => Int::Known(super::super::facts::range(len, begin, end, step).1),
-                        None => Int::Unknown,
-                    };
-                    ranges.push(Range {
-                        axis,
-                        begin: begin.unwrap_or(open.0),
-                        end: end.unwrap_or(open.1),
-                        step,
-                    });
                 }
             }
         }
@@ -224,26 +154,12 @@ impl Lowering<'_> {
         // Lengths that are free are those of the result.
         let mut result = stated.iter().enumerate().filter(|(at, _)| !new.contains(at)).map(|(_, len)| *len);
         for axis in &kept {
-            dims[*axis] = result.next().unwrap_or(Int::Unknown);
+            dims[*axis] = result.next().unwrap_or(Length::Unknown);
         }
-        let sliced = if ranges.is_empty() { x.clone() } else { self.slice(x, ranges, dims)? };
-        let squeezed = if kept.len() < x.rank() { self.squeeze(&sliced, &kept)? } else { sliced };
-        if new.is_empty() { Ok(squeezed) } else { self.unsqueeze(&squeezed, &new) }
-    }
-
-    fn slice(&mut self, x: &Val, ranges: Vec<Range>, dims: Dims) -> Result<Val, NoChain> {
-        let node = self.values.node("Slice");
-        let list = |of: &dyn Fn(&Range) -> i64| Attribute::Ints(ranges.iter().map(of).collect());
-        let axes = ranges.iter().map(|range| x.axis(range.axis)).collect::<Vec<_>>();
-        let mut node = node
-            .attribute("starts", list(&|range| range.begin))
-            .attribute("ends", list(&|range| range.end))
-            .attribute("axes", ints(&axes)?);
-        if ranges.iter().any(|range| range.step != 1) {
-            node = node.attribute("steps", list(&|range| range.step));
-        }
-        let name = self.values.push(node, vec![x.name.clone()])?;
-        Ok(Val { name, layout: x.layout, dims, layer: None })
+        let sliced = self.values.slice_of(x, &ranges, dims)?;
+        let removed: Vec<usize> = (0..x.rank()).filter(|axis| !kept.contains(axis)).collect();
+        let squeezed = if removed.is_empty() { sliced } else { self.values.squeeze(&sliced, &removed)? };
+        Ok(if new.is_empty() { squeezed } else { self.values.unsqueeze(&squeezed, &new)? })
     }
 
     /// Returns the key of the matrix whose rows a gather takes.
@@ -278,12 +194,12 @@ impl Lowering<'_> {
                     ));
                 }
                 let node = Node::new(name, Op::Gather).parameter("weight", key);
-                self.values.plain(node, &[indices], dims)
+                Ok(self.values.plain(node, &[indices], dims)?)
             }
             (None, [data, indices]) => {
                 let axis = if op.op == "ResourceGather" { 0 } else { self.axis(edge, 2, data.rank())? };
-                let node = self.values.node("Gather").attribute("axis", Attribute::Int(position(axis)?));
-                self.values.plain(node, &[data, indices], dims)
+                let node = self.values.node("Gather").attribute("axis", Attribute::Int(size(axis)?));
+                Ok(self.values.plain(node, &[data, indices], dims)?)
             }
             _ => Err(lost()),
         }
@@ -303,21 +219,14 @@ impl Lowering<'_> {
             ("MirrorPad", _) => return Err(NoChain::unsupported("its mode of padding is not supported")),
             _ => None,
         };
-        let mut own = vec![0; pads.len()];
-        for (axis, pair) in pads.chunks_exact(2).enumerate() {
-            let at = x.axis(axis);
-            own[at] = pair[0];
-            own[at + x.rank()] = pair[1];
-        }
-        let mut node = self.values.node("Pad").attribute("pads", Attribute::Ints(own));
+        let pairs = pads.as_chunks().0;
+        let mut node = self.values.node("Pad").attribute("pads", Builder::pads(x, pairs.iter().copied()));
         node = node.attribute("mode", Attribute::Text(mode.unwrap_or("constant").into()));
         if let Some(value) = value.filter(|value| *value != 0.0) {
             node = node.attribute("value", Attribute::Float(value));
         }
-        let name = self.values.push(node, vec![x.name.clone()])?;
-        let lens = x.dims.iter().zip(pads.chunks_exact(2));
-        let dims = lens.map(|(len, pair)| len.add(Int::Known(pair[0])).add(Int::Known(pair[1]))).collect();
-        Ok(Val { name, layout: x.layout, dims, layer: None })
+        let dims = x.dims.iter().zip(pairs).map(|(len, [begin, end])| *len + *begin + *end).collect();
+        Ok(self.values.same(node, x, dims)?)
     }
 
     fn tile(&mut self, edge: Edge, x: &Val) -> Result<Val, NoChain> {
@@ -327,7 +236,7 @@ impl Lowering<'_> {
         match repeats {
             Some(repeats) => {
                 let node = self.values.node("Tile").attribute("repeats", Attribute::Ints(repeats));
-                self.values.plain(node, &[&x], dims)
+                Ok(self.values.plain(node, &[&x], dims)?)
             }
             // An axis of length 1 that is repeated as often as the input is long.
             None => {
@@ -370,8 +279,7 @@ impl Lowering<'_> {
             };
             node = node.attribute("nearest_mode", Attribute::Text(nearest.into()));
         }
-        let name = self.values.push(node, vec![x.name])?;
-        Ok(Val { name, layout: Layout::First, dims, layer: None })
+        Ok(self.values.same(node, &x, dims)?)
     }
 
     /// Lowers an operation with several results: parts of a value along an axis.
@@ -391,12 +299,12 @@ impl Lowering<'_> {
             _ => self.axis(edge, 2, x.rank())?,
         };
         let x = if op.op == "Unpack" { self.values.last(x)? } else { x.clone() };
-        let mut node = self.values.node("Split").attribute("axis", Attribute::Int(position(x.axis(axis))?));
+        let mut node = self.values.node("Split").attribute("axis", Attribute::Int(size(x.axis(axis))?));
         let all: Vec<Dims> = (0..count)
             .map(|output| match op.op.as_str() {
                 "Unpack" => {
                     let mut dims = x.dims.clone();
-                    dims[axis] = Int::Known(1);
+                    dims[axis] = Length::Known(1);
                     Ok(dims)
                 }
                 _ => self.dims(Edge { node: edge.node, output }),
@@ -414,22 +322,9 @@ impl Lowering<'_> {
         self.values.push(node, vec![x.name.clone()])?;
         let mut parts = Vec::with_capacity(count);
         for (name, dims) in names.into_iter().zip(all) {
-            let part = Val { name, layout: x.layout, dims, layer: None };
-            let kept: Vec<usize> = (0..x.rank()).filter(|own| *own != axis).collect();
-            parts.push(if op.op == "Unpack" { self.squeeze(&part, &kept)? } else { part });
+            let part = self.values.val(name, x.layout, dims, Maker::default());
+            parts.push(if op.op == "Unpack" { self.values.squeeze(&part, &[axis])? } else { part });
         }
         Ok(parts)
     }
-}
-
-/// A range of an axis in TensorFlow's order.
-struct Range {
-    axis: usize,
-    begin: i64,
-    end: i64,
-    step: i64,
-}
-
-fn position(axis: usize) -> Result<i64, NoChain> {
-    i64::try_from(axis).map_err(|_| lost())
 }

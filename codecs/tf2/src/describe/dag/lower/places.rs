@@ -3,11 +3,12 @@
 use super::super::super::no_chain::NoChain;
 use super::super::facts::dtype;
 use super::super::reach::Edge;
-use super::super::value::{Dims, Int, resolve};
 use super::lowering::{Lowering, lost};
-use super::values::{Layout, Val};
+use super::values::{Maker, Val};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Op};
+use ckpt_graph::shape::resolve;
+use ckpt_graph::{Dims, Layout, Length};
 
 impl Lowering<'_> {
     /// Lowers an operation that finds elements by their places, or updates them; `None` if it is another one.
@@ -28,7 +29,7 @@ impl Lowering<'_> {
         let mut inputs = self.all_last(inputs)?;
         if op.op == "GatherNd" {
             let node = self.values.node("GatherND");
-            return self.values.plain(node, &inputs.iter().collect::<Vec<_>>(), dims).map(Some);
+            return Ok(Some(self.values.plain(node, &inputs.iter().collect::<Vec<_>>(), dims)?));
         }
         if op.op == "ScatterNd" {
             let is_real = matches!(dtype(op, "T"), Some(1 | 2 | 14 | 19));
@@ -45,7 +46,7 @@ impl Lowering<'_> {
         if reduction != "none" {
             node = node.attribute("reduction", Attribute::Text(reduction.to_owned()));
         }
-        self.values.plain(node, &inputs.iter().collect::<Vec<_>>(), dims).map(Some)
+        Ok(Some(self.values.plain(node, &inputs.iter().collect::<Vec<_>>(), dims)?))
     }
 
     /// Lowers a lookup in which each example has its own indices, along the axis behind those of the batch.
@@ -57,10 +58,10 @@ impl Lowering<'_> {
         if self.axis(edge, 2, data.rank())? != batch {
             return Err(NoChain::unsupported("it gathers from each example along a later axis"));
         }
-        let places = self.unsqueeze(indices, &[indices.rank()])?;
+        let places = self.values.unsqueeze(indices, &[indices.rank()])?;
         let count = i64::try_from(batch).map_err(|_| lost())?;
         let node = self.values.node("GatherND").attribute("batch_dims", Attribute::Int(count));
-        self.values.plain(node, &[data, &places], dims)
+        Ok(self.values.plain(node, &[data, &places], dims)?)
     }
 
     /// Lowers the greatest elements of the last axis, and their places.
@@ -68,19 +69,19 @@ impl Lowering<'_> {
         let inputs = self.all_last(inputs)?;
         let [x] = &inputs[..] else { return Err(lost()) };
         let dims = self.dims(Edge { node: edge.node, output: 0 })?;
-        let count = dims.last().and_then(|len: &Int| len.known());
+        let count = dims.last().and_then(|len: &Length| len.known());
         let count = count.ok_or_else(|| NoChain::unsupported("the number of its results is not known"))?;
         let mut node = self.values.node(Op::TopK.name()).attribute("k", Attribute::Int(count));
         let base = node.name.clone();
         let names = ["values", "indices"].map(|result| self.values.unique(&format!("{base}:{result}")));
         node.outputs = names.to_vec();
         self.values.push(node, vec![x.name.clone()])?;
-        let val = |name| Val { name, layout: Layout::Last, dims: dims.clone(), layer: None };
+        let val = |name| self.values.val(name, Layout::Last, dims.clone(), Maker::default());
         Ok(names.map(val).to_vec())
     }
 
     /// Returns the values in TensorFlow's order.
     fn all_last(&mut self, inputs: &[Val]) -> Result<Vec<Val>, NoChain> {
-        inputs.iter().map(|val| self.values.last(val)).collect()
+        Ok(inputs.iter().map(|val| self.values.last(val)).collect::<Result<_, _>>()?)
     }
 }

@@ -3,13 +3,14 @@
 use super::super::super::chain::Context;
 use super::super::super::no_chain::NoChain;
 use super::super::reach::Edge;
-use super::super::recurrent::{Activation, Cell, LoopResult, Recurrent};
-use super::super::value::Int;
+use super::super::recurrent::{Cell, LoopResult, Recurrent};
 use super::lowering::{Lowering, lost, refuse};
-use super::values::{Layout, Val};
+use super::values::{Maker, Val};
 use crate::describe::catalog::last;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
+use ckpt_graph::cells::with_activations;
+use ckpt_graph::{Dims, Layout, Length};
 
 impl Lowering<'_> {
     /// Lowers a loop, and remembers its results: `inputs` are the sequence and the initial states that are not zeros.
@@ -29,7 +30,7 @@ impl Lowering<'_> {
             names.push(match state {
                 Some(_) => {
                     let state = states.next().ok_or_else(lost)?;
-                    self.unsqueeze(state, &[0])?.name
+                    self.values.unsqueeze(state, &[0])?.name
                 }
                 None => String::new(),
             });
@@ -37,22 +38,13 @@ impl Lowering<'_> {
         while names.last().is_some_and(String::is_empty) {
             names.pop();
         }
-        let mut node = self.cell(layer, hidden)?;
-        node.name = self.values.unique(&node.name);
-        let states = [":h", ":c"].iter().take(layer.states.len());
-        let states: Vec<String> = states.map(|state| format!("{}{state}", node.name)).collect();
-        node.outputs = vec![node.name.clone()];
-        for state in states {
-            let name = self.values.unique(&state);
-            node.outputs.push(name);
-        }
-        let outputs = node.outputs.clone();
-        self.values.add(node, names)?;
-        let val = |at: usize, dims: Vec<Int>| {
+        let node = self.cell(layer, hidden)?;
+        let outputs = self.values.recurrent(node, names, layer.states.len())?;
+        let val = |at: usize, dims: Dims| {
             let name = outputs.get(at).cloned().ok_or_else(lost)?;
-            Ok::<Val, NoChain>(Val { name, layout: Layout::Last, dims, layer: None })
+            Ok::<Val, NoChain>(Val { name, layout: Layout::Last, dims, tag: Maker::default() })
         };
-        let (one, width) = (Int::Known(1), Int::Known(hidden));
+        let (one, width) = (Length::Known(1), Length::Known(hidden));
         let kept = |at: usize| val(at, vec![one, batch, width]);
         for (output, result) in layer.results.iter().enumerate() {
             let own = Edge { node: edge.node, output };
@@ -60,10 +52,10 @@ impl Lowering<'_> {
                 LoopResult::Other => continue,
                 LoopResult::Sequence => {
                     let all = val(0, vec![steps, one, batch, width])?;
-                    self.squeeze(&all, &[0, 2, 3])?
+                    self.values.squeeze(&all, &[1])?
                 }
                 LoopResult::Last => kept(1)?,
-                LoopResult::State(state) => self.squeeze(&kept(state + 1)?, &[1, 2])?,
+                LoopResult::State(state) => self.values.squeeze(&kept(state + 1)?, &[0])?,
             };
             self.put(own, made);
         }
@@ -113,23 +105,6 @@ impl Lowering<'_> {
         }
         Ok(node)
     }
-}
-
-/// States a cell's activations unless they are ONNX's defaults.
-fn with_activations(node: Node, activations: &[Activation]) -> Node {
-    let names: Vec<&str> = activations.iter().map(|activation| activation.name).collect();
-    if matches!(names[..], ["Tanh"] | ["Sigmoid", "Tanh"] | ["Sigmoid", "Tanh", "Tanh"]) {
-        return node;
-    }
-    let names = names.into_iter().map(str::to_owned).collect();
-    let node = node.attribute("activations", Attribute::Texts(names));
-    let (slopes, offsets): (Vec<f64>, Vec<f64>) =
-        activations.iter().filter_map(|activation| activation.line).unzip();
-    if slopes.is_empty() {
-        return node;
-    }
-    let node = node.attribute("activation_alpha", Attribute::Floats(slopes));
-    node.attribute("activation_beta", Attribute::Floats(offsets))
 }
 
 /// Returns the name of the layer that a cell belongs to: what precedes `…_cell` in the name of its weight.

@@ -7,13 +7,13 @@ use super::super::facts::{int, is_channels_first, is_channels_last, keeps_dims, 
 use super::super::normalization::BatchNorm;
 use super::super::pattern::float;
 use super::super::reach::Edge;
-use super::super::value::{Dims, Int, resolve};
-use super::layers::windowed;
 use super::lowering::{Lowering, lost};
-use super::values::{Layout, Val, ints};
+use super::values::Val;
 use crate::proto::NodeDef;
 use crate::proto::attr_value::Value;
 use ckpt_api::{Attribute, Node};
+use ckpt_graph::shape::{resolve, resolve_all};
+use ckpt_graph::{Builder, Layout, Length, int as size, ints};
 
 impl Lowering<'_> {
     /// Lowers a reduction, pooling or normalization; `None` if it is another operation.
@@ -42,8 +42,7 @@ impl Lowering<'_> {
             "ArgMax" | "ArgMin" => {
                 let axis = self.axis(edge, 1, x.rank())?;
                 let x = self.values.last(x)?;
-                let node =
-                    self.values.node(&op.op).attribute("axis", super::values::ints(&[axis]).and_then(first)?);
+                let node = self.values.node(op.op.as_str()).attribute("axis", Attribute::Int(size(axis)?));
                 let node = node.attribute("keepdims", Attribute::Int(0));
                 let dims = self.dims(edge)?;
                 self.values.plain(node, &[&x], dims)?
@@ -62,8 +61,7 @@ impl Lowering<'_> {
                     .attribute("alpha", Attribute::Float(alpha))
                     .attribute("beta", Attribute::Float(beta));
                 let node = node.attribute("bias", Attribute::Float(bias));
-                let name = self.values.push(node, vec![x.name.clone()])?;
-                Val { name, ..x }
+                self.values.map(node, &x)?
             }
             _ => return Ok(None),
         };
@@ -93,48 +91,22 @@ impl Lowering<'_> {
         kind: &str,
         global: Option<&str>,
     ) -> Result<Val, NoChain> {
-        let rank = x.rank();
-        let misfit = || NoChain::unsupported("its axes do not exist");
-        let axes = self.list(edge, 1)?.iter().map(|axis| resolve(*axis, rank)).collect::<Option<Vec<_>>>();
-        let mut axes = axes.ok_or_else(misfit)?;
+        let axes = resolve_all(&self.list(edge, 1)?, x.rank());
+        let mut axes = axes.ok_or_else(|| NoChain::unsupported("its axes do not exist"))?;
         axes.sort_unstable();
         axes.dedup();
         let keeps = keeps_dims(op);
-        if let Some(global) = global.filter(|_| rank == 4 && axes == [1, 2]) {
-            return self.global(global, x, keeps);
-        }
-        if axes.is_empty() {
-            return Ok(x.clone());
-        }
-        // Without the axes that are removed, the others must be in TensorFlow's order.
-        let kept: Vec<usize> =
-            (0..rank).filter(|axis| !axes.contains(axis)).map(|axis| x.axis(axis)).collect();
-        let x = if keeps || kept.is_sorted() { x.clone() } else { self.values.last(x)? };
-        let mut own: Vec<usize> = axes.iter().map(|axis| x.axis(*axis)).collect();
-        own.sort_unstable();
-        let node = self.values.node(kind).attribute("axes", ints(&own)?);
-        let node = node.attribute("keepdims", Attribute::Int(i64::from(keeps)));
-        let name = self.values.push(node, vec![x.name.clone()])?;
-        let len = |(axis, len): (usize, &Int)| match axes.contains(&axis) {
-            false => Some(*len),
-            true => keeps.then_some(Int::Known(1)),
+        let Some(global) = global.filter(|_| x.rank() == 4 && axes == [1, 2]) else {
+            return Ok(self.values.reduce(kind, x, &axes, keeps)?);
         };
-        let dims: Dims = x.dims.iter().enumerate().filter_map(len).collect();
-        let layout = if keeps { x.layout } else { Layout::Last };
-        Ok(Val { name, layout, dims, layer: None })
-    }
-
-    /// Lowers a reduction of all rows and columns of images.
-    fn global(&mut self, kind: &str, x: &Val, keeps: bool) -> Result<Val, NoChain> {
         let x = self.values.first(x)?;
-        let name = self.values.push(self.values.node(kind), vec![x.name.clone()])?;
-        let (batch, channels) = (x.dims[0], x.dims[3]);
-        let dims = vec![batch, Int::Known(1), Int::Known(1), channels];
-        let pooled = Val { name, layout: Layout::First, dims, layer: None };
+        let pooled = self.values.pool_globally(global, &x)?;
         if keeps {
             return Ok(pooled);
         }
-        self.values.plain(self.values.node("Flatten"), &[&pooled], vec![batch, channels])
+        let dims = vec![pooled.len(0), pooled.features()];
+        let node = self.values.node("Flatten");
+        Ok(self.values.plain(node, &[&pooled], dims)?)
     }
 
     fn pool(&mut self, op: &NodeDef, x: &Val, kind: &str) -> Result<Val, NoChain> {
@@ -144,19 +116,13 @@ impl Lowering<'_> {
         if !is_channels_last(op) && !is_first {
             return Err(misfit());
         }
-        let turned = if is_first { self.as_channels_last(x)? } else { x.clone() };
-        let x = &turned;
+        let turned = if is_first { self.values.as_channels_last(x)? } else { x.clone() };
         let (window, sides) = (window(op, rank).ok_or_else(misfit)?, kernel(op, rank).ok_or_else(misfit)?);
-        let x = self.values.first(x)?;
+        let x = self.values.first(&turned)?;
         let node = self.values.node(kind).attribute("kernel_shape", ints(&sides)?);
-        let node = windowed(node, &window, &sides, &x)?;
-        let mut dims = x.dims.clone();
-        for (side, kernel) in sides.iter().enumerate() {
-            dims[side + 1] = window.side(side, *kernel, dims[side + 1]).ok_or_else(misfit)?.out;
-        }
-        let name = self.values.push(node, vec![x.name.clone()])?;
-        let made = Val { name, layout: Layout::First, dims, layer: None };
-        if is_first { self.restored_first(&made) } else { Ok(made) }
+        let (node, dims) = Builder::windowed(node, &window, &sides, &x)?;
+        let made = self.values.same(node, &x, dims)?;
+        if is_first { Ok(self.values.restored_first(&made)?) } else { Ok(made) }
     }
 
     /// Lowers a fused normalization: by stored statistics, or by those of each row, as tf_keras normalizes layers.
@@ -182,17 +148,17 @@ impl Lowering<'_> {
             if !is_first {
                 return self.batch_norm(op, &norm, std::slice::from_ref(x));
             }
-            let x = self.as_channels_last(x)?;
+            let x = self.values.as_channels_last(x)?;
             let made = self.batch_norm(op, &norm, &[x])?;
-            return self.restored_first(&made);
+            return Ok(self.values.restored_first(&made)?);
         }
         // Each row of [1, rows, length, 1], with the rows as channels, is normalized by itself.
-        let is_rows = matches!(x.dims[..], [Int::Known(1), _, _, Int::Known(1)]);
+        let is_rows = matches!(x.dims[..], [Length::Known(1), _, _, Length::Known(1)]);
         let is_plain = self.is_filled(*scale, 1.0) && self.is_filled(*bias, 0.0);
         if is_training && !is_channels_last(op) && is_rows && is_plain && x.layout == Layout::Last {
             let node: Node = self.values.node("LayerNormalization").attribute("axis", Attribute::Int(2));
             let node = node.attribute("epsilon", Attribute::Float(epsilon));
-            return self.values.plain(node, &[x], x.dims.clone());
+            return Ok(self.values.plain(node, &[x], x.dims.clone())?);
         }
         Err(NoChain::unsupported("it normalizes by the statistics of the batch"))
     }
@@ -205,12 +171,5 @@ impl Lowering<'_> {
         }
         let reals = view.op(edge).and_then(|op| constant::reals(op, 1 << 12));
         reals.is_some_and(|reals| reals.values.iter().all(|value| *value == number))
-    }
-}
-
-fn first(attribute: Attribute) -> Result<Attribute, NoChain> {
-    match attribute {
-        Attribute::Ints(values) => values.first().copied().map(Attribute::Int).ok_or_else(lost),
-        other => Ok(other),
     }
 }
