@@ -48,6 +48,14 @@ impl<K: Tag> Builder<K> {
         self.plain(Node::new(name, Op::Constant).parameter("value", tensor), &[], dims)
     }
 
+    /// Adds the value of a tensor of the checkpoint under the tensor's name.
+    ///
+    /// # Errors
+    /// As [`Builder::plain`].
+    pub fn stored(&mut self, tensor: &str, dims: Dims) -> Result<Val<K>, Reason> {
+        self.tensor(tensor, tensor, dims)
+    }
+
     /// Returns the name of a constant at the current place.
     pub fn constant_name(&self) -> String {
         format!("{}/constant", self.place)

@@ -61,6 +61,14 @@ impl<K> Val<K> {
         self.dims.last().copied().unwrap_or(Length::Unknown)
     }
 
+    /// Returns the length of the last axis, which must be known.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn known_features(&self) -> Result<u64, Reason> {
+        self.features().size().ok_or_else(|| "the number of its input's features is not stated".to_owned())
+    }
+
     /// Returns the axis that a signed number states, which counts from the end if it is negative.
     ///
     /// # Errors

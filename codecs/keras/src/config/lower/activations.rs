@@ -1,20 +1,19 @@
 //! Lowers activations: layers of their own, and those that other layers apply.
 
 use super::lowering::{Lowering, Site};
-use super::values::{Layout, Val, ints};
+use super::values::Val;
 use crate::config::layer::Reason;
 use crate::config::model::Generation;
 use crate::config::model::Layer;
 use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
+use ckpt_graph::cells::CellActivation;
+use ckpt_graph::{Layout, Length};
 use serde_json::Value;
 
 /// Why a softmax without an axis is none that the graph can state.
 pub(super) const OVER_ALL: &str =
     "it takes the softmax over all values together, those of other examples, too";
-
-/// ONNX's name, and the slope and the offset of a hard sigmoid.
-pub(super) type RecurrentActivation = (&'static str, Option<(f64, f64)>);
 
 impl Lowering {
     /// Applies the activation that a layer's option names.
@@ -80,8 +79,7 @@ impl Lowering {
             }
             other => return Err(unknown(other)),
         };
-        let dims = x.dims.clone();
-        self.values.same(node, &x, dims)
+        self.values.map(node, &x)
     }
 
     /// The slope of the hard sigmoid.
@@ -99,9 +97,9 @@ impl Lowering {
         };
         let node = self.values.node(op);
         let is_last = x.layout == Layout::Last && axis + 1 == x.rank();
-        let at = super::values::int(x.axis(axis))?;
+        let at = ckpt_graph::int(x.axis(axis))?;
         let node = if is_last { node } else { node.attribute("axis", Attribute::Int(at)) };
-        self.values.same(node, x, x.dims.clone())
+        self.values.map(node, x)
     }
 
     /// Applies a softmax over the last axes together.
@@ -111,12 +109,10 @@ impl Lowering {
             return Err("its axes are not the last ones".to_owned());
         }
         let x = self.values.last(x)?;
-        let len =
-            axes.iter().map(|axis| x.len(*axis)).try_fold(1u64, |product, len| product.checked_mul(len?));
-        let joined = [x.dims.get(..first).unwrap_or_default(), &[len]].concat();
-        let flat = self.values.reshape(&x, joined)?;
+        let (before, last) = x.dims.split_at_checked(first).unwrap_or_default();
+        let flat = self.reshape(&x, [before, &[last.iter().product()]].concat())?;
         let made = self.over(op, &flat, &[-1])?;
-        self.values.reshape(&made, x.dims)
+        self.reshape(&made, x.dims)
     }
 
     /// Lowers a layer that is an activation; `None` if it is another one.
@@ -144,7 +140,7 @@ impl Lowering {
             "ReLU" => return self.rectified(layer, x).map(Some),
             _ => return Ok(None),
         };
-        self.values.same(made, x, x.dims.clone()).map(Some)
+        self.values.map(made, x).map(Some)
     }
 
     /// Lowers `ReLU`: `x > threshold ? clip(x, 0, max) : slope·(x − threshold)`, where 0 and `max` limit `x` if there is
@@ -166,7 +162,7 @@ impl Lowering {
                 let high = match max {
                     Some(max) => {
                         let node = clip(max)(self.values.node(Op::Clip));
-                        self.values.same(node, x, x.dims.clone())?
+                        self.values.map(node, x)?
                     }
                     None => x.clone(),
                 };
@@ -181,14 +177,14 @@ impl Lowering {
                 return self.values.apply(Op::Where, &[&is_high, &high, &low]);
             }
         };
-        self.values.same(node, x, x.dims.clone())
+        self.values.map(node, x)
     }
 
     /// Lowers `PReLU`, whose slope has an axis for each of the value's but the batch.
     pub(super) fn parametric(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
         let shared = site.layer.ints("shared_axes")?.unwrap_or_default();
         let len = |axis: usize| match i64::try_from(axis).is_ok_and(|axis| shared.contains(&axis)) {
-            true => Some(1),
+            true => Length::Known(1),
             false => x.len(axis),
         };
         let dims = (1..x.rank()).map(len).collect();
@@ -203,7 +199,7 @@ impl Lowering {
         layer: &Layer,
         key: &str,
         default: &str,
-    ) -> Result<RecurrentActivation, Reason> {
+    ) -> Result<CellActivation, Reason> {
         let name = match layer.config.get(key) {
             None => default,
             Some(Value::Null) => "linear",
@@ -212,13 +208,13 @@ impl Lowering {
             }
         };
         Ok(match name {
-            "sigmoid" => ("Sigmoid", None),
-            "tanh" => ("Tanh", None),
-            "relu" => ("Relu", None),
-            "elu" => ("Elu", None),
-            "softplus" => ("Softplus", None),
-            "softsign" => ("Softsign", None),
-            "hard_sigmoid" => ("HardSigmoid", Some((self.hard_sigmoid(), 0.5))),
+            "sigmoid" => CellActivation::plain("Sigmoid"),
+            "tanh" => CellActivation::plain("Tanh"),
+            "relu" => CellActivation::plain("Relu"),
+            "elu" => CellActivation::plain("Elu"),
+            "softplus" => CellActivation::plain("Softplus"),
+            "softsign" => CellActivation::plain("Softsign"),
+            "hard_sigmoid" => CellActivation { name: "HardSigmoid", line: Some((self.hard_sigmoid(), 0.5)) },
             other => {
                 return Err(format!(
                     "its option '{key}' is '{}', which recurrent layers of a graph lack",
@@ -226,28 +222,6 @@ impl Lowering {
                 ));
             }
         })
-    }
-
-    /// Sums or other reductions over axes in Keras's order.
-    pub(super) fn reduce(&mut self, op: Op, x: &Val, axes: &[usize], keeps: bool) -> Result<Val, Reason> {
-        if axes.is_empty() {
-            return Ok(x.clone());
-        }
-        // Without the axes that are removed, the others must be in Keras's order.
-        let kept: Vec<usize> =
-            (0..x.rank()).filter(|axis| !axes.contains(axis)).map(|axis| x.axis(axis)).collect();
-        let x = if keeps || kept.is_sorted() { x.clone() } else { self.values.last(x)? };
-        let mut own: Vec<usize> = axes.iter().map(|axis| x.axis(*axis)).collect();
-        own.sort_unstable();
-        let node = self.values.node(op).attribute("axes", ints(&own)?);
-        let node = node.attribute("keepdims", Attribute::Int(i64::from(keeps)));
-        let len = |(axis, len): (usize, &Option<u64>)| match axes.contains(&axis) {
-            false => Some(*len),
-            true => keeps.then_some(Some(1)),
-        };
-        let dims = x.dims.iter().enumerate().filter_map(len).collect();
-        let made = self.values.same(node, &x, dims)?;
-        Ok(if keeps { made } else { Val { layout: Layout::Last, ..made } })
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::arguments::{Arg, Args};
 use super::lowering::{Lowering, Site};
-use super::values::{Dims, Val};
+use super::values::Val;
 use crate::config::layer::Reason;
 use ckpt_api::{Attribute, Op};
+use ckpt_graph::Length;
 use serde_json::Value;
 
 /// Most elements of a causal mask.
@@ -64,14 +65,14 @@ impl Lowering {
         let scaled = self.values.apply(Op::Mul, &[&queries, &factor])?;
         let turned = self.values.transpose(&keys, &[0, 1, 3, 2])?;
         let (steps, seen) = (query.len(1), key.len(1));
-        let dims = vec![query.len(0), Some(heads), steps, seen];
+        let dims = vec![query.len(0), heads.into(), steps, seen];
         let mut scores = self.values.plain(self.values.node(Op::MatMul), &[&scaled, &turned], dims)?;
         if let Some(mask) = mask {
             let low = self.values.scalar(HIDDEN)?;
             scores = self.values.apply(Op::Where, &[&mask, &scores, &low])?;
         }
         let weights = self.over(Op::Softmax, &scores, &[-1])?;
-        let dims = vec![query.len(0), Some(heads), steps, Some(value_width)];
+        let dims = vec![query.len(0), heads.into(), steps, value_width.into()];
         let joined = self.values.plain(self.values.node(Op::MatMul), &[&weights, &values], dims)?;
         let joined = self.values.transpose(&joined, &[0, 2, 1, 3])?;
         let output = self.joined_heads(site, has_bias, &joined, &query)?;
@@ -88,8 +89,7 @@ impl Lowering {
         [heads, width]: [u64; 2],
     ) -> Result<Val, Reason> {
         let x = self.values.last(x)?;
-        let features = Some(x.known_features()?);
-        let (heads, width) = (Some(heads), Some(width));
+        let (features, heads, width) = (x.known_features()?.into(), heads.into(), width.into());
         let kernel =
             self.values.stored(&site.variable(&format!("{name}/kernel")), vec![features, heads, width])?;
         let node =
@@ -104,16 +104,17 @@ impl Lowering {
 
     /// Repeats each head so that there are `heads`.
     fn repeated_heads(&mut self, x: &Val, heads: u64) -> Result<Val, Reason> {
-        let pairs = x.len(1).unwrap_or(1).max(1);
+        let pairs = x.len(1).size().unwrap_or(1).max(1);
         if heads > MAX_HEADS || pairs > heads {
             return Err(format!("it has {heads} heads and {pairs} for keys, which is not supported"));
         }
         let index =
-            (0..heads).map(|head| super::values::int(head * pairs / heads)).collect::<Result<Vec<_>, _>>()?;
-        let index = self.values.integers(&[heads], index)?;
+            (0..heads).map(|head| ckpt_graph::int(head * pairs / heads)).collect::<Result<Vec<_>, _>>()?;
+        let name = self.values.constant_name();
+        let index = self.values.integers(&name, &[heads], index)?;
         let mut dims = x.dims.clone();
         if let Some(len) = dims.get_mut(1) {
-            *len = Some(heads);
+            *len = heads.into();
         }
         let node = self.values.node(Op::Gather).attribute("axis", Attribute::Int(1));
         self.values.plain(node, &[x, &index], dims)
@@ -122,9 +123,9 @@ impl Lowering {
     /// Projects heads `[batch, steps, heads, width]` back to features.
     fn joined_heads(&mut self, site: Site, has_bias: bool, x: &Val, query: &Val) -> Result<Val, Reason> {
         let stated = site.layer.ints("output_shape")?;
-        let features: Dims = match stated {
-            Some(lens) => lens.iter().map(|len| u64::try_from(*len).ok()).collect(),
-            None => vec![Some(query.known_features()?)],
+        let features: Vec<Length> = match stated {
+            Some(lens) => lens.into_iter().map(|len| u64::try_from(len).ok().into()).collect(),
+            None => vec![query.known_features()?.into()],
         };
         let [features] = features[..] else {
             return Err("its option 'output_shape' has several axes".to_owned());
@@ -146,13 +147,13 @@ impl Lowering {
         let given = match args.get(3, "attention_mask") {
             None => None,
             Some(Arg::Value(mask)) => {
-                let mask = if mask.is_integer { mask.clone() } else { self.cast(mask, "bool")? };
+                let mask = if mask.tag.is_integer { mask.clone() } else { self.cast(mask, "bool")? };
                 Some(if mask.rank() == 3 { self.values.unsqueeze(&mask, &[1])? } else { mask })
             }
             Some(_) => return Err("its argument 'attention_mask' is a constant".to_owned()),
         };
         let causal = match args.flag("use_causal_mask") {
-            true => Some(self.causal(query.len(1), key.len(1))?),
+            true => Some(self.causal(query.len(1).size(), key.len(1).size())?),
             false => None,
         };
         Ok(match (given, causal) {
@@ -170,7 +171,8 @@ impl Lowering {
             return Err("its causal mask is too large".to_owned());
         }
         let element = |row: u64| (0..seen).map(move |column| i64::from(column <= row));
-        self.values.integers(&[steps, seen], (0..steps).flat_map(element).collect())
+        let name = self.values.constant_name();
+        self.values.integers(&name, &[steps, seen], (0..steps).flat_map(element).collect())
     }
 
     /// Lowers `Attention` and `AdditiveAttention`, which have no projections.
@@ -198,7 +200,7 @@ impl Lowering {
                 let scale = self.values.stored(&site.variable("scale"), vec![key.features()])?;
                 curve = self.values.apply(Op::Mul, &[&curve, &scale])?;
             }
-            self.reduce(Op::ReduceSum, &curve, &[3], false)?
+            self.values.reduce(Op::ReduceSum, &curve, &[3], false)?
         } else {
             if layer.text("score_mode").is_some_and(|mode| mode != "dot") {
                 return Err("its option 'score_mode' is not supported".to_owned());
@@ -214,7 +216,7 @@ impl Lowering {
             }
         };
         if args.flag("use_causal_mask") {
-            let mask = self.causal(query.len(1), key.len(1))?;
+            let mask = self.causal(query.len(1).size(), key.len(1).size())?;
             let low = self.values.scalar(HIDDEN)?;
             scores = self.values.apply(Op::Where, &[&mask, &scores, &low])?;
         }

@@ -6,7 +6,6 @@ use super::values::Val;
 use crate::config::calls::{Argument, Call, TensorRef};
 use crate::config::layer::Reason;
 use crate::config::model::{Layer, Model};
-use ckpt_api::{Graph, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 type Ends = [(Option<String>, TensorRef)];
@@ -111,44 +110,4 @@ fn arg(argument: &Argument, made: &Made) -> Result<Arg, Reason> {
         }
         Argument::Constant(value) => Arg::Constant(value.clone()),
     })
-}
-
-/// Removes nodes that no result needs, and gives the results their names, if there are several.
-pub(super) fn finish(graph: &mut Graph, outputs: Vec<(Val, String)>) {
-    let mut used: HashSet<String> = outputs.iter().map(|(val, _)| val.name.clone()).collect();
-    let mut kept = Vec::with_capacity(graph.nodes.len());
-    for node in std::mem::take(&mut graph.nodes).into_iter().rev() {
-        if node.outputs.iter().any(|output| used.contains(output)) {
-            used.extend(node.inputs.iter().cloned());
-            kept.push(node);
-        }
-    }
-    kept.reverse();
-    graph.nodes = kept;
-    let is_one = outputs.len() == 1;
-    let mut taken: HashSet<String> = graph.nodes.iter().flat_map(|node| &node.outputs).cloned().collect();
-    taken.extend(graph.inputs.iter().map(|input| input.name.clone()));
-    let mut fixed: HashSet<String> = graph.inputs.iter().map(|input| input.name.clone()).collect();
-    fixed.extend(outputs.iter().map(|(val, _)| val.name.clone()));
-    let mut renamed: HashMap<String, String> = HashMap::new();
-    for (val, name) in outputs {
-        if !is_one && !renamed.contains_key(&val.name) && !name.is_empty() && fixed.insert(name.clone()) {
-            if !taken.insert(name.clone()) {
-                // The value before the activation of a layer that has the result's name.
-                let free = (2u64..)
-                    .map(|number| format!("{name}#{number}"))
-                    .find(|other| taken.insert(other.clone()));
-                renamed.extend(free.map(|free| (name.clone(), free)));
-            }
-            renamed.insert(val.name.clone(), name);
-        }
-        let name = renamed.get(&val.name).unwrap_or(&val.name).clone();
-        graph.outputs.push(Value::new(name, val.dims));
-    }
-    let each = graph.nodes.iter_mut().flat_map(|node| node.inputs.iter_mut().chain(&mut node.outputs));
-    for name in each {
-        if let Some(new) = renamed.get(name) {
-            name.clone_from(new);
-        }
-    }
 }

@@ -3,8 +3,9 @@
 use super::arguments::{Arg, Args};
 use super::lowering::Lowering;
 use super::operations::argument;
-use super::values::{Range, Val};
+use super::values::Val;
 use crate::config::layer::Reason;
+use ckpt_graph::Range;
 use serde_json::Value;
 
 impl Lowering {
@@ -37,8 +38,7 @@ impl Lowering {
                     place += rest;
                 }
                 Key::At(at) => {
-                    let end = if at == -1 { i64::MAX } else { at.saturating_add(1) };
-                    ranges.push(Range { axis, begin: at, end, step: 1 });
+                    ranges.push(Range::index(axis, at));
                     removed.push(axis);
                     axis += 1;
                 }

@@ -2,7 +2,7 @@
 
 use super::arguments::{Arg, Args};
 use super::lowering::{Lowering, Site};
-use super::values::Val;
+use super::values::{Kind, Val};
 use crate::config::layer::Reason;
 use crate::config::model::Layer;
 use crate::config::training;
@@ -86,7 +86,7 @@ impl Lowering {
         let layer = site.layer;
         let class = layer.class.as_str();
         let all = args.args.iter().chain(args.kwargs.values()).flat_map(Arg::all);
-        let has_mask = all.into_iter().any(|val| val.has_mask);
+        let has_mask = all.into_iter().any(|val| val.tag.has_mask);
         if has_mask && self.outline.is_none() && MASKED.contains(&class) {
             return Err(
                 "it leaves out the steps that a mask hides (mask_zero or Masking), which no operator does"
@@ -96,7 +96,7 @@ impl Lowering {
         let made = self.apply_within(site, args)?;
         let makes_mask = class == "Masking" || class == "Embedding" && layer.flag("mask_zero", false);
         let passes = makes_mask || has_mask && PASSING.contains(&class);
-        Ok(made.into_iter().map(|val| Val { has_mask: passes, ..val }).collect())
+        Ok(made.into_iter().map(|val| Val { tag: Kind { has_mask: passes, ..val.tag }, ..val }).collect())
     }
 
     /// Runs a layer, whatever the masks.
@@ -165,7 +165,7 @@ impl Lowering {
             "Masking" => self.masking(layer, x),
             class if is_idle(class) => {
                 let node = self.values.node(Op::Identity);
-                self.values.same(node, x, x.dims.clone())
+                self.values.map(node, x)
             }
             _ => {
                 if let Some(made) = self.activation_layer(layer, x)? {
@@ -183,10 +183,10 @@ impl Lowering {
         let same = self.values.apply(Op::Equal, &[x, &value])?;
         let differs = self.values.apply(Op::Not, &[&same])?;
         let node = self.values.node(Op::Cast).attribute("to", Attribute::Text("float".into()));
-        let differs = self.values.same(node, &differs, differs.dims.clone())?;
-        let differs = Val { is_integer: false, ..differs };
+        let differs = self.values.map(node, &differs)?;
+        let differs = Val { tag: Kind { is_integer: false, ..differs.tag }, ..differs };
         let last = x.resolve(-1)?;
-        let any = self.reduce(Op::ReduceMax, &differs, &[last], true)?;
+        let any = self.values.reduce(Op::ReduceMax, &differs, &[last], true)?;
         self.values.apply(Op::Mul, &[x, &any])
     }
 }

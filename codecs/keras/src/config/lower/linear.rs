@@ -1,14 +1,16 @@
 //! Lowers layers that multiply by stored weights.
 
 use super::lowering::{Lowering, Site};
-use super::values::{Dims, Val, int, ints, show};
-use super::windows::{Window, windowed};
+use super::values::{Kind, Val};
+use super::windows::Kernel;
 use crate::config::einsum::Equation;
 use crate::config::kernels::sides;
 use crate::config::layer::{Reason, lens};
 use crate::config::model::Layer;
 use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
+use ckpt_graph::shape::show;
+use ckpt_graph::{Builder, Dims, Length, int};
 
 impl Lowering {
     pub(super) fn dense(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
@@ -19,7 +21,7 @@ impl Lowering {
         let x = self.values.last(x)?;
         let node = bound(site, self.values.node(Op::Gemm), "kernel", has_bias(site.layer));
         let mut dims = x.dims.clone();
-        *dims.last_mut().ok_or("its input has no axes")? = Some(units);
+        *dims.last_mut().ok_or("its input has no axes")? = units.into();
         let made = self.values.same(node, &x, dims)?;
         self.activate(site, "activation", made)
     }
@@ -27,18 +29,19 @@ impl Lowering {
     pub(super) fn embedding(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
         let outputs = site.layer.size("output_dim")?;
         let x = self.values.last(x)?;
-        let x = if x.is_integer { x } else { self.cast(&x, "int")? };
+        let x = if x.tag.is_integer { x } else { self.cast(&x, "int")? };
         let node = self.values.node(Op::Gather).parameter("weight", site.variable("embeddings"));
-        let dims = [&x.dims[..], &[Some(outputs)]].concat();
+        let dims = [&x.dims[..], &[outputs.into()]].concat();
         let made = self.values.same(node, &x, dims)?;
-        Ok(Val { is_integer: false, is_narrow: false, has_mask: site.layer.flag("mask_zero", false), ..made })
+        let tag = Kind { has_mask: site.layer.flag("mask_zero", false), ..Kind::default() };
+        Ok(Val { tag, ..made })
     }
 
     /// Converts elements to another type: `float`, `int` or `bool`.
     pub(super) fn cast(&mut self, x: &Val, to: &str) -> Result<Val, Reason> {
         let node = self.values.node(Op::Cast).attribute("to", Attribute::Text(to.to_owned()));
-        let made = self.values.same(node, x, x.dims.clone())?;
-        Ok(Val { is_integer: to != "float", is_narrow: false, ..made })
+        let made = self.values.map(node, x)?;
+        Ok(Val { tag: Kind { is_integer: to != "float", is_narrow: false, ..made.tag }, ..made })
     }
 
     pub(super) fn einsum_dense(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
@@ -60,7 +63,7 @@ impl Lowering {
             let out = stated.last().copied().flatten().ok_or_else(unsupported)?;
             let node = bound(site, self.values.node(Op::Gemm), "kernel", !biases.is_empty());
             let mut dims = x.dims.clone();
-            *dims.last_mut().ok_or_else(unsupported)? = Some(out);
+            *dims.last_mut().ok_or_else(unsupported)? = out.into();
             let made = self.values.same(node, &x, dims)?;
             return self.activate(site, "activation", made);
         }
@@ -74,7 +77,7 @@ impl Lowering {
                 for letter in equation.result.trim_start_matches("...").chars() {
                     let is_bias = biases.contains(&letter);
                     if is_bias || !shape.is_empty() {
-                        shape.push(if is_bias { lens.len(letter) } else { Some(1) });
+                        shape.push(if is_bias { lens.len(letter) } else { Length::Known(1) });
                     }
                 }
                 let bias = self.values.stored(&site.variable("bias"), shape)?;
@@ -107,11 +110,11 @@ impl Lowering {
     pub(super) fn convolution(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
         let layer = site.layer;
         let filters = first_size(layer, &["filters", "nb_filter"])?;
-        let window = Window::of_convolution(layer, sides(&layer.class).unwrap_or(2))?;
+        let kernel = Kernel::of_convolution(layer, sides(&layer.class).unwrap_or(2))?;
         let group = layer.int("groups", 1)?;
         let made = self.images(layer, x, |lowering, x| {
             let node = bound(site, lowering.values.node(Op::Conv), "kernel", has_bias(layer));
-            lowering.convolved(node, &window, &x, group, filters)
+            lowering.convolved(node, &kernel, &x, group, filters)
         })?;
         self.activate(site, "activation", made)
     }
@@ -119,7 +122,7 @@ impl Lowering {
     /// Lowers `DepthwiseConv1D` and `DepthwiseConv2D`.
     pub(super) fn depthwise(&mut self, site: Site, x: &Val) -> Result<Val, Reason> {
         let layer = site.layer;
-        let window = Window::of_convolution(layer, sides(&layer.class).unwrap_or(2))?;
+        let kernel = Kernel::of_convolution(layer, sides(&layer.class).unwrap_or(2))?;
         let role = match self.generation {
             super::Generation::Keras3 => "kernel",
             _ => "depthwise_kernel",
@@ -127,7 +130,7 @@ impl Lowering {
         let made = self.images(layer, x, |lowering, x| {
             let node = bound(site, lowering.values.node(Op::Conv), role, has_bias(layer));
             let (channels, outputs) = multiplied(layer, &x)?;
-            lowering.convolved(node, &window, &x, int(channels)?, outputs)
+            lowering.convolved(node, &kernel, &x, int(channels)?, outputs)
         })?;
         self.activate(site, "activation", made)
     }
@@ -137,13 +140,13 @@ impl Lowering {
         let layer = site.layer;
         let count = sides(&layer.class).unwrap_or(2);
         let filters = first_size(layer, &["filters", "nb_filter"])?;
-        let window = Window::of_convolution(layer, count)?;
+        let kernel = Kernel::of_convolution(layer, count)?;
         let made = self.images(layer, x, |lowering, x| {
             let node = lowering.values.node(Op::Conv).parameter("weight", site.variable("depthwise_kernel"));
             let (channels, outputs) = multiplied(layer, &x)?;
-            let x = lowering.convolved(node, &window, &x, int(channels)?, outputs)?;
+            let x = lowering.convolved(node, &kernel, &x, int(channels)?, outputs)?;
             let node = bound(site, lowering.values.node(Op::Conv), "pointwise_kernel", has_bias(layer));
-            lowering.convolved(node, &Window::single(count), &x, 1, filters)
+            lowering.convolved(node, &Kernel::single(count), &x, 1, filters)
         })?;
         self.activate(site, "activation", made)
     }
@@ -170,15 +173,15 @@ impl Lowering {
     fn convolved(
         &mut self,
         node: Node,
-        window: &Window,
+        kernel: &Kernel,
         x: &Val,
         group: i64,
         outputs: u64,
     ) -> Result<Val, Reason> {
         let x = self.values.first(x)?;
-        let (node, mut dims) = windowed(node, window, &x)?;
+        let (node, mut dims) = Builder::windowed(node, &kernel.window, &kernel.sizes, &x)?;
         let node = if group == 1 { node } else { node.attribute("group", Attribute::Int(group)) };
-        *dims.last_mut().ok_or("its input has no axes")? = Some(outputs);
+        *dims.last_mut().ok_or("its input has no axes")? = outputs.into();
         self.values.same(node, &x, dims)
     }
 
@@ -187,7 +190,7 @@ impl Lowering {
         let layer = site.layer;
         let count = sides(&layer.class).unwrap_or(2);
         let filters = first_size(layer, &["filters", "nb_filter"])?;
-        let window = Window::of_convolution(layer, count)?;
+        let kernel = Kernel::of_convolution(layer, count)?;
         let added = match layer.option("output_padding") {
             None => None,
             Some(_) => {
@@ -195,37 +198,19 @@ impl Lowering {
                 Some(if sizes.len() == 1 { vec![sizes.first().copied().unwrap_or(0); count] } else { sizes })
             }
         };
-        if window.is_causal {
-            return Err("its padding 'causal' is not supported".to_owned());
-        }
         let made = self.images(layer, x, |lowering, x| {
             let x = lowering.values.first(&x)?;
-            let (mut begins, mut ends, mut open) = (Vec::new(), Vec::new(), Vec::new());
             let mut dims = x.dims.clone();
-            for side in 0..count {
+            let mut cuts = Vec::with_capacity(count);
+            for (side, len) in dims.iter_mut().skip(1).take(count).enumerate() {
                 let stated = added.as_ref().map(|added| added.get(side).copied().unwrap_or(0));
-                let cut = window.transposed_cut(side, stated)?;
-                let total = cut.max(0);
-                // What is cut of an image without padding lies behind it.
-                let begin = if window.is_same { total / 2 } else { 0 };
-                begins.push(begin);
-                ends.push(total - begin);
-                open.push(cut.saturating_neg().max(0));
-                if let Some(len) = dims.get_mut(side + 1) {
-                    *len = len.map(|len| window.transposed_len(side, len, cut)).transpose()?;
-                }
+                let (cut, out) = kernel.transposed(side, stated, *len)?;
+                cuts.push(cut);
+                *len = out;
             }
             let node = bound(site, lowering.values.node(Op::ConvTranspose), "kernel", has_bias(layer));
-            let mut node = node.attribute("strides", ints(&window.strides)?);
-            begins.extend(ends);
-            node = node.attribute("pads", Attribute::Ints(begins));
-            if open.iter().any(|len| *len != 0) {
-                node = node.attribute("output_padding", Attribute::Ints(open));
-            }
-            if window.dilations.iter().any(|value| *value != 1) {
-                node = node.attribute("dilations", ints(&window.dilations)?);
-            }
-            *dims.last_mut().ok_or("its input has no axes")? = Some(filters);
+            let node = Builder::<Kind>::transposed_windowed(node, &kernel.window, &cuts)?;
+            *dims.last_mut().ok_or("its input has no axes")? = filters.into();
             lowering.values.same(node, &x, dims)
         })?;
         self.activate(site, "activation", made)
@@ -233,7 +218,7 @@ impl Lowering {
 }
 
 /// The lengths of an equation's axes, by letter.
-struct Lens(Vec<(char, Option<u64>)>);
+struct Lens(Vec<(char, Length)>);
 
 impl Lens {
     fn of(equation: &Equation, x: &Val, free: usize, stated: &[Option<u64>]) -> Option<Lens> {
@@ -249,11 +234,13 @@ impl Lens {
         let output =
             result.iter().skip(skipped).copied().zip(stated.iter().rev().take(result.len() - skipped).rev());
         // A length that the output leaves open is the input's.
-        let output = output.map(|(letter, len)| (letter, *len));
-        let mut all: Vec<(char, Option<u64>)> = input.collect();
+        let output = output.map(|(letter, len)| (letter, Length::from(*len)));
+        let mut all: Vec<(char, Length)> = input.collect();
         for (letter, len) in output {
             match all.iter_mut().find(|(own, _)| *own == letter) {
-                Some((_, known)) => *known = known.or(len),
+                Some((_, Length::Known(_))) => {}
+                Some((_, open)) if len.known().is_some() => *open = len,
+                Some(_) => {}
                 None => all.push((letter, len)),
             }
         }
@@ -266,8 +253,8 @@ impl Lens {
             .then_some(lens)
     }
 
-    fn len(&self, letter: char) -> Option<u64> {
-        self.0.iter().find(|(own, _)| *own == letter).and_then(|(_, len)| *len)
+    fn len(&self, letter: char) -> Length {
+        self.0.iter().find(|(own, _)| *own == letter).map_or(Length::Unknown, |(_, len)| *len)
     }
 
     fn dims(&self, letters: &str) -> Dims {
@@ -276,9 +263,9 @@ impl Lens {
 }
 
 /// Returns the lengths that `EinsumDense` states of its result's axes, without the batch.
-fn stated_output(layer: &Layer) -> Result<Dims, Reason> {
+fn stated_output(layer: &Layer) -> Result<Vec<Option<u64>>, Reason> {
     match layer.option("output_shape") {
-        None => Ok(Dims::new()),
+        None => Ok(Vec::new()),
         Some(value) => match (lens(value), value.as_u64()) {
             (Some(lens), _) => Ok(lens),
             (None, Some(len)) => Ok(vec![Some(len)]),

@@ -75,8 +75,8 @@ impl Lowering {
             let val = match layer.flag("normalize", false) {
                 true => {
                     let node = self.values.node(Op::LpNormalization).attribute("p", Attribute::Int(2));
-                    let node = node.attribute("axis", Attribute::Int(super::values::int(val.axis(axis))?));
-                    self.values.same(node, val, val.dims.clone())?
+                    let node = node.attribute("axis", Attribute::Int(ckpt_graph::int(val.axis(axis))?));
+                    self.values.map(node, val)?
                 }
                 false => val.clone(),
             };
@@ -107,7 +107,7 @@ impl Lowering {
 
 /// Refuses to compute with integers of few bits: Keras's wrap around, those of graphs do not.
 pub(super) fn refuse_narrow(vals: &[Val]) -> Result<(), Reason> {
-    match vals.iter().any(|val| val.is_narrow) {
+    match vals.iter().any(|val| val.tag.is_narrow) {
         true => {
             Err("it computes with integers of 8 or 16 bits, which wrap around; cast them first".to_owned())
         }

@@ -24,12 +24,19 @@ use super::model::{Generation, Layer, Model, Structure};
 use super::naming::shown_name;
 use arguments::Args;
 use ckpt_api::{DType, Graph, Op, Value};
+use ckpt_graph::{Dims, GraphResult, Length, results};
 use lowering::{Lowering, Outline, Site, named};
 use std::collections::HashSet;
-use values::{Dims, Layout, Val, Values};
+use values::{Kind, Val, Values};
 
 /// Most uses of layers in all models.
 const MAX_USES: usize = 1 << 16;
+
+/// The length of the batch: the first axis of each input, if it is free.
+const BATCH: Length = Length::free(0);
+
+/// Lengths as a model states them; `None` for a free one.
+type Shape = Vec<Option<u64>>;
 
 /// Why there is no graph: a clause that names the layer, its class, and the option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +67,7 @@ impl Model {
     }
 
     fn lowered(&self, outline: Option<Outline>) -> Result<Graph, NoGraph> {
-        let values = Values::default();
+        let values = Values::naming_lengths();
         let mut lowering = Lowering { values, generation: self.generation, uses: MAX_USES, outline };
         let made = lowering.model_graph(self).map_err(|reason| NoGraph { reason })?;
         let variables = self.variables();
@@ -84,17 +91,19 @@ impl Lowering {
     fn model_graph(&mut self, model: &Model) -> Result<Graph, Reason> {
         let mut inputs = Vec::new();
         let mut vals = Vec::new();
-        for (name, dims, dtype) in model_inputs(model)? {
-            let name = self.values.unique(&name);
-            vals.push(Val {
-                name: name.clone(),
-                layout: Layout::Last,
-                dims: dims.clone(),
+        for (name, shape, dtype) in model_inputs(model)? {
+            let mut dims: Dims = shape.iter().copied().map(Length::from).collect();
+            if let Some(batch) = dims.first_mut().filter(|batch| batch.known().is_none()) {
+                *batch = BATCH;
+            }
+            let val = self.values.input(&name, dims);
+            let value = Value::new(val.name.clone(), shape);
+            let tag = Kind {
                 is_integer: dtype.is_some(),
                 is_narrow: dtype.is_some_and(|dtype| !matches!(dtype, DType::I32 | DType::I64)),
                 has_mask: false,
-            });
-            let value = Value::new(name, dims);
+            };
+            vals.push(Val { tag, ..val });
             inputs.push(dtype.map_or(value.clone(), |dtype| value.of_type(dtype)));
         }
         let mut outputs = Vec::new();
@@ -109,11 +118,11 @@ impl Lowering {
             } else {
                 val
             };
-            outputs.push((val, name));
+            outputs.push(GraphResult { value: val.name, dims: val.dims, name });
         }
         let nodes = std::mem::take(&mut self.values.nodes);
         let mut graph = Graph { name: model.name.clone(), inputs, outputs: Vec::new(), nodes };
-        functional::finish(&mut graph, outputs);
+        results::finish(&mut graph, outputs);
         Ok(graph)
     }
 
@@ -237,7 +246,7 @@ fn is_trained_otherwise(class: &str) -> bool {
 }
 
 /// Returns the names, lengths and integer types of a model's inputs.
-fn model_inputs(model: &Model) -> Result<Vec<(String, Dims, Option<DType>)>, Reason> {
+fn model_inputs(model: &Model) -> Result<Vec<(String, Shape, Option<DType>)>, Reason> {
     let unstated = || "the shape of its input is not stated".to_owned();
     let indices = index_layers(model);
     match &model.structure {

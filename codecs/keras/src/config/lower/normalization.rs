@@ -1,10 +1,11 @@
 //! Lowers normalizations.
 
 use super::lowering::{Lowering, Site};
-use super::values::{Dims, Val};
+use super::values::Val;
 use crate::config::layer::Reason;
 use crate::config::model::Layer;
 use ckpt_api::{Attribute, Node, Op};
+use ckpt_graph::{Dims, Length};
 
 /// What Keras divides by at least.
 const LEAST_DEVIATION: f64 = 1e-7;
@@ -38,10 +39,7 @@ impl Lowering {
         let layer = site.layer;
         let axis = single_axis(layer, x)?;
         let groups = match layer.int("groups", 32)? {
-            -1 => x
-                .len(axis)
-                .and_then(|len| i64::try_from(len).ok())
-                .ok_or("the number of its channels is not stated")?,
+            -1 => x.len(axis).known().ok_or("the number of its channels is not stated")?,
             groups => groups,
         };
         let node = self.values.node(Op::GroupNormalization).attribute("epsilon", epsilon(layer, 1e-3)?);
@@ -54,17 +52,17 @@ impl Lowering {
         let rank = x.rank();
         if axis + 1 == rank {
             let x = if rank > 2 { self.values.first(x)? } else { self.values.last(x)? };
-            return self.values.same(node, &x, x.dims.clone());
+            return self.values.map(node, &x);
         }
         if axis == 1 {
             let x = self.values.as_channels_last(x)?;
-            let made = self.values.same(node, &x, x.dims.clone())?;
+            let made = self.values.map(node, &x)?;
             return self.values.restored_first(&made);
         }
         let (to_last, back) = moved(rank, axis);
         let turned = self.values.transpose(x, &to_last)?;
         let turned = self.values.first(&turned)?;
-        let made = self.values.same(node, &turned, turned.dims.clone())?;
+        let made = self.values.map(node, &turned)?;
         self.values.transpose(&made, &back)
     }
 
@@ -86,7 +84,7 @@ impl Lowering {
             [axis] => {
                 let node = node.attribute("axis", Attribute::Int(-1));
                 if axis + 1 == rank {
-                    return self.values.same(scaled(node, site), &x, x.dims.clone());
+                    return self.values.map(scaled(node, site), &x);
                 }
                 let len = x.len(axis);
                 // Keras's RMSNormalization multiplies by its scale along the last axis all the same.
@@ -94,7 +92,7 @@ impl Lowering {
                 let (to_last, back) = moved(rank, axis);
                 let turned = self.values.transpose(&x, &to_last)?;
                 let turned = self.values.last(&turned)?;
-                let made = self.values.same(node, &turned, turned.dims.clone())?;
+                let made = self.values.map(node, &turned)?;
                 let made = self.values.transpose(&made, &back)?;
                 match is_rms {
                     true => {
@@ -105,8 +103,8 @@ impl Lowering {
                 }
             }
             [first, ..] if axes.iter().copied().eq(first..rank) => {
-                let node = node.attribute("axis", Attribute::Int(super::values::int(first)?));
-                let mut made = self.values.same(node, &x, x.dims.clone())?;
+                let node = node.attribute("axis", Attribute::Int(ckpt_graph::int(first)?));
+                let mut made = self.values.map(node, &x)?;
                 let dims: Dims = axes.iter().map(|axis| x.len(*axis)).collect();
                 for (name, op) in norm_roles(layer)
                     .into_iter()
@@ -126,8 +124,8 @@ impl Lowering {
         let [axis] = stated[..] else { return Err("it normalizes several axes together".to_owned()) };
         let at = x.axis(x.resolve(axis)?);
         let node = self.values.node(Op::LpNormalization).attribute("p", Attribute::Int(2));
-        let node = node.attribute("axis", Attribute::Int(super::values::int(at)?));
-        self.values.same(node, x, x.dims.clone())
+        let node = node.attribute("axis", Attribute::Int(ckpt_graph::int(at)?));
+        self.values.map(node, x)
     }
 
     /// Lowers `Normalization`: `(x − mean) / max(√variance, 1e-7)`, or its inverse.
@@ -139,8 +137,9 @@ impl Lowering {
         };
         let axes = axes.iter().map(|axis| x.resolve(*axis)).collect::<Result<Vec<_>, _>>()?;
         let kept: Dims = axes.iter().map(|axis| x.len(*axis)).collect();
-        let broadcast: Dims =
-            (0..x.rank()).map(|axis| if axes.contains(&axis) { x.len(axis) } else { Some(1) }).collect();
+        let broadcast: Dims = (0..x.rank())
+            .map(|axis| if axes.contains(&axis) { x.len(axis) } else { Length::Known(1) })
+            .collect();
         let is_suffix = axes.iter().copied().eq(x.rank() - axes.len().min(x.rank())..x.rank());
         let mut found = Vec::new();
         for name in ["mean", "variance"] {
@@ -149,10 +148,7 @@ impl Lowering {
                 Some(values) => (self.statistics(name, &kept, values)?, false),
             };
             let is_plain = val.rank() == 0 || is_suffix;
-            found.push((
-                if is_plain { val } else { self.values.reshape(&val, broadcast.clone())? },
-                is_stored,
-            ));
+            found.push((if is_plain { val } else { self.reshape(&val, broadcast.clone())? }, is_stored));
         }
         let [(mean, _), (variance, is_stored)] =
             <[_; 2]>::try_from(found).map_err(|_| "it lacks its statistics")?;
@@ -164,7 +160,7 @@ impl Lowering {
             }
             false => variance,
         };
-        let x = if x.is_integer { self.cast(x, "float")? } else { x.clone() };
+        let x = if x.tag.is_integer { self.cast(x, "float")? } else { x.clone() };
         if layer.flag("invert", false) {
             let scaled = self.values.apply(Op::Mul, &[&x, &deviation])?;
             return self.values.apply(Op::Add, &[&mean, &scaled]);
@@ -185,19 +181,20 @@ impl Lowering {
         }
         let shape = kept
             .iter()
-            .copied()
+            .map(|len| len.size())
             .collect::<Option<Vec<u64>>>()
             .ok_or("the shape of its input is not stated")?;
         let count = shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len));
         if count != u64::try_from(values.len()).ok() {
             return Err(format!("its option '{name}' does not fit its input"));
         }
-        self.values.floats(&shape, values)
+        let name = self.values.constant_name();
+        self.values.floats(&name, &shape, values)
     }
 
     /// Lowers `Rescaling`: `x·scale + offset`.
     pub(super) fn rescale(&mut self, layer: &Layer, x: &Val) -> Result<Val, Reason> {
-        let mut made = if x.is_integer { self.cast(x, "float")? } else { x.clone() };
+        let mut made = if x.tag.is_integer { self.cast(x, "float")? } else { x.clone() };
         for (key, neutral, op) in [("scale", 1.0, Op::Mul), ("offset", 0.0, Op::Add)] {
             let values = layer.floats(key)?.unwrap_or_else(|| vec![neutral]);
             let constant = match values[..] {
@@ -205,7 +202,8 @@ impl Lowering {
                 [value] => self.values.scalar(value)?,
                 _ => {
                     let len = u64::try_from(values.len()).map_err(|_| "a size is too large")?;
-                    self.values.floats(&[len], values)?
+                    let name = self.values.constant_name();
+                    self.values.floats(&name, &[len], values)?
                 }
             };
             made = self.values.apply(op, &[&made, &constant])?;

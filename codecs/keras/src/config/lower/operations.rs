@@ -4,11 +4,13 @@ use super::activations::OVER_ALL;
 use super::arguments::{Arg, Args};
 use super::lowering::{Lowering, Site};
 use super::merging::refuse_narrow;
-use super::values::{Range, Val, int, resolve};
+use super::values::{Val, resolve};
 use crate::config::layer::Reason;
 use crate::config::model::Layer;
 use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Op};
+use ckpt_graph::shape::product_of_matrices;
+use ckpt_graph::{Length, Range, int};
 use serde_json::Value;
 
 /// Most elements of a constant.
@@ -230,7 +232,10 @@ impl Lowering {
                 match (is_integer, &shape[..], &values[..]) {
                     // Keras converts a constant to the other operand's type.
                     (_, [], [value]) => self.values.scalar(*value),
-                    _ => self.values.floats(&shape, values),
+                    _ => {
+                        let name = self.values.constant_name();
+                        self.values.floats(&name, &shape, values)
+                    }
                 }
             }
             None => Err("it lacks an argument".to_owned()),
@@ -256,7 +261,8 @@ impl Lowering {
             "Matmul" => Op::MatMul,
             "Where" => {
                 let condition = self.operand(args, 0, &["condition"])?;
-                let condition = if condition.is_integer { condition } else { self.cast(&condition, "bool")? };
+                let condition =
+                    if condition.tag.is_integer { condition } else { self.cast(&condition, "bool")? };
                 let (a, b) = (self.operand(args, 1, &["x1", "x"])?, self.operand(args, 2, &["x2", "y"])?);
                 return self.values.apply(Op::Where, &[&condition, &a, &b]).map(Some);
             }
@@ -266,7 +272,7 @@ impl Lowering {
         let b = self.operand(args, 1, &["x2", "y", "b"])?;
         if matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Pow | Op::MatMul) {
             let is_real = |val: &Val, place, names: &[&str]| {
-                !val.is_integer && matches!(argument(args, place, names), Some(Arg::Value(_)))
+                !val.tag.is_integer && matches!(argument(args, place, names), Some(Arg::Value(_)))
             };
             // With real numbers, they are real numbers.
             if !is_real(&a, 0, &["x1", "x", "a"]) && !is_real(&b, 1, &["x2", "y", "b"]) {
@@ -277,7 +283,7 @@ impl Lowering {
             return self.product(&a, &b).map(Some);
         }
         // Integers of which one is taken with real numbers are real numbers.
-        let is_mixed = a.is_integer != b.is_integer || op == Op::Div && a.is_integer;
+        let is_mixed = a.tag.is_integer != b.tag.is_integer || op == Op::Div && a.tag.is_integer;
         let (a, b) = match is_mixed && !matches!(op, Op::And | Op::Or) {
             true => (self.as_real(&a)?, self.as_real(&b)?),
             false => (a, b),
@@ -286,16 +292,13 @@ impl Lowering {
     }
 
     pub(super) fn as_real(&mut self, x: &Val) -> Result<Val, Reason> {
-        if x.is_integer { self.cast(x, "float") } else { Ok(x.clone()) }
+        if x.tag.is_integer { self.cast(x, "float") } else { Ok(x.clone()) }
     }
 
     fn product(&mut self, a: &Val, b: &Val) -> Result<Val, Reason> {
         let (a, b) = (self.values.last(a)?, self.values.last(b)?);
-        let ([before @ .., rows, _], [others @ .., _, columns]) = (&a.dims[..], &b.dims[..]) else {
-            return Err("it multiplies values that are no matrices".to_owned());
-        };
-        let batch = if before.len() >= others.len() { before } else { others };
-        let dims = [batch, &[*rows, *columns]].concat();
+        let dims =
+            product_of_matrices(&a.dims, &b.dims).ok_or("it multiplies values that are no matrices")?;
         self.values.plain(self.values.node(Op::MatMul), &[&a, &b], dims)
     }
 
@@ -404,7 +407,7 @@ impl Lowering {
                             .attribute("max", number(high))
                     }
                 };
-                return self.values.same(node, x, x.dims.clone()).map(Some);
+                return self.values.map(node, x).map(Some);
             }
             "Mean" | "Sum" | "Max" | "Min" | "Prod" => {
                 let op = match kind {
@@ -422,7 +425,7 @@ impl Lowering {
                     refuse_narrow(std::slice::from_ref(x))?;
                 }
                 let x = if kind == "Mean" { self.as_real(x)? } else { x.clone() };
-                return self.reduce(op, &x, &axes, operation.flag("keepdims")).map(Some);
+                return self.values.reduce(op, &x, &axes, operation.flag("keepdims")).map(Some);
             }
             "Cast" => {
                 let wanted = operation.option(1, &["dtype"]).and_then(Value::as_str).unwrap_or_default();
@@ -454,21 +457,15 @@ impl Lowering {
                 let Some((batch, rest)) = target.split_first() else {
                     return Err("it reshapes to a scalar".to_owned());
                 };
-                let keeps = *batch == -1 && rest.iter().all(|len| *len >= 0)
-                    || x.len(0).is_some() && x.len(0) == u64::try_from(*batch).ok();
+                let keeps =
+                    *batch == -1 && rest.iter().all(|len| *len >= 0) || x.len(0).known() == Some(*batch);
                 if keeps {
-                    let inner =
-                        x.dims.iter().skip(1).try_fold(1u64, |product, len| product.checked_mul((*len)?));
-                    let own = rest
-                        .iter()
-                        .try_fold(1u64, |product, len| product.checked_mul(u64::try_from(*len).ok()?));
+                    let inner: Length = x.dims.iter().skip(1).product();
+                    let lens: Vec<Length> = rest.iter().copied().map(Length::Known).collect();
                     // The batch may take or give elements.
-                    if inner.is_some() && inner != own {
+                    if inner.known().is_some() && inner != lens.iter().product() {
                         let x = self.values.last(x)?;
-                        let dims = [None]
-                            .into_iter()
-                            .chain(rest.iter().map(|len| u64::try_from(*len).ok()))
-                            .collect();
+                        let dims = [&[Length::Unknown], &lens[..]].concat();
                         let node = self.values.node(Op::Reshape).attribute("shape", Attribute::Ints(target));
                         return self.values.same(node, &x, dims).map(Some);
                     }
@@ -506,7 +503,7 @@ impl Lowering {
             "Squeeze" => {
                 let axes = match operation.ints(1, &["axis"])? {
                     Some(axes) => axes.iter().map(|axis| x.resolve(*axis)).collect::<Result<Vec<_>, _>>()?,
-                    None => (0..x.rank()).filter(|axis| x.len(*axis) == Some(1)).collect(),
+                    None => (0..x.rank()).filter(|axis| x.len(*axis) == Length::Known(1)).collect(),
                 };
                 self.values.squeeze(x, &axes)?
             }

@@ -2,13 +2,16 @@
 
 use super::arguments::{Arg, Args};
 use super::lowering::{Lowering, Site};
-use super::values::{Dims, Range, Val, int, show};
+use super::values::{Kind, Val};
 use crate::config::kernels::{cell_name, stacked};
 use crate::config::layer::Reason;
 use crate::config::model::Generation;
 use crate::config::model::Layer;
 use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
+use ckpt_graph::cells::with_activations;
+use ckpt_graph::shape::show;
+use ckpt_graph::{Dims, Length, Range, int};
 
 /// A cell, and where its variables are.
 struct Cell<'a> {
@@ -107,25 +110,19 @@ impl Lowering {
             inputs.push(self.values.unsqueeze(state, &[0])?.name);
         }
         let mut node = self.cell_node(cell, op, units)?;
-        node.name = self.values.unique(&self.values.place.clone());
-        node.outputs = vec![node.name.clone()];
-        for state in [":h", ":c"].iter().take(count) {
-            let name = self.values.unique(&format!("{}{state}", node.name));
-            node.outputs.push(name);
-        }
-        let names = node.outputs.clone();
-        self.values.add(node, inputs)?;
-        let (steps, batch, one, width) = (x.len(0), x.len(1), Some(1), Some(units));
+        node.name.clone_from(&self.values.place);
+        let names = self.values.recurrent(node, inputs, count)?;
+        let (steps, batch, one, width) = (x.len(0), x.len(1), Length::Known(1), units.into());
         let mut val = |at: usize, dims: Dims, axis: usize| -> Result<Val, Reason> {
             let name = names.get(at).cloned().ok_or("it lacks a result")?;
-            self.values
-                .squeeze(&Val { name, dims, is_integer: false, is_narrow: false, ..x.clone() }, &[axis])
+            let tag = Kind { is_integer: false, is_narrow: false, ..x.tag };
+            self.values.squeeze(&Val { name, dims, tag, ..x.clone() }, &[axis])
         };
         let kept = |batch| vec![one, batch, width];
         let output =
             if returns_all { val(0, vec![steps, one, batch, width], 1)? } else { val(1, kept(batch), 0)? };
         let states = (1..=count).map(|at| val(at, kept(batch), 0)).collect::<Result<Vec<_>, _>>()?;
-        let unmasked = |val: Val| Val { has_mask: false, ..val };
+        let unmasked = |val: Val| Val { tag: Kind { has_mask: false, ..val.tag }, ..val };
         Ok(Made { output, states: states.into_iter().map(unmasked).collect() })
     }
 
@@ -160,19 +157,7 @@ impl Lowering {
             }
             _ => {}
         }
-        let names: Vec<&str> = activations.iter().map(|(name, _)| *name).collect();
-        if matches!(names[..], ["Tanh"] | ["Sigmoid", "Tanh"] | ["Sigmoid", "Tanh", "Tanh"]) {
-            return Ok(node);
-        }
-        node =
-            node.attribute("activations", Attribute::Texts(names.into_iter().map(str::to_owned).collect()));
-        let (slopes, offsets): (Vec<f64>, Vec<f64>) =
-            activations.iter().filter_map(|(_, line)| *line).unzip();
-        if slopes.is_empty() {
-            return Ok(node);
-        }
-        let node = node.attribute("activation_alpha", Attribute::Floats(slopes));
-        Ok(node.attribute("activation_beta", Attribute::Floats(offsets)))
+        Ok(with_activations(node, &activations))
     }
 
     /// Lowers `Bidirectional`: two layers, of which the second takes the sequence backwards.
@@ -246,25 +231,24 @@ impl Lowering {
         ) {
             return run(self, x.clone());
         }
-        let steps = x.len(1).ok_or("it takes sequences of a length that is not stated")?;
+        let steps = x.len(1).size().ok_or("it takes sequences of a length that is not stated")?;
         let x = self.values.last(x)?;
-        let rows = [&[None], x.dims.get(2..).unwrap_or_default()].concat();
+        let rows = [&[Length::Unknown], x.dims.get(2..).unwrap_or_default()].concat();
         let batch = x.len(0);
         let flat = self.flattened(&x, rows)?;
         let made = run(self, flat)?;
         let made = self.values.last(&made)?;
         let rest = made.dims.get(1..).unwrap_or_default();
-        let dims = [&[batch, Some(steps)], rest].concat();
-        let lens = [&[None, Some(steps)], rest].concat();
+        let dims = [&[batch, steps.into()], rest].concat();
+        let lens = [&[Length::Unknown, steps.into()], rest].concat();
         let made = self.flattened(&made, lens)?;
         Ok(Val { dims, ..made })
     }
 
     /// Reshapes a value to lengths of which the first is what remains.
     fn flattened(&mut self, x: &Val, dims: Dims) -> Result<Val, Reason> {
-        let lens = dims.iter().skip(1).map(|len| len.map(int).transpose()).collect::<Result<Vec<_>, _>>()?;
-        let lens =
-            lens.into_iter().collect::<Option<Vec<i64>>>().ok_or("the shape of its input is not stated")?;
+        let lens: Option<Vec<i64>> = dims.iter().skip(1).map(|len| len.known()).collect();
+        let lens = lens.ok_or("the shape of its input is not stated")?;
         let spec = [-1].into_iter().chain(lens).collect();
         let node = self.values.node(Op::Reshape).attribute("shape", Attribute::Ints(spec));
         self.values.same(node, x, dims)

@@ -1,13 +1,14 @@
 //! Lowers layers that move elements.
 
 use super::lowering::Lowering;
-use super::values::show;
-use super::values::{Range, Val, int, ints};
+use super::values::{Val, Values};
 use crate::config::kernels::sides;
 use crate::config::layer::Reason;
 use crate::config::model::Layer;
 use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Op};
+use ckpt_graph::shape::show;
+use ckpt_graph::{Dims, Length, Range, int, ints};
 use serde_json::Value;
 
 impl Lowering {
@@ -32,7 +33,7 @@ impl Lowering {
                 let count = layer.size("n")?;
                 let x = self.values.unsqueeze(x, &[1])?;
                 let node = self.values.node(Op::Tile).attribute("repeats", ints(&[1, count, 1])?);
-                self.values.same(node, &x, vec![x.len(0), Some(count), x.len(2)])?
+                self.values.same(node, &x, vec![x.len(0), count.into(), x.len(2)])?
             }
             "ZeroPadding1D" | "ZeroPadding2D" | "ZeroPadding3D" => {
                 let pairs = pairs(layer, "padding", sides(class).unwrap_or(2))?;
@@ -57,7 +58,7 @@ impl Lowering {
         if !sorted.into_iter().eq(0..x.rank()) {
             return Err(format!("it permutes {} axes, but its input is {}", order.len(), show(&x.dims)));
         }
-        self.values.reordered(x, order)
+        self.values.reorder(x, order)
     }
 
     fn flatten(&mut self, layer: &Layer, x: &Val) -> Result<Val, Reason> {
@@ -69,26 +70,35 @@ impl Lowering {
             }
             false => x.clone(),
         };
-        let len = x.dims.iter().skip(1).try_fold(1u64, |product, len| product.checked_mul((*len)?));
         if x.rank() == 1 {
             return self.values.unsqueeze(&x, &[1]);
         }
-        self.values.reshape(&x, vec![x.len(0), len])
+        let len = x.dims.iter().skip(1).product();
+        self.reshape(&x, vec![x.len(0), len])
+    }
+
+    /// Reshapes a value. One of a known batch is not flattened, but gets the shape that Keras states.
+    pub(super) fn reshape(&mut self, x: &Val, dims: Dims) -> Result<Val, Reason> {
+        match x.rank() > 2 && dims.len() == 2 && x.len(0).known().is_some() {
+            true => self.values.reshaped(x, dims),
+            false => self.values.reshape(x, dims),
+        }
     }
 
     /// Reshapes all axes but the batch; −1 is what remains.
     pub(super) fn reshape_to(&mut self, x: &Val, target: &[i64]) -> Result<Val, Reason> {
-        let total = x.dims.iter().skip(1).try_fold(1u64, |product, len| product.checked_mul((*len)?));
-        let known = target
-            .iter()
-            .filter(|len| **len >= 0)
-            .try_fold(1u64, |product, len| product.checked_mul(u64::try_from(*len).ok()?));
-        let rest = total.zip(known.filter(|known| *known > 0)).map(|(total, known)| total / known);
+        let total: Length = x.dims.iter().skip(1).product();
+        let known = target.iter().filter(|len| **len >= 0).try_fold(1i64, |all, len| all.checked_mul(*len));
+        let rest = total.known().zip(known.filter(|known| *known > 0)).map(|(total, known)| total / known);
         let open = target.iter().filter(|len| **len < 0).count();
-        let lens = target.iter().map(|len| u64::try_from(*len).ok().or(rest.filter(|_| open == 1)));
-        let dims: Vec<Option<u64>> = [x.len(0)].into_iter().chain(lens).collect();
+        let lens = target.iter().map(|len| match (*len >= 0, rest) {
+            (true, _) => Length::Known(*len),
+            (false, Some(rest)) if open == 1 => Length::Known(rest),
+            _ => Length::Unknown,
+        });
+        let dims: Dims = [x.len(0)].into_iter().chain(lens).collect();
         if rest.is_some() {
-            return self.values.reshape(x, dims);
+            return self.reshape(x, dims);
         }
         // The batch is kept, and what remains is one of the other axes.
         let x = self.values.last(x)?;
@@ -101,20 +111,13 @@ impl Lowering {
     }
 
     fn pad(&mut self, x: &Val, pairs: &[[u64; 2]]) -> Result<Val, Reason> {
-        let rank = x.rank();
-        let (mut begins, mut ends, mut dims) = (vec![0; rank], vec![0; rank], x.dims.clone());
-        for (side, [before, after]) in pairs.iter().enumerate() {
-            let at = x.axis(side + 1);
-            if let (Some(begin), Some(end), Some(len)) =
-                (begins.get_mut(at), ends.get_mut(at), dims.get_mut(side + 1))
-            {
-                (*begin, *end) = (int(*before)?, int(*after)?);
-                let sum = |len: u64| len.checked_add(*before)?.checked_add(*after);
-                *len = len.map(|len| sum(len).ok_or("a size is too large")).transpose()?;
-            }
+        let sides = pairs.iter().map(|[before, after]| Ok([int(*before)?, int(*after)?]));
+        let pairs = [Ok([0, 0])].into_iter().chain(sides).collect::<Result<Vec<[i64; 2]>, Reason>>()?;
+        let mut dims = x.dims.clone();
+        for (len, [before, after]) in dims.iter_mut().zip(&pairs) {
+            *len = *len + *before + *after;
         }
-        begins.extend(ends);
-        let node = self.values.node(Op::Pad).attribute("pads", Attribute::Ints(begins));
+        let node = self.values.node(Op::Pad).attribute("pads", Values::pads(x, pairs.into_iter()));
         self.values.same(node, x, dims)
     }
 
@@ -122,7 +125,7 @@ impl Lowering {
         let mut ranges = Vec::new();
         for (side, [before, after]) in pairs.iter().enumerate().filter(|(_, pair)| **pair != [0, 0]) {
             let end = if *after == 0 { i64::MAX } else { int(*after)?.saturating_neg() };
-            ranges.push(Range { axis: side + 1, begin: int(*before)?, end, step: 1 });
+            ranges.push(Range::new(side + 1, int(*before)?, end));
         }
         self.values.slice(x, &ranges)
     }
@@ -133,10 +136,8 @@ impl Lowering {
         let factors = layer.sides(key, count, Some(2))?;
         let mode = layer.text("interpolation").unwrap_or("nearest");
         let mut dims = x.dims.clone();
-        for (side, factor) in factors.iter().enumerate() {
-            if let Some(len) = dims.get_mut(side + 1) {
-                *len = len.map(|len| len.checked_mul(*factor).ok_or("a size is too large")).transpose()?;
-            }
+        for (len, factor) in dims.iter_mut().skip(1).zip(&factors) {
+            *len = *len * int(*factor)?;
         }
         #[expect(clippy::cast_precision_loss, reason = "factors are small")]
         let scales = [1.0, 1.0].into_iter().chain(factors.iter().map(|factor| *factor as f64)).collect();
@@ -156,7 +157,7 @@ impl Lowering {
         let is_first = layer.is_channels_first();
         let x = if is_first { self.values.as_channels_last(x)? } else { x.clone() };
         let sizes = Attribute::Ints(vec![-1, -1, int(rows)?, int(columns)?]);
-        let dims = vec![x.len(0), Some(rows), Some(columns), x.len(3)];
+        let dims = vec![x.len(0), rows.into(), columns.into(), x.len(3)];
         let mode = layer.text("interpolation").unwrap_or("bilinear");
         let made = self.resized(&x, dims, mode, ("sizes", sizes))?;
         if is_first { self.values.restored_first(&made) } else { Ok(made) }
@@ -165,7 +166,7 @@ impl Lowering {
     fn resized(
         &mut self,
         x: &Val,
-        dims: Vec<Option<u64>>,
+        dims: Dims,
         mode: &str,
         (key, sizes): (&str, Attribute),
     ) -> Result<Val, Reason> {
