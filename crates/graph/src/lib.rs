@@ -10,6 +10,7 @@
 //! | [`shape`] | shapes that follow from other shapes |
 //! | [`integers`] | arrays of integers that are known before the graph runs |
 //! | [`order`] | images with their channels last, or first |
+//! | [`infer`] | the shapes of what nodes make |
 //! | [`names`] | names that occur once |
 //! | [`window`] | windows that move over images |
 //! | [`builder`] | nodes, and their values in either order |
@@ -18,6 +19,7 @@
 
 pub mod builder;
 pub mod cells;
+pub mod infer;
 pub mod integers;
 pub mod length;
 pub mod names;

@@ -1,10 +1,10 @@
 //! Reads branches and loops, whose graphs are within nodes.
 
-use super::length::Length;
 use super::shown;
 use super::values::{Attributes, Known, Read, Reader, interface};
 use crate::format::message::{Graph as Stored, Node};
 use ckpt_api::{Attribute, Graph, Op, Value};
+use ckpt_graph::Length;
 
 impl<'a> Reader<'a> {
     /// Reads all nodes of a graph.
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
     pub(super) fn choice(&mut self, node: &'a Node) -> Read<()> {
         let condition = node.input(0).ok_or("lacks its condition")?;
         let (yes, no) = (node.graph("then_branch")?, node.graph("else_branch")?);
-        let known = self.ints(condition).and_then(|(ints, _)| ints.first()?.known());
+        let known = self.ints(condition).and_then(|ints| ints.values.first()?.known());
         if let Some(holds) = known {
             return self.taken(node, if holds == 0 { no } else { yes });
         }
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         let carried = carried.ok_or("has another number of inputs than its body")?;
         let stacked = body.outputs.len().checked_sub(carried + 1).ok_or("has too few outputs in its body")?;
         let known = |reader: &Self, at: usize| {
-            node.input(at).and_then(|name| reader.ints(name)).and_then(|(ints, _)| ints.first()?.known())
+            node.input(at).and_then(|name| reader.ints(name)).and_then(|ints| ints.values.first()?.known())
         };
         let mut attributes = Attributes::new();
         let mut inputs = Vec::with_capacity(node.inputs.len());

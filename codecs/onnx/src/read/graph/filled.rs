@@ -1,11 +1,11 @@
 //! Values that are one number at every place of a shape, such as the first states of a recurrent layer.
 
-use super::length::{Length, broadcast};
-use super::shapes::{resolve, sliced};
 use super::values::{Attributes, Known, Read, Reader};
 use crate::format::dtype;
 use crate::format::message::Node;
 use ckpt_api::{Attribute, DType, Node as Layer, Op};
+use ckpt_graph::Length;
+use ckpt_graph::shape::{broadcast, resolve, sliced};
 
 impl<'a> Reader<'a> {
     /// Whether a node takes such a value.
@@ -47,13 +47,13 @@ impl<'a> Reader<'a> {
     /// A number that is repeated along free axes.
     pub(super) fn expanded(&self, node: &Node) -> Option<Known> {
         let input = node.input(0)?;
-        let wanted = self.ints(node.input(1)?)?.0;
+        let wanted = self.ints(node.input(1)?)?.values;
         let (value, is_int) = match self.known(input) {
             Known::Filled { value, is_int, .. } => (*value, *is_int),
             _ if wanted.iter().all(|len| len.known().is_some()) => return None,
             _ => (self.number(input)?, self.ints(input).is_some()),
         };
-        let shape = broadcast(&[self.shape(input)?, wanted]);
+        let shape = broadcast(&self.shape(input)?, &wanted)?;
         Some(Known::Filled { value, is_int, shape })
     }
 

@@ -1,11 +1,11 @@
 //! Arithmetic on shapes, which is computed while the graph is read.
 
-use super::integers;
-use super::length::Length;
 use super::values::{Known, Read, Reader};
 use crate::format::dtype;
 use crate::format::message::Node;
 use ckpt_api::DType;
+use ckpt_graph::shape::{resolve, resolve_all};
+use ckpt_graph::{Integers, Length};
 
 /// Numbers that are folded at most at once.
 const MOST: usize = 1024;
@@ -25,8 +25,7 @@ impl<'a> Reader<'a> {
             "Shape" => self.folded_shape(node),
             "Size" => {
                 let shape = node.input(0).and_then(|name| self.shape(name));
-                let size = shape.map(|shape| shape.into_iter().fold(Length::Known(1), Length::multiply));
-                size.map(|size| Known::Ints(vec![size], Vec::new()))
+                shape.map(|shape| Known::Ints(Integers::scalar(shape.iter().product())))
             }
             "ConstantOfShape" => self.constant_of_shape(node),
             "Expand" => self.expanded(node),
@@ -62,15 +61,14 @@ impl<'a> Reader<'a> {
             let known = numbers.map(|(numbers, shape)| Known::of(numbers, shape));
             return known.ok_or_else(|| "has a tensor that is neither a weight nor a few numbers".to_owned());
         }
-        let len = |count: usize| vec![count as u64];
         if let Some(value) = node.float("value_float") {
             Ok(Known::Floats(vec![value.into()], Vec::new()))
         } else if let Some(value) = node.int("value_int") {
-            Ok(Known::Ints(vec![Length::Known(value)], Vec::new()))
+            Ok(Known::Ints(Integers::scalar(Length::Known(value))))
         } else if let Some(values) = node.floats("value_floats") {
-            Ok(Known::Floats(values.iter().copied().map(f64::from).collect(), len(values.len())))
+            Ok(Known::Floats(values.iter().copied().map(f64::from).collect(), vec![values.len() as u64]))
         } else if let Some(values) = node.ints("value_ints") {
-            Ok(Known::Ints(values.iter().copied().map(Length::Known).collect(), len(values.len())))
+            Ok(Known::Ints(Integers::vector(values.iter().copied().map(Length::Known).collect())))
         } else {
             Err("has neither a tensor nor a number".to_owned())
         }
@@ -82,31 +80,31 @@ impl<'a> Reader<'a> {
         let at = |value: i64| if value < 0 { value.saturating_add(rank) } else { value }.clamp(0, rank);
         let (start, end) = (at(node.int("start").unwrap_or(0)), at(node.int("end").unwrap_or(rank)));
         let part = shape.get(usize::try_from(start).ok()?..usize::try_from(end.max(start)).ok()?)?;
-        Some(Known::Ints(part.to_vec(), vec![part.len() as u64]))
+        Some(Known::Ints(Integers::vector(part.to_vec())))
     }
 
     fn constant_of_shape(&self, node: &Node) -> Option<Known> {
-        let (lens, _) = self.ints(node.input(0)?)?;
+        let lens = self.ints(node.input(0)?)?.values;
         let value = match node.tensor("value") {
             Some(tensor) => super::pieces::numbers(self.file(), tensor)?.0,
             None => super::pieces::Numbers::Floats(vec![0.0]),
         };
-        let known: Option<Vec<u64>> = lens.iter().map(|len| u64::try_from(len.known()?).ok()).collect();
-        let count = |lens: &[u64]| {
-            let count = lens.iter().try_fold(1u64, |product, len| product.checked_mul(*len))?;
-            usize::try_from(count).ok().filter(|count| *count <= MOST)
+        use super::pieces::Numbers;
+        let known: Option<Vec<usize>> = lens.iter().map(|len| usize::try_from(len.known()?).ok()).collect();
+        let number = match &value {
+            Numbers::Ints(ints) => Length::Known(*ints.first()?),
+            Numbers::Floats(_) => Length::Unknown,
         };
-        Some(match (known.and_then(|lens| Some((count(&lens)?, lens))), value) {
-            (Some((count, lens)), super::pieces::Numbers::Ints(ints)) => {
-                Known::Ints(vec![Length::Known(*ints.first()?); count], lens)
+        let small = known.and_then(|lens| Integers::filled(lens, number, MOST));
+        Some(match (small, value) {
+            (Some(small), Numbers::Ints(_)) => Known::Ints(small),
+            (Some(small), Numbers::Floats(floats)) => {
+                Known::Floats(vec![*floats.first()?; small.values.len()], small.sizes())
             }
-            (Some((count, lens)), super::pieces::Numbers::Floats(floats)) => {
-                Known::Floats(vec![*floats.first()?; count], lens)
-            }
-            (None, super::pieces::Numbers::Ints(ints)) => {
+            (None, Numbers::Ints(ints)) => {
                 Known::Filled { value: *ints.first()? as f64, is_int: true, shape: lens }
             }
-            (None, super::pieces::Numbers::Floats(floats)) => {
+            (None, Numbers::Floats(floats)) => {
                 Known::Filled { value: *floats.first()?, is_int: false, shape: lens }
             }
         })
@@ -115,135 +113,107 @@ impl<'a> Reader<'a> {
     /// A list of integers, or one, from others. `None` for an operator that is none of shape arithmetic.
     fn folded(&self, node: &Node) -> Option<Known> {
         let input = |at: usize| self.ints(node.input(at)?);
-        let axis = || node.int("axis").unwrap_or(0);
-        match node.op.as_str() {
-            "Identity" | "Cast" => {
-                // Only casts among integers keep them.
-                let is_kept = node.op == "Identity" || matches!(node.int("to")?, 6 | 7);
-                let (ints, shape) = input(0).filter(|_| is_kept)?;
-                Some(Known::Ints(ints, shape))
-            }
+        let made = match node.op.as_str() {
+            "Identity" => input(0)?,
+            // Only casts among integers keep them.
+            "Cast" => input(0).filter(|_| matches!(node.int("to"), Some(6 | 7)))?,
             "Gather" => {
-                let (data, shape) = input(0)?;
-                let (indices, of_indices) = input(1)?;
-                (shape.len() == 1 && matches!(axis(), 0 | -1)).then_some(())?;
-                let len = i64::try_from(data.len()).ok()?;
-                let pick = |index: Length| {
-                    let index = index.known()?;
-                    data.get(usize::try_from(if index < 0 { index.checked_add(len)? } else { index }).ok()?)
-                        .copied()
-                };
-                Some(Known::Ints(indices.into_iter().map(pick).collect::<Option<_>>()?, of_indices))
+                let data = input(0).filter(|data| data.shape.len() == 1)?;
+                data.gathered(&input(1)?, resolve(node.int("axis").unwrap_or(0), 1)?, MOST)?
             }
             "Concat" => {
                 let mut all = Vec::new();
                 for name in &node.inputs {
-                    let (ints, shape) = self.ints(name)?;
-                    (shape.len() == 1).then_some(())?;
-                    all.extend(ints);
+                    all.extend(self.ints(name).filter(|ints| ints.shape.len() == 1)?.values);
                     (all.len() <= MOST).then_some(())?;
                 }
-                let len = all.len() as u64;
-                Some(Known::Ints(all, vec![len]))
+                Integers::vector(all)
             }
             "Unsqueeze" => {
-                let (ints, shape) = input(0)?;
+                let ints = input(0).filter(|ints| ints.shape.is_empty())?;
                 let axes = match node.input(1) {
-                    Some(axes) => self.ints(axes)?.0.len(),
+                    Some(axes) => self.ints(axes)?.values.len(),
                     None => node.ints("axes")?.len(),
                 };
-                shape.is_empty().then(|| Known::Ints(ints, vec![1; axes]))
+                ints.with_shape(vec![1; axes])?
             }
-            "Squeeze" => {
-                let (ints, shape) = input(0)?;
-                (shape == [1]).then(|| Known::Ints(ints, Vec::new()))
-            }
-            "Reshape" => {
-                let (ints, own) = input(0)?;
-                let lens: Option<Vec<i64>> = input(1)?.0.into_iter().map(Length::known).collect();
-                let shape = integers::reshaped(&own, &lens?, node.int("allowzero").unwrap_or(0) == 0)?;
-                Some(Known::Ints(ints, shape))
-            }
+            "Squeeze" => input(0).filter(|ints| ints.shape == [1])?.with_shape(Vec::new())?,
+            "Reshape" => input(0)?.reshaped(&input(1)?.known()?, node.int("allowzero").unwrap_or(0) == 0)?,
             "Transpose" => {
-                let (ints, shape) = input(0)?;
-                let (ints, shape) = integers::transposed(&ints, &shape, node.ints("perm"))?;
-                Some(Known::Ints(ints, shape))
+                let ints = input(0)?;
+                let rank = ints.shape.len();
+                let order = match node.ints("perm") {
+                    Some(perm) => resolve_all(perm, rank)?,
+                    None => (0..rank).rev().collect(),
+                };
+                ints.transposed(&order)?
             }
-            "Slice" => self.folded_slice(node),
+            "Slice" => self.folded_slice(node)?,
             "ReduceProd" => {
-                let (ints, shape) = input(0)?;
+                let ints = input(0).filter(|ints| ints.shape.len() <= 1)?;
                 let has_axes = node.input(1).is_some() || node.has("axes");
                 let is_copy = !has_axes && node.int("noop_with_empty_axes") == Some(1);
-                (shape.len() <= 1 && !is_copy).then_some(())?;
                 let shape = if node.int("keepdims") == Some(0) { Vec::new() } else { vec![1] };
-                Some(Known::Ints(vec![ints.into_iter().fold(Length::Known(1), Length::multiply)], shape))
+                (!is_copy).then(|| Integers { shape, values: vec![ints.values.iter().product()] })?
             }
             "Range" => {
-                let bounds: Option<Vec<i64>> = (0..3).map(|at| input(at)?.0.first()?.known()).collect();
-                let &[start, limit, step] = &bounds?[..] else { return None };
-                let mut values = Vec::new();
-                let mut value = start;
-                while (step > 0 && value < limit) || (step < 0 && value > limit) {
-                    values.push(Length::Known(value));
-                    (values.len() <= MOST).then_some(())?;
-                    value = value.checked_add(step)?;
-                }
-                let len = values.len() as u64;
-                Some(Known::Ints(values, vec![len]))
+                let bound = |at: usize| input(at)?.values.first()?.known();
+                Integers::steps(bound(0)?, bound(1)?, bound(2)?, MOST)?
             }
             "Where" => {
-                let ((chosen, of_chosen), (yes, of_yes), (no, of_no)) = (input(0)?, input(1)?, input(2)?);
-                let (shape, len) = broadcast(&[&of_chosen, &of_yes, &of_no])?;
-                let at = |ints: &[Length], k: usize| ints.get(if ints.len() == 1 { 0 } else { k }).copied();
-                let pick = |k: usize| match at(&chosen, k)?.known()? {
-                    0 => at(&no, k),
-                    _ => at(&yes, k),
+                let all = [input(0)?, input(1)?, input(2)?];
+                let pick = |[chosen, yes, no]: [Length; 3]| match chosen.known()? {
+                    0 => Some(no),
+                    _ => Some(yes),
                 };
-                Some(Known::Ints((0..len).map(pick).collect::<Option<_>>()?, shape))
+                each(&all, pick)?
             }
             _ => {
-                let ((a, of_a), (b, of_b)) = (input(0)?, input(1)?);
-                let (shape, len) = broadcast(&[&of_a, &of_b])?;
-                let at = |ints: &[Length], k: usize| ints.get(if ints.len() == 1 { 0 } else { k }).copied();
-                let pair = |k: usize| combined(node, at(&a, k)?, at(&b, k)?);
+                let all = [input(0)?, input(1)?];
                 (node.inputs.len() == 2).then_some(())?;
-                Some(Known::Ints((0..len).map(pair).collect::<Option<_>>()?, shape))
+                each(&all, |[a, b]| combined(node, a, b))?
             }
-        }
+        };
+        Some(Known::Ints(made))
     }
 
-    fn folded_slice(&self, node: &Node) -> Option<Known> {
-        let (ints, shape) = self.ints(node.input(0)?)?;
+    fn folded_slice(&self, node: &Node) -> Option<Integers> {
+        let mut ints = self.ints(node.input(0)?)?;
         let list = |at: usize, name: &str| self.list(node, at, name).ok();
         let (starts, ends) = (list(1, "starts")??, list(2, "ends")??);
         let axes = list(3, "axes")?.unwrap_or_else(|| (0..starts.len() as i64).collect());
         let steps = list(4, "steps")?.unwrap_or_else(|| vec![1; starts.len()]);
-        let (mut ints, mut shape) = (ints, shape);
         for (((start, end), axis), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-            let at = super::shapes::resolve(*axis, shape.len())?;
-            (ints, shape) = integers::sliced(&ints, &shape, at, (*start, *end, *step))?;
+            ints = ints.sliced(resolve(*axis, ints.shape.len())?, *start, *end, *step)?;
         }
-        Some(Known::Ints(ints, shape))
+        Some(ints)
     }
 }
 
-/// The shape of lists that are combined, and its length.
-fn broadcast(shapes: &[&[u64]]) -> Option<(Vec<u64>, usize)> {
-    let longest = shapes.iter().max_by_key(|shape| (shape.len(), shape.first().copied()))?;
-    let len = longest.iter().product::<u64>();
-    let fits = |shape: &&[u64]| {
-        shape.len() <= 1 && matches!(shape.iter().product::<u64>(), own if own == 1 || own == len)
+/// Applies a function to the elements of lists, of which those of one element are repeated.
+fn each<const N: usize>(all: &[Integers; N], of: impl Fn([Length; N]) -> Option<Length>) -> Option<Integers> {
+    let longest = all.iter().max_by_key(|ints| (ints.shape.len(), ints.values.len()))?;
+    let len = longest.values.len();
+    let fits =
+        |ints: &Integers| ints.shape.len() <= 1 && matches!(ints.values.len(), own if own == 1 || own == len);
+    (len <= MOST && all.iter().all(fits)).then_some(())?;
+    let at = |ints: &Integers, k: usize| ints.values.get(if ints.values.len() == 1 { 0 } else { k }).copied();
+    let value = |k: usize| {
+        let mut own = [Length::Unknown; N];
+        for (own, ints) in own.iter_mut().zip(all) {
+            *own = at(ints, k)?;
+        }
+        of(own)
     };
-    let len = usize::try_from(len).ok().filter(|len| *len <= MOST)?;
-    shapes.iter().all(fits).then(|| (longest.to_vec(), len))
+    Some(Integers { shape: longest.shape.clone(), values: (0..len).map(value).collect::<Option<_>>()? })
 }
 
 fn combined(node: &Node, a: Length, b: Length) -> Option<Length> {
     let truth = |holds: fn(i64, i64) -> bool| Some(Length::Known(holds(a.known()?, b.known()?).into()));
     Some(match node.op.as_str() {
-        "Add" => a.add(b),
-        "Sub" => a.add(b.negated()),
-        "Mul" => a.multiply(b),
+        "Add" => a + b,
+        "Sub" => a - b,
+        "Mul" => a * b,
         "Div" => a.divide(b),
         "Mod" => {
             let (a, b) = (a.known()?, b.known()?);

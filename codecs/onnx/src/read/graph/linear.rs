@@ -1,10 +1,11 @@
 //! Reads products, convolutions and tables.
 
-use super::length::{Length, broadcast};
-use super::sliding::slid;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use ckpt_api::{Attribute, Axis, Node as Layer, Op};
+use ckpt_graph::Length;
+use ckpt_graph::infer::windowed;
+use ckpt_graph::shape::product_of_matrices;
 
 impl<'a> Reader<'a> {
     pub(super) fn gemm(&mut self, node: &'a Node) -> Read<()> {
@@ -102,7 +103,6 @@ impl<'a> Reader<'a> {
         let (a, b) =
             (node.input(0).ok_or("lacks its input")?, node.input(1).ok_or("lacks its second input")?);
         let output = node.outputs.first().ok_or("lacks its output")?;
-        let shape = self.product_shape(a, b);
         let weight = self.tensor(b).filter(|(_, tensor)| tensor.shape.rank() == 2 && tensor.dtype.is_float());
         let weight = weight.map(|(id, tensor)| (id, tensor.name.clone()));
         let has_rows = self.shape(a).is_none_or(|shape| !shape.is_empty());
@@ -112,20 +112,12 @@ impl<'a> Reader<'a> {
             layer.inputs = vec![self.operand(a)?];
             layer.outputs = vec![output.clone()];
             self.push(node.layer(), layer);
+            let shape = self.shape(a).zip(self.shape(b)).and_then(|(a, b)| product_of_matrices(&a, &b));
             self.set_shape(output, shape);
             return Ok(());
         }
         let inputs = self.operands(node)?;
-        self.emit_one(node, Op::MatMul, inputs, Attributes::new(), shape)
-    }
-
-    fn product_shape(&self, a: &str, b: &str) -> Option<Vec<Length>> {
-        let (a, b) = (self.shape(a)?, self.shape(b)?);
-        let (rows, outer) = a.get(..a.len().checked_sub(1)?)?.split_last()?;
-        let (columns, of_b) = b.split_last()?;
-        let (_, outer_of_b) = of_b.split_last()?;
-        let outer = broadcast(&[outer.to_vec(), outer_of_b.to_vec()]);
-        Some([&outer[..], &[*rows, *columns]].concat())
+        self.emit(node, Op::MatMul, inputs, Attributes::new())
     }
 
     /// An addition of a vector to a product without a bias, which nothing else takes, is the bias of the product.
@@ -174,8 +166,6 @@ impl<'a> Reader<'a> {
         };
         let axes = [&first[..], window].concat();
         let group = node.int("group").unwrap_or(1);
-        let kernel = lens.iter().skip(2).map(|len| i64::try_from(*len).unwrap_or(i64::MAX));
-        let kernel: Vec<i64> = kernel.collect();
         let outputs = lens.get(usize::from(is_transposed)).copied().unwrap_or(0);
         let outputs = if is_transposed { outputs.saturating_mul(group.unsigned_abs()) } else { outputs };
         let bias_shape = node.input(2).and_then(|bias| self.shape(bias));
@@ -201,14 +191,14 @@ impl<'a> Reader<'a> {
         layer.attributes = attributes.0;
         let output = node.outputs.first().ok_or("lacks its output")?;
         layer.outputs = vec![output.clone()];
-        self.push(node.layer(), layer);
         let mut shape = self.shape(x).unwrap_or_default();
         shape.resize(rank, Length::Unknown);
-        let mut shape = slid(node, shape, &kernel);
-        if let Some(channels) = shape.get_mut(1) {
-            *channels = i64::try_from(outputs).map_or(Length::Unknown, Length::Known);
+        let mut shape = windowed(&layer, shape, lens.get(2..).unwrap_or_default());
+        if let Some(channels) = shape.as_mut().and_then(|shape| shape.get_mut(1)) {
+            *channels = Length::from(outputs);
         }
-        self.set_shape(output, Some(shape));
+        self.push(node.layer(), layer);
+        self.set_shape(output, shape);
         Ok(())
     }
 
@@ -233,7 +223,6 @@ impl<'a> Reader<'a> {
         let (data, indices) =
             (node.input(0).ok_or("lacks its input")?, node.input(1).ok_or("lacks its indices")?);
         let axis = node.int("axis").unwrap_or(0);
-        let shape = self.gather_shape(data, indices, axis);
         let is_table = |rank: usize| rank == 2 && (axis == 0 || axis == -2);
         let table =
             self.tensor(data).filter(|(_, tensor)| is_table(tensor.shape.rank()) && tensor.dtype.is_float());
@@ -247,23 +236,19 @@ impl<'a> Reader<'a> {
             layer.inputs = vec![self.operand(indices)?];
             layer.outputs = vec![output.clone()];
             self.push(node.layer(), layer);
+            let width = self.shape(data).and_then(|shape| shape.last().copied());
+            let shape = self.shape(indices).zip(width).map(|(shape, width)| [&shape[..], &[width]].concat());
             self.set_shape(output, shape);
             return Ok(());
         }
         let inputs = self.operands(node)?;
-        self.emit_one(node, Op::Gather, inputs, Attributes::new().int("axis", axis), shape)
-    }
-
-    fn gather_shape(&self, data: &str, indices: &str, axis: i64) -> Option<Vec<Length>> {
-        let (data, indices) = (self.shape(data)?, self.shape(indices)?);
-        let axis = super::shapes::resolve(axis, data.len())?;
-        Some([data.get(..axis)?, &indices, data.get(axis + 1..)?].concat())
+        self.emit(node, Op::Gather, inputs, Attributes::new().int("axis", axis))
     }
 
     pub(super) fn einsum(&mut self, node: &'a Node) -> Read<()> {
         let equation = node.text("equation").ok_or("lacks its equation")?.to_owned();
         let inputs = self.operands(node)?;
         let attributes = Attributes::new().with("equation", Attribute::Text(equation));
-        self.emit_one(node, Op::from("Einsum".to_owned()), inputs, attributes, None)
+        self.emit_one(node, Op::Einsum, inputs, attributes, None)
     }
 }

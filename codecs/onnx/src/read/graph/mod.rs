@@ -7,15 +7,12 @@
 mod control;
 mod filled;
 mod fold;
-mod integers;
-mod length;
 mod linear;
 mod ops;
 pub(crate) mod pieces;
 mod recurrent;
 mod scope;
 mod shapes;
-mod sliding;
 mod stretch;
 mod values;
 mod windows;

@@ -1,11 +1,12 @@
 //! Reads one node: which operator it is, and what becomes of its attributes.
 
-use super::length::{Length, broadcast};
 use super::values::{Attributes, Read, Reader};
 use crate::format::dtype;
 use crate::format::message::Node;
 use crate::format::operators::{SAME, UNARY};
-use ckpt_api::{Attribute, DType, Op};
+use ckpt_api::{Attribute, DType, Node as Layer, Op};
+use ckpt_graph::shape::{broadcast_all, resolve};
+use ckpt_graph::{Length, infer};
 
 /// Further ones that are only read as they are: a written `Swish` is spelled out, and truth values are written apart.
 const READ_UNARY: [(&str, &[&str]); 3] = [("Swish", &["alpha"]), ("Not", &[]), ("IsNaN", &[])];
@@ -132,6 +133,30 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// A node whose outputs are those of the model's node, and whose shapes follow from its inputs.
+    pub(super) fn emit(
+        &mut self,
+        node: &Node,
+        op: Op,
+        inputs: Vec<String>,
+        attributes: Attributes,
+    ) -> Read<()> {
+        if node.outputs.first().is_none_or(String::is_empty) {
+            return Err("lacks its output".to_owned());
+        }
+        let mut layer = Layer::new(String::new(), op);
+        (layer.inputs, layer.outputs, layer.attributes) = (inputs, node.outputs.clone(), attributes.0);
+        if layer.op != Op::Split {
+            layer.outputs.truncate(1);
+        }
+        let shapes = infer::infer(&layer, self);
+        self.push(node.layer(), layer);
+        for (output, shape) in node.outputs.iter().zip(shapes) {
+            self.set_shape(output, shape);
+        }
+        Ok(())
+    }
+
     fn unary(&mut self, node: &Node, numbers: &[&str]) -> Read<()> {
         let mut attributes = Attributes::new();
         for name in numbers {
@@ -162,27 +187,15 @@ impl<'a> Reader<'a> {
                 None => attributes,
             };
         }
-        let own = node.input(0).and_then(|x| self.shape(x));
-        let shape = match node.op.as_str() {
-            "GatherElements" => node.input(1).and_then(|indices| self.shape(indices)),
-            "ArgMax" | "ArgMin" => {
-                let (axis, keeps) = (node.int("axis").unwrap_or(0), node.int("keepdims") != Some(0));
-                own.map(|own| super::shapes::reduced(own, Some(&[axis]), keeps))
-            }
-            "GatherND" => self.found_slices(node),
-            _ => own,
-        };
+        let shape = node.input(0).and_then(|x| self.shape(x));
         let inputs = self.operands(node)?;
-        self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, shape)
-    }
-
-    /// The shape of what a `GatherND` finds: one slice for each place that the last axis of the indices gives.
-    fn found_slices(&self, node: &Node) -> Option<Vec<Length>> {
-        let (data, mut found) = (self.shape(node.input(0)?)?, self.shape(node.input(1)?)?);
-        let depth = usize::try_from(found.pop()?.known()?).ok()?;
-        let batch = usize::try_from(node.int("batch_dims").unwrap_or(0)).ok()?;
-        found.extend_from_slice(data.get(batch.checked_add(depth)?..)?);
-        Some(found)
+        let op = Op::from(node.op.as_str());
+        match op {
+            Op::GatherElements | Op::GatherND | Op::ArgMax | Op::ArgMin => {
+                self.emit(node, op, inputs, attributes)
+            }
+            _ => self.emit_one(node, op, inputs, attributes, shape),
+        }
     }
 
     pub(super) fn operands(&mut self, node: &Node) -> Read<Vec<String>> {
@@ -200,12 +213,12 @@ impl<'a> Reader<'a> {
         if node.op == "Mod" && node.int("fmod") == Some(1) {
             attributes = attributes.int("fmod", 1);
         }
-        let shape = self.broadcast_shape(&node.inputs);
         let mut inputs = self.operands(node)?;
         if node.op == "Pow" {
             self.real_exponent(node, &mut inputs)?;
         }
-        self.emit_one(node, Op::from(node.op.clone()), inputs, attributes, shape)
+        let shape = self.broadcast_shape(&node.inputs);
+        self.emit_one(node, Op::from(node.op.as_str()), inputs, attributes, shape)
     }
 
     /// The exponent of a power may be an integer where the base is a real number; graphs take powers of real numbers.
@@ -229,8 +242,8 @@ impl<'a> Reader<'a> {
     }
 
     fn broadcast_shape(&self, names: &[String]) -> Option<Vec<Length>> {
-        let shapes: Option<Vec<Vec<Length>>> = names.iter().map(|name| self.shape(name)).collect();
-        Some(broadcast(&shapes?))
+        let shapes: Vec<Vec<Length>> = names.iter().map(|name| self.shape(name)).collect::<Option<_>>()?;
+        broadcast_all(shapes.iter().map(Vec::as_slice))
     }
 
     /// Dropout passes its input on when the model runs.
@@ -239,7 +252,7 @@ impl<'a> Reader<'a> {
             return Err("has a mask that is taken".to_owned());
         }
         if let Some(mode) = node.input(2) {
-            let is_off = self.ints(mode).is_some_and(|(ints, _)| ints == [Length::Known(0)]);
+            let is_off = self.ints(mode).is_some_and(|ints| ints.values == [Length::Known(0)]);
             if !is_off {
                 return Err("is in training mode, or its mode is not known".to_owned());
             }
@@ -313,7 +326,7 @@ impl<'a> Reader<'a> {
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         match (self.floats(name), self.ints(name)) {
             (Some((floats, _)), _) if floats.len() == 1 => floats.first().copied(),
-            (_, Some((ints, _))) if ints.len() == 1 => ints.first()?.known().map(|int| int as f64),
+            (_, Some(ints)) => ints.only()?.known().map(|int| int as f64),
             _ => None,
         }
     }
@@ -398,7 +411,7 @@ impl<'a> Reader<'a> {
         let axes = node.input(0).and_then(|x| self.shape(x)).map(|shape| shape.len());
         let axes =
             axes.ok_or("has a scale for each place of an axis, and an input of a rank that is not known")?;
-        let axis = super::shapes::resolve(node.int("axis").unwrap_or(1), axes);
+        let axis = resolve(node.int("axis").unwrap_or(1), axes);
         let axis = axis.filter(|_| rank == 1).ok_or("has a scale that does not fit an axis of its input")?;
         let mut shape = vec![1; axes - axis];
         if let Some(first) = shape.first_mut() {

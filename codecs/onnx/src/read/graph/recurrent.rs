@@ -1,10 +1,10 @@
 //! Reads recurrent layers.
 
-use super::length::Length;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use crate::read::gates;
 use ckpt_api::{Attribute, Axis, Node as Layer, Op};
+use ckpt_graph::Length;
 
 /// Attributes that are integers, and numbers.
 const INTS: [&str; 3] = ["hidden_size", "layout", "linear_before_reset"];
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         let Some((output, tensor)) = gates::padding(node) else { return false };
         let Some((id, bias)) = self.tensor(tensor) else { return false };
         let units = bias.shape.last().and_then(|units| i64::try_from(*units).ok()).unwrap_or(-1);
-        let given = node.input(1).and_then(|list| self.ints(list)).map(|(list, _)| list);
+        let given = node.input(1).and_then(|list| self.ints(list)).map(|list| list.values);
         let is_view = given.is_some_and(|given| match node.op.as_str() {
             "Pad" => bias.shape.rank() == 2 && given == [0, 0, 0, units].map(Length::Known),
             _ => given.len() == 2,

@@ -1,17 +1,12 @@
 //! Reads operators that move elements: their constant inputs become attributes.
 
-use super::length::{Length, broadcast};
 use super::stretch::Stretch;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use crate::format::operators::REDUCTIONS;
 use ckpt_api::{Attribute, Op};
-
-/// An axis that may count from the end.
-pub(super) fn resolve(axis: i64, rank: usize) -> Option<usize> {
-    let len = i64::try_from(rank).ok()?;
-    usize::try_from(if axis < 0 { axis.checked_add(len)? } else { axis }).ok().filter(|axis| *axis < rank)
-}
+use ckpt_graph::shape::{broadcast, remaining, resolve, sliced};
+use ckpt_graph::{Dims, Length};
 
 impl<'a> Reader<'a> {
     /// Integers that an attribute or, in later operator sets, an input has; `None` for neither.
@@ -30,7 +25,7 @@ impl<'a> Reader<'a> {
         let known = self
             .ints(input)
             .ok_or_else(|| format!("has an input '{name}' that is computed from the model's input"))?;
-        Ok(Some(known.0))
+        Ok(Some(known.values))
     }
 
     pub(super) fn reshape(&mut self, node: &'a Node) -> Read<()> {
@@ -70,63 +65,30 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn flatten(&mut self, node: &'a Node) -> Read<()> {
-        let x = node.input(0).ok_or("lacks its input")?;
-        let axis = node.int("axis").unwrap_or(1);
-        let product =
-            |lens: &[Length]| lens.iter().fold(Length::Known(1), |product, len| product.multiply(*len));
-        let shape = self.shape(x).and_then(|own| {
-            let end = i64::try_from(own.len()).ok()?;
-            let at = if axis == end { own.len() } else { resolve(axis, own.len())? };
-            let (before, behind) = own.split_at_checked(at)?;
-            Some(vec![product(before), product(behind)])
-        });
-        let attributes = if axis == 1 { Attributes::new() } else { Attributes::new().int("axis", axis) };
-        let input = self.operand(x)?;
-        self.emit_one(node, Op::Flatten, vec![input], attributes, shape)
+        let input = self.operand(node.input(0).ok_or("lacks its input")?)?;
+        let axis = node.int("axis").filter(|axis| *axis != 1);
+        let attributes = axis.map_or(Attributes::new(), |axis| Attributes::new().int("axis", axis));
+        self.emit(node, Op::Flatten, vec![input], attributes)
     }
 
     pub(super) fn transpose(&mut self, node: &'a Node) -> Read<()> {
         let x = node.input(0).ok_or("lacks its input")?;
-        let own = self.shape(x);
-        let perm = match (node.ints("perm"), &own) {
+        let perm = match (node.ints("perm"), self.shape(x)) {
             (Some(perm), _) => Some(perm.to_vec()),
             (None, Some(own)) => Some((0..own.len() as i64).rev().collect()),
             (None, None) => None,
         };
-        let shape = own.zip(perm.as_ref()).and_then(|(own, perm)| {
-            perm.iter().map(|axis| own.get(usize::try_from(*axis).ok()?).copied()).collect()
-        });
         let attributes = perm.map_or(Attributes::new(), |perm| Attributes::new().ints("perm", perm));
         let input = self.operand(x)?;
-        self.emit_one(node, Op::Transpose, vec![input], attributes, shape)
+        self.emit(node, Op::Transpose, vec![input], attributes)
     }
 
     pub(super) fn squeeze(&mut self, node: &'a Node) -> Read<()> {
         let x = node.input(0).ok_or("lacks its input")?;
         let axes = self.list(node, 1, "axes")?;
-        let own = self.shape(x);
-        let (op, shape) = match (node.op.as_str(), own, &axes) {
-            ("Squeeze", Some(own), Some(axes)) => {
-                let removed: Vec<usize> = axes.iter().filter_map(|axis| resolve(*axis, own.len())).collect();
-                let kept =
-                    own.iter().enumerate().filter(|(at, _)| !removed.contains(at)).map(|(_, len)| *len);
-                (Op::Squeeze, Some(kept.collect()))
-            }
-            ("Squeeze", ..) => (Op::Squeeze, None),
-            (_, Some(own), Some(axes)) => {
-                let rank = own.len() + axes.len();
-                let added: Vec<usize> = axes.iter().filter_map(|axis| resolve(*axis, rank)).collect();
-                let mut own = own.into_iter();
-                let lens = (0..rank).map(|at| {
-                    if added.contains(&at) { Length::Known(1) } else { own.next().unwrap_or(Length::Unknown) }
-                });
-                (Op::Unsqueeze, Some(lens.collect()))
-            }
-            _ => (Op::Unsqueeze, None),
-        };
         let attributes = axes.map_or(Attributes::new(), |axes| Attributes::new().ints("axes", axes));
         let input = self.operand(x)?;
-        self.emit_one(node, op, vec![input], attributes, shape)
+        self.emit(node, Op::from(node.op.as_str()), vec![input], attributes)
     }
 
     pub(super) fn expand(&mut self, node: &'a Node) -> Read<()> {
@@ -135,7 +97,7 @@ impl<'a> Reader<'a> {
         let wanted = self.lengths(node, 1, "shape")?.ok_or("lacks its shape")?;
         let (shape, stretches) = self.stretches(&wanted, own.as_deref().unwrap_or_default())?;
         let input = self.operand(x)?;
-        let result = own.map(|own| broadcast(&[own, wanted]));
+        let result = own.and_then(|own| broadcast(&own, &wanted));
         let attributes = Attributes::new().ints("shape", shape);
         if stretches.is_empty() {
             return self.emit_one(node, Op::Expand, vec![input], attributes, result);
@@ -168,26 +130,14 @@ impl<'a> Reader<'a> {
     pub(super) fn tile(&mut self, node: &'a Node) -> Read<()> {
         let x = node.input(0).ok_or("lacks its input")?;
         let repeats = self.list(node, 1, "repeats")?.ok_or("lacks its repeats")?;
-        let shape = self
-            .shape(x)
-            .map(|own| own.into_iter().zip(&repeats).map(|(len, count)| len.times(*count)).collect());
         let input = self.operand(x)?;
-        self.emit_one(node, Op::Tile, vec![input], Attributes::new().ints("repeats", repeats), shape)
+        self.emit(node, Op::Tile, vec![input], Attributes::new().ints("repeats", repeats))
     }
 
     pub(super) fn concat(&mut self, node: &'a Node) -> Read<()> {
         let axis = node.int("axis").ok_or("lacks its axis")?;
-        let shapes: Option<Vec<Vec<Length>>> = node.inputs.iter().map(|name| self.shape(name)).collect();
-        let shape = shapes.and_then(|shapes| {
-            let mut shape = shapes.first()?.clone();
-            let at = resolve(axis, shape.len())?;
-            let lens = shapes.iter().map(|other| other.get(at).copied().unwrap_or(Length::Unknown));
-            let sum = lens.fold(Length::Known(0), Length::add);
-            *shape.get_mut(at)? = sum;
-            Some(shape)
-        });
         let inputs = self.operands(node)?;
-        self.emit_one(node, Op::Concat, inputs, Attributes::new().int("axis", axis), shape)
+        self.emit(node, Op::Concat, inputs, Attributes::new().int("axis", axis))
     }
 
     pub(super) fn split(&mut self, node: &'a Node) -> Read<()> {
@@ -212,16 +162,7 @@ impl<'a> Reader<'a> {
             attributes = attributes.ints("split", lens.clone());
         }
         let input = self.operand(x)?;
-        self.emit_as(node.layer(), Op::Split, vec![input], node.outputs.clone(), attributes);
-        for (k, output) in node.outputs.iter().enumerate() {
-            let len = lens.as_ref().and_then(|lens| lens.get(k).copied());
-            let shape = own.clone().zip(at).and_then(|(mut own, at)| {
-                *own.get_mut(at)? = len.map_or(Length::Unknown, Length::Known);
-                Some(own)
-            });
-            self.set_shape(output, shape);
-        }
-        Ok(())
+        self.emit(node, Op::Split, vec![input], attributes)
     }
 
     pub(super) fn slice(&mut self, node: &'a Node) -> Read<()> {
@@ -246,7 +187,7 @@ impl<'a> Reader<'a> {
                 free if len == Some(*free) && *free != Length::Unknown => i64::MAX,
                 // Elements up to the length of another axis are picked one by one.
                 Length::Free { .. } if *step == 1 && *start >= 0 => {
-                    let count = end.add(Length::Known(start.saturating_neg()));
+                    let count = *end - *start;
                     cuts.push((*axis, std::mem::take(start), count));
                     known.push(i64::MAX);
                     if let Some((shape, at)) = shape.as_mut().zip(at)
@@ -305,11 +246,6 @@ impl<'a> Reader<'a> {
             }
             pads = all;
         }
-        let shape = own.filter(|own| pads.len() == 2 * own.len()).map(|own| {
-            let rank = own.len();
-            let pad = |at: usize| Length::Known(pads.get(at).copied().unwrap_or(0));
-            own.into_iter().enumerate().map(|(at, len)| len.add(pad(at)).add(pad(at + rank))).collect()
-        });
         let mode = node.text("mode").unwrap_or("constant").to_owned();
         let value = match node.input(2) {
             Some(input) => self.number(input).ok_or("has a value that is not a constant")?,
@@ -320,7 +256,7 @@ impl<'a> Reader<'a> {
             attributes = attributes.with("value", Attribute::Float(value));
         }
         let input = self.operand(x)?;
-        self.emit_one(node, Op::Pad, vec![input], attributes, shape)
+        self.emit(node, Op::Pad, vec![input], attributes)
     }
 
     pub(super) fn cum_sum(&mut self, node: &'a Node) -> Read<()> {
@@ -332,13 +268,13 @@ impl<'a> Reader<'a> {
                 attributes = attributes.int(name, value);
             }
         }
-        self.plain(node, Op::from("CumSum".to_owned()), attributes)
+        self.plain(node, Op::CumSum, attributes)
     }
 
     pub(super) fn trilu(&mut self, node: &'a Node) -> Read<()> {
         let k = self.list(node, 1, "k")?.and_then(|k| k.first().copied()).unwrap_or(0);
         let attributes = Attributes::new().int("upper", node.int("upper").unwrap_or(1)).int("k", k);
-        self.plain(node, Op::from("Trilu".to_owned()), attributes)
+        self.plain(node, Op::Trilu, attributes)
     }
 
     pub(super) fn top_k(&mut self, node: &'a Node) -> Read<()> {
@@ -351,13 +287,7 @@ impl<'a> Reader<'a> {
         }
         let x = node.input(0).ok_or("lacks its input")?;
         let input = self.operand(x)?;
-        self.emit_as(
-            node.layer(),
-            Op::from("TopK".to_owned()),
-            vec![input],
-            node.outputs.clone(),
-            attributes,
-        );
+        self.emit_as(node.layer(), Op::TopK, vec![input], node.outputs.clone(), attributes);
         Ok(())
     }
 
@@ -393,37 +323,12 @@ impl<'a> Reader<'a> {
                 _ => self.plain(node, Op::Identity, Attributes::new()),
             };
         }
-        let shape = self.shape(x).map(|own| reduced(own, axes.as_deref(), keeps));
         let mut attributes = Attributes::new().int("keepdims", keeps.into());
         if let Some(axes) = axes {
             attributes = attributes.ints("axes", axes);
         }
         let input = self.operand(x)?;
-        self.emit_one(node, Op::from(node.op.clone()), vec![input], attributes, shape)
-    }
-}
-
-/// The shape that is left when some axes, or all, become one number.
-pub(super) fn reduced(own: Vec<Length>, axes: Option<&[i64]>, keeps: bool) -> Vec<Length> {
-    let rank = own.len();
-    let gone: Vec<usize> = match axes {
-        Some(axes) => axes.iter().filter_map(|axis| resolve(*axis, rank)).collect(),
-        None => (0..rank).collect(),
-    };
-    let lens = own.into_iter().enumerate().filter(|(at, _)| keeps || !gone.contains(at));
-    lens.map(|(at, len)| if gone.contains(&at) { Length::Known(1) } else { len }).collect()
-}
-
-/// The length of a slice of an axis.
-pub(super) fn sliced(len: Length, start: i64, end: i64, step: i64) -> Length {
-    match len {
-        free if start == 0 && end == i64::MAX && step == 1 => free,
-        Length::Known(len) if step > 0 => {
-            let at = |value: i64| if value < 0 { value.saturating_add(len) } else { value }.clamp(0, len);
-            let span = at(end).saturating_sub(at(start)).max(0);
-            Length::Known(span.saturating_add(step - 1) / step)
-        }
-        _ => Length::Unknown,
+        self.emit(node, Op::from(node.op.as_str()), vec![input], attributes)
     }
 }
 
@@ -432,18 +337,8 @@ fn infer(own: &[Length], result: &mut [Length]) {
     let open: Vec<usize> =
         result.iter().enumerate().filter(|(_, len)| **len == Length::Unknown).map(|(at, _)| at).collect();
     let [open] = open[..] else { return };
-    let mut rest: Vec<Length> = own.to_vec();
-    let mut others = Length::Known(1);
-    for (_, len) in result.iter().enumerate().filter(|(at, _)| *at != open) {
-        match rest.iter().position(|own| own == len && matches!(len, Length::Free { .. })) {
-            Some(same) => {
-                rest.remove(same);
-            }
-            None => others = others.multiply(*len),
-        }
-    }
-    let whole = rest.into_iter().fold(Length::Known(1), Length::multiply);
+    let others: Dims = result.iter().enumerate().filter(|(at, _)| *at != open).map(|(_, len)| *len).collect();
     if let Some(to) = result.get_mut(open) {
-        *to = whole.divide(others);
+        *to = remaining(own, &others);
     }
 }

@@ -3,10 +3,10 @@
 //! The contract's operators take lengths that are known. A choice between a value and itself, by a condition that has
 //! the free axis, repeats the value along that axis and computes nothing.
 
-use super::length::Length;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use ckpt_api::{Attribute, Op};
+use ckpt_graph::Length;
 
 /// A free axis that a value gets: which one, and its place, counted from the last axis, which is 1.
 pub(super) type Stretch = (usize, usize);
@@ -82,12 +82,12 @@ impl<'a> Reader<'a> {
 
     /// Integers up to the length of a free axis.
     pub(super) fn range(&mut self, node: &'a Node) -> Read<()> {
-        let bound = |at: usize| Some(*self.ints(node.input(at)?)?.0.first()?);
+        let bound = |at: usize| Some(*self.ints(node.input(at)?)?.values.first()?);
         let (Some(Length::Known(first)), Some(end), Some(Length::Known(1))) = (bound(0), bound(1), bound(2))
         else {
             return Err("has bounds that are computed from the model's input".to_owned());
         };
-        let count = end.add(Length::Known(first).negated());
+        let count = end - first;
         let value = self.counted(node.layer(), first, count)?;
         self.emit_one(node, Op::Identity, vec![value], Attributes::new(), Some(vec![count]))
     }

@@ -1,6 +1,5 @@
 //! What is known of the values of a graph while it is read.
 
-use super::length::Length;
 use super::pieces::{self, Numbers};
 use crate::format::dtype;
 use crate::format::message::{
@@ -10,6 +9,8 @@ use crate::format::message::{
 use crate::read::initializers::{self, Ids};
 use ckpt_api::{Attribute, Axis, DType, File, Graph, MAX_GRAPH_LEVELS, Node, Op, Tensor, Value};
 use ckpt_graph::Names;
+use ckpt_graph::shape::of_sizes;
+use ckpt_graph::{Dims, Integers, Length, infer};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Numbers that are known at most at once, of all values.
@@ -26,17 +27,17 @@ pub(super) enum Known {
     /// A tensor of the checkpoint.
     Tensor(usize),
     /// Integers that are known now, of this shape.
-    Ints(Vec<Length>, Vec<u64>),
+    Ints(Integers),
     /// Numbers that are known now, of this shape.
     Floats(Vec<f64>, Vec<u64>),
     /// One number, an integer or not, at every place of a shape that may have free axes.
-    Filled { value: f64, is_int: bool, shape: Vec<Length> },
+    Filled { value: f64, is_int: bool, shape: Dims },
 }
 
 impl Known {
     pub(super) fn of(numbers: Numbers, shape: Vec<u64>) -> Self {
         match numbers {
-            Numbers::Ints(ints) => Known::Ints(ints.into_iter().map(Length::Known).collect(), shape),
+            Numbers::Ints(ints) => Known::Ints(integers(ints, &shape)),
             Numbers::Floats(floats) => Known::Floats(floats, shape),
         }
     }
@@ -49,7 +50,7 @@ pub(super) struct Reader<'a> {
     pub(super) tensors: &'a mut [Tensor],
     pub(super) known: HashMap<&'a str, Known>,
     /// Lengths of the axes of values, where they are known.
-    pub(super) shapes: HashMap<String, Vec<Length>>,
+    pub(super) shapes: HashMap<String, Dims>,
     pub(super) dtypes: HashMap<&'a str, i64>,
     /// The types of constants that have fewer than 32 bits.
     pub(super) narrow: HashMap<&'a str, DType>,
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
         let mut shape = Vec::with_capacity(stated.len());
         for dimension in stated {
             shape.push(match dimension {
-                Dimension::Known(len) => i64::try_from(*len).map_or(Length::Unknown, Length::Known),
+                Dimension::Known(len) => Length::from(*len),
                 Dimension::Named(name) => {
                     let next = self.free;
                     let axis = *self.axes.entry(name).or_insert(next);
@@ -240,7 +241,7 @@ impl<'a> Reader<'a> {
     /// Sets what is known of a node's output; `false` where too many numbers are known already.
     pub(super) fn set(&mut self, name: &'a str, known: Known) -> bool {
         let numbers = match &known {
-            Known::Ints(ints, _) => ints.len(),
+            Known::Ints(ints) => ints.values.len(),
             Known::Floats(floats, _) => floats.len(),
             _ => 0,
         };
@@ -264,11 +265,11 @@ impl<'a> Reader<'a> {
     }
 
     /// The integers of a value that is known, or of a small tensor.
-    pub(super) fn ints(&self, name: &str) -> Option<(Vec<Length>, Vec<u64>)> {
+    pub(super) fn ints(&self, name: &str) -> Option<Integers> {
         match self.known.get(name)? {
-            Known::Ints(ints, shape) => Some((ints.clone(), shape.clone())),
+            Known::Ints(ints) => Some(ints.clone()),
             Known::Tensor(id) => match pieces::numbers(self.file, self.stored(*id)?)? {
-                (Numbers::Ints(ints), shape) => Some((ints.into_iter().map(Length::Known).collect(), shape)),
+                (Numbers::Ints(ints), shape) => Some(integers(ints, &shape)),
                 (Numbers::Floats(_), _) => None,
             },
             _ => None,
@@ -297,20 +298,18 @@ impl<'a> Reader<'a> {
     }
 
     /// The lengths of a value's axes, where its rank is known.
-    pub(super) fn shape(&self, name: &str) -> Option<Vec<Length>> {
-        let known = |shape: &[u64]| {
-            shape.iter().map(|len| i64::try_from(*len).map_or(Length::Unknown, Length::Known)).collect()
-        };
+    pub(super) fn shape(&self, name: &str) -> Option<Dims> {
         match self.known.get(name) {
-            Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| known(&tensor.shape)),
-            Some(Known::Ints(_, shape) | Known::Floats(_, shape)) => Some(known(shape)),
+            Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| of_sizes(&tensor.shape)),
+            Some(Known::Ints(ints)) => Some(ints.shape.iter().map(|len| Length::from(*len)).collect()),
+            Some(Known::Floats(_, shape)) => Some(of_sizes(shape)),
             Some(Known::Filled { shape, .. }) => Some(shape.clone()),
             _ => self.shapes.get(name).cloned(),
         }
     }
 
     /// Notes the shape of a value, unless the model states it with as much detail.
-    pub(super) fn set_shape(&mut self, name: &str, shape: Option<Vec<Length>>) {
+    pub(super) fn set_shape(&mut self, name: &str, shape: Option<Dims>) {
         let Some(shape) = shape else { return };
         let unknown = |shape: &[Length]| shape.iter().filter(|len| **len == Length::Unknown).count();
         match self.shapes.get(name) {
@@ -381,9 +380,9 @@ impl<'a> Reader<'a> {
                 let tensor = self.tensors.get(id).map(|tensor| tensor.name.clone()).unwrap_or_default();
                 node = node.parameter("value", tensor);
             }
-            Known::Ints(ints, shape) => {
-                let ints: Option<Vec<i64>> = ints.into_iter().map(Length::known).collect();
-                let ints = ints.ok_or("takes the length of a free axis as a number")?;
+            Known::Ints(ints) => {
+                let shape = ints.sizes();
+                let ints = ints.known().ok_or("takes the length of a free axis as a number")?;
                 if ints.iter().any(|int| i32::try_from(*int).is_err()) {
                     return Err("takes an integer of more than 32 bits".to_owned());
                 }
@@ -420,7 +419,7 @@ impl<'a> Reader<'a> {
             .get(id)
             .is_some_and(|tensor| matches!(tensor.dtype, DType::I64 | DType::U64 | DType::U32 | DType::Bool));
         match self.ints(name).filter(|_| is_wide) {
-            Some((ints, shape)) => Known::Ints(ints, shape),
+            Some(ints) => Known::Ints(ints),
             None => Known::Tensor(id),
         }
     }
@@ -467,7 +466,7 @@ impl<'a> Reader<'a> {
 }
 
 /// What a graph takes or makes. `shape` has the lengths that are known where the model states none.
-pub(super) fn interface(value: &StoredValue, name: String, shape: Option<Vec<Length>>) -> Read<Value> {
+pub(super) fn interface(value: &StoredValue, name: String, shape: Option<Dims>) -> Read<Value> {
     let shape: Vec<Option<u64>> = match (&value.shape, shape) {
         (Some(stated), _) => {
             let known = |dimension: &Dimension| match dimension {
@@ -480,6 +479,23 @@ pub(super) fn interface(value: &StoredValue, name: String, shape: Option<Vec<Len
         (None, None) => return Err(format!("does not state the shape of '{name}'")),
     };
     Ok(Value { dtype: dtype(value.data_type), ..Value::new(name, shape) })
+}
+
+/// An array of a small tensor's integers.
+fn integers(ints: Vec<i64>, shape: &[u64]) -> Integers {
+    let shape = shape.iter().map(|len| usize::try_from(*len).unwrap_or(usize::MAX)).collect();
+    Integers { shape, values: ints.into_iter().map(Length::Known).collect() }
+}
+
+impl infer::Known for Reader<'_> {
+    fn dims(&self, value: &str) -> Option<Dims> {
+        self.shape(value)
+    }
+
+    fn tensor(&self, _name: &str) -> Option<&Tensor> {
+        // A node with parameters notes its shape when it is made.
+        None
+    }
 }
 
 /// Lengths as an attribute.

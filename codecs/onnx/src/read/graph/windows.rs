@@ -1,11 +1,10 @@
 //! Reads pooling, normalizations, softmax and resizing.
 
-use super::length::Length;
-use super::shapes::resolve;
-use super::sliding::slid;
 use super::values::{Attributes, Read, Reader};
 use crate::format::message::Node;
 use ckpt_api::{Attribute, Axis, Node as Layer, Op};
+use ckpt_graph::Length;
+use ckpt_graph::shape::resolve;
 
 impl<'a> Reader<'a> {
     /// Attributes of a window, as they are.
@@ -36,20 +35,13 @@ impl<'a> Reader<'a> {
                 attributes = attributes.int(name, value);
             }
         }
-        let shape = node.input(0).and_then(|x| self.shape(x));
-        let shape = shape.map(|shape| slid(node, shape, node.ints("kernel_shape").unwrap_or_default()));
         let input = self.operand(node.input(0).ok_or("lacks its input")?)?;
-        self.emit_one(node, Op::from(node.op.clone()), vec![input], attributes, shape)
+        self.emit(node, Op::from(node.op.as_str()), vec![input], attributes)
     }
 
     pub(super) fn global_pool(&mut self, node: &'a Node) -> Read<()> {
-        let x = node.input(0).ok_or("lacks its input")?;
-        let shape = self.shape(x).map(|mut shape| {
-            shape.iter_mut().skip(2).for_each(|len| *len = Length::Known(1));
-            shape
-        });
-        let input = self.operand(x)?;
-        self.emit_one(node, Op::from(node.op.clone()), vec![input], Attributes::new(), shape)
+        let input = self.operand(node.input(0).ok_or("lacks its input")?)?;
+        self.emit(node, Op::from(node.op.as_str()), vec![input], Attributes::new())
     }
 
     /// A layer with tensors of one number for each channel in these roles, from the second input on.
@@ -176,7 +168,7 @@ impl<'a> Reader<'a> {
             return Err("keeps the ratio of the lengths".to_owned());
         }
         let (at_scales, at_sizes) = if is_old { (1, 3) } else { (2, 3) };
-        let (mut sizes, mut factors, mut shape) = (None, None, None);
+        let (mut sizes, mut factors) = (None, None);
         match node.input(at_sizes) {
             // A free axis keeps its length.
             Some(_) => {
@@ -189,12 +181,6 @@ impl<'a> Reader<'a> {
                     _ => Err("has sizes that depend on a free axis".to_owned()),
                 };
                 let lens: Vec<i64> = lens.into_iter().enumerate().map(size).collect::<Read<_>>()?;
-                shape = Some(
-                    lens.iter()
-                        .zip(own)
-                        .map(|(len, own)| if *len < 0 { own } else { Length::Known(*len) })
-                        .collect(),
-                );
                 sizes = Some(lens);
             }
             None => {
@@ -228,11 +214,10 @@ impl<'a> Reader<'a> {
         if let Some(sizes) = sizes {
             attributes = attributes.ints("sizes", sizes);
         } else if let Some(factors) = factors {
-            shape = self.shape(x).and_then(|own| scaled(&own, &factors));
             attributes = attributes.with("scales", Attribute::Floats(factors));
         }
         let input = self.operand(x)?;
-        self.emit_one(node, Op::from("Resize".to_owned()), vec![input], attributes, shape)
+        self.emit(node, Op::Resize, vec![input], attributes)
     }
 }
 
@@ -248,15 +233,4 @@ impl Reader<'_> {
         }
         Ok(all)
     }
-}
-
-/// The shape that scales give.
-fn scaled(own: &[Length], scales: &[f64]) -> Option<Vec<Length>> {
-    (own.len() == scales.len()).then_some(())?;
-    let size = |(len, scale): (&Length, &f64)| match len.known() {
-        _ if *scale == 1.0 => *len,
-        Some(len) => Length::Known((*scale * len as f64) as i64),
-        None => Length::Unknown,
-    };
-    Some(own.iter().zip(scales).map(size).collect())
 }
