@@ -6,10 +6,10 @@ use super::expressions::{infix, unary};
 use super::names::{number, string};
 use super::program::{Piece, Statement, ValueId, pieces};
 use super::refusal::refuse;
-use super::shapes::at_axis;
 use super::translate::Translator;
 use super::views::View;
 use ckpt_api::{Attribute, Node, Op, Result};
+use ckpt_graph::shape::resolve;
 
 impl<'g> Translator<'g> {
     /// Any operator that has an expression.
@@ -170,7 +170,7 @@ impl<'g> Translator<'g> {
         let keeps = int(node, "keepdims", 1)? != 0;
         let rank = view.axes.as_ref().map(Vec::len);
         let axes: Option<Vec<usize>> = match (ints(node, "axes")?, rank) {
-            (Some(axes), Some(rank)) => axes.iter().map(|axis| at_axis(*axis, rank)).collect(),
+            (Some(axes), Some(rank)) => axes.iter().map(|axis| resolve(*axis, rank)).collect(),
             (None, Some(rank)) => Some((0..rank).collect()),
             _ => None,
         };
@@ -243,7 +243,7 @@ impl<'g> Translator<'g> {
         let mut flipped = Vec::new();
         let mut flipped_of_base = Vec::new();
         for (((axis, start), end), step) in axes.iter().zip(starts).zip(ends).zip(&steps) {
-            let axis = at_axis(*axis, rank)
+            let axis = resolve(*axis, rank)
                 .ok_or_else(|| refuse(node, "takes parts along an axis that does not exist"))?;
             if (*step, *start, *end < -i64::from(u32::MAX)) == (-1, -1, true) {
                 flipped.push(axis.to_string());

@@ -254,7 +254,7 @@ impl<'g> Translator<'g> {
         let is_rms = node.op == ckpt_api::Op::RMSNormalization;
         let rank = node.inputs.first().and_then(|input| self.shapes.rank(input));
         let axis = int(node, "axis", -1)?;
-        let axis = rank.and_then(|rank| super::shapes::at_axis(axis, rank)).zip(rank);
+        let axis = rank.and_then(|rank| ckpt_graph::shape::resolve(axis, rank)).zip(rank);
         let dims = node.inputs.first().and_then(|input| self.shapes.get(input));
         let lens: Option<Vec<u64>> =
             axis.zip(dims).and_then(|((axis, _), dims)| dims.get(axis..)?.iter().copied().collect());

@@ -5,8 +5,8 @@
 
 use super::attributes::ints;
 use super::program::{Program, ValueId, pieces};
-use super::shapes::at_axis;
 use ckpt_api::{Node, Result};
+use ckpt_graph::shape::resolve;
 use std::collections::HashMap;
 
 /// A value of a graph: axes of a value of the program.
@@ -111,7 +111,7 @@ pub(super) fn moved(node: &Node, view: &View) -> Result<Option<View>> {
         (Transpose, None) => Some(axes.iter().rev().copied().collect()),
         (Transpose, Some(perm)) => permuted(axes, perm),
         (Squeeze, Some(listed)) => {
-            let gone: Option<Vec<usize>> = listed.iter().map(|axis| at_axis(*axis, rank)).collect();
+            let gone: Option<Vec<usize>> = listed.iter().map(|axis| resolve(*axis, rank)).collect();
             let gone = gone.filter(|gone| gone.iter().all(|axis| axes.get(*axis) == Some(&None)));
             let kept = |gone: Vec<usize>| {
                 axes.iter().enumerate().filter(|(at, _)| !gone.contains(at)).map(|(_, own)| *own).collect()
@@ -120,7 +120,7 @@ pub(super) fn moved(node: &Node, view: &View) -> Result<Option<View>> {
         }
         (Unsqueeze, Some(listed)) => {
             let all = rank.saturating_add(listed.len());
-            let new: Option<Vec<usize>> = listed.iter().map(|axis| at_axis(*axis, all)).collect();
+            let new: Option<Vec<usize>> = listed.iter().map(|axis| resolve(*axis, all)).collect();
             new.map(|new| {
                 let mut rest = axes.iter();
                 (0..all)
