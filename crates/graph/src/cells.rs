@@ -1,7 +1,42 @@
-//! Recurrent layers: the activations of their cells, and their results.
+//! Recurrent layers: the gates and activations of their cells, and their results.
 
 use crate::builder::{Builder, Reason, Tag};
 use ckpt_api::{Attribute, Node};
+
+/// What a cell has if its node does not state it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellDefaults {
+    /// The order of its gates, a letter for each: input `i`, output `o`, forget `f` and cell `c` of an LSTM; update `z`,
+    /// reset `r` and candidate `h` of a GRU.
+    pub gates: &'static str,
+    /// ONNX's names of its activations.
+    pub activations: &'static [&'static str],
+}
+
+/// The order in which Keras and PyTorch have the gates of an LSTM.
+pub const INPUT_FORGET_CELL_OUTPUT: &str = "ifco";
+
+/// Returns the defaults of a recurrent operator; `None` for another one.
+pub fn defaults(op: &str) -> Option<CellDefaults> {
+    Some(match op {
+        "LSTM" => CellDefaults { gates: "iofc", activations: &["Sigmoid", "Tanh", "Tanh"] },
+        "GRU" => CellDefaults { gates: "zrh", activations: &["Sigmoid", "Tanh"] },
+        "RNN" => CellDefaults { gates: "h", activations: &["Tanh"] },
+        _ => return None,
+    })
+}
+
+/// Returns the place of each wanted gate among the stored ones; `None` if these are not the same gates.
+///
+/// ```
+/// use ckpt_graph::cells::gate_order;
+/// assert_eq!(gate_order("iofc", "ifco"), Some(vec![0, 2, 3, 1]));
+/// assert_eq!(gate_order("iifc", "ifco"), None);
+/// ```
+pub fn gate_order(stored: &str, wanted: &str) -> Option<Vec<usize>> {
+    let order: Option<Vec<usize>> = wanted.chars().map(|gate| stored.find(gate)).collect();
+    order.filter(|order| order.len() == stored.len())
+}
 
 /// An activation of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +58,7 @@ impl CellActivation {
 #[must_use]
 pub fn with_activations(node: Node, activations: &[CellActivation]) -> Node {
     let names: Vec<&str> = activations.iter().map(|activation| activation.name).collect();
-    if matches!(names[..], ["Tanh"] | ["Sigmoid", "Tanh"] | ["Sigmoid", "Tanh", "Tanh"]) {
+    if defaults(node.op.name()).is_some_and(|own| names == own.activations) {
         return node;
     }
     let names = names.into_iter().map(str::to_owned).collect();
@@ -74,6 +109,16 @@ mod tests {
         assert!(with_activations(Node::new("", Op::LSTM), &[sigmoid, TANH, TANH]).attributes.is_empty());
         let relu = with_activations(Node::new("", Op::RNN), &[CellActivation::plain("Relu")]);
         assert_eq!(relu.attributes.get("activations"), Some(&Attribute::Texts(vec!["Relu".into()])));
+    }
+
+    #[test]
+    fn a_gate_that_is_missing_or_doubled_has_no_order() {
+        assert_eq!(gate_order("zrh", "rzh"), Some(vec![1, 0, 2]));
+        assert_eq!(
+            [gate_order("zr", "rzh"), gate_order("zrho", "rzh"), gate_order("zzrh", "rzh")],
+            [None, None, None]
+        );
+        assert_eq!(defaults("Gemm"), None);
     }
 
     #[test]

@@ -11,26 +11,25 @@ use super::views::View;
 use ckpt_api::{Attribute, Axis, Loss, LossKind, Node, Op, Result, Tensor};
 use ckpt_engine::mapping::Relation;
 use ckpt_engine::recipe::AxisStep;
+use ckpt_graph::cells::{CellDefaults, INPUT_FORGET_CELL_OUTPUT, defaults, gate_order};
 
 /// What PyTorch's module of an operator is.
 struct Kind {
     class: &'static str,
     /// PyTorch's order of the gates, in the letters of the graph.
     gates: &'static str,
-    /// The order of a graph that does not state it.
-    default: &'static str,
-    /// The activations of a cell.
-    activations: &'static [&'static str],
+    /// What a graph has that does not state it.
+    defaults: CellDefaults,
 }
 
-fn kind(op: &str) -> Kind {
-    match op {
-        "LSTM" => {
-            Kind { class: "LSTM", gates: "ifco", default: "iofc", activations: &["Sigmoid", "Tanh", "Tanh"] }
-        }
-        "GRU" => Kind { class: "GRU", gates: "rzh", default: "zrh", activations: &["Sigmoid", "Tanh"] },
-        _ => Kind { class: "RNN", gates: "h", default: "h", activations: &["Tanh"] },
-    }
+fn kind(node: &Node, op: &str) -> Result<Kind> {
+    let defaults = defaults(op).ok_or_else(|| refuse(node, "is no recurrent layer"))?;
+    let (class, gates) = match op {
+        "LSTM" => ("LSTM", INPUT_FORGET_CELL_OUTPUT),
+        "GRU" => ("GRU", "rzh"),
+        _ => ("RNN", defaults.gates),
+    };
+    Ok(Kind { class, gates, defaults })
 }
 
 /// The lengths of a recurrent layer.
@@ -42,7 +41,7 @@ struct Lens {
 impl<'g> Translator<'g> {
     /// A layer of one direction.
     pub(super) fn recurrent(&mut self, node: &'g Node) -> Result<()> {
-        let kind = kind(node.op.name());
+        let kind = kind(node, node.op.name())?;
         let (lens, weights, more) = self.cell(node, &kind, ["", ""])?;
         if text(node, "direction", "forward")? != "forward" || int(node, "layout", 0)? != 0 {
             return Err(refuse(node, "has a direction or a layout that the generated module does not have"));
@@ -113,7 +112,7 @@ impl<'g> Translator<'g> {
 
     /// A layer of two directions, whose results are side by side.
     pub(super) fn bidirectional(&mut self, node: &'g Node) -> Result<()> {
-        let kind = kind(text(node, "cell", "")?);
+        let kind = kind(node, text(node, "cell", "RNN")?)?;
         let (lens, mut weights, more) = self.cell(node, &kind, ["", ""])?;
         weights.extend(self.cell(node, &kind, ["reverse_", "_reverse"])?.1);
         let made = format!(
@@ -204,20 +203,18 @@ impl<'g> Translator<'g> {
         match stated.as_deref() {
             None => Ok(""),
             Some(["Relu"]) if kind.class == "RNN" => Ok(", nonlinearity=\"relu\""),
-            Some(names) if names == kind.activations => Ok(""),
+            Some(names) if names == kind.defaults.activations => Ok(""),
             Some(names) => Err(refuse(node, "has activations that PyTorch's module does not have")
                 .found(names.join(", "))
-                .expected(kind.activations.join(", "))),
+                .expected(kind.defaults.activations.join(", "))),
         }
     }
 }
 
 /// The order in which the gates are taken to be in PyTorch's; `None` where they are.
 fn reordering(node: &Node, kind: &Kind) -> Result<Option<Vec<usize>>> {
-    let stored = text(node, "gates", kind.default)?;
-    let order: Option<Vec<usize>> = kind.gates.chars().map(|gate| stored.find(gate)).collect();
-    let order = order.filter(|order| order.len() == stored.len());
-    let order = order
+    let stored = text(node, "gates", kind.defaults.gates)?;
+    let order = gate_order(stored, kind.gates)
         .ok_or_else(|| refuse(node, "has gates that are not known").found(format!("gates '{stored}'")))?;
     Ok((!order.is_sorted()).then_some(order))
 }

@@ -10,12 +10,7 @@ pub(crate) const PROPERTY: &str = "ckpt.gates";
 
 /// ONNX's order of the gates of an operator; `None` for one that is no recurrent layer.
 pub(crate) fn standard(op: &str) -> Option<&'static str> {
-    match op {
-        "LSTM" => Some("iofc"),
-        "GRU" => Some("zrh"),
-        "RNN" => Some(""),
-        _ => None,
-    }
+    ckpt_graph::cells::defaults(op).map(|own| own.gates)
 }
 
 /// Where blocks of elements of a tensor are stored: groups of one block for each gate.

@@ -9,7 +9,7 @@ use crate::config::model::Generation;
 use crate::config::model::Layer;
 use crate::config::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
-use ckpt_graph::cells::with_activations;
+use ckpt_graph::cells::{INPUT_FORGET_CELL_OUTPUT, with_activations};
 use ckpt_graph::shape::show;
 use ckpt_graph::{Dims, Length, Range, int};
 
@@ -150,7 +150,7 @@ impl Lowering {
             _ => vec![self.recurrent_activation(layer, key, gate)?, cell_activation, cell_activation],
         };
         match op {
-            Op::LSTM => node = node.attribute("gates", Attribute::Text("ifco".into())),
+            Op::LSTM => node = node.attribute("gates", Attribute::Text(INPUT_FORGET_CELL_OUTPUT.into())),
             Op::GRU => {
                 let flag = layer.flag("reset_after", self.generation == Generation::Keras3);
                 node = node.attribute("linear_before_reset", Attribute::Int(i64::from(flag)));

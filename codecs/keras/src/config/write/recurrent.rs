@@ -5,6 +5,7 @@ use super::emitter::{Arg, Emitter, Held, Item, invalid};
 use crate::config::kernels::cell_name;
 use crate::config::model::Generation;
 use ckpt_api::{Axis, Error, Node, Op, Result};
+use ckpt_graph::cells::{INPUT_FORGET_CELL_OUTPUT, defaults};
 use serde_json::{Value, json};
 
 impl<'a> Emitter<'a> {
@@ -98,13 +99,10 @@ impl<'a> Emitter<'a> {
     }
 
     fn cell(&self, node: &Node, units: u64) -> Result<Value> {
-        let own = match node.op {
-            Op::LSTM => "ifco",
-            Op::GRU => "zrh",
-            _ => "h",
-        };
-        let default = if node.op == Op::LSTM { "iofc" } else { own };
-        let stated = node.text("gates")?.unwrap_or(default);
+        let defaults = defaults(node.op.name())
+            .ok_or_else(|| Error::unsupported("the operator is no recurrent layer"))?;
+        let own = if node.op == Op::LSTM { INPUT_FORGET_CELL_OUTPUT } else { defaults.gates };
+        let stated = node.text("gates")?.unwrap_or(defaults.gates);
         if stated != own {
             return Err(Error::unsupported(
                 "the gates of a recurrent layer are stored in another order than Keras's",
@@ -116,12 +114,8 @@ impl<'a> Emitter<'a> {
             return Err(Error::unsupported("Keras's layer does not clip").found("attribute 'clip'"));
         }
         let names = node.texts("activations")?.map(<[String]>::to_vec);
-        let defaults: &[&str] = match node.op {
-            Op::LSTM => &["Sigmoid", "Tanh", "Tanh"],
-            Op::GRU => &["Sigmoid", "Tanh"],
-            _ => &["Tanh"],
-        };
-        let names = names.unwrap_or_else(|| defaults.iter().map(|name| (*name).to_owned()).collect());
+        let names =
+            names.unwrap_or_else(|| defaults.activations.iter().map(|name| (*name).to_owned()).collect());
         let names: Vec<&str> = names.iter().map(|name| self.activation(node, name)).collect::<Result<_>>()?;
         let mut options = json!({ "units": units });
         let (gate, cell) = match (&names[..], &node.op) {
