@@ -6,6 +6,7 @@
 use super::catalog::{Catalog, GraphConstant, last, path};
 use super::no_chain::NoChain;
 use ckpt_api::{Activation, Attribute, Axis, Graph, Node, Op, Shape};
+use ckpt_graph::{Layout, Length, Val, Window};
 use std::collections::BTreeMap;
 
 /// The tensors that a chain refers to.
@@ -90,16 +91,6 @@ pub(super) enum Step {
     Apply(Op, Vec<(&'static str, Attribute)>),
     /// The activation of the previous layer, which the source does not state.
     UnspecifiedActivation,
-}
-
-/// Strides, dilations and padding of a convolution or pooling.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Window {
-    pub strides: [u64; 2],
-    pub dilations: [u64; 2],
-    /// Whether the input is padded so that the output has ⌈input / stride⌉ rows and columns (`SAME`), or not padded
-    /// (`VALID`).
-    pub is_same: bool,
 }
 
 impl Step {
@@ -291,7 +282,7 @@ impl Builder<'_> {
         self.axes.insert(weight.clone(), vec![Axis::KernelY, Axis::KernelX, Axis::In, Axis::Out]);
         self.ensure_channels_first();
         let mut node = Node::new(self.layer.as_str(), Op::Conv).parameter("weight", weight);
-        node = self.apply_window(node, [rows, columns], window)?;
+        node = self.apply_window(node, [rows, columns], &window)?;
         if channels != input {
             node = node.attribute("group", Attribute::Int(int(channels / input)?));
         }
@@ -305,7 +296,7 @@ impl Builder<'_> {
         self.ensure_channels_first();
         let size = Attribute::Ints(vec![int(kernel[0])?, int(kernel[1])?]);
         let node = Node::new(format!("pool{}", self.nodes.len()), op).attribute("kernel_shape", size);
-        let node = self.apply_window(node, kernel, window)?;
+        let node = self.apply_window(node, kernel, &window)?;
         self.nodes.push(node);
         Ok(())
     }
@@ -426,68 +417,16 @@ impl Builder<'_> {
     }
 
     /// Adds strides, pads and dilations to a node, and updates the shape to that of its result.
-    fn apply_window(&mut self, node: Node, kernel: [u64; 2], window: Window) -> Result<Node, NoChain> {
-        let mut pads = [Some(0); 4];
-        for side in 0..2 {
-            let len = self.dims.get(side + 1).copied().flatten();
-            let padded = window.apply(side, kernel[side], len)?;
-            pads[side] = padded.begin;
-            pads[side + 2] = padded.end;
-            self.set_dim(side + 1, padded.out);
+    fn apply_window(&mut self, node: Node, kernel: [u64; 2], window: &Window) -> Result<Node, NoChain> {
+        if window.strides.iter().chain(&window.dilations).chain(&kernel).any(|size| *size == 0) {
+            return Err(NoChain::unsupported("its window, stride or dilation is zero"));
         }
-        let ints =
-            |values: &[u64]| values.iter().map(|value| int(*value)).collect::<Result<Vec<i64>, NoChain>>();
-        let mut node = node.attribute("strides", Attribute::Ints(ints(&window.strides)?));
-        node = match pads.into_iter().collect::<Option<Vec<u64>>>() {
-            Some(pads) => node.attribute("pads", Attribute::Ints(ints(&pads)?)),
-            None => node.attribute("auto_pad", Attribute::Text("SAME_UPPER".into())),
-        };
-        if window.dilations != [1, 1] {
-            node = node.attribute("dilations", Attribute::Ints(ints(&window.dilations)?));
-        }
+        let dims = self.dims.iter().map(|len| Length::from(*len)).collect();
+        let image = Val { name: String::new(), layout: Layout::Last, dims, tag: () };
+        let (node, dims) = ckpt_graph::Builder::windowed(node, window, &kernel, &image)?;
+        self.dims = dims.into_iter().map(Length::size).collect();
         Ok(node)
     }
-}
-
-impl Window {
-    /// Returns the padding and the resulting length of one side of an image, whose length is `len`.
-    fn apply(&self, side: usize, kernel: u64, len: Option<u64>) -> Result<PaddedSide, NoChain> {
-        let (stride, dilation) = (self.strides[side], self.dilations[side]);
-        let reach = kernel.checked_sub(1).and_then(|gaps| gaps.checked_mul(dilation));
-        let Some(reach) = reach.filter(|_| stride > 0 && dilation > 0) else {
-            return Err(NoChain::unsupported("its window, stride or dilation is zero"));
-        };
-        if !self.is_same {
-            let out = match len {
-                Some(len) if len <= reach => {
-                    return Err(NoChain::unsupported("its window is larger than the image"));
-                }
-                Some(len) => Some((len - reach - 1) / stride + 1),
-                None => None,
-            };
-            return Ok(PaddedSide { begin: Some(0), end: Some(0), out });
-        }
-        let total = match (stride, len) {
-            (1, _) => Some(reach),
-            (_, Some(len)) => {
-                let out = len.div_ceil(stride);
-                let covered =
-                    out.saturating_sub(1).saturating_mul(stride).saturating_add(reach).saturating_add(1);
-                Some(covered.saturating_sub(len))
-            }
-            (_, None) => None,
-        };
-        let (begin, end) = (total.map(|total| total / 2), total.map(|total| total - total / 2));
-        Ok(PaddedSide { begin, end, out: len.map(|len| len.div_ceil(stride)) })
-    }
-}
-
-/// Padding before and after one side of an image, and its resulting length; `None` for what depends on an unknown
-/// length.
-struct PaddedSide {
-    begin: Option<u64>,
-    end: Option<u64>,
-    out: Option<u64>,
 }
 
 fn int(value: u64) -> Result<i64, NoChain> {

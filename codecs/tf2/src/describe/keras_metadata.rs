@@ -1,12 +1,13 @@
 //! Reads the chain of a Keras 2 SavedModel from `keras_metadata.pb`: the classes and configurations of layers, as JSON.
 
-use super::chain::{Chain, Context, Dims, IN_16_BITS, LocatedStep, Step, Window};
+use super::chain::{Chain, Context, Dims, IN_16_BITS, LocatedStep, Step};
 use super::no_chain::NoChain;
 use super::node::decimal;
 use super::objects::Objects;
 use crate::proto::SavedMetadata;
 use crate::wire::{self, Nested};
 use ckpt_api::{Activation, Attribute, Limits, Op, Result};
+use ckpt_graph::{Padding, Window};
 use prost::Message;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -313,16 +314,16 @@ fn activation(class: &str, config: &Value) -> Option<Option<Step>> {
 
 /// Reads strides, dilations and padding; returns `None` for unsupported ones.
 fn window(config: &Value) -> Option<Window> {
-    let is_same = match config["padding"].as_str() {
-        Some("same") => true,
-        Some("valid") => false,
+    let padding = match config["padding"].as_str() {
+        Some("same") => Padding::Same,
+        Some("valid") => Padding::Valid,
         _ => return None,
     };
     let dilations = match &config["dilation_rate"] {
         Value::Null => [1, 1],
         rate => pair(rate)?,
     };
-    Some(Window { strides: pair(&config["strides"])?, dilations, is_same })
+    Some(Window { strides: pair(&config["strides"])?.to_vec(), dilations: dilations.to_vec(), padding })
 }
 
 /// Reads a number of rows and columns, or one number for both.
