@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(len, Length::Free { axis: 3, times: 4, plus: 8 });
         assert_eq!(len - Length::free(3) * 4, Length::Known(8));
         assert_eq!(Length::free(3) + Length::free(4), Length::Unknown);
-        assert_eq!(Length::free(3) * 0, Length::Known(0));
+        assert_eq!(Length::free(3) * Length::Known(0), Length::Known(0));
     }
 
     #[test]
