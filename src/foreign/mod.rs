@@ -4,7 +4,8 @@
 mod formats;
 mod signs;
 
-use ckpt_api::{Error, Input, Kind, Result, Text, text, zip};
+use ckpt_api::{Error, Input, Kind, Result, Text, text};
+use ckpt_containers::zip;
 use ckpt_engine::formats::UnreadFormats;
 use ckpt_engine::settings;
 use flate2::read::GzDecoder;

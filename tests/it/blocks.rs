@@ -6,9 +6,10 @@ use ckpt::recipe::Transform;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Plan, Planned, Registry, Source, diff, digest};
 use ckpt_api::{
     Added, AddedAxis, Blocks, Checkpoint, Codec, Compression, Contents, DType, Encoding, Error, Extent,
-    FileId, FormatInfo, Input, Limits, Literal, LossKind, Match, Method, Misfit, Network, Options,
-    OutputFile, OutputLayout, Placement, Result, Shape, Tensor, TensorId, Tile,
+    FileId, FormatInfo, Input, Limits, Literal, LossKind, Match, Misfit, Network, Options, OutputFile,
+    OutputLayout, Placement, Result, Shape, Tensor, TensorId, Tile,
 };
+use ckpt_containers::decoders::DEFLATE;
 use flate2::write::DeflateEncoder;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ impl Codec for Blocky {
         let len =
             encoding.stored_len(tensor.shape.elements()).ok_or_else(|| Error::corrupt("half a block"))?;
         let mut contents = Contents::default().with_files(vec![input.entry().to_owned()]);
-        let deflated = (head[0] == b'z').then(|| Compression::new(Method::Deflate, file.len() - 9));
+        let deflated = (head[0] == b'z').then(|| Compression::new(DEFLATE, file.len() - 9));
         let names: &[&str] = if head[0] == b'p' { &["w", "v"] } else { &["w"] };
         for (number, name) in names.iter().enumerate() {
             let extent =

@@ -3,8 +3,12 @@
 use ckpt::mapping::Mapping;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Registry, Source};
 use ckpt_api::{
-    ArchitectureFile, Compression, Contents, DType, Encoding, Extent, File, FileId, Limit, Limits, Method,
-    Placement, Result, Shape, Tensor, TensorId, zip::Member,
+    ArchitectureFile, Compression, Contents, DType, Encoding, Extent, File, FileId, Limit, Limits, Placement,
+    Result, Shape, Tensor, TensorId,
+};
+use ckpt_containers::{
+    decoders::{DEFLATE, ZLIB},
+    zip::Member,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,7 +88,7 @@ fn header_bytes_bounds_what_is_parsed_as_a_whole() {
 fn header_ratio_bounds_what_a_small_archive_decompresses_to() {
     let file = File::new(Arc::new(vec![0; 1000]), "f").unwrap();
     let check = |len: u64, is_compressed: bool, ratio: u64| {
-        let compression = is_compressed.then(|| Compression::new(Method::Deflate, 900));
+        let compression = is_compressed.then(|| Compression::new(DEFLATE, 900));
         Member { start: 50, len, compression }
             .check_header(&file, &Limits::default().with(Limit::HeaderRatio, ratio))
     };
@@ -109,8 +113,7 @@ fn block_bytes_bounds_a_block_as_it_is_and_what_snappy_makes_of_it() {
 fn chunk_bytes_bounds_a_shuffled_chunk() {
     let tensor = Tensor::new("w", DType::F32, Shape::new([100]).unwrap());
     let four = std::num::NonZeroU32::new(4).unwrap();
-    let extent =
-        Extent::new(FileId(0), 0, 400).with_compression(Compression::new(Method::Zlib, 400).shuffled(four));
+    let extent = Extent::new(FileId(0), 0, 400).with_compression(Compression::new(ZLIB, 400).shuffled(four));
     let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
     let mut contents = Contents::default().with_files(vec!["f".to_owned()]).with_placements(vec![placement]);
     contents.checkpoint.tensors.push(tensor);

@@ -34,6 +34,8 @@ mod confinement;
     feature = "torch"
 ))]
 mod corpus;
+#[cfg(feature = "safetensors")]
+mod decoders;
 mod digits;
 #[cfg(unix)]
 mod faults;

@@ -122,8 +122,9 @@ fn receipts_are_what_their_schema_says() {
 
 #[test]
 fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
-    use ckpt::api::{DType, LossKind, Method, ProtobufNumbers};
+    use ckpt::api::{DType, LossKind};
     use ckpt::plan::Step;
+    use ckpt_containers::decoders::ProtobufNumbers;
     let schema = schema("plan.schema.json");
     let shape = |dims: &[u64]| ckpt::api::Shape::new(dims).unwrap();
     let losses: Vec<Value> = LossKind::ALL
@@ -144,7 +145,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
     });
     let steps: Vec<Step> = steps.collect();
     let element_bytes = 4.try_into().unwrap();
-    let protobuf = Method::Protobuf(ProtobufNumbers { tag_bytes: 1, element_bytes, is_varint: true });
+    let protobuf = ProtobufNumbers { tag_bytes: 1, element_bytes, is_varint: true }.compression(4);
     let stored = serde_json::json!({ "file": 0, "offset": 8, "len": 1 });
     let plain =
         serde_json::json!({ "dtype": "f8_e4m3", "endian": "little", "order": [0], "packing": "bytes" });
@@ -157,7 +158,7 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
         "tensor": 0, "name": "w",
         "extents": [{ "file": 0, "offset": 0, "len": 4, "region": { "start": [0], "shape": [1] },
                       "checksum": { "algorithm": "crc32c", "seed": 0, "value": null } },
-                    { "file": 0, "offset": 4, "len": 4, "compression": { "method": protobuf, "stored": 4 } },
+                    { "file": 0, "offset": 4, "len": 4, "compression": protobuf },
                     { "file": 0, "offset": 8, "len": 4, "computed": computed }],
         "encoding": { "dtype": "f32", "endian": "big", "order": [0], "packing": "bits" }, "shape": [1],
     });

@@ -26,8 +26,7 @@
 //! | `checksum` | [`Checksum`] |
 //! | `layout` | [`Placement`], [`Extent`], [`Encoding`], and the check that they fit a tensor |
 //! | `io` | [`Input`], [`File`], [`ReadStore`]; [`fields`] and [`Writer`] for headers |
-//! | `filters` | what [`Extent::open`] decompresses |
-//! | [`zip`] | members of archives |
+//! | `decode` | [`Extent::open`], which lets a [`Decoder`] decode stored bytes |
 //! | `graph` | [`Graph`], [`Op`], [`OpSpec`] |
 //! | `checkpoint` | [`Checkpoint`], [`Ties`] |
 //! | `architecture` | [`ArchitectureFile`], [`Architecture`] |
@@ -40,8 +39,8 @@ mod architecture;
 mod checkpoint;
 mod checksum;
 mod codec;
+mod decode;
 mod errors;
-mod filters;
 mod graph;
 mod io;
 mod layout;
@@ -49,7 +48,6 @@ mod loss;
 mod metadata;
 mod tensor;
 mod text;
-pub mod zip;
 
 /// The parser combinators, in the version whose traits [`fields`] implements.
 pub use nom;
@@ -74,9 +72,10 @@ pub use io::{
     read_exact_at,
 };
 pub use layout::{
-    Added, AddedAxis, AxisOrder, AxisPart, BlockScales, Compression, Computed, Encoding, Extent, Extents,
-    FileId, Method, MostlyOne, Operation, Packing, Placement, ProtobufNumbers, Region, Rounding, Scaling,
-    Signs, TensorId, Tile, Window, check_cover,
+    Added, AddedAxis, AxisOrder, AxisPart, BlockScales, CheckParameters, Compression, Computed,
+    DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding, Extent, Extents, FileId, LongestOutput,
+    MostlyOne, Operation, Packing, Parameters, Placement, Region, Rounding, Scaling, Signs, StartStream,
+    StoredBytes, TensorId, Tile, Window, check_cover,
 };
 pub use loss::{Aspect, Loss, LossKind, Role};
 pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};

@@ -1,7 +1,7 @@
 //! What a file holds: groups, datasets and attributes.
 
 use crate::datatype::Datatype;
-use ckpt_api::{Error, Extent, Method, Shape, Window};
+use ckpt_api::{Decoder, Error, Extent, Shape, Window};
 
 /// What a file holds.
 #[derive(Debug, Default)]
@@ -114,5 +114,5 @@ pub fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Attr
 
 /// Whether an extent has the same bytes again and again, which lie elsewhere.
 pub(crate) fn is_repeated(extent: &Extent) -> bool {
-    extent.compression().is_some_and(|compression| compression.method == Method::Repeated)
+    extent.compression().is_some_and(|compression| compression.decoder() == Decoder::REPEATED.name())
 }

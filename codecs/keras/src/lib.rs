@@ -28,9 +28,10 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionKind,
-    OptionSpec, Options, OutputLayout, Result, Side, Written,
+    Aspect, Checkpoint, Codec, Contents, Decoder, FormatInfo, Input, Limits, Literal, Match, Network,
+    OptionKind, OptionSpec, Options, OutputLayout, Result, Side, Written,
 };
+use ckpt_containers::decoders::{DEFLATE, LZF, ZLIB};
 
 /// Metadata namespace of a model's configuration.
 pub const NAMESPACE: &str = format::ID;
@@ -79,6 +80,10 @@ impl Codec for Keras {
 
     fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
         read::read(input, options, limits)
+    }
+
+    fn decoders(&self) -> &'static [&'static Decoder] {
+        &[DEFLATE, LZF, ZLIB]
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {

@@ -26,16 +26,16 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod archive;
 mod format;
 mod header;
 mod read;
 mod write;
 
 use ckpt_api::{
-    Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionKind, OptionSpec,
-    Options, OutputLayout, Result, Side, Written,
+    Checkpoint, Codec, Contents, Decoder, FormatInfo, Input, Limits, Literal, Match, Network, OptionKind,
+    OptionSpec, Options, OutputLayout, Result, Side, Written,
 };
+use ckpt_containers::decoders::DEFLATE;
 
 /// The codec of the format `npz`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,6 +73,10 @@ impl Codec for Npz {
 
     fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
         read::read(input, options, limits)
+    }
+
+    fn decoders(&self) -> &'static [&'static Decoder] {
+        &[DEFLATE]
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {

@@ -2,12 +2,12 @@
 
 use crate::format::{ENDING, ID, KEY_HEADER, KEY_VERSION, OPTION, UNTYPED};
 use crate::header::{MAGIC, Stored, Version};
-use ckpt_api::zip::record::{END, LOCAL};
-use ckpt_api::zip::{self, Entry, Member};
 use ckpt_api::{
     Checksum, ChecksumAlgorithm, Contents, DType, Endian, Error, Extent, File, FileId, Input, Kind, Limit,
     Limits, Match, MetadataValue, Options, Placement, Result, Rules, Tensor, TensorId,
 };
+use ckpt_containers::zip::record::{END, LOCAL};
+use ckpt_containers::zip::{self, Entry, Member};
 
 /// Recognizes an array by its magic number, and an archive that has only arrays.
 pub(crate) fn probe(input: &Input) -> Result<Match> {

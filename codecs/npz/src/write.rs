@@ -1,14 +1,14 @@
 //! Writes an archive as `np.savez` does, or one array as `np.save` does.
 
-use crate::archive::{self, Member};
 use crate::format::{ENDING, ID, KEY_HEADER, KEY_VERSION, MOST_AXES, holder};
 use crate::header::{Header, Stored, Version};
-use ckpt_api::zip::record::LOCAL_CRC;
 use ckpt_api::{
     Checkpoint, Checksum, ChecksumAlgorithm, DType, Endian, Error, Extent, FileId, FinishState, Literal,
     Loss, LossKind, OutputFile, OutputLayout, Phases, Placement, Result, Setting, Tensor, TensorId, Written,
     text,
 };
+use ckpt_containers::zip::record::LOCAL_CRC;
+use ckpt_containers::zip::{PythonMember, python_directory, too_large};
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, phases: Option<&Phases>) -> Result<OutputLayout> {
@@ -124,7 +124,8 @@ fn many(arrays: &[Array], phases: Option<&Phases>) -> Result<OutputLayout> {
         }
         let total = array.total().ok_or_else(too_large).map_err(on_tensor)?;
         let name = format!("{}{ENDING}", array.tensor.name);
-        let mut member = Member::new(name, at, total).ok_or_else(|| on_tensor(too_long()))?;
+        let member = PythonMember::new(name, at, total).map(PythonMember::with_64_bit_sizes);
+        let mut member = member.ok_or_else(|| on_tensor(too_long()))?;
         if let Some(phases) = phases.filter(|_| array.len >= Phases::WORTH_A_GAP) {
             // The numbers follow the array's header.
             let header = array.header.len();
@@ -136,12 +137,12 @@ fn many(arrays: &[Array], phases: Option<&Phases>) -> Result<OutputLayout> {
         at = data.checked_add(array.len).ok_or_else(too_large)?;
         members.push(member);
     }
-    let (tail, checksums) = archive::tail(&members, at);
+    let (tail, checksums) = python_directory(&members, at);
     let len = at.checked_add(tail.len() as u64).ok_or_else(too_large)?;
     let mut offsets = ChecksumOffsets::with_capacity(members.len());
     let mut start = 0;
     for (member, checksum) in members.iter().zip(checksums) {
-        offsets.push([member.at + LOCAL_CRC, at + checksum]);
+        offsets.push([member.local_crc(), at + checksum]);
         add_block(&mut placed, at, &tail, start..checksum);
         start = checksum + 4;
     }
@@ -153,13 +154,13 @@ fn many(arrays: &[Array], phases: Option<&Phases>) -> Result<OutputLayout> {
 }
 
 /// Adds the headers before an array, and its placement; returns the offset of the data.
-fn add_member(placed: &mut OutputLayout, array: &Array, member: &Member) -> Result<u64> {
+fn add_member(placed: &mut OutputLayout, array: &Array, member: &PythonMember) -> Result<u64> {
     let mut head = member.local();
     let header = array.header.bytes();
     head.extend_from_slice(&header);
-    let data = member.at.checked_add(head.len() as u64).ok_or_else(too_large)?;
-    add_block(placed, member.at, &head, 0..LOCAL_CRC);
-    add_block(placed, member.at, &head, LOCAL_CRC + 4..head.len() as u64);
+    let data = member.at().checked_add(head.len() as u64).ok_or_else(too_large)?;
+    add_block(placed, member.at(), &head, 0..LOCAL_CRC);
+    add_block(placed, member.at(), &head, LOCAL_CRC + 4..head.len() as u64);
     let checksum = Checksum {
         algorithm: ChecksumAlgorithm::Crc32,
         seed: ChecksumAlgorithm::Crc32.append(0, &header),
@@ -174,10 +175,6 @@ fn add_block(placed: &mut OutputLayout, at: u64, bytes: &[u8], part: std::ops::R
     let offset = at.saturating_add(part.start);
     let bytes = bytes.get(part.start as usize..part.end as usize).unwrap_or_default().to_vec();
     placed.literals.push(Literal { file: FileId(0), offset, bytes });
-}
-
-fn too_large() -> Error {
-    Error::unsupported("the tensors have more bytes than a file can hold")
 }
 
 fn too_long() -> Error {

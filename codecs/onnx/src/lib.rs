@@ -29,9 +29,10 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Match, Network, OptionKind, OptionSpec,
-    Options, OutputLayout, Result, Side,
+    Aspect, Checkpoint, Codec, Contents, Decoder, FormatInfo, Input, Limits, Match, Network, OptionKind,
+    OptionSpec, Options, OutputLayout, Result, Side,
 };
+use ckpt_containers::decoders::PROTOBUF;
 
 pub use format::NAMESPACE;
 
@@ -73,6 +74,10 @@ impl Codec for Onnx {
 
     fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
         read::read(input, options, limits)
+    }
+
+    fn decoders(&self) -> &'static [&'static Decoder] {
+        &[PROTOBUF]
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {

@@ -35,7 +35,6 @@ mod string_slices;
 mod strings;
 mod table;
 mod table_writer;
-mod wire;
 mod write;
 
 use ckpt_api::{

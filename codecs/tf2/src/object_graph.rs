@@ -1,8 +1,8 @@
 //! The serialized object graph: removes values without changing any other byte.
 
-use crate::wire::Field;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::Checkpoint;
+use ckpt_containers::protobuf::RawField;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// Field of `TrackableObjectGraph`: the objects.
@@ -34,7 +34,7 @@ pub(crate) fn prune(graph: &[u8], mut is_known: impl FnMut(&[u8]) -> bool) -> Op
     let mut pruned = Pruned { bytes: Vec::with_capacity(graph.len()), kept: 0, dropped: 0 };
     let mut rest = graph;
     while !rest.is_empty() {
-        let field = Field::take(&mut rest)?;
+        let field = RawField::take(&mut rest)?;
         match field.delimited(NODES) {
             None => pruned.bytes.extend(field.bytes),
             Some(node) => {
@@ -57,7 +57,7 @@ fn prune_node(node: &[u8], mut is_known: impl FnMut(&[u8]) -> bool, pruned: &mut
     let mut left = Vec::with_capacity(node.len());
     let mut rest = node;
     while !rest.is_empty() {
-        let field = Field::take(&mut rest)?;
+        let field = RawField::take(&mut rest)?;
         if let Some(attribute) = field.delimited(ATTRIBUTES) {
             if !is_known(key(attribute)?) {
                 pruned.dropped += 1;
@@ -74,7 +74,7 @@ fn prune_node(node: &[u8], mut is_known: impl FnMut(&[u8]) -> bool, pruned: &mut
 fn key(attribute: &[u8]) -> Option<&[u8]> {
     let (mut key, mut rest) = (&[][..], attribute);
     while !rest.is_empty() {
-        key = Field::take(&mut rest)?.delimited(CHECKPOINT_KEY).unwrap_or(key);
+        key = RawField::take(&mut rest)?.delimited(CHECKPOINT_KEY).unwrap_or(key);
     }
     Some(key)
 }

@@ -54,9 +54,10 @@ mod write;
 mod zero;
 
 use ckpt_api::{
-    Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, OptionKind,
-    OptionSpec, Options, OutputLayout, Result, Side, Written,
+    Aspect, Checkpoint, Codec, Contents, Decoder, FormatInfo, Input, Limits, Literal, Match, Network,
+    OptionKind, OptionSpec, Options, OutputLayout, Result, Side, Written,
 };
+use ckpt_containers::decoders::{DEFLATE, LATIN1};
 
 /// Metadata namespace of what lies beside the tensors.
 pub const NAMESPACE: &str = format::ID;
@@ -117,6 +118,10 @@ impl Codec for Torch {
 
     fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
         read::read(input, options, limits)
+    }
+
+    fn decoders(&self) -> &'static [&'static Decoder] {
+        &[DEFLATE, LATIN1]
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {

@@ -15,6 +15,7 @@ mod allocation;
 mod blocks;
 mod cast;
 mod changed;
+mod decoders;
 mod foreign;
 mod memory;
 mod offers;
@@ -53,6 +54,7 @@ use steps::Steps;
 ///   ([`FormatInfo::keeps`]), or its losses are declared, each with a kind and a subject that fit.
 /// - Block encodings ([`Codec::block_encodings`]) have names of their own that begin with the
 ///   format's id. Each decodes any bytes. Each encoder gives a block the same bytes whatever lies beside it.
+/// - Decoders ([`Codec::decoders`]) have names of their own, and include those of all compressed extents.
 /// - No step panics, and limits of 0 are errors.
 ///
 /// # Where a failure is
@@ -70,6 +72,7 @@ pub fn check(codec: &dyn Codec, samples: &[Sample]) {
     check_info(info);
     let steps = Steps::new(info.id);
     blocks::check_encodings(codec, &steps);
+    decoders::check_names(codec);
     for bytes in FOREIGN {
         let files = BTreeMap::from([("foreign.bin".to_owned(), bytes.to_vec())]);
         reading::check_foreign(codec, &Input::memory("foreign.bin", files), bytes, &steps);

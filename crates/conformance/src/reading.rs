@@ -1,5 +1,6 @@
 //! Checks of reading: samples, and everything near them.
 
+use crate::decoders;
 use crate::memory::{place, read, values};
 use crate::sample::{Expected, ExpectedTensor, Fact, Sample};
 use crate::steps::Steps;
@@ -36,6 +37,7 @@ pub(crate) fn check_sample(codec: &dyn Codec, sample: &Sample, steps: &Steps) ->
     check_namespaces(codec.info(), name, &contents.checkpoint);
     check_offsets(sample, &contents, name);
     check_shared(sample, &contents, name);
+    decoders::check_registered(codec, &contents, name);
     check_again(codec, sample, &contents, steps);
     (contents, values)
 }

@@ -1,8 +1,8 @@
 //! The trait that a format implements.
 
 use crate::{
-    Aspect, Blocks, Checkpoint, Contents, DType, Input, Limits, Literal, Op, OpSpec, OptionSpec, Options,
-    OutputLayout, Result, Written,
+    Aspect, Blocks, Checkpoint, Contents, DType, Decoder, Input, Limits, Literal, Op, OpSpec, OptionSpec,
+    Options, OutputLayout, Result, Written,
 };
 use serde::Serialize;
 
@@ -41,6 +41,12 @@ pub trait Codec: Send + Sync {
     /// The block encodings that [`Codec::read`] gives tensors, so that a plan that was written to a file finds their
     /// decoders.
     fn block_encodings(&self) -> &'static [Blocks] {
+        &[]
+    }
+
+    /// The decoders of the compressed extents that [`Codec::read`] returns, so that a plan that was written to a file finds
+    /// them. No two have the same name. [`Decoder::STORED`], [`Decoder::REPEATED`] and [`crate::Signs`] need no codec.
+    fn decoders(&self) -> &'static [&'static Decoder] {
         &[]
     }
 

@@ -1,8 +1,10 @@
 //! How stored bytes are compressed.
 
+use super::decoder::{Decoder, DecoderKind, DecoderUse, Parameters};
+use super::plain_decoders::{self, SIGNS, Signs};
 use crate::{Error, Limit, Limits, Result};
-use serde::{Deserialize, Serialize};
-use std::num::{NonZeroU8, NonZeroU32};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::num::NonZeroU32;
 
 /// Bytes of a checksum at the end of the compressed bytes.
 pub(crate) const FLETCHER_BYTES: u64 = 4;
@@ -10,17 +12,18 @@ pub(crate) const FLETCHER_BYTES: u64 = 4;
 /// How the bytes of an extent are compressed in their file.
 ///
 /// ```
-/// use ckpt_api::{Compression, Method};
-/// // 1,000 bytes of a zip member, whose first 128 decompressed bytes are a header.
-/// let compression = Compression::new(Method::Deflate, 1000).skipping(128);
-/// assert_eq!((compression.stored, compression.skip), (1000, 128));
+/// use ckpt_api::{Compression, Decoder};
+/// // Four bytes that are repeated; the first 128 of the result are not the extent's.
+/// let compression = Compression::new(Decoder::REPEATED, 4).skipping(128);
+/// assert_eq!((compression.decoder(), compression.stored, compression.skip), ("repeated", 4, 128));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Compression {
     /// How the file's bytes are decompressed.
-    pub method: Method,
+    #[serde(rename = "method", deserialize_with = "stated")]
+    decoder: DecoderUse,
     /// Bytes in the file.
     pub stored: u64,
     /// Decompressed bytes before the extent's first: a header that is compressed together with the elements.
@@ -40,115 +43,52 @@ pub struct Compression {
     pub fletcher32: bool,
 }
 
-/// How bytes are decompressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Method {
-    /// Not at all: bytes that are only shuffled.
-    Stored,
-    /// DEFLATE (RFC 1951) without a header, as zip archives store it.
-    Deflate,
-    /// zlib (RFC 1950), as HDF5's `gzip` filter stores it.
-    Zlib,
-    /// One frame of Zstandard (RFC 8878) with a window of at most 8 MiB.
-    Zstd,
-    /// UTF-8 text with a character for each byte, U+0000 to U+00FF, as pickles of protocol 2 store bytes.
-    Latin1,
-    /// LZF, as HDF5's filter of `h5py` stores it.
-    Lzf,
-    /// The same bytes again and again, at most 64: elements that have one value. Zeros where there are no bytes. Such an
-    /// extent holds at most [`Limit::ChunkBytes`].
-    Repeated,
-    /// Numbers of a repeated field of a protocol buffer, which become little-endian elements.
-    Protobuf(ProtobufNumbers),
-    /// Numbers that are stored with the other sign. Any range of them can be read by itself, so that nothing is skipped,
-    /// shuffled or summed.
-    Signs(Signs),
-}
-
-/// Which bits of stored numbers are the other way round: the upper one of a byte in every period.
-///
-/// ```
-/// use ckpt_api::Signs;
-/// // Complex numbers of two little-endian 32-bit floats, whose imaginary parts are stored with the other sign.
-/// let conjugated = Signs::new(8, 7);
-/// assert!(conjugated.is_some() && Signs::new(8, 8).is_none());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Signs {
-    /// Bytes after which the signs repeat, from the extent's first byte on.
-    period: NonZeroU8,
-    /// The byte with the sign within each period.
-    at: u8,
-}
-
-impl Signs {
-    /// The signs in the byte `at` of every `period` bytes; `None` if there is no such byte.
-    pub fn new(period: u8, at: u8) -> Option<Self> {
-        Some(Signs { period: NonZeroU8::new(period).filter(|period| at < period.get())?, at })
-    }
-
-    /// Flips the signs in bytes that begin at `offset` of the extent.
-    pub(crate) fn flip(self, offset: u64, bytes: &mut [u8]) {
-        let period = u64::from(self.period.get());
-        let first = (u64::from(self.at) + period - offset % period) % period;
-        for byte in bytes.iter_mut().skip(first as usize).step_by(period as usize) {
-            *byte ^= 0x80;
-        }
-    }
-}
-
-/// How a repeated field of a protocol buffer stores its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProtobufNumbers {
-    /// Bytes of the tag before each number; 0 for a packed field, whose one tag comes before the extent.
-    pub tag_bytes: u8,
-    /// Bytes of an element: the low bytes of a varint, or all of a number of fixed length.
-    pub element_bytes: NonZeroU8,
-    /// Whether each number is a varint.
-    pub is_varint: bool,
-}
-
-impl Method {
-    /// The name shown to people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Stored => "stored",
-            Method::Deflate => "deflate",
-            Method::Zlib => "zlib",
-            Method::Zstd => "zstd",
-            Method::Latin1 => "latin-1",
-            Method::Lzf => "lzf",
-            Method::Repeated => "repeated",
-            Method::Protobuf(_) => "protobuf",
-            Method::Signs(_) => "signs",
-        }
-    }
-
-    /// The most bytes that one byte can decompress to.
-    fn largest_ratio(self) -> u64 {
-        match self {
-            Method::Stored | Method::Latin1 | Method::Signs(_) => 1,
-            // 258 bytes for a length and a distance of one bit each.
-            Method::Deflate | Method::Zlib => 1032,
-            // A block of 128 KiB for four bytes.
-            Method::Zstd => 32 << 10,
-            // 264 bytes for three.
-            Method::Lzf => 88,
-            Method::Repeated => u64::MAX,
-            Method::Protobuf(numbers) if numbers.is_varint => numbers.element_bytes.get().into(),
-            Method::Protobuf(_) => 1,
-        }
-    }
-}
-
 impl Compression {
-    /// Bytes that lie in the file as `stored` bytes.
-    pub fn new(method: Method, stored: u64) -> Self {
-        Compression { method, stored, skip: 0, after: 0, shuffled: None, fletcher32: false }
+    /// The decoder's output of `stored` bytes in the file.
+    pub fn new(decoder: &'static Decoder, stored: u64) -> Self {
+        let decoder = DecoderUse::Plain(decoder);
+        Compression { decoder, stored, skip: 0, after: 0, shuffled: None, fletcher32: false }
+    }
+
+    /// `stored` bytes of numbers that are stored with these signs flipped. Any range of them can be read by itself, so
+    /// that nothing is skipped, shuffled or summed.
+    pub fn flipping(signs: Signs, stored: u64) -> Self {
+        Compression::new(SIGNS, stored).with_parameters(signs.parameters())
+    }
+
+    /// The same with parameters for the decoder.
+    #[must_use]
+    pub fn with_parameters(mut self, parameters: Parameters) -> Self {
+        if let Some(decoder) = self.decoder.decoder() {
+            self.decoder = DecoderUse::new(decoder, parameters);
+        }
+        self
+    }
+
+    /// The name of the decoder.
+    pub fn decoder(&self) -> &str {
+        self.decoder.name()
+    }
+
+    /// Whether the decoder is known: a document holds only its name, and [`Compression::attach`] looks for it.
+    pub fn has_decoder(&self) -> bool {
+        self.decoder.decoder().is_some()
+    }
+
+    /// Takes the decoder of its name out of `known`, which a serialized compression lacks.
+    pub fn attach(&mut self, known: &[&'static Decoder]) {
+        self.decoder.attach(known);
+    }
+
+    /// The decoder and its parameters.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`] for one of a plan that no codec of this program knows.
+    pub(crate) fn known(&self) -> Result<(&'static Decoder, &Parameters)> {
+        let decoder = self.decoder.decoder().ok_or_else(|| {
+            Error::unsupported("no decoder of this name is registered").found(self.decoder().to_owned())
+        })?;
+        Ok((decoder, self.decoder.parameters()))
     }
 
     /// The same without its first decompressed bytes.
@@ -184,20 +124,30 @@ impl Compression {
         self.stored.saturating_sub(if self.fletcher32 { FLETCHER_BYTES } else { 0 })
     }
 
-    /// Decompressed bytes of an extent of `len`, those before and after it included.
+    /// Decompressed bytes of an extent of `len`, those before and after it included. A decoder that is not known yet
+    /// bounds nothing.
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`] where so few stored bytes cannot hold them.
     pub(crate) fn total(&self, len: u64) -> Result<u64> {
-        // Of no bytes, zeros are repeated.
-        let of_nothing = if self.method == Method::Repeated { u64::MAX } else { 0 };
-        let most = self.payload().saturating_mul(self.method.largest_ratio()).max(of_nothing);
+        let most = self.longest().unwrap_or(u64::MAX);
         let total = self.skip.checked_add(len).and_then(|total| total.checked_add(self.after));
-        total.filter(|total| *total <= most).ok_or_else(|| {
+        let total = total.filter(|total| *total <= most).ok_or_else(|| {
             Error::corrupt("the compressed data is too short for the tensor")
-                .found(format!("{} bytes of {}", self.stored, self.method.name()))
+                .found(format!("{} bytes of {}", self.stored, self.decoder()))
                 .expected(format!("at least the compressed size of {len} bytes"))
-        })
+        })?;
+        match self.is_in_place() && !self.is_plain(len) {
+            true => Err(Error::corrupt("an extent that is decoded in place has other bytes than are stored")
+                .found(format!("{} bytes of {}", self.stored, self.decoder()))
+                .expected(format!("{len} bytes, none of them skipped, shuffled or summed"))),
+            false => Ok(total),
+        }
+    }
+
+    /// The most bytes that the stored ones decode to; `None` for a decoder that is not known yet.
+    fn longest(&self) -> Option<u64> {
+        Some(self.decoder.decoder()?.longest(self.payload(), self.decoder.parameters()))
     }
 
     /// Checks what can be checked without decompressing.
@@ -206,24 +156,36 @@ impl Compression {
     /// [`crate::Kind::Corrupt`], [`crate::Kind::Limit`].
     pub(crate) fn check(&self, len: u64, limits: &Limits) -> Result<()> {
         let total = self.total(len)?;
-        self.check_signs()?;
-        let is_bounded = self.shuffled.is_some() || self.method == Method::Repeated;
-        if is_bounded { limits.check(Limit::ChunkBytes, total) } else { Ok(()) }
-    }
-
-    /// Checks that nothing but signs is flipped, if they are.
-    ///
-    /// # Errors
-    /// [`crate::Kind::Corrupt`].
-    pub(crate) fn check_signs(&self) -> Result<()> {
-        let Method::Signs(signs) = self.method else { return Ok(()) };
-        let is_possible = Signs::new(signs.period.get(), signs.at).is_some();
-        let is_plain = *self == Compression::new(self.method, self.stored);
-        match is_possible && is_plain {
-            true => Ok(()),
-            false => Err(Error::corrupt("an extent with other signs contradicts itself")),
+        let is_bounded = self.shuffled.is_some() || self.longest() == Some(u64::MAX);
+        match self.is_whole() {
+            true => limits.check(Limit::ChunkBytes, total.max(self.payload())),
+            false if is_bounded => limits.check(Limit::ChunkBytes, total),
+            false => Ok(()),
         }
     }
+
+    /// Whether the decoder needs all bytes at once.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.decoder.decoder(), Some(Decoder { kind: DecoderKind::Whole { .. }, .. }))
+    }
+
+    /// Whether any range of bytes is decoded by itself.
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(self.decoder.decoder(), Some(Decoder { kind: DecoderKind::InPlace { .. }, .. }))
+    }
+
+    /// Whether the extent has as many bytes as are stored, and none beside them.
+    fn is_plain(&self, len: u64) -> bool {
+        let Compression { stored, skip, after, shuffled, fletcher32, .. } = *self;
+        (stored, skip, after, shuffled, fletcher32) == (len, 0, 0, None, false)
+    }
+}
+
+/// The decoder of a document, which is known if every program knows it.
+fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<DecoderUse, D::Error> {
+    let mut stated = DecoderUse::deserialize(deserializer)?;
+    stated.attach(plain_decoders::ALL);
+    Ok(stated)
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -108,6 +108,15 @@ impl Computed {
         [&self.stored].into_iter().chain(scales)
     }
 
+    /// [`Computed::stored`], to be changed.
+    pub(crate) fn stored_mut(&mut self) -> impl Iterator<Item = &mut Extent> {
+        let scales = self.operations.iter_mut().filter_map(|operation| match operation {
+            Operation::MultiplyBlocks(scales) => Some(&mut scales.stored),
+            _ => None,
+        });
+        [&mut self.stored].into_iter().chain(scales)
+    }
+
     /// Checks what [`Computed::into_extent`] made, which may come from a plan.
     pub(crate) fn check_extent(&self, extent: &Extent, files: usize, limits: &Limits) -> Result<()> {
         let len = self.check()?;
@@ -182,7 +191,7 @@ impl fmt::Display for Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Blocks, Compression, Method};
+    use crate::{Blocks, Compression, Decoder};
 
     fn extent(len: u64) -> Extent {
         Extent::new(FileId(0), 8, len)
@@ -234,6 +243,6 @@ mod tests {
         let mut longer = once.clone();
         longer.len = 16;
         assert!(!check(&longer, 1));
-        assert!(!check(&once.with_compression(Compression::new(Method::Deflate, 3)), 1));
+        assert!(!check(&once.with_compression(Compression::new(Decoder::REPEATED, 3)), 1));
     }
 }

@@ -1,6 +1,6 @@
 //! Runs of bytes in files, and numbers that are computed from them: each can hold the other.
 
-use crate::{Checksum, Compression, DType, Encoding, FileId, Scalar, Shape};
+use crate::{Checksum, Compression, DType, Decoder, Encoding, Error, FileId, Scalar, Shape};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A contiguous run of bytes in one file.
@@ -57,6 +57,30 @@ impl Extent {
     /// [`Extent::computed`], to be changed.
     pub(crate) fn computed_mut(&mut self) -> Option<&mut Computed> {
         self.rare.as_mut()?.computed.as_deref_mut()
+    }
+
+    /// Whether every decoder that reading needs is known, as it is but for extents that were read from a document.
+    pub fn has_decoder(&self) -> bool {
+        let own = self.compression().is_none_or(Compression::has_decoder);
+        own && self.computed().is_none_or(|computed| computed.stored().all(Extent::has_decoder))
+    }
+
+    /// Attaches decoders to the stored bytes, and checks that these can be as long as stated.
+    pub(crate) fn attach_decoders(
+        &mut self,
+        known: &[&'static Decoder],
+    ) -> std::result::Result<(), (Error, FileId)> {
+        let (file, offset, len) = (self.file, self.offset, self.len);
+        let Some(rare) = self.rare.as_mut() else { return Ok(()) };
+        if let Some(compression) = rare.compression.as_deref_mut() {
+            compression.attach(known);
+            let is_possible = compression.known().and_then(|_| compression.total(len));
+            is_possible.map_err(|error| (error.offset(offset), file))?;
+        }
+        match rare.computed.as_deref_mut() {
+            Some(computed) => computed.stored_mut().try_for_each(|stored| stored.attach_decoders(known)),
+            None => Ok(()),
+        }
     }
 
     /// The same bytes as this box of the tensor.

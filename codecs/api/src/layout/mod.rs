@@ -4,21 +4,29 @@ mod axis_order;
 mod compression;
 mod computed;
 mod cover;
+mod decoder;
 mod encoding;
 mod extent;
 mod fit;
 mod ids;
 mod mostly_one;
 mod placement;
+mod plain_decoders;
 mod tiles;
 
 pub use axis_order::{AxisOrder, AxisPart, Tile};
+pub use compression::Compression;
 pub(crate) use compression::FLETCHER_BYTES;
-pub use compression::{Compression, Method, ProtobufNumbers, Signs};
 pub use cover::check_cover;
+pub(crate) use decoder::DecoderKind;
+pub use decoder::{
+    CheckParameters, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, LongestOutput, Parameters,
+    StartStream, StoredBytes,
+};
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
 pub use extent::{BlockScales, Computed, Extent, Operation, Region};
 pub(crate) use fit::check_fit;
 pub use ids::{FileId, TensorId};
 pub use mostly_one::{Extents, MostlyOne};
 pub use placement::{Added, AddedAxis, Placement, Window};
+pub use plain_decoders::Signs;

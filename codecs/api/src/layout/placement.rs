@@ -1,6 +1,6 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{Blocks, DType, Encoding, Extents, Name, Shape, Tensor, TensorId};
+use crate::{Blocks, DType, Decoder, Encoding, Error, Extents, FileId, Name, Shape, Tensor, TensorId};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// Where one tensor's bytes are (reading) or go (writing), and how they encode its values.
@@ -140,6 +140,21 @@ impl Placement {
         let computed = self.extents.iter_mut().filter_map(|extent| extent.computed_mut());
         let encodings = computed.map(|computed| &mut computed.encoding).chain([&mut self.encoding]);
         encodings.for_each(|encoding| encoding.attach(known));
+    }
+
+    /// Gives compressed extents that were read from a document their decoders, from those of `known`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`] for a decoder that is not among them; [`crate::Kind::Corrupt`] for stored bytes that
+    /// are too few for their extent. The error has the extent's offset; its file is the second value.
+    pub fn attach_decoders(
+        &mut self,
+        known: &[&'static Decoder],
+    ) -> std::result::Result<(), (Error, FileId)> {
+        for extent in self.extents.iter_mut() {
+            extent.attach_decoders(known)?;
+        }
+        Ok(())
     }
 
     fn change(&mut self, change: impl FnOnce(&mut RareOfPlacement)) {

@@ -1,4 +1,3 @@
 //! Tests of the crate's public interface.
 
-mod compression;
-mod zip;
+mod decoders;

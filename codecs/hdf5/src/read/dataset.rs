@@ -7,7 +7,8 @@ use super::space::Space;
 use crate::datatype::{Datatype, Described};
 use crate::format::message;
 use crate::tree::Stored;
-use ckpt_api::{Compression, Error, Extent, FileId, Limit, Method, Region, Result, Shape, Window};
+use ckpt_api::{Compression, Decoder, Error, Extent, FileId, Limit, Region, Result, Shape, Window};
+use ckpt_containers::decoders::{LZF, ZLIB};
 use std::num::NonZeroU32;
 
 /// What the messages of a dataset say.
@@ -144,7 +145,7 @@ impl Placer<'_, '_> {
                 );
             }
         };
-        let repeated = Compression::new(Method::Repeated, len);
+        let repeated = Compression::new(Decoder::REPEATED, len);
         Ok(Extent::new(FileId(0), offset, total).with_compression(repeated))
     }
 
@@ -175,19 +176,18 @@ impl Placer<'_, '_> {
     fn chunk(&self, grid: &Grid<'_>, place: &[u64], chunk: Chunk) -> Result<Extent> {
         let offset = self.space.offset(chunk.address, chunk.stored, "a chunk")?;
         let extent = Extent::new(FileId(0), offset, grid.bytes);
-        let (mut method, mut is_shuffled, mut has_sum, mut is_filtered) =
-            (Method::Stored, false, false, false);
+        let (mut decoder, mut is_shuffled, mut has_sum, mut is_filtered) = (None, false, false, false);
         for filter in grid.filters_at(place).of_chunk(chunk.mask) {
             is_filtered = true;
             match filter {
                 Filter::Shuffle => is_shuffled = self.element > 1,
-                Filter::Deflate => method = Method::Zlib,
-                Filter::Lzf => method = Method::Lzf,
+                Filter::Deflate => decoder = Some(ZLIB),
+                Filter::Lzf => decoder = Some(LZF),
                 Filter::Fletcher32 => has_sum = true,
             }
         }
         let sum_bytes = if has_sum { 4 } else { 0 };
-        if method == Method::Stored && chunk.stored != grid.bytes.saturating_add(sum_bytes) {
+        if decoder.is_none() && chunk.stored != grid.bytes.saturating_add(sum_bytes) {
             return Err(Error::corrupt("a chunk that is not compressed has another length than its shape")
                 .offset(offset)
                 .found(ckpt_api::count(chunk.stored, "byte"))
@@ -196,7 +196,7 @@ impl Placer<'_, '_> {
         if !is_filtered {
             return Ok(extent);
         }
-        let mut compression = Compression::new(method, chunk.stored);
+        let mut compression = Compression::new(decoder.unwrap_or(Decoder::STORED), chunk.stored);
         if let Some(element) = NonZeroU32::new(self.element).filter(|_| is_shuffled) {
             compression = compression.shuffled(element);
         }

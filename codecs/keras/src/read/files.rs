@@ -5,8 +5,8 @@ use super::index::Index;
 use crate::format::{
     CONFIG, Container, INDEX_END, METADATA, MODEL_CONFIG, NUMPY_WEIGHTS, TRAINING_CONFIG, WEIGHTS,
 };
-use ckpt_api::zip::{self, Entry, Member, record};
 use ckpt_api::{Error, Extent, File, FileId, Input, Limit, Limits, Result};
+use ckpt_containers::zip::{self, Entry, Member, record};
 use ckpt_hdf5::{AttributeValue, attribute};
 
 /// The files of a model.

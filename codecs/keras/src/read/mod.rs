@@ -17,8 +17,8 @@ pub(crate) use variables::parent;
 use crate::format::{ARCHIVE_END, CONFIG, DTYPE, H5_ENDS, INDEX_END, OPAQUE, WEIGHTS, WEIGHTS_END};
 use crate::write::kept;
 use adopt::Adoption;
-use ckpt_api::zip::{self, record};
 use ckpt_api::{Contents, Input, Kind, Limits, Loss, LossKind, Match, Options, Result, Rules};
+use ckpt_containers::zip::{self, record};
 
 /// Bytes of the longest user block before the signature of a file with another format's name: more than any program is known
 /// to write, and within what a store far away sends at once.

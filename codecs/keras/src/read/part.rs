@@ -1,11 +1,11 @@
 //! One HDF5 file, alone or in an archive.
 
 use crate::format::{DTYPE, OPAQUE};
-use ckpt_api::zip::Member;
 use ckpt_api::{
     Compression, Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Limit, Limits, Placement,
     Result, Rules, Setting, Tensor, TensorId, text,
 };
+use ckpt_containers::zip::Member;
 use ckpt_hdf5::{AttributeValue, Dataset, Datatype, Tree, attribute};
 use std::collections::BTreeSet;
 use std::sync::Arc;

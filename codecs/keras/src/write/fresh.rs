@@ -1,6 +1,5 @@
 //! Lays out files as Keras writes them: the configuration, if the checkpoint has one, and the tensors in HDF5.
 
-use super::archive::{self, Member};
 use super::config::{Bound, Config};
 use super::layout::{Layout, Weights, inside};
 use super::sparse::Runs;
@@ -13,6 +12,7 @@ use ckpt_api::{
     Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Loss, LossKind, Placement, Result,
     Setting, TensorId, text,
 };
+use ckpt_containers::zip::{PythonMember, python_directory, too_large};
 use ckpt_hdf5::{AttributeValue, Datatype, Draft, Plan};
 use std::collections::{BTreeMap, HashMap};
 
@@ -157,13 +157,13 @@ fn archived(plan: &Plan, metadata: &[u8], config: &[u8]) -> Result<(Runs, Weight
     let mut at = 0u64;
     for (name, bytes) in [(METADATA, metadata), (CONFIG, config)] {
         let crc = ChecksumAlgorithm::Crc32.append(0, bytes);
-        let member = Member { name, crc, len: bytes.len() as u64, at };
+        let member = member(name, at, bytes.len() as u64)?.with_crc(crc);
         let block = [&member.local(), bytes].concat();
         runs.push((at, block.clone()));
         at += block.len() as u64;
         members.push(member);
     }
-    let member = Member { name: WEIGHTS, crc: 0, len: plan.len, at };
+    let member = member(WEIGHTS, at, plan.len)?;
     let local = member.local();
     let start = at + local.len() as u64;
     let local_crc = member.local_crc();
@@ -173,11 +173,15 @@ fn archived(plan: &Plan, metadata: &[u8], config: &[u8]) -> Result<(Runs, Weight
     }
     members.push(member);
     let end = start.checked_add(plan.len).ok_or_else(too_large)?;
-    let (tail, checksums) = archive::tail(&members, end);
+    let (tail, checksums) = python_directory(&members, end);
     let len = end.checked_add(tail.len() as u64).ok_or_else(too_large)?;
     runs.push((end, tail));
-    let places = vec![local_crc, checksums.last().copied().unwrap_or_default()];
+    let places = vec![local_crc, end.saturating_add(checksums.last().copied().unwrap_or_default())];
     Ok((Runs { len, runs }, Weights { file: 0, start, len: plan.len }, places))
+}
+
+fn member(name: &str, at: u64, len: u64) -> Result<PythonMember> {
+    PythonMember::new(name, at, len).ok_or_else(|| Error::defect("the name of a member is too long"))
 }
 
 /// An HDF5 file that is put together.
@@ -371,8 +375,4 @@ fn holder(dtype: DType, names_dtypes: bool) -> Option<DType> {
         DType::Qi32 => DType::I32,
         _ => return None,
     })
-}
-
-fn too_large() -> Error {
-    Error::unsupported("the tensors have more bytes than a file can hold")
 }

@@ -1,6 +1,5 @@
 //! Writes a model's files: as they were, if they were read, or as Keras would.
 
-mod archive;
 mod config;
 mod converted;
 mod fresh;

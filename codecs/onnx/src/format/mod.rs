@@ -3,9 +3,16 @@
 pub(crate) mod gates;
 pub(crate) mod message;
 pub(crate) mod operators;
-pub(crate) mod wire;
 
 use ckpt_api::DType;
+use ckpt_containers::protobuf::WireFormat;
+
+/// What errors say of messages.
+pub(crate) static WIRE: WireFormat = WireFormat {
+    cut_short: "the model is cut short",
+    other_type: "a field has another type than ONNX gives it",
+    unknown_type: "the file is damaged, or not an ONNX model",
+};
 
 /// Metadata namespace of what a model states beside its graph and tensors.
 pub const NAMESPACE: &str = "onnx";

@@ -2,11 +2,11 @@
 //! back.
 
 use crate::format::message::{Chunk, Model, Tensor};
-use crate::format::wire::put_len;
 use crate::format::{NAMESPACE, is_packed};
 use crate::read::graph::pieces::elements;
 use crate::read::initializers::tensors;
 use ckpt_api::{File, Metadata, MetadataValue, ReadAt, Result};
+use ckpt_containers::protobuf::put_len;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;

@@ -1,8 +1,9 @@
 //! Parses a model.
 
+use crate::format::WIRE;
 use crate::format::message::{Attribute, Chunk, Dimension, Graph, Model, Node, Tensor, Value};
-use crate::format::wire::{Field, Value as Wired, Wire};
 use ckpt_api::{Error, File, Limit, Limits, MAX_GRAPH_LEVELS, Result};
+use ckpt_containers::protobuf::{Field, Value as Wired, Wire};
 use std::ops::Range;
 
 /// Elements of a list among the attributes of a layer: longer ones stay in the file.
@@ -14,7 +15,7 @@ const MOST_LEVELS: usize = 64;
 
 /// Parses all but the bytes of tensors.
 pub(crate) fn parse(file: &File, limits: &Limits) -> Result<Model> {
-    let wire = Wire::new(file, limits);
+    let wire = Wire::new(file, limits, &WIRE);
     let mut parser = Parser {
         wire,
         limits,
@@ -303,7 +304,7 @@ impl Parser<'_> {
                 (1, field.span.clone())
             }
             _ => {
-                return Err(self.wire.wrong("a field has another type than ONNX gives it", field.span.start));
+                return Err(self.wire.wrong(WIRE.other_type, field.span.start));
             }
         };
         self.data = self.data.saturating_add(range.end.saturating_sub(range.start));
@@ -416,7 +417,7 @@ fn check_levels(file: &File, limits: &Limits, subgraphs: Vec<Range<u64>>) -> Res
                 .offset(range.start)
                 .expected(format!("at most {MOST_LEVELS} levels")));
         }
-        let mut wire = Wire::within(file, limits, range.clone())?;
+        let mut wire = Wire::within(file, limits, &WIRE, range.clone())?;
         let kinds = NESTED.get(level % NESTED.len()).copied().unwrap_or_default();
         while let Some(field) = wire.field(range.end)? {
             if kinds.contains(&field.number) {
@@ -432,7 +433,7 @@ fn check_levels(file: &File, limits: &Limits, subgraphs: Vec<Range<u64>>) -> Res
 pub(crate) fn looks_like(file: &File, limits: &Limits) -> Result<bool> {
     /// Fields that are looked at.
     const MOST_FIELDS: usize = 64;
-    let mut wire = Wire::new(file, limits);
+    let mut wire = Wire::new(file, limits, &WIRE);
     let mut has_version = false;
     for _ in 0..MOST_FIELDS {
         let Some(field) = wire.field(file.len())? else { return Ok(false) };
@@ -450,7 +451,7 @@ pub(crate) fn looks_like(file: &File, limits: &Limits) -> Result<bool> {
 
 /// Whether the first field of a message is one of a graph.
 fn is_graph(file: &File, limits: &Limits, body: Range<u64>) -> Result<bool> {
-    let first = Wire::within(file, limits, body.clone())?.field(body.end)?;
+    let first = Wire::within(file, limits, &WIRE, body.clone())?.field(body.end)?;
     Ok(first
         .is_some_and(|field| matches!((field.number, field.value), (1 | 2 | 5 | 10..=16, Wired::Bytes(_)))))
 }

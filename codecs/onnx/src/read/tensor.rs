@@ -5,9 +5,10 @@ use crate::format::message::{Chunk, Tensor as Stored};
 use crate::format::{STRING, dtype, is_packed};
 use ckpt_api::fields::varint;
 use ckpt_api::{
-    Compression, DType, Encoding, Error, Extent, Fields, File, FileId, Input, Limits, Method, Packing,
-    Placement, ProtobufNumbers, Result, Shape, Tensor, TensorId, Viewed,
+    DType, Encoding, Error, Extent, Fields, File, FileId, Input, Limits, Packing, Placement, Result, Shape,
+    Tensor, TensorId, Viewed,
 };
+use ckpt_containers::decoders::ProtobufNumbers;
 use std::collections::HashMap;
 use std::num::NonZeroU8;
 use std::ops::Range;
@@ -129,8 +130,7 @@ impl<'a> Locator<'a> {
             false => stored / size.saturating_add(chunk.tag_bytes.into()) * size,
         };
         let numbers = ProtobufNumbers { tag_bytes: chunk.tag_bytes, element_bytes: element, is_varint };
-        let compression = Compression::new(Method::Protobuf(numbers), stored);
-        Ok(Extent::new(FileId(0), chunk.range.start, len).with_compression(compression))
+        Ok(Extent::new(FileId(0), chunk.range.start, len).with_compression(numbers.compression(stored)))
     }
 
     /// Counts the varints of a chunk, and checks that each is a value of the dtype.

@@ -4,7 +4,6 @@ use super::builder::{Built, Initializer, Inner, Interface, NewNode, Setting as N
 use super::locations::{external_name, pair};
 use super::unchanged::literals;
 use crate::format::gates::Gates;
-use crate::format::wire::{put_bytes, put_int, put_len, put_varint};
 use crate::format::{NAMESPACE, is_packed, number};
 use crate::read::kept::Structure;
 use crate::read::model::LOCATION;
@@ -12,6 +11,7 @@ use ckpt_api::{
     Checkpoint, Encoding, Error, Extent, FileId, OutputFile, OutputLayout, Packing, Placement, Result,
     Setting, Shape, Tensor, TensorId, text,
 };
+use ckpt_containers::protobuf::{put_bytes, put_int, put_len, put_varint};
 
 /// Version of the format, and of the operator set, that new models have.
 const IR_VERSION: i64 = 10;

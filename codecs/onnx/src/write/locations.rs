@@ -1,10 +1,11 @@
 //! Names of files of external data: they follow from the output's name, whatever the model that was read calls them.
 
-use crate::format::wire::{Value, Wire, put_bytes, put_len};
+use crate::format::WIRE;
 use crate::read::Parsed;
 use crate::read::kept::Structure;
 use crate::read::model::LOCATION;
 use ckpt_api::{Error, File, Limit, Limits, Result};
+use ckpt_containers::protobuf::{Value, Wire, put_bytes, put_len};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ fn with_lengths(
 ) -> Result<Vec<(Range<u64>, Vec<u8>)>> {
     let limits = Limits::default().with(Limit::HeaderBytes, u64::MAX);
     let file = File::new(Arc::new(structure.clone()), "model")?;
-    let mut wire = Wire::new(&file, &limits);
+    let mut wire = Wire::new(&file, &limits, &WIRE);
     let mut edits = Vec::with_capacity(fields.len().saturating_mul(2));
     let mut fields = fields.into_iter().peekable();
     let mut open = vec![Message { body: 0..file.len(), ..Message::default() }];

@@ -5,8 +5,8 @@ use super::no_chain::NoChain;
 use super::node::decimal;
 use super::objects::Objects;
 use crate::proto::SavedMetadata;
-use crate::wire::{self, Nested};
 use ckpt_api::{Activation, Attribute, Limits, Op, Result};
+use ckpt_containers::protobuf::{self, Nested};
 use ckpt_graph::{Padding, Window};
 use prost::Message;
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub(super) fn chain(
     context: &Context,
     limits: &Limits,
 ) -> Result<Result<Chain, NoChain>> {
-    wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field("keras_metadata.pb"))?;
+    protobuf::check_size(bytes, FIELDS, limits).map_err(|error| error.field("keras_metadata.pb"))?;
     Ok(read(bytes, objects, context).map_err(|error| error.of("in keras_metadata.pb")))
 }
 

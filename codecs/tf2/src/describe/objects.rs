@@ -2,8 +2,8 @@
 
 use crate::format::OBJECT_GRAPH;
 use crate::proto::TrackableObjectGraph;
-use crate::wire::{self, Nested};
 use ckpt_api::{Limits, Result};
+use ckpt_containers::protobuf::{self, Nested};
 use prost::Message;
 use std::collections::VecDeque;
 
@@ -54,7 +54,7 @@ impl Objects {
     /// # Errors
     /// [`ckpt_api::Kind::Limit`].
     pub fn parse(bytes: &[u8], limits: &Limits, notes: &mut Vec<String>) -> Result<Option<Self>> {
-        wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field(OBJECT_GRAPH))?;
+        protobuf::check_size(bytes, FIELDS, limits).map_err(|error| error.field(OBJECT_GRAPH))?;
         let graph = match TrackableObjectGraph::decode(bytes) {
             Ok(graph) if !graph.nodes.is_empty() => graph,
             Ok(_) => return Ok(None),

@@ -8,8 +8,8 @@ use crate::proto::attr_value::Value;
 use crate::proto::saved_object::Kind;
 use crate::proto::trackable_object_graph::trackable_object::ObjectReference;
 use crate::proto::{GraphDef, MetaGraphDef, NodeDef, SavedModel, SavedObjectGraph};
-use crate::wire::{self, Nested};
 use ckpt_api::{Limit, Limits, Result, first_few};
+use ckpt_containers::protobuf::{self, Nested};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::VecDeque;
@@ -50,7 +50,7 @@ pub(super) fn chain(
     context: &Context,
     limits: &Limits,
 ) -> Result<Result<Chain, NoChain>> {
-    wire::check_size(bytes, FIELDS, limits).map_err(|error| error.field("saved_model.pb"))?;
+    protobuf::check_size(bytes, FIELDS, limits).map_err(|error| error.field("saved_model.pb"))?;
     Ok(read(bytes, objects, context, limits).map_err(|error| error.of("in saved_model.pb")))
 }
 

@@ -4,7 +4,7 @@
 //! slices. [`Fields::scan`] reads that form alone; prost parses the rest.
 
 use crate::proto::BundleEntryProto;
-use crate::wire::take_delimited;
+use ckpt_containers::protobuf::take_delimited;
 use prost::encoding::decode_varint;
 use smallvec::SmallVec;
 

@@ -4,18 +4,15 @@
 //! writes.
 
 use super::identity;
-use ckpt_api::zip::{Entry, Member};
 use ckpt_api::{ChecksumAlgorithm, first_few};
+use ckpt_containers::zip::record::{CENTRAL_BYTES, END_BYTES, END64_BYTES, LOCAL_BYTES, LOCATOR64_BYTES};
+use ckpt_containers::zip::{Entry, Member, PYTORCH_ALIGNMENT as ALIGNMENT};
 
-/// Bytes of a local header and of an entry of the directory without names, of the padding's own header, and of all that
-/// follows the directory.
-const LOCAL: u64 = 30;
-const CENTRAL: u64 = 46;
+/// Bytes of the padding's own header, and of all that follows the directory.
 const PADDING: u64 = 4;
-const END: u64 = 98;
+const END: u64 = END64_BYTES + LOCATOR64_BYTES + END_BYTES;
 /// Bytes of a descriptor with sizes of 32 and of 64 bits.
 const DESCRIPTORS: [u64; 2] = [16, 24];
-const ALIGNMENT: u64 = 64;
 /// Names that a text lists.
 const SHOWN: usize = 5;
 
@@ -135,7 +132,7 @@ impl Records<'_> {
                 [false, true] => 12,
                 [true, true] => 28,
             };
-            let head = LOCAL + self.prefix + name.len() as u64 + extra + PADDING;
+            let head = LOCAL_BYTES + self.prefix + name.len() as u64 + extra + PADDING;
             let start = at.saturating_add(head).checked_next_multiple_of(ALIGNMENT);
             let [short, long] = DESCRIPTORS;
             let descriptor = match large {
@@ -156,7 +153,7 @@ impl Records<'_> {
             // Local headers lie behind the record before.
             let numbers = if large(member.len) { 2 } else { 0 } + u64::from(large(at));
             at = member.start.saturating_add(member.len).saturating_add(DESCRIPTORS[0]);
-            CENTRAL + self.prefix + name.len() as u64 + if numbers > 0 { 4 + 8 * numbers } else { 0 }
+            CENTRAL_BYTES + self.prefix + name.len() as u64 + if numbers > 0 { 4 + 8 * numbers } else { 0 }
         });
         let directory = entries.sum::<u64>();
         self.directory.checked_add(directory).and_then(|end| end.checked_add(END)) == Some(self.len)

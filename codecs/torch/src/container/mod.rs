@@ -33,7 +33,7 @@ pub(crate) fn kind(file: &File) -> Result<Option<Kind>> {
     let head = file.bytes(0, len)?;
     Ok(match head.as_slice() {
         bytes if bytes == LEGACY_MAGIC => Some(Kind::Legacy),
-        bytes if bytes.starts_with(&ckpt_api::zip::record::LOCAL) => Some(Kind::Zip),
+        bytes if bytes.starts_with(&ckpt_containers::zip::record::LOCAL) => Some(Kind::Zip),
         _ if tar::is_checkpoint(file)? => Some(Kind::Tar),
         _ => None,
     })

@@ -1,8 +1,8 @@
 //! The code of a TorchScript archive, as far as it states what its classes have.
 
 use crate::pickle::{Tree, Value};
-use ckpt_api::zip::{Entry, Member};
 use ckpt_api::{File, Limit, Limits, Result};
+use ckpt_containers::zip::{Entry, Member};
 use std::collections::{HashMap, HashSet};
 
 /// The parameters and buffers of the classes of a TorchScript archive: what is neither of them is an attribute.

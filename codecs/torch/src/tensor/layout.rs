@@ -3,7 +3,7 @@
 use super::view::View;
 use crate::container::Record;
 use ckpt_api::{
-    Checksum, ChecksumAlgorithm, Compression, Encoding, Endian, Error, Extent, FileId, Limit, Limits, Method,
+    Checksum, ChecksumAlgorithm, Compression, Encoding, Endian, Error, Extent, FileId, Limit, Limits,
     Placement, Result, Shape, Tensor, TensorId, Window,
 };
 
@@ -43,7 +43,7 @@ pub(crate) fn place(
         )
         .help("save it again with torch.save, which does not compress")),
         None => {
-            let compression = Compression::new(Method::Signs(signs), extent.len);
+            let compression = Compression::flipping(signs, extent.len);
             Ok(extent.clone().with_checksum(None).with_compression(compression))
         }
     };

@@ -10,9 +10,10 @@
 use crate::container::Saved;
 use crate::pickle::{Id, Object, Tree, Value};
 use ckpt_api::{
-    Compression, DType, Encoding, Endian, Error, Extent, FileId, MetadataMap, MetadataValue, Method,
-    Placement, Result, Shape, Tensor, TensorId,
+    Compression, DType, Encoding, Endian, Error, Extent, FileId, MetadataMap, MetadataValue, Placement,
+    Result, Shape, Tensor, TensorId,
 };
+use ckpt_containers::decoders::LATIN1;
 
 /// Calls around the bytes of an array: `bytearray(encode(text, 'latin1'))`.
 const MOST_LAYERS: usize = 3;
@@ -303,7 +304,7 @@ impl Array {
                     let placement = Placement::new(id, &tensor.name, extent(at, len), encoding);
                     return Ok((tensor, placement));
                 }
-                extent(at, len).with_compression(Compression::new(Method::Latin1, stored.into()))
+                extent(at, len).with_compression(Compression::new(LATIN1, stored.into()))
             }
         };
         let placement = Placement::new(id, &tensor.name, extent, encoding);

@@ -5,10 +5,10 @@ use super::rebuild::made;
 use super::view::{Made, Quantizer, View};
 use crate::container::{Record, Saved};
 use crate::pickle::Id;
-use ckpt_api::zip::Member;
 use ckpt_api::{
     Affine, DType, Endian, Error, File, Limits, Placement, Quantization, Result, Tensor, TensorId,
 };
+use ckpt_containers::zip::Member;
 
 /// Scales of one tensor.
 const MOST_SCALES: u64 = 1 << 16;

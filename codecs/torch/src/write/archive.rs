@@ -5,26 +5,19 @@
 //! [`Sums::literals`] fills.
 
 use crate::container::identity;
-use ckpt_api::zip::record::{
-    CENTRAL, DESCRIPTOR, END, END64, EXTRA64, FLAG_SIZES_LATER, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64,
-};
 use ckpt_api::{ChecksumAlgorithm, Error, FileId, Literal, Phases, Result, TensorId, Writer};
+use ckpt_containers::zip::record::CENTRAL_CRC;
+use ckpt_containers::zip::{DESCRIPTOR_CRC, PyTorchRecord, pytorch_end, too_large};
 use serde::{Deserialize, Serialize};
 
-/// Id of the extra field that pads, and the byte in it.
-const PADDING: [u8; 2] = *b"FB";
-const FILL: u8 = b'Z';
-/// Version of the writer (3.0, on Unix), and the first version of the format with 64-bit numbers.
-const MADE_BY: u16 = 0x031e;
-const NEEDED64: u16 = 45;
-/// The data of records begins on a multiple of this.
-const ALIGNMENT: u64 = 64;
+/// Bytes of a checksum.
+const CRC_BYTES: usize = 4;
 
 /// An archive of which the first records are laid out.
 pub(crate) struct Archive {
     prefix: String,
     sketch: Sketch,
-    records: Vec<Record>,
+    records: Vec<(PyTorchRecord, Crc)>,
     sums: Sums,
     has_storages: bool,
 }
@@ -36,15 +29,6 @@ pub(crate) struct Origin<'a> {
     pub(crate) tensor: TensorId,
     /// The storage begins on a multiple of these bytes.
     pub(crate) alignment: u64,
-}
-
-/// What is known about a record.
-struct Record {
-    name: String,
-    /// Offset of the local header.
-    at: u64,
-    len: u64,
-    crc: Crc,
 }
 
 /// The checksum of a record.
@@ -116,9 +100,9 @@ impl Archive {
             false => self.sums.before.push(crc),
             true => self.sums.after.push(crc),
         }
-        let record = self.begin(name, bytes.len() as u64, Crc::Known(crc), None)?;
+        let record = self.begin(name, bytes.len() as u64, None)?;
         self.sketch.bytes.bytes(bytes);
-        self.end(record);
+        self.end(record, Crc::Known(crc));
         Ok(())
     }
 
@@ -139,9 +123,9 @@ impl Archive {
                 Crc::Storage(self.sums.storages.len() - 1)
             }
         };
-        let record = self.begin(&format!("data/{key}"), len, crc, origin)?;
+        let record = self.begin(&format!("data/{key}"), len, origin)?;
         let at = self.sketch.gap(len)?;
-        self.end(record);
+        self.end(record, crc);
         Ok(at)
     }
 
@@ -150,17 +134,19 @@ impl Archive {
     pub(crate) fn finish(mut self) -> Result<(u64, Vec<Literal>, Sums)> {
         self.add("version", b"3\n")?;
         let folder = self.prefix.len() + 1;
-        let names = self.records.iter().map(|record| record.name.get(folder..).unwrap_or_default());
+        let names = self.records.iter().map(|(record, _)| record.name().get(folder..).unwrap_or_default());
         self.sums.names = identity::of_names(names);
-        let record = self.begin(".data/serialization_id", identity::TEXT_BYTES, Crc::Id, None)?;
+        let record = self.begin(".data/serialization_id", identity::TEXT_BYTES, None)?;
         let [at, ..] = &mut self.sums.id;
         *at = self.sketch.gap(identity::TEXT_BYTES)?;
-        self.end(record);
+        self.end(record, Crc::Id);
         let start = self.sketch.position();
         let records = std::mem::take(&mut self.records);
-        records.iter().for_each(|record| self.central(record));
+        for (record, crc) in &records {
+            self.summed(&record.central(crc.known()), CENTRAL_CRC, *crc, 1);
+        }
         let size = self.sketch.position().saturating_sub(start);
-        self.directory_end(records.len() as u64, start, size);
+        self.sketch.bytes.bytes(&pytorch_end(records.len() as u64, start, size));
         let len = self.sketch.position();
         let len = (len <= i64::MAX as u64).then_some(len).ok_or_else(too_large)?;
         self.sketch.flush();
@@ -168,74 +154,36 @@ impl Archive {
     }
 
     /// Writes the header of a record, of which the source may have the bytes.
-    fn begin(&mut self, name: &str, len: u64, crc: Crc, origin: Option<Origin<'_>>) -> Result<Record> {
-        let record = Record { name: format!("{}/{name}", self.prefix), at: self.sketch.position(), len, crc };
-        let name_len = u16::try_from(record.name.len()).map_err(|_| too_long())?;
-        let extra = record.extra64(len, 0);
-        let head = LOCAL_BYTES + u64::from(name_len) + extra.len() as u64 + 4;
-        let least = record.at.checked_add(head).ok_or_else(too_large)?;
-        let moved = origin.and_then(|origin| origin.distance(least));
-        let room = u64::from(u16::MAX) - 4 - extra.len() as u64;
-        let padding = match moved.filter(|padding| *padding <= room) {
-            Some(padding) => padding,
-            None => least.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_large)? - least,
-        };
-        // At most `room`, or less than `ALIGNMENT`.
-        let padding = padding as u16;
-        let bytes = &mut self.sketch.bytes;
-        bytes.bytes(&LOCAL).number(0u16);
-        record.common(bytes);
-        bytes.number(0u32).numbers(&[0u32, 0]).numbers(&[name_len, extra.len() as u16 + 4 + padding]);
-        bytes.bytes(record.name.as_bytes()).bytes(&extra);
-        bytes.bytes(&PADDING).number(padding).bytes(&vec![FILL; padding.into()]);
+    fn begin(&mut self, name: &str, len: u64, origin: Option<Origin<'_>>) -> Result<PyTorchRecord> {
+        let name = format!("{}/{name}", self.prefix);
+        let distance = origin.map(|origin| move |least| origin.distance(least));
+        let record = PyTorchRecord::new(name, self.sketch.position(), len, distance)?;
+        self.sketch.bytes.bytes(&record.local());
         Ok(record)
     }
 
     /// Writes what follows the data of a record.
-    fn end(&mut self, record: Record) {
-        if record.len > 0 {
-            self.sketch.bytes.bytes(&DESCRIPTOR);
-            self.checksum(record.crc, 0);
-            match record.is_large() {
-                true => self.sketch.bytes.numbers(&[record.len; 2]),
-                false => self.sketch.bytes.numbers(&[saturated(record.len); 2]),
-            };
+    fn end(&mut self, record: PyTorchRecord, crc: Crc) {
+        let descriptor = record.descriptor(crc.known());
+        if !descriptor.is_empty() {
+            self.summed(&descriptor, DESCRIPTOR_CRC, crc, 0);
         }
-        self.records.push(record);
+        self.records.push((record, crc));
     }
 
-    /// Writes a record's entry of the directory.
-    fn central(&mut self, record: &Record) {
-        self.sketch.bytes.bytes(&CENTRAL).numbers(&[0u16, 0]);
-        record.common(&mut self.sketch.bytes);
-        self.checksum(record.crc, 1);
-        let extra = record.extra64(record.len, record.len);
-        self.sketch
-            .bytes
-            .numbers(&[saturated(record.len); 2])
-            // The length of the name was checked when the record began.
-            .numbers(&[record.name.len() as u16, extra.len() as u16, 0, 0, 0])
-            .numbers(&[0, saturated(record.at)])
-            .bytes(record.name.as_bytes())
-            .bytes(&extra);
-    }
-
-    fn directory_end(&mut self, count: u64, start: u64, size: u64) {
-        let bytes = &mut self.sketch.bytes;
-        bytes.bytes(&END64).number(44u64).numbers(&[MADE_BY, NEEDED64]).numbers(&[0u32, 0]);
-        bytes.numbers(&[count, count, size, start]);
-        bytes.bytes(&LOCATOR64).number(0u32).number(start.saturating_add(size)).number(1u32);
-        let entries = u16::try_from(count).unwrap_or(u16::MAX);
-        bytes.bytes(&END).numbers(&[0, 0, entries, entries]).numbers(&[saturated(size), saturated(start)]);
-        bytes.number(0u16);
-    }
-
-    /// Writes a checksum, or leaves a gap for it. `place` is 0 in the descriptor and 1 in the directory.
-    fn checksum(&mut self, crc: Crc, place: usize) {
-        if let Crc::Known(crc) = crc {
-            self.sketch.bytes.number(crc);
-            return;
+    /// Writes bytes with a checksum at `at`, or with a gap for it. `place` is 0 in the descriptor and 1 in the directory.
+    fn summed(&mut self, bytes: &[u8], at: u64, crc: Crc, place: usize) {
+        let (head, rest) = bytes.split_at_checked(at as usize).unwrap_or_default();
+        let (sum, rest) = rest.split_at_checked(CRC_BYTES).unwrap_or_default();
+        self.sketch.bytes.bytes(head);
+        match crc {
+            Crc::Known(_) => drop(self.sketch.bytes.bytes(sum)),
+            _ => self.leave_gap(crc, place),
         }
+        self.sketch.bytes.bytes(rest);
+    }
+
+    fn leave_gap(&mut self, crc: Crc, place: usize) {
         let at = self.sketch.position();
         let [_, of_id @ ..] = &mut self.sums.id;
         let offset = match crc {
@@ -248,7 +196,7 @@ impl Archive {
             *offset = at;
         }
         self.sketch.flush();
-        self.sketch.at = at.saturating_add(4);
+        self.sketch.at = at.saturating_add(CRC_BYTES as u64);
     }
 }
 
@@ -261,32 +209,13 @@ impl Origin<'_> {
     }
 }
 
-impl Record {
-    /// Writes flags, method and time, which both headers have.
-    fn common(&self, bytes: &mut Writer) {
-        let later = if self.len > 0 { FLAG_SIZES_LATER } else { 0 };
-        bytes.numbers(&[FLAG_UTF8 | later, 0, 0, 0]);
-    }
-
-    /// Whether the record needs 64-bit numbers.
-    fn is_large(&self) -> bool {
-        [self.len, self.at].iter().any(|number| saturated(*number) == u32::MAX)
-    }
-
-    /// Returns the extra field with the numbers that do not fit into 32 bits.
-    fn extra64(&self, len: u64, stored: u64) -> Vec<u8> {
-        let mut numbers = Vec::new();
-        if saturated(self.len) == u32::MAX {
-            numbers.extend([len, stored]);
+impl Crc {
+    /// The checksum, or 0 where it is filled in later.
+    fn known(self) -> u32 {
+        match self {
+            Crc::Known(crc) => crc,
+            Crc::Storage(_) | Crc::Id => 0,
         }
-        if saturated(self.at) == u32::MAX {
-            numbers.push(self.at);
-        }
-        let mut bytes = Writer::new();
-        if !numbers.is_empty() {
-            bytes.numbers(&[EXTRA64, 8 * numbers.len() as u16]).numbers(&numbers);
-        }
-        bytes.into_bytes()
     }
 }
 
@@ -357,17 +286,4 @@ impl Sketch {
             self.literals.push(Literal { file: self.file, offset, bytes });
         }
     }
-}
-
-/// Returns the number, or the mark for a number that is stored in 64 bits elsewhere.
-fn saturated(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-fn too_large() -> Error {
-    Error::unsupported("the tensors have more bytes than a file can hold")
-}
-
-fn too_long() -> Error {
-    Error::unsupported("the name is too long for a zip archive").expected("at most 65,535 bytes")
 }

@@ -3,6 +3,7 @@
 mod blocks;
 mod chest;
 mod deaths;
+mod decoders;
 mod faults;
 mod mistakes;
 

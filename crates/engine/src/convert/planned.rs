@@ -137,8 +137,10 @@ impl Planned {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] where a store cannot be opened from here, [`ckpt_api::Kind::Io`] where a file of the
     /// source is not what it was when the plan was made.
-    pub fn resume(registry: &Registry, mut plan: Plan) -> Result<Self> {
-        plan.attach(registry.reader(&plan.source.format)?.block_encodings());
+    pub fn resume(registry: &Registry, plan: Plan) -> Result<Self> {
+        let reader = registry.reader(&plan.source.format)?;
+        let mut plan = plan.with_decoders(&*reader)?;
+        plan.attach(reader.block_encodings());
         plan.attach(registry.writer(&plan.target.format)?.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
         let input = Input::within_store(registry.addresses().open(source)?, &plan.source.entry);

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::layout::{TargetLayout, canonical, compile};
     use ckpt_api::{
-        Compression, DType, Encoding, Extent, FileId, Method, Packing, Placement, Shape, Tensor, TensorId,
+        Compression, DType, Decoder, Encoding, Extent, FileId, Packing, Placement, Shape, Tensor, TensorId,
     };
 
     fn divided(tensor: &Tensor, placement: &Placement, elements: u64) -> Vec<Divided> {
@@ -111,7 +111,7 @@ mod tests {
     fn what_can_only_be_read_from_its_beginning_and_what_is_empty_is_one_part() {
         let tensor = Tensor::new("t", DType::F32, Shape::new([10]).unwrap());
         let mut placement = stored(Encoding::row_major(&tensor), 40);
-        let compression = Compression::new(Method::Deflate, 20);
+        let compression = Compression::new(Decoder::REPEATED, 20);
         placement.extents[0] = placement.extents[0].clone().with_compression(compression);
         assert_eq!(ranges(&divided(&tensor, &placement, 4)), [(0, 0..40)]);
         let tensor = Tensor::new("t", DType::F32, Shape::new([0]).unwrap());

@@ -4,6 +4,7 @@
 //! [`Item`]s that can run in any order, in any number of processes, more than once. It serializes to JSON
 //! (`schemas/plan.schema.json`) and back, knows its own SHA-256, and pins the identity of its sources.
 
+mod attach;
 mod clone;
 mod compile;
 mod coverage;
@@ -24,7 +25,7 @@ pub use crate::layout::{Access, ExtentNumbers, FileRange, Part, Piece, Step};
 use crate::layout::{Cut, ExtentPair, Route, Transfer};
 use crate::resources::Budget;
 use ckpt_api::{
-    AddedAxis, ArchitectureFile, Blocks, Contents, DType, Encoding, FileId, Loss, OutputFile, OutputLayout,
+    AddedAxis, ArchitectureFile, Contents, DType, Encoding, FileId, Loss, OutputFile, OutputLayout,
     Placement, Repair, Result, Tensor,
 };
 use serde::{Deserialize, Serialize};
@@ -374,27 +375,6 @@ impl Plan {
             source: &from.extents,
             target: &to.extents,
         })
-    }
-
-    /// Gives block encodings that were read from a document their decoders and encoders.
-    pub(crate) fn attach(&mut self, known: &[Blocks]) {
-        if known.is_empty() {
-            return;
-        }
-        let placements = &mut Arc::make_mut(&mut self.contents).placements;
-        let places = &mut Arc::make_mut(&mut self.placed).placements;
-        placements.iter_mut().chain(places).for_each(|placement| placement.attach(known));
-        self.entries.iter_mut().for_each(|entry| entry.route.attach(known));
-        for item in &mut self.items {
-            if let Item::Compare(comparison) = item {
-                let Comparison { first, other, .. } = &mut **comparison;
-                for Stored { placement, encoding, route, .. } in [first, other] {
-                    placement.attach(known);
-                    encoding.attach(known);
-                    route.attach(known);
-                }
-            }
-        }
     }
 }
 

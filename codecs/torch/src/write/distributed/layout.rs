@@ -6,6 +6,7 @@ use crate::write::archive::{Archive, Sums};
 use crate::write::file::FOLDER;
 use crate::write::state_dict;
 use ckpt_api::{Checksum, ChecksumAlgorithm, Error, Extent, FileId, Literal, Region, Result};
+use ckpt_containers::zip::too_large;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -126,8 +127,4 @@ impl Laid {
             }
         }
     }
-}
-
-fn too_large() -> Error {
-    Error::unsupported("the tensors have more bytes than a file can hold")
 }

@@ -4,7 +4,7 @@ use super::placed::{PlacedTensor, check_fixed_size};
 use super::reorder::reorder;
 use crate::recipe::{Join, Target};
 use ckpt_api::{
-    Compression, DType, Encoding, Error, Extent, Extents, Method, Placement, Quantization, Result, Setting,
+    Compression, DType, Decoder, Encoding, Error, Extent, Extents, Placement, Quantization, Result, Setting,
     Tensor, text,
 };
 
@@ -53,7 +53,7 @@ pub(super) fn zeros(mut placed: PlacedTensor) -> Result<PlacedTensor> {
         bytes.ok_or_else(|| Error::defect("a tensor has elements of no size").tensor(&tensor.name))?;
     let first = placement.extents.first();
     let extent = first.map(|first| {
-        Extent::new(first.file, first.offset, bytes).with_compression(Compression::new(Method::Repeated, 0))
+        Extent::new(first.file, first.offset, bytes).with_compression(Compression::new(Decoder::REPEATED, 0))
     });
     let (id, name) = (placement.tensor, placement.name.clone());
     *placement = Placement::new(id, name, extent.into_iter().collect::<Extents>(), encoding);

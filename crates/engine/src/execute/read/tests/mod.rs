@@ -9,9 +9,10 @@ use crate::layout::{Part, TargetLayout, compile};
 use crate::resources::Budget;
 use ckpt_api::{
     AddedAxis, Checkpoint, Checksum, ChecksumAlgorithm, Compression, Contents, DType, Encoding, Endian,
-    Extent, FileId, Input, Kind, Limits, Method, Packing, Placement, ReadAt, Region, Rounding, Scaling,
-    Shape, Tensor, TensorId,
+    Extent, FileId, Input, Kind, Limits, Packing, Placement, ReadAt, Region, Rounding, Scaling, Shape,
+    Tensor, TensorId,
 };
+use ckpt_containers::decoders::DEFLATE;
 use flate2::write::DeflateEncoder;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,7 +94,7 @@ impl Case {
                 .with_region(sliced.then_some(region))
                 .with_checksum(checksum);
             let stored = if self.deflated { deflate(&bytes) } else { bytes };
-            let compression = Compression::new(Method::Deflate, stored.len() as u64);
+            let compression = Compression::new(DEFLATE, stored.len() as u64);
             extents.push(extent.with_compression(self.deflated.then_some(compression)));
             file.extend(stored);
             file.push(0xee);
@@ -507,7 +508,7 @@ fn a_compressed_tensor_is_decompressed_once_where_its_axes_are_turned_in_any_ord
         .collect();
     let stored = deflate(&values);
     let size = stored.len() as u64;
-    let compression = Compression::new(Method::Deflate, size);
+    let compression = Compression::new(DEFLATE, size);
     let extent = Extent::new(FileId(0), 0, tensor.value_bytes()).with_compression(compression);
     let source = Placement::new(TensorId(0), "t", vec![extent], Encoding::row_major(&tensor));
     let contents = Contents::default().with_files(vec!["f".into()]);

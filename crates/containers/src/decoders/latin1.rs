@@ -1,28 +1,23 @@
 //! Decodes bytes that are stored as UTF-8 text, one character for each byte, as pickles of protocol 2 store them.
 
+use ckpt_api::{DecodeStream, Decoder};
 use std::io::{self, Read};
+
+/// UTF-8 text with a character for each byte, U+0000 to U+00FF, as pickles of protocol 2 store bytes.
+pub const LATIN1: &Decoder = &Decoder::stream(
+    "latin1",
+    |stored, _| stored,
+    |stored, _, _| Ok(Box::new(Latin1Decoder { source: stored, first: None })),
+);
 
 /// Bytes that are read at once.
 const BUFFER: usize = 16 << 10;
 
 /// Bytes, one after the other, from the characters U+0000 to U+00FF of a text.
-pub(crate) struct Latin1Decoder<R> {
+struct Latin1Decoder<R> {
     source: R,
-    /// Bytes of the text that were decoded.
-    used: u64,
     /// The upper bits of a character of two bytes whose second byte was not read yet.
     first: Option<u8>,
-}
-
-impl<R: Read> Latin1Decoder<R> {
-    pub(crate) fn new(source: R) -> Self {
-        Latin1Decoder { source, used: 0, first: None }
-    }
-
-    /// Bytes of the text that were decoded so far.
-    pub(crate) fn used(&self) -> u64 {
-        self.used
-    }
 }
 
 impl<R: Read> Read for Latin1Decoder<R> {
@@ -37,7 +32,6 @@ impl<R: Read> Read for Latin1Decoder<R> {
             if read == 0 {
                 return if self.first.is_none() { Ok(0) } else { Err(invalid("a character is cut")) };
             }
-            self.used = self.used.saturating_add(read as u64);
             for byte in buffer.get(..read).unwrap_or_default() {
                 let decoded = match (self.first.take(), *byte) {
                     (None, 0..0x80) => *byte,
@@ -58,3 +52,5 @@ impl<R: Read> Read for Latin1Decoder<R> {
         Ok(written)
     }
 }
+
+impl<R: Read + Send> DecodeStream for Latin1Decoder<R> {}

@@ -1,14 +1,20 @@
 //! The directory of an archive, and its members.
+//!
+//! The crate `rawzip` (0.5.2) was tried in place of this reader. Of the 22 archives of the corpus that this reader refuses,
+//! it accepts 17: it compares neither a member's header with the directory, nor both ends, nor the stated number of members
+//! with theirs, nor names and places with each other, and takes archives that other bytes precede. It exposes neither the
+//! numbers of disks nor the end in 32 bits beside that in 64, so that the ends would be parsed a second time: about 110 of
+//! 570 lines could go. For 20,000 members it reads 60,023 times, and this reader 58 times: each may be a request to a store
+//! far away. In memory, where a read costs nothing, it takes 0.05 s and this reader, with all checks, 0.20 s.
 
 use super::record::{
     CENTRAL, CENTRAL_BYTES, DEFLATED, END, END_BYTES, END64, END64_BYTES, EXTRA64, FLAG_ENCRYPTED,
     FLAG_MASKED, FLAG_PATCH, FLAG_SIZES_LATER, FLAG_UTF8, LOCAL, LOCAL_BYTES, LOCATOR64, LOCATOR64_BYTES,
     STORED,
 };
-use crate::fields::{Bytes, array, bytes, le, numbers, skip};
-use crate::{
-    ChecksumAlgorithm, Compression, Endian, Error, Extent, File, FileId, Limit, Limits, Method, Result,
-};
+use crate::decoders::DEFLATE;
+use ckpt_api::fields::{Bytes, array, bytes, le, numbers, skip};
+use ckpt_api::{ChecksumAlgorithm, Compression, Endian, Error, Extent, File, FileId, Limit, Limits, Result};
 use nom::sequence::{preceded, terminated};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -77,7 +83,7 @@ impl Member {
     /// byte can hold a thousand; those of honest archives hold a few.
     ///
     /// # Errors
-    /// [`crate::Kind::Limit`] beyond [`Limit::HeaderBytes`] or [`Limit::HeaderRatio`].
+    /// [`ckpt_api::Kind::Limit`] beyond [`Limit::HeaderBytes`] or [`Limit::HeaderRatio`].
     pub fn check_header(&self, archive: &File, limits: &Limits) -> Result<()> {
         limits.check(Limit::HeaderBytes, self.len)?;
         let excess = self.len.saturating_sub(ANY_RATIO);
@@ -91,7 +97,7 @@ impl Member {
     /// Reads the data, and compares its CRC-32 with `stored`, the directory's.
     ///
     /// # Errors
-    /// [`crate::Kind::Corrupt`] where they differ; those of reading it.
+    /// [`ckpt_api::Kind::Corrupt`] where they differ; those of reading it.
     pub fn check_crc(&self, archive: &File, stored: u32) -> Result<()> {
         let (file, start) = self.open(archive)?;
         let mut found = 0;
@@ -114,7 +120,7 @@ impl Member {
 /// for them; nothing is encrypted; every member is stored or deflated.
 ///
 /// # Errors
-/// [`crate::Kind::Corrupt`], [`crate::Kind::Unsupported`]; [`crate::Kind::Limit`] for more members than
+/// [`ckpt_api::Kind::Corrupt`], [`ckpt_api::Kind::Unsupported`]; [`ckpt_api::Kind::Limit`] for more members than
 /// [`Limit::Tensors`] and a directory of more bytes than [`Limit::HeaderBytes`].
 pub fn entries(file: &File, limits: &Limits) -> Result<(Vec<Entry>, u64)> {
     let found = entries_of_any_name(file, limits)?;
@@ -179,12 +185,12 @@ fn directory(file: &File, limits: &Limits) -> Result<(End, Vec<u8>)> {
     if end.start.checked_add(end.size) != Some(end.at) {
         return Err(Error::corrupt("the central directory does not lie before the archive's end")
             .offset(end.at)
-            .found(format!("{} from offset {}", crate::count(end.size, "byte"), end.start))
+            .found(format!("{} from offset {}", ckpt_api::count(end.size, "byte"), end.start))
             .expected(format!("its end at {}", end.at))
             .help("the file is cut short, or something was put before the archive"));
     }
     if end.count.checked_mul(CENTRAL_BYTES).is_none_or(|least| least > end.size) {
-        return Err(differs(&end, crate::count(end.size, "byte")));
+        return Err(differs(&end, ckpt_api::count(end.size, "byte")));
     }
     limits.check(Limit::Tensors, end.count).map_err(|error| error.offset(end.at))?;
     limits.check(Limit::HeaderBytes, end.size).map_err(|error| error.offset(end.at))?;
@@ -203,7 +209,8 @@ fn differs(end: &End, found: String) -> Error {
 /// the archive's; `None` for an archive that ends with its file, and where there is no end.
 ///
 /// ```
-/// use ckpt_api::{Input, zip};
+/// use ckpt_api::Input;
+/// use ckpt_containers::zip;
 /// let len = |bytes: &[u8]| {
 ///     let file = Input::memory("a.zip", [("a.zip".to_owned(), bytes.to_vec())].into()).main()?;
 ///     zip::len_before_others(&file)
@@ -232,7 +239,7 @@ pub fn len_before_others(file: &File) -> Result<Option<u64>> {
 /// Locates the bytes of all members, in the order of `entries`; `directory` is the offset of the central directory.
 ///
 /// # Errors
-/// [`crate::Kind::Corrupt`] where a member's own header differs from its entry, and where members share bytes.
+/// [`ckpt_api::Kind::Corrupt`] where a member's own header differs from its entry, and where members share bytes.
 pub fn members(file: &File, entries: &[Entry], directory: u64) -> Result<Vec<Member>> {
     let mut ordered: Vec<(usize, &Entry)> = entries.iter().enumerate().collect();
     ordered.sort_by_key(|(_, entry)| entry.local);
@@ -418,7 +425,7 @@ impl Entry {
         let short = fields.remaining();
         if fields.parse(array)? != CENTRAL {
             return Err(Error::corrupt("the central directory is damaged")
-                .found(format!("{} without the signature of an entry", crate::count(short, "byte")))
+                .found(format!("{} without the signature of an entry", ckpt_api::count(short, "byte")))
                 .expected(format!("an entry of at least {CENTRAL_BYTES} bytes")));
         }
         let (
@@ -517,8 +524,7 @@ impl Entry {
             return Err(differs(what));
         }
         let start = names.saturating_add(variable_len as u64);
-        let compression =
-            (self.method == DEFLATED).then(|| Compression::new(Method::Deflate, self.compressed));
+        let compression = (self.method == DEFLATED).then(|| Compression::new(DEFLATE, self.compressed));
         Ok(Member { start, len: self.len, compression })
     }
 }

@@ -1,7 +1,66 @@
 //! Decodes the numbers of a repeated field of a protocol buffer to little-endian elements.
 
-use crate::ProtobufNumbers;
+use ckpt_api::{Compression, DecodeStream, Decoder, Parameters};
 use std::io::{self, BufReader, Read};
+use std::num::NonZeroU8;
+
+/// [`ProtobufNumbers`] of a repeated field, which become little-endian elements.
+pub const PROTOBUF: &Decoder = &Decoder::stream(
+    "protobuf",
+    |stored, parameters| match ProtobufNumbers::of(parameters) {
+        Some(numbers) if numbers.is_varint => stored.saturating_mul(numbers.element_bytes.get().into()),
+        Some(_) => stored,
+        None => 0,
+    },
+    |stored, parameters, _| match ProtobufNumbers::of(parameters) {
+        Some(numbers) => Ok(Box::new(NumberDecoder::new(stored, numbers))),
+        None => Err(io::Error::other("no numbers have these parameters")),
+    },
+);
+
+/// How a repeated field of a protocol buffer stores its numbers.
+///
+/// ```
+/// use ckpt_api::{Extent, FileId, Input};
+/// use ckpt_containers::decoders::ProtobufNumbers;
+/// // 300 and 5 as a packed field of varints, which are read as integers of 16 bits.
+/// let file = Input::memory("f", [("f".to_owned(), vec![0xac, 0x02, 5])].into()).main()?;
+/// let numbers = ProtobufNumbers { tag_bytes: 0, element_bytes: 2.try_into().unwrap(), is_varint: true };
+/// let extent = Extent::new(FileId(0), 0, 4).with_compression(numbers.compression(3));
+/// assert_eq!(extent.open(&file)?.bytes(0, 4)?, [0x2c, 0x01, 5, 0]);
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtobufNumbers {
+    /// Bytes of the tag before each number; 0 for a packed field, whose one tag comes before the extent.
+    pub tag_bytes: u8,
+    /// Bytes of an element: the low bytes of a varint, or all of a number of fixed length.
+    pub element_bytes: NonZeroU8,
+    /// Whether each number is a varint.
+    pub is_varint: bool,
+}
+
+impl ProtobufNumbers {
+    /// `stored` bytes of such numbers.
+    pub fn compression(self, stored: u64) -> Compression {
+        let ProtobufNumbers { tag_bytes, element_bytes, is_varint } = self;
+        let parameters = Parameters::default()
+            .with_number("tag_bytes", tag_bytes.into())
+            .with_number("element_bytes", element_bytes.get().into())
+            .with_flag("is_varint", is_varint);
+        Compression::new(PROTOBUF, stored).with_parameters(parameters)
+    }
+
+    fn of(parameters: &Parameters) -> Option<Self> {
+        let byte = |name| u8::try_from(parameters.number(name)?).ok();
+        let element_bytes = NonZeroU8::new(byte("element_bytes")?)?;
+        Some(ProtobufNumbers {
+            tag_bytes: byte("tag_bytes")?,
+            element_bytes,
+            is_varint: parameters.flag("is_varint")?,
+        })
+    }
+}
 
 /// Bytes that are read at once.
 const BUFFER: usize = 16 << 10;
@@ -9,7 +68,7 @@ const BUFFER: usize = 16 << 10;
 const MAX_VARINT: u32 = 10;
 
 /// Elements, one after the other, from the bytes of the field.
-pub(crate) struct NumberDecoder<R> {
+struct NumberDecoder<R> {
     source: BufReader<R>,
     numbers: ProtobufNumbers,
     /// Bytes of the field that were decoded.
@@ -20,14 +79,9 @@ pub(crate) struct NumberDecoder<R> {
 }
 
 impl<R: Read> NumberDecoder<R> {
-    pub(crate) fn new(source: R, numbers: ProtobufNumbers) -> Self {
+    fn new(source: R, numbers: ProtobufNumbers) -> Self {
         let source = BufReader::with_capacity(BUFFER, source);
         NumberDecoder { source, numbers, used: 0, element: [0; 8], left: 0 }
-    }
-
-    /// Bytes of the field that were decoded so far.
-    pub(crate) fn used(&self) -> u64 {
-        self.used
     }
 
     fn size(&self) -> usize {
@@ -98,5 +152,11 @@ impl<R: Read> Read for NumberDecoder<R> {
             written += len;
         }
         Ok(written)
+    }
+}
+
+impl<R: Read + Send> DecodeStream for NumberDecoder<R> {
+    fn finish(&mut self) -> io::Result<Option<u64>> {
+        Ok(Some(self.used))
     }
 }

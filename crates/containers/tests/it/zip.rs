@@ -1,7 +1,7 @@
 //! Archives of many members: how often they are read, and what they are known to lack.
 
-use ckpt_api::zip::{self, record};
 use ckpt_api::{File, Limits, ReadAt, Writer};
+use ckpt_containers::zip::{self, record};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

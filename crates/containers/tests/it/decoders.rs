@@ -1,9 +1,10 @@
 //! Compressed extents read as their bytes, in any order, and damage in them is found.
 
 use ckpt_api::{
-    Compression, DType, Encoding, Extent, File, FileId, Input, Kind, Limit, Limits, Method, Placement,
-    ProtobufNumbers, ReadAt, Shape, Tensor, TensorId,
+    Compression, DType, Decoder, Encoding, Extent, File, FileId, Input, Kind, Limit, Limits, Placement,
+    ReadAt, Shape, Tensor, TensorId,
 };
+use ckpt_containers::decoders::{DEFLATE, LATIN1, LZF, PROTOBUF, ProtobufNumbers, ZLIB, ZSTD};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -11,23 +12,23 @@ use std::num::{NonZeroU8, NonZeroU32};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const METHODS: [Method; 5] = [Method::Stored, Method::Deflate, Method::Zlib, Method::Zstd, Method::Latin1];
+const METHODS: [&Decoder; 5] = [Decoder::STORED, DEFLATE, ZLIB, ZSTD, LATIN1];
 
-fn compressed(method: Method, bytes: &[u8]) -> Vec<u8> {
+fn compressed(method: &Decoder, bytes: &[u8]) -> Vec<u8> {
     let level = flate2::Compression::default();
-    match method {
-        Method::Deflate => {
+    match method.name() {
+        "deflate" => {
             let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), level);
             encoder.write_all(bytes).unwrap();
             encoder.finish().unwrap()
         }
-        Method::Zlib => {
+        "zlib" => {
             let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
             encoder.write_all(bytes).unwrap();
             encoder.finish().unwrap()
         }
-        Method::Zstd => ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest),
-        Method::Latin1 => bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into_bytes(),
+        "zstd" => ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest),
+        "latin1" => bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into_bytes(),
         _ => bytes.to_vec(),
     }
 }
@@ -44,7 +45,7 @@ fn file(bytes: Vec<u8>) -> File {
 }
 
 /// The extent between three bytes that are not its own, and the file.
-fn stored(method: Method, bytes: &[u8], skip: usize, shuffle: Option<u32>) -> (File, Extent) {
+fn stored(method: &'static Decoder, bytes: &[u8], skip: usize, shuffle: Option<u32>) -> (File, Extent) {
     let plain = shuffle.map_or_else(|| bytes.to_vec(), |size| shuffled(bytes, size as usize));
     let packed = compressed(method, &plain);
     let mut compression = Compression::new(method, packed.len() as u64).skipping(skip as u64);
@@ -135,11 +136,11 @@ impl ReadAt for Counting {
 #[cfg_attr(miri, ignore = "decompresses megabytes")]
 fn a_large_extent_that_is_read_forwards_is_decompressed_once() {
     let bytes = some_bytes(3 << 20);
-    let packed = compressed(Method::Deflate, &bytes);
+    let packed = compressed(DEFLATE, &bytes);
     let len = packed.len() as u64;
     let counting = Arc::new(Counting(packed, AtomicU64::new(0)));
     let file = File::new(counting.clone(), "f").unwrap();
-    let extent = Extent::new(FileId(0), 0, 3 << 20).with_compression(Compression::new(Method::Deflate, len));
+    let extent = Extent::new(FileId(0), 0, 3 << 20).with_compression(Compression::new(DEFLATE, len));
     let opened = extent.open(&file).unwrap();
     for at in (0..3 << 20).step_by(1 << 16) {
         opened.bytes(at, 1 << 16).unwrap();
@@ -149,7 +150,7 @@ fn a_large_extent_that_is_read_forwards_is_decompressed_once() {
 
 #[test]
 fn an_extent_that_decompresses_to_more_or_fewer_bytes_is_corrupt() {
-    for method in [Method::Deflate, Method::Zlib, Method::Zstd] {
+    for method in [DEFLATE, ZLIB, ZSTD] {
         let bytes = some_bytes(400);
         for (len, said) in [(399, "longer than"), (401, "shorter than")] {
             let (file, mut extent) = stored(method, &bytes, 0, None);
@@ -182,7 +183,7 @@ fn bytes_that_follow_within_the_extents_place_are_corrupt() {
 fn the_checksums_of_zlib_and_zstandard_are_verified() {
     let bytes = some_bytes(400);
     let mut seen = 0;
-    for method in [Method::Zlib, Method::Zstd] {
+    for method in [ZLIB, ZSTD] {
         let mut packed = compressed(method, &bytes);
         *packed.last_mut().unwrap() ^= 1;
         let extent =
@@ -199,7 +200,7 @@ fn a_frame_with_a_window_above_8_mib_is_unsupported() {
     // Magic number; a descriptor without content size; the window descriptor; one empty last block.
     let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 1, 0, 0];
     let read = |exponent: u8| {
-        let extent = Extent::new(FileId(0), 0, 1).with_compression(Compression::new(Method::Zstd, 9));
+        let extent = Extent::new(FileId(0), 0, 1).with_compression(Compression::new(ZSTD, 9));
         extent.open(&file(frame(exponent).to_vec())).unwrap().bytes(0, 1).unwrap_err()
     };
     assert_eq!(read(13).kind(), Kind::Corrupt, "{}", read(13));
@@ -208,7 +209,7 @@ fn a_frame_with_a_window_above_8_mib_is_unsupported() {
 
 #[test]
 fn a_place_outside_the_file_is_corrupt() {
-    let (file, extent) = stored(Method::Deflate, &some_bytes(400), 0, None);
+    let (file, extent) = stored(DEFLATE, &some_bytes(400), 0, None);
     let at = |offset: u64| {
         let mut moved = extent.clone();
         moved.offset = offset;
@@ -221,7 +222,7 @@ fn a_place_outside_the_file_is_corrupt() {
 
 #[test]
 fn a_length_that_so_few_bytes_cannot_hold_is_corrupt_before_anything_is_read() {
-    let (file, mut extent) = stored(Method::Deflate, &some_bytes(400), 0, None);
+    let (file, mut extent) = stored(DEFLATE, &some_bytes(400), 0, None);
     extent.len = 1 << 40;
     let error = extent.open(&file).unwrap_err();
     assert!(
@@ -258,7 +259,7 @@ fn a_file_that_cannot_be_read_is_no_damage() {
 
 #[test]
 fn a_shuffled_chunk_above_the_limit_is_refused() {
-    let (_, extent) = stored(Method::Zlib, &some_bytes(400), 0, Some(4));
+    let (_, extent) = stored(ZLIB, &some_bytes(400), 0, Some(4));
     let tensor = Tensor::new("w", DType::F32, Shape::new([100]).unwrap());
     let placement = Placement::new(TensorId(0), "w", vec![extent], Encoding::row_major(&tensor));
     let mut contents = ckpt_api::Contents::default();
@@ -290,58 +291,11 @@ fn bytes_of_others_after_an_extent_are_decompressed_and_left_out() {
     }
 }
 
-/// An extent of `len` bytes that repeats the bytes in a file.
-fn repeated(pattern: &[u8], len: u64) -> Extent {
-    let compression = Compression::new(Method::Repeated, pattern.len() as u64);
-    Extent::new(FileId(0), 0, len).with_compression(compression)
-}
-
-#[test]
-fn bytes_are_repeated_up_to_the_length_of_the_extent() {
-    let read = |pattern: &[u8], extent: Extent, from: u64, len: u64| {
-        extent.open(&file(pattern.to_vec())).and_then(|opened| opened.bytes(from, len))
-    };
-    let pattern = [1, 2, 3, 4];
-    assert_eq!(read(&pattern, repeated(&pattern, 10), 0, 10).unwrap(), [1, 2, 3, 4, 1, 2, 3, 4, 1, 2]);
-    assert_eq!(read(&pattern, repeated(&pattern, 10), 7, 3).unwrap(), [4, 1, 2]);
-    read(&pattern, repeated(&pattern, 10), 8, 3).unwrap_err();
-    assert_eq!(read(&[], repeated(&[], 5), 1, 4).unwrap(), [0; 4], "zeros, where there are no bytes");
-    let large = read(&pattern, repeated(&pattern, 3 << 20), (2 << 20) + 1, 3);
-    assert_eq!(large.unwrap(), [2, 3, 4]);
-}
-
-#[test]
-fn a_pattern_of_more_than_64_bytes_is_refused() {
-    let read = |len: usize| {
-        let pattern = some_bytes(len);
-        repeated(&pattern, 130).open(&file(pattern.clone())).and_then(|opened| opened.bytes(0, 130))
-    };
-    assert_eq!(read(64).unwrap()[64..128], some_bytes(64));
-    assert_eq!(read(65).unwrap_err().kind(), Kind::Unsupported);
-}
-
-#[test]
-fn repeated_bytes_above_the_limit_are_refused() {
-    let check = |most: u64| {
-        let tensor = Tensor::new("w", DType::F32, Shape::new([100]).unwrap());
-        let placement =
-            Placement::new(TensorId(0), "w", vec![repeated(&[], 400)], Encoding::row_major(&tensor));
-        let mut contents = ckpt_api::Contents::default();
-        contents.checkpoint.tensors.push(tensor);
-        contents.placements.push(placement);
-        contents.files.push("f".to_owned());
-        contents.check(&Limits::default().with(Limit::ChunkBytes, most))
-    };
-    check(400).unwrap();
-    let error = check(399).unwrap_err();
-    assert!(error.kind() == Kind::Limit && error.to_string().contains("chunk_bytes"), "{error}");
-}
-
 /// An extent of `len` bytes that are these bytes of a field.
 fn field(stored: &[u8], tag_bytes: u8, element: u8, is_varint: bool, len: u64) -> ckpt_api::Result<Vec<u8>> {
     let element_bytes = NonZeroU8::new(element).unwrap();
-    let method = Method::Protobuf(ProtobufNumbers { tag_bytes, element_bytes, is_varint });
-    let compression = Compression::new(method, stored.len() as u64);
+    let numbers = ProtobufNumbers { tag_bytes, element_bytes, is_varint };
+    let compression = numbers.compression(stored.len() as u64);
     let extent = Extent::new(FileId(0), 0, len).with_compression(compression);
     extent.open(&file(stored.to_vec()))?.bytes(0, len)
 }
@@ -369,7 +323,7 @@ fn numbers_of_a_protocol_buffer_that_are_too_few_too_many_or_cut_are_refused() {
 #[test]
 fn a_text_with_other_characters_than_bytes_is_refused() {
     let decode = |text: &[u8], len: u64| {
-        let compression = Compression::new(Method::Latin1, text.len() as u64);
+        let compression = Compression::new(LATIN1, text.len() as u64);
         Extent::new(FileId(0), 0, len).with_compression(compression).open(&file(text.to_vec()))?.bytes(0, len)
     };
     assert_eq!(decode("a\u{80}\u{ff}\0".as_bytes(), 4).unwrap(), [b'a', 0x80, 0xff, 0]);
@@ -385,5 +339,32 @@ fn a_text_with_other_characters_than_bytes_is_refused() {
     ] {
         let error = decode(text, len).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn plans_name_each_decoder_and_its_parameters() {
+    let numbers =
+        ProtobufNumbers { tag_bytes: 1, element_bytes: NonZeroU8::new(4).unwrap(), is_varint: true };
+    let four = NonZeroU32::new(4).unwrap();
+    for (compression, json) in [
+        (Compression::new(DEFLATE, 9).skipping(128), r#"{"method":"deflate","stored":9,"skip":128}"#),
+        (
+            Compression::new(ZLIB, 9).shuffled(four).with_fletcher32(),
+            r#"{"method":"zlib","stored":9,"shuffled":4,"fletcher32":true}"#,
+        ),
+        (Compression::new(ZSTD, 9).followed_by(3), r#"{"method":"zstd","stored":9,"after":3}"#),
+        (Compression::new(LZF, 9), r#"{"method":"lzf","stored":9}"#),
+        (Compression::new(LATIN1, 9), r#"{"method":"latin1","stored":9}"#),
+        (
+            numbers.compression(9),
+            r#"{"method":{"protobuf":{"tag_bytes":1,"element_bytes":4,"is_varint":true}},"stored":9}"#,
+        ),
+    ] {
+        assert_eq!(serde_json::to_string(&compression).unwrap(), json);
+        let mut read: Compression = serde_json::from_str(json).unwrap();
+        assert!(read == compression && !read.has_decoder());
+        read.attach(&[DEFLATE, ZLIB, ZSTD, LZF, LATIN1, PROTOBUF]);
+        assert!(read.has_decoder(), "{json}");
     }
 }

@@ -16,6 +16,11 @@ impl Section {
     pub(crate) fn fill(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_at(self.offset.saturating_add(at), buffer)
     }
+
+    /// All bytes of the part.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>> {
+        self.file.bytes(self.offset, self.len)
+    }
 }
 
 impl ReadAt for Section {

@@ -1,22 +1,22 @@
-//! Protobuf's wire format, for messages that are read or measured without building them.
+//! Fields of messages in memory, which are read or measured without building them.
 
 use ckpt_api::{Limit, Limits, Result};
 use prost::encoding::decode_varint;
 
-/// One field of a message, as stored.
+/// One field of a message in memory, as stored.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Field<'a> {
+pub struct RawField<'a> {
     /// The field's number in the message's schema.
-    pub(crate) number: u64,
+    pub number: u64,
     /// The field's bytes, with its key.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// The value of a length-delimited field (a message, string or bytes); `None` for a number.
-    pub(crate) payload: Option<&'a [u8]>,
+    pub payload: Option<&'a [u8]>,
 }
 
-impl<'a> Field<'a> {
+impl<'a> RawField<'a> {
     /// Takes the first field off `rest`. Returns `None` if `rest` does not begin with a complete field, and for groups.
-    pub(crate) fn take(rest: &mut &'a [u8]) -> Option<Self> {
+    pub fn take(rest: &mut &'a [u8]) -> Option<Self> {
         let start = *rest;
         let key = decode_varint(rest).ok()?;
         let mut payload = None;
@@ -28,17 +28,17 @@ impl<'a> Field<'a> {
             _ => return None,
         }
         let bytes = start.get(..start.len().checked_sub(rest.len())?)?;
-        Some(Field { number: key >> 3, bytes, payload })
+        Some(RawField { number: key >> 3, bytes, payload })
     }
 
     /// Returns the value if this is the length-delimited field `number`.
-    pub(crate) fn delimited(&self, number: u32) -> Option<&'a [u8]> {
+    pub fn delimited(&self, number: u32) -> Option<&'a [u8]> {
         self.payload.filter(|_| self.number == u64::from(number))
     }
 }
 
 /// Takes a length and as many bytes off `rest`.
-pub(crate) fn take_delimited<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub fn take_delimited<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = decode_varint(rest).ok()?;
     let (payload, tail) = rest.split_at_checked(usize::try_from(len).ok()?)?;
     *rest = tail;
@@ -46,7 +46,8 @@ pub(crate) fn take_delimited<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// A field that holds messages or strings, and the same for the fields within it.
-pub(crate) struct Nested(pub(crate) u32, pub(crate) &'static [Nested]);
+#[derive(Debug)]
+pub struct Nested(pub u32, pub &'static [Nested]);
 
 /// Checks the size of a message, and how many values its `fields` hold, before a parser allocates memory for them: two
 /// bytes of input can become a structure of two hundred.
@@ -55,7 +56,7 @@ pub(crate) struct Nested(pub(crate) u32, pub(crate) &'static [Nested]);
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Limit`].
-pub(crate) fn check_size(message: &[u8], fields: &'static [Nested], limits: &Limits) -> Result<()> {
+pub fn check_size(message: &[u8], fields: &'static [Nested], limits: &Limits) -> Result<()> {
     limits.check(Limit::HeaderBytes, message.len() as u64)?;
     limits.check(Limit::GraphNodes, count(message, fields))
 }
@@ -64,7 +65,7 @@ fn count(message: &[u8], fields: &'static [Nested]) -> u64 {
     let mut found = 0u64;
     let mut open = vec![(message, fields)];
     while let Some((mut rest, fields)) = open.pop() {
-        while let Some(field) = Field::take(&mut rest) {
+        while let Some(field) = RawField::take(&mut rest) {
             let known = fields.iter().find(|nested| u64::from(nested.0) == field.number);
             let (Some(payload), Some(nested)) = (field.payload, known) else { continue };
             found += 1;
@@ -128,7 +129,7 @@ mod tests {
         let message = [0x08, 0x96, 0x01, 0x12, 2, 7, 8, 0x1d, 1, 2, 3, 4, 0x21, 1, 2, 3, 4, 5, 6, 7, 8, 0x28];
         let mut rest = &message[..];
         let mut next =
-            || Field::take(&mut rest).map(|field| (field.number, field.bytes.len(), field.payload));
+            || RawField::take(&mut rest).map(|field| (field.number, field.bytes.len(), field.payload));
         assert_eq!(next(), Some((1, 3, None)));
         assert_eq!(next(), Some((2, 4, Some(&[7, 8][..]))));
         assert_eq!(next(), Some((3, 5, None)));
@@ -143,7 +144,7 @@ mod tests {
         for bytes in
             [&[][..], &long, &delimited, &[0x0b], &[0x0c], &[0x0d, 1, 2, 3], &[0x09, 1], &[0x0a, 2, 1]]
         {
-            assert_eq!(Field::take(&mut &bytes[..]), None, "{bytes:?}");
+            assert_eq!(RawField::take(&mut &bytes[..]), None, "{bytes:?}");
         }
     }
 

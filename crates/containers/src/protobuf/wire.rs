@@ -1,27 +1,41 @@
-//! Fields of protocol buffers, read one after the other from a file.
+//! Fields of messages, read one after the other from a file.
 
 use ckpt_api::fields::{array, le, varint};
 use ckpt_api::{Error, Fields, File, Limit, Limits, Result};
 use std::ops::Range;
 
-/// Reads the fields of messages; a message within another is read where it lies.
-pub(crate) struct Wire<'a> {
+/// Reads the fields of messages; a message within another is read where it is.
+pub struct Wire<'a> {
     fields: Fields<'a>,
     limits: &'a Limits,
+    format: &'static WireFormat,
 }
 
-/// One field: its number, its value, and where it lies.
+/// What errors say of a format whose files are messages.
+#[derive(Debug)]
+pub struct WireFormat {
+    /// The error for a file that ends within a message: "the model is cut short".
+    pub cut_short: &'static str,
+    /// The error for a field of another type than the format's.
+    pub other_type: &'static str,
+    /// The help for a wire type that protocol buffers do not have.
+    pub unknown_type: &'static str,
+}
+
+/// One field: its number, its value, and where it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
-    pub(crate) number: u64,
-    pub(crate) value: Value,
+pub struct Field {
+    /// Its number in the message's schema.
+    pub number: u64,
+    /// Its value.
+    pub value: Value,
     /// The whole field, with its tag.
-    pub(crate) span: Range<u64>,
+    pub span: Range<u64>,
 }
 
 /// The value of a field.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
     /// An integer, or a truth value.
     Varint(u64),
     /// 8 bytes of fixed length.
@@ -33,22 +47,35 @@ pub(crate) enum Value {
 }
 
 impl<'a> Wire<'a> {
-    pub(crate) fn new(file: &'a File, limits: &'a Limits) -> Self {
-        Wire { fields: Fields::new(file).with_message("the model is cut short"), limits }
+    /// Reads the message that is the whole file.
+    pub fn new(file: &'a File, limits: &'a Limits, format: &'static WireFormat) -> Self {
+        Wire { fields: Fields::new(file).with_message(format.cut_short), limits, format }
     }
 
     /// Reads the message in this range.
-    pub(crate) fn within(file: &'a File, limits: &'a Limits, range: Range<u64>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] if the file ends before.
+    pub fn within(
+        file: &'a File,
+        limits: &'a Limits,
+        format: &'static WireFormat,
+        range: Range<u64>,
+    ) -> Result<Self> {
         let fields = Fields::range(file, range.start, range.end.saturating_sub(range.start))?;
-        Ok(Wire { fields, limits })
+        Ok(Wire { fields, limits, format })
     }
 
-    pub(crate) fn position(&self) -> u64 {
+    /// Offset in the file of what is read next.
+    pub fn position(&self) -> u64 {
         self.fields.position()
     }
 
     /// Reads the next field of the message that ends at `end`; `None` at its end. Bytes are left to be read or skipped.
-    pub(crate) fn field(&mut self, end: u64) -> Result<Option<Field>> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for a field that exceeds the message or has an unknown wire type.
+    pub fn field(&mut self, end: u64) -> Result<Option<Field>> {
         let start = self.fields.position();
         if start >= end {
             return if start == end {
@@ -80,7 +107,7 @@ impl<'a> Wire<'a> {
                 return Err(self
                     .wrong("a field has an unknown wire type", start)
                     .found(format!("type {kind} of field {}", key >> 3))
-                    .help("the file is damaged, or not an ONNX model"));
+                    .help(self.format.unknown_type));
             }
         };
         let stop = match &value {
@@ -94,20 +121,29 @@ impl<'a> Wire<'a> {
     }
 
     /// Moves to the end of a field of which nothing, or a part, was read.
-    pub(crate) fn skip(&mut self, field: &Field) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for a file that ends before.
+    pub fn skip(&mut self, field: &Field) -> Result<()> {
         let rest = field.span.end.checked_sub(self.fields.position());
         let rest = rest.ok_or_else(|| self.wrong("a field exceeds its message", field.span.start))?;
         self.fields.skip(rest)
     }
 
     /// Reads a text within the limit of names.
-    pub(crate) fn text(&mut self, field: &Field) -> Result<String> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`] beyond [`Limit::NameBytes`]; [`ckpt_api::Kind::Corrupt`] for a field of another type.
+    pub fn text(&mut self, field: &Field) -> Result<String> {
         let range = self.range(field)?;
         self.fields.text(range.end.saturating_sub(range.start), self.limits, Limit::NameBytes)
     }
 
     /// Reads bytes within the limit of headers.
-    pub(crate) fn bytes(&mut self, field: &Field) -> Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`] beyond [`Limit::HeaderBytes`]; [`ckpt_api::Kind::Corrupt`] for a field of another type.
+    pub fn bytes(&mut self, field: &Field) -> Result<Vec<u8>> {
         let range = self.range(field)?;
         let len = range.end.saturating_sub(range.start);
         self.limits.check(Limit::HeaderBytes, len)?;
@@ -115,7 +151,10 @@ impl<'a> Wire<'a> {
     }
 
     /// The bytes of a field that has some.
-    pub(crate) fn range(&self, field: &Field) -> Result<Range<u64>> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for a field of another type.
+    pub fn range(&self, field: &Field) -> Result<Range<u64>> {
         match &field.value {
             Value::Bytes(range) => Ok(range.clone()),
             other => Err(self.kind(field, other)),
@@ -123,7 +162,10 @@ impl<'a> Wire<'a> {
     }
 
     /// The integer of a field.
-    pub(crate) fn int(&self, field: &Field) -> Result<i64> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for a field of another type.
+    pub fn int(&self, field: &Field) -> Result<i64> {
         match field.value {
             Value::Varint(value) => Ok(value as i64),
             ref other => Err(self.kind(field, other)),
@@ -131,7 +173,10 @@ impl<'a> Wire<'a> {
     }
 
     /// The 32-bit float of a field.
-    pub(crate) fn float(&self, field: &Field) -> Result<f32> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for a field of another type.
+    pub fn float(&self, field: &Field) -> Result<f32> {
         match field.value {
             Value::Fixed32(bytes) => Ok(f32::from_le_bytes(bytes)),
             ref other => Err(self.kind(field, other)),
@@ -139,7 +184,10 @@ impl<'a> Wire<'a> {
     }
 
     /// Adds the integers of a field that may be packed.
-    pub(crate) fn ints(&mut self, field: &Field, to: &mut Vec<i64>) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for a field of another type, or cut short.
+    pub fn ints(&mut self, field: &Field, to: &mut Vec<i64>) -> Result<()> {
         match &field.value {
             Value::Varint(value) => to.push(*value as i64),
             Value::Bytes(range) => {
@@ -153,7 +201,10 @@ impl<'a> Wire<'a> {
     }
 
     /// Adds the 32-bit floats of a field that may be packed.
-    pub(crate) fn floats(&mut self, field: &Field, to: &mut Vec<f32>) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for a field of another type, or cut short.
+    pub fn floats(&mut self, field: &Field, to: &mut Vec<f32>) -> Result<()> {
         match &field.value {
             Value::Fixed32(bytes) => to.push(f32::from_le_bytes(*bytes)),
             Value::Bytes(range) => {
@@ -173,39 +224,12 @@ impl<'a> Wire<'a> {
             Value::Fixed32(_) => "4 bytes",
             Value::Bytes(_) => "a length and bytes",
         };
-        let error = self.wrong("a field has another type than ONNX gives it", field.span.start);
+        let error = self.wrong(self.format.other_type, field.span.start);
         error.found(format!("{found} as field {}", field.number))
     }
 
     /// The error for a message that breaks the format at this offset.
-    pub(crate) fn wrong(&self, what: &str, at: u64) -> Error {
+    pub fn wrong(&self, what: &str, at: u64) -> Error {
         Error::corrupt(what).offset(at)
     }
-}
-
-/// Appends a varint.
-pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
-/// Appends an integer field.
-pub(crate) fn put_int(bytes: &mut Vec<u8>, number: u64, value: i64) {
-    put_varint(bytes, number << 3);
-    put_varint(bytes, value as u64);
-}
-
-/// Appends the tag of a field of bytes, and their number.
-pub(crate) fn put_len(bytes: &mut Vec<u8>, number: u64, len: u64) {
-    put_varint(bytes, number << 3 | 2);
-    put_varint(bytes, len);
-}
-
-/// Appends a field of bytes.
-pub(crate) fn put_bytes(bytes: &mut Vec<u8>, number: u64, value: &[u8]) {
-    put_len(bytes, number, value.len() as u64);
-    bytes.extend_from_slice(value);
 }

@@ -1,6 +1,15 @@
 //! Decompresses LZF, as HDF5's filter of `h5py` stores it.
 
+use ckpt_api::{DecodeStream, Decoder};
 use std::io::{self, BufReader, Read};
+
+/// LZF, as HDF5's filter of `h5py` stores it.
+pub const LZF: &Decoder = &Decoder::stream(
+    "lzf",
+    // 264 bytes for three.
+    |stored, _| stored.saturating_mul(88),
+    |stored, _, _| Ok(Box::new(LzfDecoder::new(stored))),
+);
 
 /// How far back bytes are copied from.
 const WINDOW: usize = 1 << 13;
@@ -8,8 +17,9 @@ const WINDOW: usize = 1 << 13;
 const BUFFER: usize = 16 << 10;
 
 /// The decompressed bytes of a source.
-pub(crate) struct LzfDecoder<R> {
+struct LzfDecoder<R> {
     source: BufReader<R>,
+    /// Bytes of the source that were decompressed.
     used: u64,
     /// The last decompressed bytes, in a circle.
     window: Vec<u8>,
@@ -27,14 +37,9 @@ enum Step {
 }
 
 impl<R: Read> LzfDecoder<R> {
-    pub(crate) fn new(source: R) -> Self {
+    fn new(source: R) -> Self {
         let source = BufReader::with_capacity(BUFFER, source);
         LzfDecoder { source, used: 0, window: vec![0; WINDOW], written: 0, step: Step::Literals(0) }
-    }
-
-    /// Bytes of the source that were decompressed so far.
-    pub(crate) fn used(&self) -> u64 {
-        self.used
     }
 
     fn byte(&mut self) -> io::Result<Option<u8>> {
@@ -105,6 +110,12 @@ impl<R: Read> Read for LzfDecoder<R> {
             read += 1;
         }
         Ok(read)
+    }
+}
+
+impl<R: Read + Send> DecodeStream for LzfDecoder<R> {
+    fn finish(&mut self) -> io::Result<Option<u64>> {
+        Ok(Some(self.used))
     }
 }
 

@@ -1,0 +1,14 @@
+//! What several codecs have inside: zip archives, protocol buffers, and decoders of compressed bytes.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`decoders`] | [`ckpt_api::Decoder`]s, which a codec registers with [`ckpt_api::Codec::decoders`] |
+//! | [`protobuf`] | the wire format of protocol buffers |
+//! | [`zip`] | members of archives, and writers of archives as Python and PyTorch write them |
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod decoders;
+pub mod protobuf;
+pub mod zip;
