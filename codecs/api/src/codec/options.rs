@@ -42,7 +42,7 @@ impl OptionSpec {
 pub enum OptionKind {
     /// `true` or `false`.
     Flag,
-    /// One of these words.
+    /// One of these words, in any case.
     Choice(&'static [&'static str]),
     /// A number of bytes; `k`, `m`, `g` multiply by 1024 each.
     Size,
@@ -104,7 +104,7 @@ impl Options {
                     .help(nearest(key, known().map(|spec| spec.name)))
             })?;
             check_value(spec, value)?;
-            if values.insert(spec.name, value.clone()).is_some() {
+            if values.insert(spec.name, canonical(spec, value)).is_some() {
                 return Err(Error::usage("the option is given twice").field(key.as_str()));
             }
         }
@@ -204,10 +204,21 @@ impl Options {
     }
 }
 
+/// Returns a word of a choice as the choice has it, and other values as they are.
+fn canonical(spec: &OptionSpec, value: &str) -> String {
+    let OptionKind::Choice(words) = spec.kind else { return value.to_owned() };
+    word(words, value).unwrap_or(value).to_owned()
+}
+
+/// Returns the word that a text in any case means.
+fn word(words: &[&'static str], text: &str) -> Option<&'static str> {
+    words.iter().copied().find(|word| word.eq_ignore_ascii_case(text))
+}
+
 fn check_value(spec: &OptionSpec, value: &str) -> Result<()> {
     let expected = match spec.kind {
         OptionKind::Flag if !matches!(value, "true" | "false") => "true or false".to_owned(),
-        OptionKind::Choice(words) if !words.contains(&value) => words.join(" or "),
+        OptionKind::Choice(words) if word(words, value).is_none() => words.join(" or "),
         OptionKind::Size if parse_size(value).is_none() => "a number such as 4096, 64k or 2g".to_owned(),
         OptionKind::Count if value.parse::<u64>().is_err() => "a number such as 4".to_owned(),
         _ => return Ok(()),
@@ -254,5 +265,11 @@ mod tests {
     #[test]
     fn a_value_outside_the_choice_is_refused() {
         assert!(parse(Side::Read, "dialect", "c").is_err());
+        assert!(parse(Side::Read, "lenient", "True").is_err());
+    }
+
+    #[test]
+    fn a_word_of_a_choice_may_have_any_case_and_is_read_as_the_choice_has_it() {
+        assert_eq!(parse(Side::Read, "dialect", "B").unwrap().text("dialect"), Some("b"));
     }
 }
