@@ -137,8 +137,28 @@ impl BlockType {
 
     /// Whether [`encode`] writes the blocks.
     pub const fn is_encodable(self) -> bool {
-        use BlockType::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-        matches!(self, Q4_0 | Q4_1 | Q5_0 | Q5_1 | Q8_0)
+        use BlockType::{
+            IQ3_S, IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, TQ1_0,
+            TQ2_0,
+        };
+        matches!(
+            self,
+            Q4_0 | Q4_1
+                | Q5_0
+                | Q5_1
+                | Q8_0
+                | Q2_K
+                | Q3_K
+                | Q4_K
+                | Q5_K
+                | Q6_K
+                | IQ4_NL
+                | IQ4_XS
+                | IQ3_S
+                | TQ1_0
+                | TQ2_0
+                | MXFP4
+        )
     }
 }
 

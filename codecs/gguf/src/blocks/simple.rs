@@ -4,7 +4,7 @@ use super::arithmetic::{half_at, scaled, shifted, u32_at};
 use std::array::from_fn;
 
 /// The values of 4-bit floats (E2M1), doubled; their scales are halved.
-const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+pub const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// The values of `IQ4_NL` and `IQ4_XS`.
 pub const NONLINEAR: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
@@ -67,11 +67,14 @@ pub fn iq4_nl(block: &[u8; 18], out: &mut [f32; 32]) {
     scaled(out, half_at(block, 0), &nibbles(block, 2).map(|nibble| NONLINEAR[usize::from(nibble)]));
 }
 
-/// The scale is a power of two: 2^(e − 127), halved.
 pub fn mxfp4(block: &[u8; 17], out: &mut [f32; 32]) {
-    let exponent = u32::from(block[0]);
-    let scale = if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 };
-    scaled(out, f32::from_bits(scale), &nibbles(block, 1).map(|nibble| E2M1[usize::from(nibble)]));
+    scaled(out, half_of_e8m0(block[0]), &nibbles(block, 1).map(|nibble| E2M1[usize::from(nibble)]));
+}
+
+/// Returns half of a power of two that 8 bits state: 2^(e − 128).
+pub fn half_of_e8m0(exponent: u8) -> f32 {
+    let exponent = u32::from(exponent);
+    f32::from_bits(if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 })
 }
 
 pub fn nvfp4(block: &[u8; 36], out: &mut [f32; 64]) {
