@@ -54,7 +54,13 @@ const OPTIONS: &[OptionSpec] = &[
         types::TYPE,
         OptionKind::Choice(&types::NAMES),
         Side::Write,
-        "type of floating-point tensors of two or more axes (default: as they are, blocks included)",
+        "type of floating-point tensors of two or more axes, or a mix of llama.cpp (default: as they are, blocks included)",
+    ),
+    OptionSpec::new(
+        types::TYPES,
+        OptionKind::Text,
+        Side::Write,
+        "TOML file of rules: patterns of names, each with the type of the tensors that it matches",
     ),
     OptionSpec::new(
         metadata::METADATA,

@@ -3,6 +3,7 @@
 use crate::format::{FILE_NAMESPACE, ID};
 use crate::read::file_pairs;
 use crate::split;
+use crate::types::FileType;
 use ckpt_api::{Checkpoint, Error, Input, Limit, Limits, MetadataMap, MetadataValue, Options, Result};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
@@ -13,20 +14,32 @@ pub(crate) const METADATA: &str = "metadata";
 /// The key that states, by number, which type most tensors have.
 const FILE_TYPE: &str = "general.file_type";
 
-/// Returns the keys and values to write, in order. `file_type` is the number of the type that the user asks for.
+/// The key of the version of the block types, and the version.
+const QUANTIZATION_VERSION: &str = "general.quantization_version";
+const VERSION_OF_BLOCKS: u32 = 2;
+
+/// Returns the keys and values to write, in order. `file_type` is what the user asks for.
 pub(crate) fn pairs(
     checkpoint: &Checkpoint,
     options: &Options,
-    file_type: Option<u32>,
+    file_type: Option<FileType>,
 ) -> Result<MetadataMap> {
     let mut pairs = match options.text(LIKE) {
         Some(path) => file_pairs(path).map_err(|error| error.field(LIKE))?,
         None => checkpoint.metadata.namespace(ID).cloned().unwrap_or_default(),
     };
-    if let (Some(file_type), Some(MetadataValue::U32(stated))) = (file_type, pairs.get(FILE_TYPE))
-        && *stated != file_type
-    {
-        pairs.insert(FILE_TYPE, file_type);
+    match (file_type, pairs.get(FILE_TYPE)) {
+        // As llama.cpp's quantizer does: both keys are set, behind the others.
+        (Some(file_type), _) if file_type.is_mix() => {
+            for (key, value) in [(QUANTIZATION_VERSION, VERSION_OF_BLOCKS), (FILE_TYPE, file_type.number)] {
+                pairs.remove(key);
+                pairs.insert(key, value);
+            }
+        }
+        (Some(file_type), Some(MetadataValue::U32(stated))) if *stated != file_type.number => {
+            pairs.insert(FILE_TYPE, file_type.number);
+        }
+        _ => {}
     }
     if let Some(path) = options.text(METADATA) {
         for (key, value) in from_json(path).map_err(|error| error.field(METADATA))? {

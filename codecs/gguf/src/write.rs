@@ -10,7 +10,7 @@ use crate::metadata::{self, of_file};
 use crate::original::{remove_stale, stored_shape};
 use crate::padding::noted;
 use crate::split;
-use crate::types::{Types, is_whole};
+use crate::types::{FileType, Types, is_whole};
 use crate::value::{self, write_string};
 use ckpt_api::{
     Checkpoint, Encoding, Endian, Error, Extent, FileId, Literal, Loss, Metadata, MetadataMap, MetadataValue,
@@ -73,7 +73,7 @@ struct Stored<'a> {
     len: u64,
 }
 
-/// Distributes tensors over shards greedily, in the checkpoint's order.
+/// Distributes tensors over shards greedily, in their order.
 fn split_tensors(tensors: Vec<Stored>, shard_size: u64) -> Vec<Vec<Stored>> {
     let mut shards = vec![Vec::new()];
     let mut room = shard_size;
@@ -118,9 +118,9 @@ impl<'a> Target<'a> {
         let version = of_file(checkpoint, KEY_VERSION).and_then(MetadataValue::as_u64);
         let is_big = of_file(checkpoint, KEY_ENDIAN).and_then(MetadataValue::as_text) == Some("big");
         let endian = if is_big { Endian::Big } else { Endian::Little };
-        let types = Types::new(options, endian);
-        let mut pairs = metadata::pairs(checkpoint, options, types.number())?;
+        let mut pairs = metadata::pairs(checkpoint, options, FileType::of(options))?;
         remove_stale(&mut pairs, &checkpoint.tensors);
+        let types = Types::new(checkpoint, options, endian, &pairs)?;
         Ok(Target {
             version: if version == Some(2) { 2 } else { VERSION },
             endian,
@@ -132,17 +132,18 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Returns the tensors that GGUF has a type for, in the checkpoint's order, and what their types lose.
+    /// Returns the tensors that GGUF has a type for, in the order of the file, and what their types lose.
     fn store(&self, checkpoint: &'a Checkpoint) -> Result<(Vec<Stored<'a>>, Vec<Loss>)> {
         let (mut stored, mut losses) =
             (Vec::with_capacity(checkpoint.tensors.len()), loadable::missing_keys(&self.pairs));
-        for (id, tensor) in checkpoint.tensors.iter().enumerate() {
-            let Some((tensor_type, encoding)) = self.types.of(tensor) else { continue };
+        for id in self.types.order().iter().copied() {
+            let Some(tensor) = checkpoint.tensors.get(id) else { continue };
+            let Some((tensor_type, encoding)) = self.types.of(id, tensor) else { continue };
             check(tensor)?;
             let len = encoding.stored_len(tensor.shape.elements());
             let len =
                 len.ok_or_else(|| Error::unsupported("GGUF cannot hold the tensor").tensor(&tensor.name))?;
-            losses.extend(self.types.loss(tensor, tensor_type));
+            losses.extend(self.types.loss(id, tensor, tensor_type));
             losses.extend(self.unloadable(tensor, tensor_type));
             stored.push(Stored { id: TensorId(id), tensor, tensor_type, encoding, len });
         }

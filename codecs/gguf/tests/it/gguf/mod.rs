@@ -3,5 +3,6 @@
 mod build;
 mod cases;
 mod conformance;
+mod quantizing;
 mod reading;
 mod writing;

@@ -7,15 +7,15 @@ use ckpt_api::{
 };
 use ckpt_gguf::Gguf;
 
-fn checkpoint(tensors: Vec<Tensor>) -> Checkpoint {
+pub fn checkpoint(tensors: Vec<Tensor>) -> Checkpoint {
     Checkpoint { tensors, ..Checkpoint::default() }
 }
 
-fn named(name: &str, dtype: DType, dims: &[u64]) -> Tensor {
+pub fn named(name: &str, dtype: DType, dims: &[u64]) -> Tensor {
     Tensor::new(name, dtype, Shape::new(dims).unwrap())
 }
 
-fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<OutputLayout> {
+pub fn place(checkpoint: &Checkpoint, name: &str, options: &[(&str, &str)]) -> Result<OutputLayout> {
     let pairs: Vec<(String, String)> =
         options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let options = Options::parse("gguf", Gguf.info().options, Side::Write, &pairs)?;
@@ -30,7 +30,7 @@ fn dtypes(placed: &OutputLayout) -> Vec<DType> {
 }
 
 /// Files of zeros.
-fn zeros(placed: &OutputLayout) -> std::collections::BTreeMap<String, Vec<u8>> {
+pub fn zeros(placed: &OutputLayout) -> std::collections::BTreeMap<String, Vec<u8>> {
     let mut files: Vec<Vec<u8>> =
         placed.files.iter().map(|file| vec![0; file.len.unwrap() as usize]).collect();
     for literal in &placed.literals {
