@@ -19,7 +19,14 @@ struct Codebook {
     /// Of four magnitudes of three bits, the number of their point.
     points: Vec<Option<u16>>,
     /// Of four magnitudes without a point, the points of the three smallest distances, nearest first.
-    neighbors: Vec<Vec<u16>>,
+    neighbors: Vec<Vec<Neighbor>>,
+}
+
+/// A point near others: its magnitudes, and what they stand for.
+#[derive(Clone, Copy)]
+struct Neighbor {
+    magnitudes: Magnitudes,
+    values: [f32; POINT],
 }
 
 static CODEBOOK: LazyLock<Codebook> = LazyLock::new(|| {
@@ -32,7 +39,7 @@ static CODEBOOK: LazyLock<Codebook> = LazyLock::new(|| {
 });
 
 /// Returns the points of the three smallest distances from four magnitudes, nearest first.
-fn near(index: usize) -> Vec<u16> {
+fn near(index: usize) -> Vec<Neighbor> {
     let own: Magnitudes = std::array::from_fn(|k| (index >> (3 * k) & 7) as u8);
     let distance = |number: usize| -> u32 {
         own.iter().zip(point(number)).map(|(a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
@@ -42,7 +49,11 @@ fn near(index: usize) -> Vec<u16> {
     let mut distances: Vec<u32> = all.iter().map(|(distance, _)| *distance).collect();
     distances.dedup();
     let most = distances.get(2).copied().unwrap_or(u32::MAX);
-    all.into_iter().take_while(|(distance, _)| *distance <= most).map(|(_, number)| number).collect()
+    let nearest = all.into_iter().take_while(|(distance, _)| *distance <= most).map(|(_, number)| {
+        let magnitudes = point(usize::from(number));
+        Neighbor { magnitudes, values: magnitudes.map(value) }
+    });
+    nearest.collect()
 }
 
 fn point(number: usize) -> Magnitudes {
@@ -55,6 +66,7 @@ fn index(magnitudes: Magnitudes) -> usize {
 
 /// A group of 32 numbers: their magnitudes, and how much an error of each counts.
 struct Group {
+    codebook: &'static Codebook,
     numbers: [f32; ELEMENTS],
     weights: [f32; ELEMENTS],
     roots: [f32; ELEMENTS],
@@ -67,7 +79,7 @@ impl Group {
         for (k, numbers) in self.numbers.as_chunks::<POINT>().0.iter().enumerate() {
             let own = numbers.map(|number| nearest_one(0.5 * (inverse * number - 1.0)).clamp(0, 7) as u8);
             points[k] = own;
-            if CODEBOOK.points[index(own)].is_none() {
+            if self.codebook.points[index(own)].is_none() {
                 has_all = false;
                 points[k] = self.neighbor(k, index(own), scale);
             }
@@ -80,15 +92,14 @@ impl Group {
         let numbers = &self.numbers.as_chunks::<POINT>().0[k];
         let weights = &self.roots.as_chunks::<POINT>().0[k];
         let (mut least, mut nearest) = (f32::MAX, [0; POINT]);
-        for number in &CODEBOOK.neighbors[index] {
-            let point = point(usize::from(*number));
+        for neighbor in &self.codebook.neighbors[index] {
             let mut error = 0.0;
-            for ((magnitude, number), weight) in point.iter().zip(numbers).zip(weights) {
-                let difference = scale * value(*magnitude) - number;
+            for ((value, number), weight) in neighbor.values.iter().zip(numbers).zip(weights) {
+                let difference = scale * value - number;
                 error += weight * difference * difference;
             }
             if error < least {
-                (least, nearest) = (error, point);
+                (least, nearest) = (error, neighbor.magnitudes);
             }
         }
         nearest
@@ -140,19 +151,20 @@ fn value(magnitude: u8) -> f32 {
 
 #[inline(always)]
 pub fn iq3_s(numbers: &[f32; SUPER], block: &mut [u8; 110]) -> Encoded {
+    let codebook = &*CODEBOOK;
     let mut scales = [0.0; SUPER / ELEMENTS];
     // llama.cpp counts no group of zeros here: what it stores of the groups behind one is a place too early.
     let mut place = 0;
     for (k, (own, fitted)) in numbers.as_chunks::<ELEMENTS>().0.iter().zip(&mut scales).enumerate() {
         let weights = own.map(|number| number * number);
-        let group = Group { numbers: own.map(f32::abs), weights, roots: weights.map(f32::sqrt) };
+        let group = Group { codebook, numbers: own.map(f32::abs), weights, roots: weights.map(f32::sqrt) };
         let (points, scale) = group.fit();
         *fitted = scale;
         if group.numbers.iter().all(|number| *number == 0.0) {
             continue;
         }
         for (l, magnitudes) in points.iter().enumerate() {
-            let number = CODEBOOK.points[index(*magnitudes)].unwrap_or_default();
+            let number = codebook.points[index(*magnitudes)].unwrap_or_default();
             block[2 + 8 * place + l] = number as u8;
             block[66 + k] |= ((number >> 8) as u8) << l;
         }
