@@ -2,7 +2,7 @@
 //!
 //! A row of a quantized tensor is a sequence of blocks: 32, 64, 128 or 256 numbers as small integers, with the scales that
 //! they share. [`decode`] computes the numbers with the operations of `gguf-py`, one by one, so that every bit is the same;
-//! [`encode`] gives the bytes of `gguf-py`'s quantizer.
+//! [`encode`] gives the bytes of llama.cpp's quantizer.
 //!
 //! `gguf-py` decodes all types but `Q1_0`, `Q8_K` and `Q8_1`. The first two decode as in ggml's C code. `Q8_1` stays
 //! opaque: `gguf-py` and ggml disagree about its size.

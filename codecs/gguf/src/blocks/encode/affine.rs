@@ -1,7 +1,7 @@
 //! `Q2_K`, `Q4_K` and `Q5_K`: groups with a scale and a minimum, both small multiples of a scale of the block.
 
 use super::lanes::{Groups, LANES, Lanes, load, nearest, nearest_one, numbers, splat, store};
-use super::{Encoded, SUPER, is_beyond, pack};
+use super::{Encoded, SUPER, count, pack};
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16};
 use half::f16;
@@ -136,14 +136,6 @@ fn integers<S: Simd, const N: usize>(
 /// Returns the largest positive number.
 fn largest(numbers: &[f32]) -> f32 {
     numbers.iter().fold(0.0, |most, number| if *number > most { *number } else { most })
-}
-
-fn count(numbers: &[f32], scale: f32, halves: [f16; 2]) -> Encoded {
-    let is_too_large = halves.iter().any(|half| !half.is_finite()) || is_beyond(numbers);
-    Encoded {
-        overflowed: is_too_large.into(),
-        underflowed: (scale > 0.0 && halves[0].to_f32() == 0.0).into(),
-    }
 }
 
 #[inline(always)]

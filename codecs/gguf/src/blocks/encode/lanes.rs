@@ -87,3 +87,9 @@ pub fn farthest<S: Simd, const N: usize>(simd: S, groups: &Groups<S, N>) -> Lane
     }
     farthest
 }
+
+/// Returns the first scale of the largest absolute value.
+pub fn farthest_scale(scales: &[f32]) -> f32 {
+    let farther = |most: f32, scale: &f32| if scale.abs() > most.abs() { *scale } else { most };
+    scales.iter().fold(0.0, farther)
+}

@@ -1,7 +1,7 @@
 //! `IQ3_S`: four magnitudes at a time are a point of a codebook, with a sign for each number.
 
 use super::lanes::nearest_one;
-use super::{ELEMENTS, Encoded, SUPER, is_beyond, pack};
+use super::{ELEMENTS, Encoded, SUPER, count, pack};
 use crate::blocks::grids::IQ3_S;
 use half::f16;
 use std::sync::LazyLock;
@@ -185,8 +185,5 @@ pub fn iq3_s(numbers: &[f32; SUPER], block: &mut [u8; 110]) -> Encoded {
             block[106 + k / 2] |= scale << (k % 2 * 4);
         }
     }
-    Encoded {
-        overflowed: (!half.is_finite() || is_beyond(numbers)).into(),
-        underflowed: (most > 0.0 && half.to_f32() == 0.0).into(),
-    }
+    count(numbers, most, [half])
 }

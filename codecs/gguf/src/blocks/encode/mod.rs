@@ -14,6 +14,7 @@ mod symmetric;
 use super::BlockType;
 use ckpt_api::{Error, Misfit, Result};
 use fearless_simd::{Level, dispatch};
+use half::f16;
 use std::ops::AddAssign;
 
 /// Numbers of a block, and of a block of groups.
@@ -177,9 +178,14 @@ fn encode_all<const NUMBERS: usize, const BYTES: usize>(
     encoded
 }
 
-/// Whether a number is too large for a block of groups.
-fn is_beyond(numbers: &[f32]) -> bool {
-    numbers.iter().fold(0f32, |most, number| most.max(number.abs())) > MOST
+/// Returns what a block of these numbers lost. Its scales are these 16-bit floats, of which the first stands for `scale`.
+fn count<const N: usize>(numbers: &[f32], scale: f32, stored: [f16; N]) -> Encoded {
+    let largest = numbers.iter().fold(0f32, |most, number| most.max(number.abs()));
+    let is_too_large = stored.iter().any(|half| !half.is_finite()) || largest > MOST;
+    Encoded {
+        overflowed: is_too_large.into(),
+        underflowed: (scale != 0.0 && stored[0].to_f32() == 0.0).into(),
+    }
 }
 
 /// Returns the position of the first number that is NaN or infinite.

@@ -1,7 +1,7 @@
 //! `IQ4_NL` and `IQ4_XS`: a scale times one of sixteen values, which are closer to each other near 0.
 
-use super::lanes::{Groups, LANES, Lanes, ZERO, farthest, load, nearest_one, splat, store};
-use super::{ELEMENTS, Encoded, SUPER, is_beyond, pack};
+use super::lanes::{Groups, LANES, Lanes, ZERO, farthest, farthest_scale, load, nearest_one, splat, store};
+use super::{ELEMENTS, Encoded, SUPER, count, pack};
 use crate::blocks::simple::NONLINEAR;
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, i32x16};
@@ -97,13 +97,6 @@ fn indexes<S: Simd>(simd: S, groups: &Groups<S, ELEMENTS>, scales: [f32; LANES])
     out
 }
 
-fn count(numbers: &[f32], scale: f32, half: f16) -> Encoded {
-    Encoded {
-        overflowed: (!half.is_finite() || is_beyond(numbers)).into(),
-        underflowed: (scale != 0.0 && half.to_f32() == 0.0).into(),
-    }
-}
-
 /// Encodes sixteen blocks at a time.
 #[inline(always)]
 pub fn iq4_nl<S: Simd>(simd: S, numbers: &[[f32; ELEMENTS]], blocks: &mut [[u8; 18]]) -> Encoded {
@@ -116,7 +109,7 @@ pub fn iq4_nl<S: Simd>(simd: S, numbers: &[[f32; ELEMENTS]], blocks: &mut [[u8; 
             let half = f16::from_f32(scale);
             pack::halves(&mut block[..2], [half]);
             pack::nibbles_of_32(&mut block[2..], indexes);
-            encoded += count(numbers, scale, half);
+            encoded += count(numbers, scale, [half]);
         }
     }
     encoded
@@ -134,8 +127,7 @@ pub fn iq4_xs<S: Simd>(simd: S, super_blocks: &[[f32; SUPER]], blocks: &mut [[u8
         for ((numbers, block), (fitted, scales)) in
             each.zip(fitted.as_chunks::<8>().0.iter().zip(scales.as_chunks_mut::<8>().0))
         {
-            let farther = |most: f32, scale: &f32| if scale.abs() > most.abs() { *scale } else { most };
-            let d = -fitted.iter().fold(0.0, farther) / 32.0;
+            let d = -farthest_scale(fitted) / 32.0;
             let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
             let mut high = 0u16;
             for (k, (fitted, scale)) in fitted.iter().zip(scales).enumerate() {
@@ -148,7 +140,7 @@ pub fn iq4_xs<S: Simd>(simd: S, super_blocks: &[[f32; SUPER]], blocks: &mut [[u8
             block[2..4].copy_from_slice(&high.to_le_bytes());
             let half = f16::from_f32(d);
             pack::halves(&mut block[..2], [half]);
-            encoded += count(numbers, d, half);
+            encoded += count(numbers, d, [half]);
         }
         let indexes = indexes(simd, &groups, scales);
         for (block, indexes) in blocks.iter_mut().zip(indexes.as_chunks::<8>().0) {

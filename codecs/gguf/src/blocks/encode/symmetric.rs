@@ -1,26 +1,15 @@
 //! `Q3_K` and `Q6_K`: groups of 16 with a scale of either sign, a small multiple of the scale of the block.
 
-use super::lanes::{Groups, LANES, Lanes, ZERO, farthest, load, nearest, nearest_one, numbers, splat, store};
-use super::{Encoded, SUPER, is_beyond, pack};
+use super::lanes::{
+    Groups, LANES, Lanes, ZERO, farthest, farthest_scale, load, nearest, nearest_one, numbers, splat, store,
+};
+use super::{Encoded, SUPER, count, pack};
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, i32x16};
 use half::f16;
 
 /// The numbers of a group.
 const GROUP: usize = 16;
-
-/// Returns the first scale of the largest absolute value.
-fn farthest_scale(scales: &[f32]) -> f32 {
-    let farther = |most: f32, scale: &f32| if scale.abs() > most.abs() { *scale } else { most };
-    scales.iter().fold(0.0, farther)
-}
-
-fn count(numbers: &[f32], scale: f32, half: f16) -> Encoded {
-    Encoded {
-        overflowed: (!half.is_finite() || is_beyond(numbers)).into(),
-        underflowed: (scale != 0.0 && half.to_f32() == 0.0).into(),
-    }
-}
 
 /// Computes the integers again with the stored scales, from 0 on. Groups without a scale keep those of the search.
 #[inline(always)]
@@ -52,7 +41,7 @@ pub fn q6_k<S: Simd>(simd: S, super_blocks: &[[f32; SUPER]], blocks: &mut [[u8; 
         let scales = scales.as_array();
         let farthest = farthest_scale(scales);
         if farthest.abs() < ZERO {
-            encoded += count(own, 0.0, f16::ZERO);
+            encoded += count(own, 0.0, [f16::ZERO]);
             continue;
         }
         let inverse = -128.0 / farthest;
@@ -67,7 +56,7 @@ pub fn q6_k<S: Simd>(simd: S, super_blocks: &[[f32; SUPER]], blocks: &mut [[u8; 
         let integers = integers(simd, &groups, stored, &searched, 32);
         q6_pack(block, integers.as_flattened());
         pack::halves(&mut block[208..], [half]);
-        encoded += count(own, farthest, half);
+        encoded += count(own, farthest, [half]);
     }
     encoded
 }
@@ -157,7 +146,7 @@ pub fn q3_k<S: Simd>(simd: S, super_blocks: &[[f32; SUPER]], blocks: &mut [[u8; 
         let integers = integers(simd, &groups, stored, &searched, 4);
         q3_pack(block, integers.as_flattened());
         pack::halves(&mut block[108..], [half]);
-        encoded += count(own, farthest, half);
+        encoded += count(own, farthest, [half]);
     }
     encoded
 }
