@@ -1,7 +1,8 @@
 //! `Q2_K`, `Q4_K` and `Q5_K`: groups with a scale and a minimum, both small multiples of a scale of the block.
 
+use super::encoded::{Encoded, SUPER, count};
 use super::lanes::{Groups, LANES, Lanes, load, nearest, nearest_one, numbers, splat, store};
-use super::{Encoded, SUPER, count, pack};
+use super::pack;
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16};
 use half::f16;

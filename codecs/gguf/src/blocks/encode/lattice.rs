@@ -1,7 +1,8 @@
 //! `IQ3_S`: four magnitudes at a time are a point of a codebook, with a sign for each number.
 
+use super::encoded::{ELEMENTS, Encoded, SUPER, count};
 use super::lanes::nearest_one;
-use super::{ELEMENTS, Encoded, SUPER, count, pack};
+use super::pack;
 use crate::blocks::grids::IQ3_S;
 use half::f16;
 use std::sync::LazyLock;

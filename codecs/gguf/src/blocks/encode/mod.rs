@@ -4,6 +4,7 @@
 //! each operation rounds once. A fused multiplication and addition, or a sum in another order, gives other blocks.
 
 mod affine;
+mod encoded;
 mod lanes;
 mod lattice;
 mod nonlinear;
@@ -11,36 +12,11 @@ mod pack;
 mod simple;
 mod symmetric;
 
+pub use encoded::Encoded;
+
 use super::BlockType;
 use ckpt_api::{Error, Misfit, Result};
 use fearless_simd::{Level, dispatch};
-use half::f16;
-use std::ops::AddAssign;
-
-/// Numbers of a block, and of a block of groups.
-const ELEMENTS: usize = 32;
-const SUPER: usize = 256;
-
-/// The largest magnitude of blocks of groups: the scales of larger numbers have no 16-bit float, and the sums from which
-/// they are computed may be infinite.
-const MOST: f32 = 1e9;
-
-/// How many blocks lost their scale, which has 16 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Encoded {
-    /// Blocks with an infinite scale or minimum, because a number is too large: they decode to infinities and NaN.
-    pub overflowed: u64,
-    /// Blocks with the scale 0, because the numbers are too close to each other or to 0: they decode to one number.
-    pub underflowed: u64,
-}
-
-impl AddAssign for Encoded {
-    fn add_assign(&mut self, other: Self) {
-        self.overflowed += other.overflowed;
-        self.underflowed += other.underflowed;
-    }
-}
 
 /// Appends the blocks of `numbers`, which fill whole blocks.
 ///
@@ -176,16 +152,6 @@ fn encode_all<const NUMBERS: usize, const BYTES: usize>(
         encoded += encode(numbers, block);
     }
     encoded
-}
-
-/// Returns what a block of these numbers lost. Its scales are these 16-bit floats, of which the first stands for `scale`.
-fn count<const N: usize>(numbers: &[f32], scale: f32, stored: [f16; N]) -> Encoded {
-    let largest = numbers.iter().fold(0f32, |most, number| most.max(number.abs()));
-    let is_too_large = stored.iter().any(|half| !half.is_finite()) || largest > MOST;
-    Encoded {
-        overflowed: is_too_large.into(),
-        underflowed: (scale != 0.0 && stored[0].to_f32() == 0.0).into(),
-    }
 }
 
 /// Returns the position of the first number that is NaN or infinite.

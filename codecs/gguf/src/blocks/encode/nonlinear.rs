@@ -1,7 +1,8 @@
 //! `IQ4_NL` and `IQ4_XS`: a scale times one of sixteen values, which are closer to each other near 0.
 
+use super::encoded::{ELEMENTS, Encoded, SUPER, count};
 use super::lanes::{Groups, LANES, Lanes, ZERO, farthest, farthest_scale, load, nearest_one, splat, store};
-use super::{ELEMENTS, Encoded, SUPER, count, pack};
+use super::pack;
 use crate::blocks::simple::NONLINEAR;
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, i32x16};

@@ -1,7 +1,8 @@
 //! Blocks with one scale for all of their numbers.
 
-use super::{ELEMENTS, Encoded, SUPER};
-use crate::blocks::simple::E2M1;
+use super::encoded::{ELEMENTS, Encoded, SUPER};
+use super::pack;
+use crate::blocks::simple::{E2M1, half_of_e8m0};
 use half::f16;
 
 #[inline(always)]
@@ -217,7 +218,7 @@ pub fn tq1_0(numbers: &[f32; SUPER], block: &mut [u8; 54]) -> Encoded {
 pub fn tq2_0(numbers: &[f32; SUPER], block: &mut [u8; 66]) -> Encoded {
     let (scale, inverse) = scale_of_digits(numbers);
     let digits = numbers.map(|number| half_away_from_zero(number * inverse).wrapping_add(1) & 3);
-    super::pack::crumbs(&mut block[..64], &digits);
+    pack::crumbs(&mut block[..64], &digits);
     store_at(block, 64, scale)
 }
 
@@ -234,7 +235,7 @@ pub fn mxfp4(numbers: &[f32; ELEMENTS], block: &mut [u8; 17]) -> Encoded {
     // exponent of numbers below 2⁻¹²⁵ wraps; all of their integers are 0.
     let exponent = (f64::from(most).log2() as f32).floor() - 2.0 + 127.0;
     block[0] = if most > 0.0 { exponent as i32 as u8 } else { 0 };
-    let scale = super::super::simple::half_of_e8m0(block[0]);
+    let scale = half_of_e8m0(block[0]);
     let mut integers = [0; ELEMENTS];
     for (integer, number) in integers.iter_mut().zip(numbers) {
         let mut least = f32::MAX;

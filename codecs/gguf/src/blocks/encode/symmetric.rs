@@ -1,9 +1,10 @@
 //! `Q3_K` and `Q6_K`: groups of 16 with a scale of either sign, a small multiple of the scale of the block.
 
+use super::encoded::{Encoded, SUPER, count};
 use super::lanes::{
     Groups, LANES, Lanes, ZERO, farthest, farthest_scale, load, nearest, nearest_one, numbers, splat, store,
 };
-use super::{Encoded, SUPER, count, pack};
+use super::pack;
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, i32x16};
 use half::f16;
