@@ -1,0 +1,75 @@
+//! Byte-pair encoding over bytes.
+
+use super::source::{Found, Source};
+use super::{special, vocabulary};
+use crate::files::{Merge, Model, name};
+use crate::{SpacePrefix, key, pre};
+use ckpt_api::{Error, Limit, MetadataMap, Result};
+
+/// Returns the keys of `tokenizer.json`.
+pub(super) fn keys(source: &Source) -> Result<Found> {
+    let Some(json) = source.json_of("BPE") else { return Ok(None) };
+    let Some(model) = &json.value.model else { return Ok(None) };
+    let named = |error: Error| error.file(&json.file);
+    let tokens = vocabulary::of_json(source, json, model)?;
+    let pre = pre::name(&json.value, source.request).map_err(named)?;
+    let merges = merges(source, model)?;
+    let mut pairs = MetadataMap::new();
+    space_prefix(source, &mut pairs);
+    pairs.insert(key::MODEL, key::model::BPE);
+    pairs.insert(key::PRE, pre.name);
+    vocabulary::write(&mut pairs, tokens, false);
+    pairs.insert(key::MERGES, merges);
+    let mut notes = pre.notes;
+    special::write(source, None, &mut pairs, &mut notes)?;
+    Ok(Some((pairs, notes)))
+}
+
+/// Appends the key that the Llama family writes first.
+pub(super) fn space_prefix(source: &Source, pairs: &mut MetadataMap) {
+    let stated = source.config.as_ref().and_then(|config| config.value.adds_prefix_space());
+    if let (SpacePrefix::Stated, Some(adds)) = (source.request.space_prefix, stated) {
+        pairs.insert(key::ADD_SPACE_PREFIX, adds);
+    }
+}
+
+/// Returns the merges of `tokenizer.json`, or if it has none, those of `merges.txt`.
+fn merges(source: &Source, model: &Model) -> Result<Vec<String>> {
+    if !model.merges.is_empty() {
+        let file = source.directory.display(name::TOKENIZER_JSON);
+        vocabulary::check_merges(model, &model.merges).map_err(|error| error.file(file))?;
+        return Ok(model.merges.iter().map(Merge::to_text).collect());
+    }
+    if !source.directory.has_file(name::MERGES) {
+        return Err(Error::corrupt("the tokenizer has no merges")
+            .file(source.directory.display(name::TOKENIZER_JSON))
+            .field("model.merges")
+            .expected("merges there, or in merges.txt: llama.cpp does not load the model without"));
+    }
+    let file = source.directory.file(name::MERGES)?;
+    let named = |error: Error| error.file(file.name());
+    source.limits.check(Limit::HeaderBytes, file.len()).map_err(named)?;
+    let bytes = file.bytes(0, file.len())?;
+    let text = str::from_utf8(&bytes).map_err(|_| named(Error::corrupt("the file is not UTF-8")))?;
+    let merges = lines(text, source).map_err(named)?;
+    vocabulary::check_merges(model, &merges).map_err(named)?;
+    Ok(merges.iter().map(Merge::to_text).collect())
+}
+
+/// Parses `merges.txt`: a merge a line, after a line that states the version.
+fn lines(text: &str, source: &Source) -> Result<Vec<Merge>> {
+    let mut merges = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || (index == 0 && line.starts_with('#')) {
+            continue;
+        }
+        source.limits.check(Limit::MetadataEntries, merges.len() as u64 + 1)?;
+        merges.push(Merge::parse(line).ok_or_else(|| {
+            Error::corrupt("a line does not have two tokens")
+                .field(format!("line {}", index + 1))
+                .expected("two tokens with one space in between")
+        })?);
+    }
+    Ok(merges)
+}

@@ -1,0 +1,93 @@
+//! SentencePiece's byte-pair encoding, of which only `tokenizer.json` is left: there are no scores.
+
+use super::source::{Found, Source};
+use super::vocabulary::{self, Slots};
+use super::{bpe, special};
+use crate::files::{Model, TokenField, TokenizerConfig, TokenizerJson, Vocabulary, from_directory, name};
+use crate::key;
+use crate::token::{ADDED_SCORE, Token, TokenType};
+use ckpt_api::{Error, MetadataMap, Result};
+use std::collections::HashSet;
+
+/// Returns the keys of `tokenizer.json`.
+pub(super) fn keys(source: &Source) -> Result<Found> {
+    let Some(json) = source.json_of("BPE") else { return Ok(None) };
+    let Some(model) = json.value.model.as_ref().filter(|model| model.byte_fallback) else { return Ok(None) };
+    if json.value.decoder.as_ref().is_none_or(|decoder| decoder.kind != "Sequence") {
+        return Ok(None);
+    }
+    let named = |error: Error| error.file(&json.file);
+    vocabulary::check_merges(model, &model.merges).map_err(named)?;
+    let special_texts = special_texts(source)?;
+    let tokens = tokens(source, &json.value, model, &special_texts).map_err(named)?;
+    let mut pairs = MetadataMap::new();
+    bpe::space_prefix(source, &mut pairs);
+    pairs.insert(key::MODEL, key::model::SENTENCE_PIECE);
+    pairs.insert(key::PRE, key::DEFAULT_PRE);
+    let vocab_size = tokens.len();
+    vocabulary::write(&mut pairs, tokens, true);
+    let mut notes = vec![
+        "tokenizer.model is not there, so the tokens have no scores: llama.cpp merges them in another order than \
+         tokenizer.json says"
+            .to_owned(),
+    ];
+    special::write(source, Some(vocab_size), &mut pairs, &mut notes)?;
+    Ok(Some((pairs, notes)))
+}
+
+fn tokens(
+    source: &Source,
+    json: &TokenizerJson,
+    model: &Model,
+    special: &HashSet<String>,
+) -> Result<Vec<Token>> {
+    let Vocabulary::Ids(vocab) = &model.vocab else {
+        return Err(Error::corrupt("the vocabulary is a list")
+            .field("model.vocab")
+            .expected("an object of ids"));
+    };
+    let added = json.added_tokens.iter();
+    let ids = vocab.iter().map(|(_, id)| *id).chain(added.clone().map(|token| token.id));
+    let mut slots = Slots::new(source, ids.max().map_or(0, |id| id.saturating_add(1)))?;
+    for (text, id) in vocab {
+        let token_type = match special.contains(text) {
+            _ if is_byte(text) => TokenType::Byte,
+            true => TokenType::Control,
+            false => TokenType::Normal,
+        };
+        slots.add(*id, Token { text: text.clone(), token_type, score: ADDED_SCORE })?;
+    }
+    for token in added {
+        if slots.slot(token.id).is_some_and(|slot| slot.as_ref().is_some_and(|own| own.text == token.content))
+        {
+            continue;
+        }
+        let token_type =
+            if special.contains(&token.content) { TokenType::Control } else { TokenType::UserDefined };
+        slots.add(token.id, Token { text: token.content.clone(), token_type, score: ADDED_SCORE })?;
+    }
+    slots.into_tokens()
+}
+
+/// Whether a token stands for one byte: `<0x0A>`.
+fn is_byte(text: &str) -> bool {
+    let digits = text.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
+    digits.is_some_and(|digits| digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// The texts of the tokens that `tokenizer_config.json` and `special_tokens_map.json` name.
+fn special_texts(source: &Source) -> Result<HashSet<String>> {
+    let map = from_directory::<TokenizerConfig>(source.directory, name::SPECIAL_TOKENS, source.limits)?;
+    let configs = source.config.iter().chain(&map).map(|file| &file.value);
+    Ok(configs.flat_map(stated).filter_map(TokenField::content).map(str::to_owned).collect())
+}
+
+fn stated(config: &TokenizerConfig) -> impl Iterator<Item = &TokenField> {
+    let TokenizerConfig {
+        bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token, ..
+    } = config;
+    let one =
+        [bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token].into_iter().flatten();
+    let more = config.additional_special_tokens.as_ref().and_then(|more| more.get());
+    one.chain(more.into_iter().flatten())
+}

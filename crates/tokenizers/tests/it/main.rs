@@ -1,0 +1,3 @@
+//! The crate's promises, on files built here and (with `CKPT_CASES`) on those of other programs.
+
+mod cases;
