@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use ckpt_api::{Input, Limits};
-//! use ckpt_tokenizers::{Request, TokenizerKind, to_gguf};
+//! use ckpt_tokenizers::{Request, TokenizerKind, from_gguf, to_gguf};
 //! let json = r#"{
 //!     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
 //!     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}
@@ -16,6 +16,8 @@
 //! let request = Request { vocab_size: Some(4), ..Request::new(&[TokenizerKind::Bpe], &config) };
 //! let keys = to_gguf(&directory, &request, &Limits::default())?;
 //! assert_eq!(keys.pairs.get("tokenizer.ggml.pre").and_then(|pre| pre.as_text()), Some("gpt-2"));
+//! let files = from_gguf(&keys.pairs, &Limits::default())?;
+//! assert!(files.files.contains_key("tokenizer.json"));
 //! # Ok::<(), ckpt_api::Error>(())
 //! ```
 //!

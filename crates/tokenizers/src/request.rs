@@ -83,6 +83,8 @@ pub struct Keys {
 pub struct Files {
     /// Bytes by name.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// The ids that `config.json` states, such as `bos_token_id`.
+    pub config: BTreeMap<String, u64>,
     /// What the keys were not enough for, as sentences.
     pub notes: Vec<String>,
 }

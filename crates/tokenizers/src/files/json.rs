@@ -38,7 +38,7 @@ pub(crate) fn from_directory<T: DeserializeOwned>(
 ///
 /// # Errors
 /// As [`from_directory`].
-pub(crate) fn parse<T: DeserializeOwned>(json: &[u8], limits: &Limits) -> Result<T> {
+fn parse<T: DeserializeOwned>(json: &[u8], limits: &Limits) -> Result<T> {
     limits.check(Limit::MetadataEntries, most_values(json))?;
     serde_json::from_slice(json).map_err(|error| match error.classify() {
         Category::Data => Error::corrupt("the JSON file does not have the fields of a tokenizer file")

@@ -6,7 +6,7 @@ mod sentence_piece;
 mod tokenizer_config;
 mod tokenizer_json;
 
-pub(crate) use json::{Json, from_directory, parse};
+pub(crate) use json::{Json, from_directory};
 pub(crate) use sentence_piece::{ModelType, Piece, SentencePieceModel};
 pub(crate) use tokenizer_config::{ChatTemplate, NamedTemplate, TokenField, TokenizerConfig};
 pub(crate) use tokenizer_json::{

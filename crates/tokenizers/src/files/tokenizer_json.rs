@@ -1,7 +1,7 @@
 //! `tokenizer.json`, the format of the library `tokenizers`.
 
 use super::json::Few;
-use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 
@@ -162,7 +162,7 @@ impl Model {
     pub(crate) fn kind(&self) -> &str {
         match (&self.kind, &self.vocab) {
             (Some(kind), _) => kind,
-            (None, Vocabulary::Scores(_)) => "Unigram",
+            (None, Vocabulary::Scores) => "Unigram",
             (None, _) if self.merges.is_empty() => "WordPiece",
             (None, _) => "BPE",
         }
@@ -174,8 +174,8 @@ impl Model {
 pub(crate) enum Vocabulary {
     /// Each with its id, in the order of the file.
     Ids(Vec<(String, u64)>),
-    /// In the order of ids, each with its score.
-    Scores(Vec<(String, f64)>),
+    /// A list with scores, which `tokenizer.model` has, too.
+    Scores,
 }
 
 impl Default for Vocabulary {
@@ -203,11 +203,8 @@ impl<'de> Deserialize<'de> for Vocabulary {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocabulary, A::Error> {
-                let mut tokens = Vec::new();
-                while let Some(entry) = list.next_element()? {
-                    tokens.push(entry);
-                }
-                Ok(Vocabulary::Scores(tokens))
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Vocabulary::Scores)
             }
         }
         deserializer.deserialize_any(Tokens)

@@ -13,6 +13,7 @@ mod word_piece;
 use crate::{Keys, Request, TokenizerKind};
 use ckpt_api::{Error, Input, Limits, Result};
 use source::Source;
+pub(crate) use vocabulary::added_token;
 
 /// Returns the `tokenizer.*` keys of a directory's tokenizer.
 ///

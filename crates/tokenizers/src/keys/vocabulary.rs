@@ -123,7 +123,7 @@ fn tokens(source: &Source, added: &[AddedToken], model: &Model) -> Result<Vec<To
 }
 
 /// A token that is matched in the text itself.
-pub(super) fn added_token(content: &str, is_special: bool) -> Token {
+pub(crate) fn added_token(content: &str, is_special: bool) -> Token {
     let (text, token_type) = match is_special || looks_special(content) {
         true => (content.to_owned(), TokenType::Control),
         // llama.cpp matches it before it escapes spaces.

@@ -9,7 +9,7 @@ mod table;
 use crate::Request;
 use crate::files::TokenizerJson;
 use ckpt_api::{Error, Result, Setting, nearest, text};
-pub(crate) use rules::{GPT2, Rule};
+pub(crate) use rules::Rule;
 use table::{CLASSES, Class, Name};
 
 /// A name, and facts that it does not hold.

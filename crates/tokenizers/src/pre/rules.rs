@@ -5,7 +5,7 @@ use ckpt_api::{Error, Result};
 use std::fmt;
 
 /// The regular expression of the rule `ByteLevel`.
-pub(crate) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+pub(super) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// Endings of English words, in any case.
 const CONTRACTIONS: &str = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 
@@ -16,6 +16,13 @@ pub(crate) enum Rule {
     Isolate(String),
     /// Each run of punctuation is a word.
     Punctuation,
+}
+
+impl Rule {
+    /// The rule that `ByteLevel` has.
+    pub(crate) fn words() -> Self {
+        Rule::Isolate(canonical(GPT2))
+    }
 }
 
 /// The text that an error shows.
@@ -50,7 +57,7 @@ pub(crate) fn of_json(json: &TokenizerJson) -> Result<Split> {
             "ByteLevel" => {
                 is_bytes = true;
                 if part.use_regex.unwrap_or(true) {
-                    split.rules.push(Rule::Isolate(canonical(GPT2)));
+                    split.rules.push(Rule::words());
                 }
                 if part.add_prefix_space.unwrap_or(true) {
                     let note = "tokenizer.json adds a space before each text, and llama.cpp does not";

@@ -1,7 +1,7 @@
 //! Directories of Hugging Face, each with the keys that llama.cpp's converter writes: the directory that `CKPT_CASES` names.
 
 use ckpt_api::{Input, Limits, MetadataMap, MetadataValue};
-use ckpt_tokenizers::{Keys, Request, SpacePrefix, TokenizerKind, to_gguf};
+use ckpt_tokenizers::{Keys, Request, SpacePrefix, TokenizerKind, from_gguf, to_gguf};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -109,4 +109,17 @@ fn the_keys_of_every_directory_are_those_of_the_converter() {
     }
     assert!(cases.is_empty() || keys >= 50, "{keys}");
     eprintln!("{keys} keys of {} directories", cases.len());
+}
+
+#[test]
+fn files_made_of_keys_become_the_same_keys() {
+    let cases = cases();
+    for case in &cases {
+        let keys = case.keys(&Input::open(&case.path).unwrap());
+        let files = from_gguf(&keys.pairs, &Limits::default()).unwrap();
+        assert_eq!(files.notes, Vec::<String>::new(), "{}", case.name);
+        let again = case.keys(&Input::memory("", files.files));
+        assert_eq!(again.kind, keys.kind, "{}", case.name);
+        compare(case, &again.pairs);
+    }
 }
