@@ -26,6 +26,9 @@ pub(crate) const IDS: [(&str, &str); 8] = [
     ("eom", "tokenizer.ggml.eom_token_id"),
 ];
 
+/// The key of an id that the converter wrote until 2025, for WordPiece.
+pub(crate) const CLS_ID: &str = "tokenizer.ggml.cls_token_id";
+
 /// The keys that say which tokens are added to a text.
 pub(crate) const FLAGS: [(&str, &str); 3] = [
     ("bos", "tokenizer.ggml.add_bos_token"),

@@ -54,7 +54,7 @@ fn special_tokens(stated: &Stated, files: &mut Files) -> Map<String, Value> {
     let mut tokens = Map::new();
     let mut last = 0;
     for (name, id) in &stated.ids {
-        let position = key::IDS.iter().position(|(own, _)| own == name).unwrap_or_default();
+        let position = key::IDS.iter().position(|(own, _)| own == name).unwrap_or(last);
         let token = stated.tokens.get(*id);
         if matches!(*name, "eot" | "eom") {
             files.notes.push(format!("{name}_token_id is left out: tokenizer_config.json has no such token"));
@@ -148,6 +148,7 @@ fn note_others(stated: &Stated, files: &mut Files) {
         key::STRIP_ACCENTS,
         key::CHAT_TEMPLATE,
         key::CHAT_TEMPLATES,
+        key::CLS_ID,
         // A fact of the model.
         "tokenizer.ggml.token_type_count",
     ];

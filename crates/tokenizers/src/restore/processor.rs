@@ -35,8 +35,13 @@ pub(super) fn post_processor(stated: &Stated, of_bytes: bool) -> PostProcessor {
 
 /// The tokens that a template puts before and after a text.
 fn ends<'a>(stated: &'a Stated) -> (Option<&'a str>, Option<&'a str>) {
-    let token = |name| stated.text_of(name).filter(|_| stated.adds(name) == Some(true));
-    (token("bos"), token("eos"))
+    // llama.cpp adds both to a text of WordPiece unless a flag says otherwise.
+    let by_default = stated.model == key::model::WORD_PIECE;
+    let token = |name, other| {
+        let text = stated.text_of(name).or_else(|| stated.text_of(other));
+        text.filter(|_| stated.adds(name).unwrap_or(by_default))
+    };
+    (token("bos", "cls"), token("eos", "sep"))
 }
 
 /// The flags that files of this shape give, in the order of the keys.
@@ -78,7 +83,8 @@ fn template(stated: &Stated, has_separator: bool) -> Option<Value> {
     let special = |text: &str, type_id: u8| json!({"SpecialToken": {"id": text, "type_id": type_id}});
     let sequence = |name: &str, type_id: u8| json!({"Sequence": {"id": name, "type_id": type_id}});
     let separator = stated.text_of("sep").or_else(|| stated.text_of("eos"));
-    let adds_separator = stated.adds("sep").filter(|_| has_separator);
+    let by_default = (stated.model == key::model::WORD_PIECE).then_some(false);
+    let adds_separator = stated.adds("sep").or(by_default).filter(|_| has_separator);
     let between: Vec<&str> = match (adds_separator, last) {
         (None, _) => Vec::new(),
         (Some(false), Some(last)) => vec![last],

@@ -90,7 +90,6 @@ pub(super) fn document<'a>(
     notes: &mut Vec<String>,
 ) -> Result<Document<'a>> {
     let adds_space = stated.flag(key::ADD_SPACE_PREFIX).unwrap_or(true);
-    let prepend = if adds_space { "first" } else { "never" };
     let mut vocab: Vec<(&str, usize)> =
         parts.model.iter().enumerate().map(|(id, token)| (token.text.as_str(), id)).collect();
     // Ids that the library would not give by itself.
@@ -106,8 +105,8 @@ pub(super) fn document<'a>(
         truncation: (),
         padding: (),
         added_tokens: added_tokens(parts),
-        normalizer: Value::Null,
-        pre_tokenizer: json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": prepend, "split": false}),
+        normalizer: normalizer(adds_space),
+        pre_tokenizer: Value::Null,
         post_processor: processor.value,
         decoder: decoder(adds_space),
         model: Model::Bpe {
@@ -122,6 +121,15 @@ pub(super) fn document<'a>(
             merges: merges(parts.model, limits, notes)?,
         },
     })
+}
+
+/// Returns the rule for spaces. `Metaspace` would not add one before a text that begins with one, and llama.cpp does.
+fn normalizer(adds_space: bool) -> Value {
+    let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
+    match adds_space {
+        true => json!({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, replace]}),
+        false => replace,
+    }
 }
 
 fn decoder(adds_space: bool) -> Value {

@@ -72,7 +72,8 @@ impl<'a> Stated<'a> {
     }
 
     fn special(&mut self, name: &str, value: &MetadataValue) -> Result<()> {
-        if let Some((token, _)) = key::IDS.iter().find(|(_, key)| *key == name) {
+        let mut ids = key::IDS.iter().chain(&[("cls", key::CLS_ID)]);
+        if let Some((token, _)) = ids.find(|(_, key)| *key == name) {
             let id = value.as_u64().and_then(|id| usize::try_from(id).ok());
             let id = id.filter(|id| *id < self.tokens.len()).ok_or_else(|| {
                 Error::corrupt("a special token has an id without a token")
