@@ -53,7 +53,9 @@ pub(super) fn model(
     }
     let stated_unknown = stated.ids.iter().find(|(name, _)| *name == "unk").map(|(_, id)| *id);
     let typed_unknown = || parts.model.iter().position(|token| token.token_type == TokenType::Unknown);
-    let unknown = typed_unknown().or(stated_unknown).filter(|id| *id < parts.model.len());
+    let named_unknown = || parts.model.iter().position(|token| token.text == "<unk>");
+    let unknown = typed_unknown().or(stated_unknown).or_else(named_unknown);
+    let unknown = unknown.filter(|id| *id < parts.model.len());
     if unknown.is_none() {
         notes.push("the model of SentencePiece is left out: it needs a token for what is unknown".to_owned());
         return None;
