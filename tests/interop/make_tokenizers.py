@@ -73,7 +73,7 @@ def bpe_llama3(folder):
 
 
 def bpe_gpt2(folder):
-    more = [tokenizers.AddedToken("<pad>"), tokenizers.AddedToken("<tool>"), tokenizers.AddedToken("▁▁")]
+    more = [tokenizers.AddedToken("<pad>"), tokenizers.AddedToken("<tool>"), tokenizers.AddedToken("<▁x▁>")]
     config = {"bos_token": "<|end|>", "eos_token": "<|end|>", "pad_token": "<pad>", "unk_token": None,
               "chat_template": [{"name": "default", "template": TEMPLATE}, {"name": "tool-use", "template": "{{ tools }}"}]}
     bytes_bpe(folder, pre_tokenizers.ByteLevel(add_prefix_space=False), lambda _: processors.ByteLevel(), ["<|end|>"], config, more)
@@ -104,7 +104,7 @@ def sentence_piece(folder):
                   remove_extra_whitespaces=False, character_coverage=0.98, user_defined_symbols=["<sep>"])
     (folder / "tokenizer.model").write_bytes(model)
     write(folder, "added_tokens.json", {"<tool>": 340, "<|end|>": 341})
-    decoder = {"0": ("<unk>", True), "1": ("<s>", True), "2": ("</s>", True), "341": ("<|end|>", False), "342": ("▁▁", False)}
+    decoder = {"0": ("<unk>", True), "1": ("<s>", True), "2": ("</s>", True), "341": ("<|end|>", False), "342": ("<▁x▁>", False)}
     write(folder, "tokenizer_config.json", {
         "add_bos_token": True, "add_eos_token": False, "add_prefix_space": True, "bos_token": "<s>", "eos_token": "</s>",
         "unk_token": "<unk>", "chat_template": TEMPLATE,

@@ -47,8 +47,9 @@ fn normalizer(stated: &Stated) -> Value {
         parts.push(json!({"type": "Precompiled", "precompiled_charsmap": BASE64_STANDARD.encode(table)}));
     }
     if stated.flag(key::REMOVE_EXTRA_WHITESPACES).unwrap_or(true) {
-        parts.push(json!({"type": "Strip", "strip_left": false, "strip_right": true}));
-        parts.push(json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}));
+        for (regex, content) in [(r"\A +| +\z", ""), (" {2,}", " ")] {
+            parts.push(json!({"type": "Replace", "pattern": {"Regex": regex}, "content": content}));
+        }
     }
     if parts.is_empty() { Value::Null } else { json!({"type": "Sequence", "normalizers": parts}) }
 }
