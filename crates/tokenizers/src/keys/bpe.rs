@@ -2,7 +2,7 @@
 
 use super::source::{Found, Source};
 use super::{special, vocabulary};
-use crate::files::{Merge, Model, name};
+use crate::files::{Merge, Model, Normalizer, name};
 use crate::{SpacePrefix, key, pre};
 use ckpt_api::{Error, Limit, MetadataMap, Result};
 
@@ -21,8 +21,24 @@ pub(super) fn keys(source: &Source) -> Result<Found> {
     vocabulary::write(&mut pairs, tokens, false);
     pairs.insert(key::MERGES, merges);
     let mut notes = pre.notes;
+    notes.extend(json.value.normalizer.as_ref().and_then(unapplied));
     special::write(source, None, &mut pairs, &mut notes)?;
     Ok(Some((pairs, notes)))
+}
+
+/// Returns a note on what a normalizer does to texts and llama.cpp does not. Lowercase and accents have keys.
+fn unapplied(normalizer: &Normalizer) -> Option<String> {
+    let mut kinds = Vec::new();
+    let mut left = vec![normalizer];
+    while let Some(normalizer) = left.pop() {
+        match normalizer.kind.as_str() {
+            "Sequence" => left.extend(normalizer.parts().iter().rev()),
+            "Lowercase" | "StripAccents" => {}
+            other => kinds.push(other.escape_debug().to_string()),
+        }
+    }
+    let kinds = (!kinds.is_empty()).then(|| ckpt_api::first_few(kinds, 5))?;
+    Some(format!("tokenizer.json normalizes each text ({kinds}), and llama.cpp does not"))
 }
 
 /// Appends the key that the Llama family writes first.

@@ -19,6 +19,9 @@ pub(crate) struct PreTokenizerName {
     pub(crate) notes: Vec<String>,
 }
 
+/// Names under which llama.cpp has simpler expressions: they split letters from their marks.
+const SPLITS_MARKS: [&str; 6] = ["gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2", "tekken"];
+
 /// Returns the name of a pre-tokenizer: the one that the user chose, or one of those that split as `tokenizer.json` says.
 ///
 /// # Errors
@@ -34,13 +37,19 @@ pub(crate) fn name(json: &TokenizerJson, request: &Request) -> Result<PreTokeniz
                 .help(nearest(name, names()))),
         };
     }
-    let split = rules::of_json(json)?;
+    let mut split = rules::of_json(json)?;
     let ignores_merges = json.model.as_ref().is_some_and(|model| model.ignore_merges);
     let class = CLASSES.iter().find(|class| class.has(&split.rules)).ok_or_else(|| unknown(&split.rules))?;
     let of_family = class.names.iter().find(|name| Some(name.name) == request.family_pre);
     let same_flag = || class.names.iter().find(|name| name.ignores_merges == ignores_merges);
     let name = of_family.or_else(same_flag).or(class.names.first());
     let name = name.ok_or_else(|| Error::defect("a class of pre-tokenizers has no name"))?;
+    if SPLITS_MARKS.contains(&name.name) {
+        split.notes.push(format!(
+            "llama.cpp splits letters with marks, as in Devanagari or Thai, in another way under '{}' than tokenizer.json says",
+            name.name
+        ));
+    }
     Ok(PreTokenizerName { name: name.name.to_owned(), notes: split.notes })
 }
 

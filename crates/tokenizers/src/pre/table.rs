@@ -120,7 +120,6 @@ pub(super) const CLASSES: &[Class] = &[
             ignoring("lfm2"),
             ignoring("jina-v5-nano"),
             ignoring("glm4"),
-            ignoring("glm5"),
             merging("dbrx"),
             merging("smaug-bpe"),
             merging("chatglm-bpe"),

@@ -182,6 +182,17 @@ fn a_space_before_each_text_is_noted() {
 }
 
 #[test]
+fn a_normalizer_that_has_no_key_is_noted() {
+    let directory = changed(|json| {
+        json["normalizer"] =
+            json!({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]});
+    });
+    let keys = bpe_keys(&directory, 4).unwrap();
+    assert!(keys.notes[0].contains("(NFC)"), "{:?}", keys.notes);
+    assert_eq!(keys.pairs.get("tokenizer.ggml.normalizer.lowercase"), Some(&true.into()));
+}
+
+#[test]
 fn a_directory_without_a_tokenizer_says_what_it_needs() {
     let kinds = [TokenizerKind::SentencePiece, TokenizerKind::Bpe];
     let error = Directory::default().keys_of(&kinds, json!({}), |request| request).unwrap_err();
@@ -456,6 +467,63 @@ fn the_first_kind_whose_files_are_there_is_taken() {
         kind(&Directory([spm().0, fallback.0].into_iter().flatten().collect())),
         TokenizerKind::SentencePiece
     );
+}
+
+/// Directories in which one bit is another one, and keys of which one has another value.
+#[test]
+fn no_changed_file_and_no_changed_key_ends_the_program() {
+    let (mut accepted, mut refused) = (0, 0);
+    let kinds = [
+        ("bpe_llama3", TokenizerKind::Bpe, "tokenizer.json"),
+        ("roberta", TokenizerKind::Bpe, "tokenizer_config.json"),
+        ("llama_bpe", TokenizerKind::LlamaBpe, "tokenizer.json"),
+        ("sentence_piece", TokenizerKind::SentencePiece, "tokenizer.model"),
+        ("unigram", TokenizerKind::Unigram, "spiece.model"),
+        ("word_piece", TokenizerKind::WordPiece, "tokenizer.json"),
+    ];
+    for (name, kind, changed) in kinds {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let mut directory = Directory::default();
+        for entry in std::fs::read_dir(&path).unwrap() {
+            let entry = entry.unwrap();
+            directory =
+                directory.with(entry.file_name().to_str().unwrap(), std::fs::read(entry.path()).unwrap());
+        }
+        let len = directory.0[changed].len();
+        for position in (0..len).step_by(len / 150 + 1) {
+            let mut directory = directory.clone();
+            directory.0.get_mut(changed).unwrap()[position] ^= 1 << (position % 8);
+            match directory.keys(kind, json!({})) {
+                Ok(keys) => {
+                    accepted += 1;
+                    let _ = from_gguf(&keys.pairs, &Limits::default());
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        let keys: MetadataMap = serde_json::from_slice(&directory.0["keys.json"]).unwrap();
+        let values: [MetadataValue; 8] = [
+            5u32.into(),
+            (-1i32).into(),
+            "x".into(),
+            true.into(),
+            ["a"].into(),
+            [9i32].into(),
+            [f32::NAN].into(),
+            MetadataValue::Null,
+        ];
+        for (key, _) in keys.iter() {
+            for value in &values {
+                let mut keys = keys.clone();
+                keys.insert(key, value.clone());
+                match from_gguf(&keys, &Limits::default()) {
+                    Ok(_) => accepted += 1,
+                    Err(_) => refused += 1,
+                }
+            }
+        }
+    }
+    assert!(accepted > 300 && refused > 300, "{accepted} {refused}");
 }
 
 fn pairs(change: impl FnOnce(&mut MetadataMap)) -> MetadataMap {
