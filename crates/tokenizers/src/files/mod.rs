@@ -10,7 +10,7 @@ pub(crate) use json::{Json, from_directory};
 pub(crate) use sentence_piece::{ModelType, Piece, SentencePieceModel};
 pub(crate) use tokenizer_config::{ChatTemplate, NamedTemplate, TokenField, TokenizerConfig};
 pub(crate) use tokenizer_json::{
-    AddedToken, Merge, Model, Normalizer, Pattern, PreTokenizer, Processor, TokenizerJson, Vocabulary,
+    Merge, Model, Normalizer, Pattern, PreTokenizer, Processor, TokenizerJson, Vocabulary,
 };
 
 /// Names of the files.

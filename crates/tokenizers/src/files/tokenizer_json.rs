@@ -240,9 +240,9 @@ impl Merge {
     }
 
     /// The text of GGUF: both tokens with one space in between. A space within a token becomes Ġ.
-    pub(crate) fn to_text(&self) -> String {
+    pub(crate) fn into_text(self) -> String {
         if self.text.matches(' ').count() == 1 {
-            return self.text.clone();
+            return self.text;
         }
         format!("{} {}", self.left().replace(' ', "Ġ"), self.right().replace(' ', "Ġ"))
     }

@@ -7,21 +7,22 @@ use crate::{SpacePrefix, key, pre};
 use ckpt_api::{Error, Limit, MetadataMap, Result};
 
 /// Returns the keys of `tokenizer.json`.
-pub(super) fn keys(source: &Source) -> Result<Found> {
-    let Some(json) = source.json_of("BPE") else { return Ok(None) };
-    let Some(model) = &json.value.model else { return Ok(None) };
-    let named = |error: Error| error.file(&json.file);
-    let tokens = vocabulary::of_json(source, json, model)?;
-    let pre = pre::name(&json.value, source.request).map_err(named)?;
-    let merges = merges(source, model)?;
+pub(super) fn keys(source: &mut Source) -> Result<Found> {
+    let Some(json) = source.json.as_ref().filter(|_| source.model_of("BPE").is_some()) else {
+        return Ok(None);
+    };
+    let pre = pre::name(&json.value, source.request).map_err(|error| source.in_json(error))?;
+    let mut notes = pre.notes;
+    notes.extend(json.value.normalizer.as_ref().and_then(unapplied));
+    let Some(mut model) = source.take_model() else { return Ok(None) };
+    let merges = merges(source, &mut model)?;
+    let tokens = vocabulary::of_json(source, model.vocab).map_err(|error| source.in_json(error))?;
     let mut pairs = MetadataMap::new();
     space_prefix(source, &mut pairs);
     pairs.insert(key::MODEL, key::model::BPE);
     pairs.insert(key::PRE, pre.name);
     vocabulary::write(&mut pairs, tokens, false);
     pairs.insert(key::MERGES, merges);
-    let mut notes = pre.notes;
-    notes.extend(json.value.normalizer.as_ref().and_then(unapplied));
     special::write(source, None, &mut pairs, &mut notes)?;
     Ok(Some((pairs, notes)))
 }
@@ -50,17 +51,17 @@ pub(super) fn space_prefix(source: &Source, pairs: &mut MetadataMap) {
 }
 
 /// Returns the merges of `tokenizer.json`, or if it has none, those of `merges.txt`.
-fn merges(source: &Source, model: &Model) -> Result<Vec<String>> {
-    if !model.merges.is_empty() {
-        let file = source.directory.display(name::TOKENIZER_JSON);
-        vocabulary::check_merges(model, &model.merges).map_err(|error| error.file(file))?;
-        return Ok(model.merges.iter().map(Merge::to_text).collect());
+fn merges(source: &Source, model: &mut Model) -> Result<Vec<String>> {
+    let merges = std::mem::take(&mut model.merges);
+    if !merges.is_empty() {
+        vocabulary::check_merges(model, &merges).map_err(|error| source.in_json(error))?;
+        return Ok(merges.into_iter().map(Merge::into_text).collect());
     }
     if !source.directory.has_file(name::MERGES) {
-        return Err(Error::corrupt("the tokenizer has no merges")
-            .file(source.directory.display(name::TOKENIZER_JSON))
+        let error = Error::corrupt("the tokenizer has no merges")
             .field("model.merges")
-            .expected("merges there, or in merges.txt: llama.cpp does not load the model without"));
+            .expected("merges there, or in merges.txt: llama.cpp does not load the model without");
+        return Err(source.in_json(error));
     }
     let file = source.directory.file(name::MERGES)?;
     let named = |error: Error| error.file(file.name());
@@ -69,7 +70,7 @@ fn merges(source: &Source, model: &Model) -> Result<Vec<String>> {
     let text = str::from_utf8(&bytes).map_err(|_| named(Error::corrupt("the file is not UTF-8")))?;
     let merges = lines(text, source).map_err(named)?;
     vocabulary::check_merges(model, &merges).map_err(named)?;
-    Ok(merges.iter().map(Merge::to_text).collect())
+    Ok(merges.into_iter().map(Merge::into_text).collect())
 }
 
 /// Parses `merges.txt`: a merge a line, after a line that states the version.

@@ -3,23 +3,23 @@
 use super::source::{Found, Source};
 use super::vocabulary::{self, Slots};
 use super::{bpe, special};
-use crate::files::{Model, TokenField, TokenizerConfig, TokenizerJson, Vocabulary, from_directory, name};
+use crate::files::{TokenField, TokenizerConfig, Vocabulary, from_directory, name};
 use crate::key;
 use crate::token::{ADDED_SCORE, Token, TokenType};
-use ckpt_api::{Error, MetadataMap, Result};
+use ckpt_api::{MetadataMap, Result};
 use std::collections::HashSet;
 
 /// Returns the keys of `tokenizer.json`.
-pub(super) fn keys(source: &Source) -> Result<Found> {
-    let Some(json) = source.json_of("BPE") else { return Ok(None) };
-    let Some(model) = json.value.model.as_ref().filter(|model| model.byte_fallback) else { return Ok(None) };
-    if json.value.decoder.as_ref().is_none_or(|decoder| decoder.kind != "Sequence") {
+pub(super) fn keys(source: &mut Source) -> Result<Found> {
+    let falls_back = source.model_of("BPE").is_some_and(|model| model.byte_fallback);
+    let decoder = source.json.as_ref().and_then(|json| json.value.decoder.as_ref());
+    if !falls_back || decoder.is_none_or(|decoder| decoder.kind != "Sequence") {
         return Ok(None);
     }
-    let named = |error: Error| error.file(&json.file);
-    vocabulary::check_merges(model, &model.merges).map_err(named)?;
+    let Some(model) = source.take_model() else { return Ok(None) };
+    vocabulary::check_merges(&model, &model.merges).map_err(|error| source.in_json(error))?;
     let special_texts = special_texts(source)?;
-    let tokens = tokens(source, &json.value, model, &special_texts).map_err(named)?;
+    let tokens = tokens(source, model.vocab, &special_texts).map_err(|error| source.in_json(error))?;
     let mut pairs = MetadataMap::new();
     bpe::space_prefix(source, &mut pairs);
     pairs.insert(key::MODEL, key::model::SENTENCE_PIECE);
@@ -35,27 +35,18 @@ pub(super) fn keys(source: &Source) -> Result<Found> {
     Ok(Some((pairs, notes)))
 }
 
-fn tokens(
-    source: &Source,
-    json: &TokenizerJson,
-    model: &Model,
-    special: &HashSet<String>,
-) -> Result<Vec<Token>> {
-    let Vocabulary::Ids(vocab) = &model.vocab else {
-        return Err(Error::corrupt("the vocabulary is a list")
-            .field("model.vocab")
-            .expected("an object of ids"));
-    };
-    let added = json.added_tokens.iter();
+fn tokens(source: &Source, vocab: Vocabulary, special: &HashSet<String>) -> Result<Vec<Token>> {
+    let vocab = vocabulary::ids(vocab)?;
+    let added = source.json.iter().flat_map(|json| &json.value.added_tokens);
     let ids = vocab.iter().map(|(_, id)| *id).chain(added.clone().map(|token| token.id));
     let mut slots = Slots::new(source, ids.max().map_or(0, |id| id.saturating_add(1)))?;
     for (text, id) in vocab {
-        let token_type = match special.contains(text) {
-            _ if is_byte(text) => TokenType::Byte,
+        let token_type = match special.contains(&text) {
+            _ if is_byte(&text) => TokenType::Byte,
             true => TokenType::Control,
             false => TokenType::Normal,
         };
-        slots.add(*id, Token { text: text.clone(), token_type, score: ADDED_SCORE })?;
+        slots.add(id, Token { text, token_type, score: ADDED_SCORE })?;
     }
     for token in added {
         if slots.slot(token.id).is_some_and(|slot| slot.as_ref().is_some_and(|own| own.text == token.content))

@@ -24,15 +24,15 @@ pub(crate) use vocabulary::added_token;
 /// - [`ckpt_api::Kind::Unsupported`] for a model of another type, and a pre-tokenizer that llama.cpp does not have.
 /// - [`ckpt_api::Kind::Limit`], [`ckpt_api::Kind::Io`].
 pub fn to_gguf(directory: &Input, request: &Request, limits: &Limits) -> Result<Keys> {
-    let source = Source::open(directory, request, limits)?;
+    let mut source = Source::open(directory, request, limits)?;
     for kind in request.kinds {
         let keys = match kind {
-            TokenizerKind::Bpe => bpe::keys(&source)?,
+            TokenizerKind::Bpe => bpe::keys(&mut source)?,
             TokenizerKind::SentencePiece => sentence_piece::keys(&source, false)?,
             TokenizerKind::Phi3SentencePiece => sentence_piece::keys(&source, true)?,
-            TokenizerKind::LlamaBpe => llama_bpe::keys(&source)?,
+            TokenizerKind::LlamaBpe => llama_bpe::keys(&mut source)?,
             TokenizerKind::Unigram => unigram::keys(&source)?,
-            TokenizerKind::WordPiece => word_piece::keys(&source)?,
+            TokenizerKind::WordPiece => word_piece::keys(&mut source)?,
         };
         if let Some((pairs, notes)) = keys {
             return Ok(Keys { pairs, kind: *kind, notes });

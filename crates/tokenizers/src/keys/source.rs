@@ -1,8 +1,8 @@
 //! The files that every kind of tokenizer reads.
 
 use crate::Request;
-use crate::files::{self, Json, TokenizerConfig, TokenizerJson, name};
-use ckpt_api::{Input, Limits, MetadataMap, Result};
+use crate::files::{self, Json, Model, TokenizerConfig, TokenizerJson, name};
+use ckpt_api::{Error, Input, Limits, MetadataMap, Result};
 
 /// Keys, and facts that the keys do not hold. `None` if the directory has no tokenizer of the kind.
 pub(super) type Found = Option<(MetadataMap, Vec<String>)>;
@@ -29,8 +29,18 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// `tokenizer.json`, if its model has this type.
-    pub(super) fn json_of(&self, kind: &str) -> Option<&Json<TokenizerJson>> {
-        self.json.as_ref().filter(|json| json.value.model.as_ref().is_some_and(|model| model.kind() == kind))
+    /// The model of `tokenizer.json`, if it has this type.
+    pub(super) fn model_of(&self, kind: &str) -> Option<&Model> {
+        self.json.as_ref()?.value.model.as_ref().filter(|model| model.kind() == kind)
+    }
+
+    /// Takes the model of `tokenizer.json`, whose texts become those of the keys: a large one has 500,000.
+    pub(super) fn take_model(&mut self) -> Option<Model> {
+        self.json.as_mut()?.value.model.take()
+    }
+
+    /// Names `tokenizer.json` in an error.
+    pub(super) fn in_json(&self, error: Error) -> Error {
+        error.file(self.directory.display(name::TOKENIZER_JSON))
     }
 }

@@ -1,7 +1,7 @@
 //! The vocabulary: a token for each id.
 
 use super::source::Source;
-use crate::files::{AddedToken, Json, Merge, Model, TokenizerJson, Vocabulary};
+use crate::files::{Merge, Model, Vocabulary};
 use crate::key;
 use crate::token::{ADDED_SCORE, Token, TokenType};
 use ckpt_api::{Error, Limit, MetadataMap, Result};
@@ -94,25 +94,18 @@ pub(super) fn shown(text: &str) -> String {
 /// Returns the tokens of `tokenizer.json`, those of its model and those that were added.
 ///
 /// # Errors
-/// Those of [`Slots`], with the name of the file.
-pub(super) fn of_json(source: &Source, json: &Json<TokenizerJson>, model: &Model) -> Result<Vec<Token>> {
-    tokens(source, &json.value.added_tokens, model).map_err(|error| error.file(&json.file))
-}
-
-fn tokens(source: &Source, added: &[AddedToken], model: &Model) -> Result<Vec<Token>> {
-    let Vocabulary::Ids(vocab) = &model.vocab else {
-        return Err(Error::corrupt("the vocabulary is a list")
-            .field("model.vocab")
-            .expected("an object of ids"));
-    };
-    let ids = vocab.iter().map(|(_, id)| *id).chain(added.iter().map(|token| token.id));
+/// Those of [`Slots`].
+pub(super) fn of_json(source: &Source, vocab: Vocabulary) -> Result<Vec<Token>> {
+    let vocab = ids(vocab)?;
+    let added = source.json.iter().flat_map(|json| &json.value.added_tokens);
+    let ids = vocab.iter().map(|(_, id)| *id).chain(added.clone().map(|token| token.id));
     let tokens = ids.max().map_or(0, |id| id.saturating_add(1));
     if tokens == 0 {
         return Err(Error::corrupt("the tokenizer has no tokens").field("model.vocab"));
     }
     let mut slots = Slots::new(source, tokens)?;
     for (text, id) in vocab {
-        slots.add(*id, Token { text: text.clone(), token_type: TokenType::Normal, score: 0.0 })?;
+        slots.add(id, Token { text, token_type: TokenType::Normal, score: 0.0 })?;
     }
     for token in added {
         let of_model = slots.slot(token.id).and_then(|slot| slot.take_if(|own| own.text == token.content));
@@ -120,6 +113,16 @@ fn tokens(source: &Source, added: &[AddedToken], model: &Model) -> Result<Vec<To
         slots.add(token.id, added_token(&token.content, token.special))?;
     }
     slots.into_tokens()
+}
+
+/// Returns tokens with their ids.
+pub(super) fn ids(vocab: Vocabulary) -> Result<Vec<(String, u64)>> {
+    match vocab {
+        Vocabulary::Ids(ids) => Ok(ids),
+        Vocabulary::Scores => {
+            Err(Error::corrupt("the vocabulary is a list").field("model.vocab").expected("an object of ids"))
+        }
+    }
 }
 
 /// A token that is matched in the text itself.

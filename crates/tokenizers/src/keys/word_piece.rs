@@ -10,12 +10,14 @@ use ckpt_api::{MetadataMap, Result};
 const PRE: &str = "jina-v2-en";
 
 /// Returns the keys of `tokenizer.json`.
-pub(super) fn keys(source: &Source) -> Result<Found> {
-    let Some(json) = source.json_of("WordPiece") else { return Ok(None) };
-    let Some(model) = &json.value.model else { return Ok(None) };
-    let mut tokens = vocabulary::of_json(source, json, model)?;
+pub(super) fn keys(source: &mut Source) -> Result<Found> {
+    if source.model_of("WordPiece").is_none() {
+        return Ok(None);
+    }
+    let Some(model) = source.take_model() else { return Ok(None) };
+    let mut tokens = vocabulary::of_json(source, model.vocab).map_err(|error| source.in_json(error))?;
     tokens.iter_mut().for_each(mark_word_start);
-    vocabulary::check_texts(&tokens).map_err(|error| error.file(&json.file))?;
+    vocabulary::check_texts(&tokens).map_err(|error| source.in_json(error))?;
     let mut pairs = MetadataMap::new();
     pairs.insert(key::MODEL, key::model::WORD_PIECE);
     pairs.insert(key::PRE, source.request.pre.or(source.request.family_pre).unwrap_or(PRE));
