@@ -74,6 +74,7 @@ impl SentencePieceModel {
     /// As [`SentencePieceModel::from_directory`], without the file.
     pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let mut model = SentencePieceModel::default();
+        let (mut has_trainer, mut has_normalizer) = (false, false);
         let mut fields = Fields::new(bytes, 0);
         while let Some((number, value)) = fields.next()? {
             match (number, value) {
@@ -83,12 +84,31 @@ impl SentencePieceModel {
                         piece(bytes, offset).map_err(|error| error.field(piece_field(model.pieces.len())))?;
                     model.pieces.push(piece);
                 }
-                (2, Value::Bytes(bytes, offset)) => model.trainer(bytes, offset)?,
-                (3, Value::Bytes(bytes, offset)) => model.normalizer(bytes, offset)?,
+                (2, Value::Bytes(bytes, offset)) => {
+                    model.trainer(bytes, offset)?;
+                    has_trainer = true;
+                }
+                (3, Value::Bytes(bytes, offset)) => {
+                    model.normalizer(bytes, offset)?;
+                    has_normalizer = true;
+                }
                 _ => {}
             }
         }
         model.check()?;
+        // They follow the pieces, so a file that is cut short between two pieces lacks them.
+        for (name, is_there) in [("trainer_spec", has_trainer), ("normalizer_spec", has_normalizer)] {
+            if !is_there {
+                return Err(Error::corrupt("the file is cut short")
+                    .offset(bytes.len() as u64)
+                    .field(name)
+                    .found(format!(
+                        "{} and no {name} after them",
+                        ckpt_api::count(model.pieces.len(), "piece")
+                    ))
+                    .help("copy the file again"));
+            }
+        }
         Ok(model)
     }
 

@@ -376,8 +376,8 @@ fn sentence_piece(pieces: &[(&str, f32, u8)]) -> Vec<u8> {
         file.extend([0x0a, piece.len() as u8]);
         file.extend(piece);
     }
-    // trainer_spec.model_type = BPE
-    file.extend([0x12, 2, 0x18, 2]);
+    // trainer_spec.model_type = BPE, and an empty normalizer_spec
+    file.extend([0x12, 2, 0x18, 2, 0x1a, 0]);
     file
 }
 
@@ -410,22 +410,28 @@ fn an_added_token_without_a_row_is_left_out_and_noted() {
 #[test]
 fn a_model_that_is_cut_short_is_refused_with_its_offset() {
     let whole = sentence_piece(&[("<unk>", 0.0, 2), ("ab", -1.0, 1)]);
-    let mut refused = 0;
     for len in 0..whole.len() {
         let directory = Directory::default().with("tokenizer.model", &whole[..len]);
-        match directory.keys(TokenizerKind::SentencePiece, json!({"vocab_size": 2})) {
-            Ok(_) => {}
-            Err(error) => {
-                refused += 1;
-                assert_error(error, Kind::Corrupt, &["tokenizer.model"]);
-            }
-        }
+        let error = directory.keys(TokenizerKind::SentencePiece, json!({"vocab_size": 2})).unwrap_err();
+        assert_error(error, Kind::Corrupt, &["tokenizer.model"]);
     }
-    // Two of the cuts are between fields, where a shorter file is valid.
-    assert_eq!(refused, whole.len() - 2);
-    let error = Directory::default().with("tokenizer.model", &whole[..20]);
-    let error = error.keys(TokenizerKind::SentencePiece, json!({"vocab_size": 2})).unwrap_err();
-    assert_error(error, Kind::Corrupt, &["cut short", "offset"]);
+    for (len, says) in
+        [(20, "bytes left"), (whole.len() - 6, "no trainer_spec"), (whole.len() - 2, "no normalizer_spec")]
+    {
+        let directory = Directory::default().with("tokenizer.model", &whole[..len]);
+        let error = directory.keys(TokenizerKind::SentencePiece, json!({"vocab_size": 2})).unwrap_err();
+        assert_error(error, Kind::Corrupt, &["cut short", "offset", says]);
+    }
+}
+
+#[test]
+fn a_token_of_phi_3_is_special_only_if_its_files_say_so() {
+    let added =
+        json!([{"id": 4, "content": "<|a|>", "special": false}, {"id": 5, "content": "▁b", "special": true}]);
+    let directory = spm().json("tokenizer.json", &json!({"added_tokens": added}));
+    let keys = directory.keys(TokenizerKind::Phi3SentencePiece, json!({"vocab_size": 6})).unwrap();
+    assert_eq!(texts(&keys, "tokenizer.ggml.tokens")[4..], ["<|a|>", "▁b"]);
+    assert_eq!(numbers(&keys, "tokenizer.ggml.token_type")[4..], [4, 3]);
 }
 
 #[test]
