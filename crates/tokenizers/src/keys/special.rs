@@ -4,6 +4,7 @@
 
 use super::chat_template;
 use super::source::Source;
+use super::vocabulary::shown;
 use crate::files::{Normalizer, Processor, TokenField, TokenizerConfig, TokenizerJson};
 use crate::key;
 use ckpt_api::{Error, MetadataMap, Result};
@@ -21,7 +22,7 @@ pub(super) fn write(
         special.read_processor(&json.value);
     }
     if let Some(config) = config {
-        special.read_config(config, source.json.as_ref().map(|json| &json.value));
+        special.read_config(config, source.json.as_ref().map(|json| &json.value), notes);
     }
     special.read_model_config(source)?;
     for (name, id) in &special.ids {
@@ -240,7 +241,12 @@ impl Special {
         }
     }
 
-    fn read_config(&mut self, config: &TokenizerConfig, json: Option<&TokenizerJson>) {
+    fn read_config(
+        &mut self,
+        config: &TokenizerConfig,
+        json: Option<&TokenizerJson>,
+        notes: &mut Vec<String>,
+    ) {
         for name in self.names.clone() {
             if let Some(adds) = config.adds(name)
                 && !self.has_flag(name)
@@ -248,9 +254,13 @@ impl Special {
                 self.set_flag(name, adds);
             }
             let Some(content) = self.field(name).and_then(TokenField::content) else { continue };
-            let added = json.and_then(|json| json.added_tokens.iter().find(|token| token.content == content));
-            if let Some(token) = added {
-                self.set_id(name, token.id);
+            let Some(json) = json else { continue };
+            match json.added_tokens.iter().find(|token| token.content == content) {
+                Some(token) => self.set_id(name, token.id),
+                None => notes.push(format!(
+                    "{name}_token of tokenizer_config.json is not an added token of tokenizer.json: {}",
+                    shown(content)
+                )),
             }
         }
     }

@@ -316,6 +316,11 @@ fn an_id_comes_from_the_tokenizer_before_the_model() {
         "text_config": {"sep_token_id": 0},
     });
     let keys = directory.keys(TokenizerKind::Bpe, model).unwrap();
+    assert!(
+        keys.notes[0].starts_with("eos_token") && keys.notes[0].contains("'nowhere'"),
+        "{:?}",
+        keys.notes
+    );
     let ids = keys.pairs.iter().filter(|(key, _)| key.ends_with("_token_id"));
     let ids: Vec<_> = ids.map(|(key, value)| (key, value.clone())).collect();
     assert_eq!(
