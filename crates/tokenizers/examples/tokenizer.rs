@@ -28,6 +28,7 @@ fn keys(kind: &str, directory: &Path) -> Result<(), Box<dyn Error>> {
         "bpe" => TokenizerKind::Bpe,
         "sentencepiece" => TokenizerKind::SentencePiece,
         "llama-bpe" => TokenizerKind::LlamaBpe,
+        "ranked-bpe" => TokenizerKind::RankedBpe,
         "unigram" => TokenizerKind::Unigram,
         "wordpiece" => TokenizerKind::WordPiece,
         other => return Err(format!("unknown kind {other}").into()),

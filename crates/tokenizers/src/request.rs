@@ -13,8 +13,12 @@ pub enum TokenizerKind {
     SentencePiece,
     /// SentencePiece with the added tokens of Phi-3, which `tokenizer.json` also lists. Model "llama".
     Phi3SentencePiece,
-    /// Byte-pair encoding over characters with a fallback to bytes, and no scores: `tokenizer.json`. Model "llama".
+    /// Byte-pair encoding over characters with a fallback to bytes: `tokenizer.json`. Model "llama". All tokens have one score, as
+    /// llama.cpp's converter writes it for the Llama family, so llama.cpp gives other ids than `tokenizer.json` for some texts.
     LlamaBpe,
+    /// As [`TokenizerKind::LlamaBpe`], with scores that follow from the merges, so llama.cpp gives the ids of `tokenizer.json`. The
+    /// converter has no such kind.
+    RankedBpe,
     /// Unigram: `spiece.model` or `tokenizer.model`. Model "t5".
     Unigram,
     /// WordPiece: `tokenizer.json`. Model "bert".

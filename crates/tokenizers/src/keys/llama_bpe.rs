@@ -1,16 +1,16 @@
-//! SentencePiece's byte-pair encoding, of which only `tokenizer.json` is left: there are no scores.
+//! SentencePiece's byte-pair encoding, of which only `tokenizer.json` is left: it has merges in place of scores.
 
 use super::source::{Found, Source};
 use super::vocabulary::{self, Slots};
 use super::{bpe, special};
-use crate::files::{TokenField, TokenizerConfig, Vocabulary, from_directory, name};
+use crate::files::{Merge, TokenField, TokenizerConfig, Vocabulary, from_directory, name};
 use crate::key;
 use crate::token::{ADDED_SCORE, Token, TokenType};
 use ckpt_api::{MetadataMap, Result};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-/// Returns the keys of `tokenizer.json`.
-pub(super) fn keys(source: &mut Source) -> Result<Found> {
+/// Returns the keys of `tokenizer.json`. `is_ranked` if scores follow from the merges; otherwise all tokens have one score.
+pub(super) fn keys(source: &mut Source, is_ranked: bool) -> Result<Found> {
     let falls_back = source.model_of("BPE").is_some_and(|model| model.byte_fallback);
     let decoder = source.json.as_ref().and_then(|json| json.value.decoder.as_ref());
     if !falls_back || decoder.is_none_or(|decoder| decoder.kind != "Sequence") {
@@ -19,18 +19,22 @@ pub(super) fn keys(source: &mut Source) -> Result<Found> {
     let Some(model) = source.take_model() else { return Ok(None) };
     vocabulary::check_merges(&model, &model.merges).map_err(|error| source.in_json(error))?;
     let special_texts = special_texts(source)?;
-    let tokens = tokens(source, model.vocab, &special_texts).map_err(|error| source.in_json(error))?;
+    let mut tokens = tokens(source, model.vocab, &special_texts).map_err(|error| source.in_json(error))?;
+    let mut notes = Vec::new();
+    match is_ranked {
+        true => rank(&mut tokens, &model.merges),
+        false => notes.push(
+            "tokenizer.model is not there, so the tokens have no scores: llama.cpp merges them in another order than \
+             tokenizer.json says"
+                .to_owned(),
+        ),
+    }
     let mut pairs = MetadataMap::new();
     bpe::space_prefix(source, &mut pairs);
     pairs.insert(key::MODEL, key::model::SENTENCE_PIECE);
     pairs.insert(key::PRE, key::DEFAULT_PRE);
     let vocab_size = tokens.len();
     vocabulary::write(&mut pairs, tokens, true);
-    let mut notes = vec![
-        "tokenizer.model is not there, so the tokens have no scores: llama.cpp merges them in another order than \
-         tokenizer.json says"
-            .to_owned(),
-    ];
     special::write(source, Some(vocab_size), &mut pairs, &mut notes)?;
     Ok(Some((pairs, notes)))
 }
@@ -58,6 +62,19 @@ fn tokens(source: &Source, vocab: Vocabulary, special: &HashSet<String>) -> Resu
         slots.add(token.id, Token { text: token.content.clone(), token_type, score: ADDED_SCORE })?;
     }
     slots.into_tokens()
+}
+
+/// Gives each token the score of the first merge whose result it is: llama.cpp merges what has the largest score first.
+fn rank(tokens: &mut [Token], merges: &[Merge]) {
+    let mut ranks = HashMap::with_capacity(merges.len());
+    for (rank, merge) in merges.iter().enumerate() {
+        ranks.entry([merge.left(), merge.right()].concat()).or_insert(rank);
+    }
+    for token in tokens.iter_mut().filter(|token| token.token_type == TokenType::Normal) {
+        let rank = ranks.get(&token.text).copied().unwrap_or(merges.len());
+        // Not the negation, which is -0 for the first.
+        token.score = 0.0 - rank as f32;
+    }
 }
 
 /// Whether a token stands for one byte: `<0x0A>`.

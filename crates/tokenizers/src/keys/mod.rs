@@ -30,7 +30,8 @@ pub fn to_gguf(directory: &Input, request: &Request, limits: &Limits) -> Result<
             TokenizerKind::Bpe => bpe::keys(&mut source)?,
             TokenizerKind::SentencePiece => sentence_piece::keys(&source, false)?,
             TokenizerKind::Phi3SentencePiece => sentence_piece::keys(&source, true)?,
-            TokenizerKind::LlamaBpe => llama_bpe::keys(&mut source)?,
+            TokenizerKind::LlamaBpe => llama_bpe::keys(&mut source, false)?,
+            TokenizerKind::RankedBpe => llama_bpe::keys(&mut source, true)?,
             TokenizerKind::Unigram => unigram::keys(&source)?,
             TokenizerKind::WordPiece => word_piece::keys(&mut source)?,
         };
@@ -69,7 +70,9 @@ fn files(kind: TokenizerKind) -> &'static str {
     match kind {
         TokenizerKind::Bpe => "tokenizer.json with a model of type 'BPE'",
         TokenizerKind::SentencePiece | TokenizerKind::Phi3SentencePiece => "tokenizer.model",
-        TokenizerKind::LlamaBpe => "tokenizer.json with a model of type 'BPE' and byte_fallback",
+        TokenizerKind::LlamaBpe | TokenizerKind::RankedBpe => {
+            "tokenizer.json with a model of type 'BPE' and byte_fallback"
+        }
         TokenizerKind::Unigram => "spiece.model or tokenizer.model",
         TokenizerKind::WordPiece => "tokenizer.json with a model of type 'WordPiece'",
     }

@@ -1,74 +1,9 @@
 //! One test for each rule, on the smallest files that show it.
 
-use ckpt_api::{Error, Input, Kind, Limit, Limits, MetadataMap, MetadataValue, Result};
-use ckpt_tokenizers::{Keys, Request, SpacePrefix, TokenizerKind, from_gguf, to_gguf};
+use crate::directory::{Directory, assert_error, bpe_keys, changed, numbers, texts};
+use ckpt_api::{Input, Kind, Limit, Limits, MetadataMap, MetadataValue};
+use ckpt_tokenizers::{Request, SpacePrefix, TokenizerKind, from_gguf, to_gguf};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-
-/// A directory in memory.
-#[derive(Clone, Default)]
-struct Directory(BTreeMap<String, Vec<u8>>);
-
-impl Directory {
-    fn with(mut self, name: &str, content: impl AsRef<[u8]>) -> Self {
-        self.0.insert(name.to_owned(), content.as_ref().to_vec());
-        self
-    }
-
-    fn json(self, name: &str, content: &Value) -> Self {
-        self.with(name, content.to_string())
-    }
-
-    fn keys(&self, kind: TokenizerKind, config: Value) -> Result<Keys> {
-        self.keys_of(&[kind], config, |request| request)
-    }
-
-    fn keys_of(
-        &self,
-        kinds: &[TokenizerKind],
-        config: Value,
-        change: impl for<'a> FnOnce(Request<'a>) -> Request<'a>,
-    ) -> Result<Keys> {
-        let request = Request { vocab_size: config["vocab_size"].as_u64(), ..Request::new(kinds, &config) };
-        to_gguf(&Input::memory("", self.0.clone()), &change(request), &Limits::default())
-    }
-}
-
-/// A tokenizer of bytes with the tokens a, b, ab.
-fn bpe() -> Value {
-    json!({
-        "added_tokens": [{"id": 3, "content": "<s>", "special": true}],
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
-        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]},
-    })
-}
-
-fn changed(change: impl FnOnce(&mut Value)) -> Directory {
-    let mut json = bpe();
-    change(&mut json);
-    Directory::default().json("tokenizer.json", &json)
-}
-
-fn bpe_keys(directory: &Directory, vocab_size: u64) -> Result<Keys> {
-    directory.keys(TokenizerKind::Bpe, json!({"vocab_size": vocab_size}))
-}
-
-fn texts(keys: &Keys, key: &str) -> Vec<String> {
-    let list = keys.pairs.get(key).unwrap().as_list().unwrap();
-    list.iter().map(|value| value.as_text().unwrap().to_owned()).collect()
-}
-
-fn numbers(keys: &Keys, key: &str) -> Vec<i64> {
-    let list = keys.pairs.get(key).unwrap().as_list().unwrap();
-    list.iter().map(|value| value.as_i64().unwrap()).collect()
-}
-
-#[track_caller]
-fn assert_error(error: Error, kind: Kind, says: &[&str]) {
-    assert_eq!(error.kind(), kind, "{error}");
-    let text = error.to_string();
-    assert!(says.iter().all(|part| text.contains(part)), "{text}");
-}
 
 #[test]
 fn an_id_without_a_token_is_padded() {
@@ -535,6 +470,22 @@ fn no_changed_file_and_no_changed_key_ends_the_program() {
         }
     }
     assert!(accepted > 300 && refused > 300, "{accepted} {refused}");
+}
+
+#[test]
+fn scores_follow_from_the_merges_of_a_ranked_tokenizer() {
+    let directory = changed(|json| {
+        json["model"]["byte_fallback"] = true.into();
+        json["model"]["vocab"]["ba"] = 4.into();
+        json["model"]["merges"] = json!([["b", "a"], ["a", "b"]]);
+        json["decoder"] = json!({"type": "Sequence", "decoders": []});
+    });
+    let keys = directory.keys(TokenizerKind::RankedBpe, json!({"vocab_size": 5})).unwrap();
+    let scores: MetadataValue = [-2.0f32, -2.0, -1.0, -1000.0, 0.0].into();
+    assert_eq!(keys.pairs.get("tokenizer.ggml.scores"), Some(&scores));
+    let files = from_gguf(&keys.pairs, &Limits::default()).unwrap().files;
+    let json: Value = serde_json::from_slice(&files["tokenizer.json"]).unwrap();
+    assert_eq!(json["model"]["merges"], json!([["b", "a"], ["a", "b"]]));
 }
 
 fn pairs(change: impl FnOnce(&mut MetadataMap)) -> MetadataMap {
