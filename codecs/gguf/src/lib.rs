@@ -75,6 +75,12 @@ const OPTIONS: &[OptionSpec] = &[
         "GGUF file whose keys and values the output gets, in place of the source's",
     ),
     OptionSpec::new(
+        metadata::PRE,
+        OptionKind::Text,
+        Side::Write,
+        "name of llama.cpp's pre-tokenizer for a tokenizer of byte pairs (default: by its regular expressions)",
+    ),
+    OptionSpec::new(
         write::SHARD_SIZE,
         OptionKind::Size,
         Side::Write,

@@ -10,6 +10,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 /// Options that name files.
 pub(crate) const LIKE: &str = "like";
 pub(crate) const METADATA: &str = "metadata";
+/// The option that names the pre-tokenizer, and its key.
+pub(crate) const PRE: &str = "pre";
+const PRE_KEY: &str = "tokenizer.ggml.pre";
 
 /// The key that states, by number, which type most tensors have.
 const FILE_TYPE: &str = "general.file_type";
@@ -40,6 +43,9 @@ pub(crate) fn pairs(
             pairs.insert(FILE_TYPE, file_type.number);
         }
         _ => {}
+    }
+    if let Some(pre) = options.text(PRE) {
+        pairs.insert(PRE_KEY, pre);
     }
     if let Some(path) = options.text(METADATA) {
         for (key, value) in from_json(path).map_err(|error| error.field(METADATA))? {

@@ -32,7 +32,7 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         return Err(Error::usage("a shard must hold at least one byte").field(SHARD_SIZE).found("0"));
     }
     let shards = split_tensors(tensors, shard_size);
-    let mut placed = OutputLayout::default().with_losses(losses);
+    let mut placed = OutputLayout::default().with_losses(losses).with_asked(target.types.asked());
     if let [only] = &shards[..] {
         target.add(&mut placed, name.to_owned(), only, &[])?;
         return Ok(placed);

@@ -32,5 +32,6 @@ pub(crate) static INFO: FormatInfo = FormatInfo::new("safetensors", "safetensors
     .with_writes(Network::ALL)
     .with_dtypes(&NATIVE)
     .with_free_names()
+    .with_directory_file("model.safetensors")
     .with_keeps(Aspect::ALL)
     .with_options(OPTIONS);

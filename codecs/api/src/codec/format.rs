@@ -125,6 +125,9 @@ pub struct FormatInfo {
     /// of a model that only gives its graph.
     #[serde(skip)]
     pub graph_file: Option<&'static str>,
+    /// What the tensors are called in a directory that other programs open, such as `model.safetensors`.
+    #[serde(skip)]
+    pub directory_file: Option<&'static str>,
     /// The ending, without the dot, of files that hold one array and not its name, such as `npy`: the array is named after
     /// its file.
     #[serde(skip)]
@@ -161,6 +164,7 @@ impl FormatInfo {
             describes_models: false,
             fixed_names: &[],
             graph_file: None,
+            directory_file: None,
             unnamed_array: None,
             keeps: &[],
             options: &[],
@@ -241,6 +245,13 @@ impl FormatInfo {
     #[must_use]
     pub const fn with_graph_file(mut self, name: &'static str) -> Self {
         self.graph_file = Some(name);
+        self
+    }
+
+    /// The name of the tensors' file in a directory that other programs open. Default: none, a model is no directory.
+    #[must_use]
+    pub const fn with_directory_file(mut self, name: &'static str) -> Self {
+        self.directory_file = Some(name);
         self
     }
 

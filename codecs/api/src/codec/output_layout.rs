@@ -2,8 +2,8 @@
 
 use crate::layout::check_fit;
 use crate::{
-    ArchitectureFile, Aspect, Checkpoint, Error, FileId, FinishState, Loss, MostlyOne, Placement, Result,
-    Tensor, TensorId, Ties,
+    ArchitectureFile, Aspect, Checkpoint, Error, FileId, FinishState, Loss, LossKind, MostlyOne, Placement,
+    Result, Tensor, TensorId, Ties,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -29,6 +29,9 @@ pub struct OutputLayout {
     pub placements: Vec<Placement>,
     /// Losses that only the codec knows, and those that it can explain better than the engine.
     pub losses: Vec<Loss>,
+    /// Losses that an option asks for by name, such as one that names the type of tensors: they are listed, and do not stop a
+    /// conversion.
+    pub asked: Vec<LossKind>,
     /// What the format keeps ([`crate::FormatInfo::keeps`]) and this output does not, each with the reason.
     pub left_out: BTreeMap<Aspect, String>,
     /// Tensors whose numbers are whole units of the scale that they are stored with, by what the codec knows of them:
@@ -251,6 +254,13 @@ impl OutputLayout {
     #[must_use]
     pub fn with_finish(mut self, finish: FinishState) -> Self {
         self.finish = finish;
+        self
+    }
+
+    /// The same with losses that an option asks for by name. Default: none.
+    #[must_use]
+    pub fn with_asked(mut self, kinds: &[LossKind]) -> Self {
+        self.asked.extend(kinds);
         self
     }
 

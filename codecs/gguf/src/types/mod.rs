@@ -104,6 +104,8 @@ pub(crate) struct Types {
     dtype: Option<DType>,
     /// The places of the tensors, in the order of the file.
     order: Vec<usize>,
+    /// Whether an option names types.
+    is_asked: bool,
 }
 
 impl Types {
@@ -159,7 +161,16 @@ impl Types {
                 *wanted = tensor.dtype.is_float().then_some(TensorType::Plain(DType::F32));
             }
         }
-        Ok(Types { endian, wanted, dtype: options.dtype(), order })
+        let is_asked = file_type.is_some() || rules.is_some();
+        Ok(Types { endian, wanted, dtype: options.dtype(), order, is_asked })
+    }
+
+    /// Returns the losses that the user asks for by naming types.
+    pub(crate) fn asked(&self) -> &'static [LossKind] {
+        match self.is_asked {
+            true => &[LossKind::Narrowed, LossKind::Quantized],
+            false => &[],
+        }
     }
 
     /// Returns the places of the tensors in the checkpoint, in the order of the file.

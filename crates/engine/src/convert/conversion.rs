@@ -59,6 +59,9 @@ pub struct Conversion {
     pub resources: Resources,
     /// Bounds for the mapping.
     pub limits: Limits,
+    /// Writes a directory, as other programs open a model: the output's name is that of the directory. Default: if the source
+    /// is a model, and the name has no extension that a format claims.
+    pub directory: bool,
     /// Replace existing output.
     pub overwrite: bool,
     /// Go on with the same conversion where a process that was killed had left it: what it had written is kept as far

@@ -28,7 +28,7 @@ pub fn write_from_memory(
     let codec = conversion.writer(registry, output)?;
     let mapped = map(&Arc::new(contents), &conversion.map_options(true))?;
     let origin = Origin { record: in_memory(), store: None, framework: None, clone: None };
-    let plan = conversion.compile(&*codec, origin, mapped, (output, None), &LibraryWords)?;
+    let plan = conversion.compile(&*codec, origin, mapped, (output, None, None), &LibraryWords)?;
     conversion.judge(&plan)?;
     let request = StageRequest {
         overwrite: conversion.overwrite,

@@ -5,12 +5,14 @@ mod clones;
 mod compare;
 mod computed;
 mod conversion;
+mod directory;
 mod examine;
 mod from_memory;
 mod generated;
 mod graph;
 mod handing;
 mod location;
+mod model;
 mod phase;
 mod pins;
 mod planned;
@@ -38,6 +40,7 @@ pub use sides::SideOptions;
 pub use summary::{Resumed, Rounded, Summary, Verification};
 pub use verifier::{Computed, Verifier, VerifierSettings};
 
+use crate::formats::ModelTranslation;
 use crate::map::{MapOptions, Mapped, Twins, map};
 use crate::mapping::{Generated, Mapping, Translation};
 use crate::plan::{
@@ -97,6 +100,7 @@ impl Conversion {
             // Asking for a dtype by name accepts what it does to values.
             policy.allow.extend([LossKind::Narrowed, LossKind::Retyped]);
         }
+        policy.allow.extend(plan.placed.asked.iter().copied());
         policy.judge(&plan.losses)
     }
 
@@ -119,16 +123,22 @@ impl Conversion {
             let code = generated::code(self, generated, &mut translation, &output)?;
             let translated = Conversion { mapping, ..self.clone() };
             let remarks = Some((&translation, generated));
-            return translated.plan_to(registry, source, output, (remarks, code));
+            return translated.plan_to(registry, source, output, Additions { remarks, code, model: None });
         }
         generated::check_none(self, registry)?;
-        if let Some(Cow::Owned(mapping)) =
-            self.mapping.as_ref().map(|mapping| source.with_parameters(mapping)).transpose()?
-        {
-            let with_parameters = Conversion { mapping: Some(mapping), ..self.clone() };
-            return with_parameters.plan_to(registry, source, output, (None, None));
+        let conversion = self.as_directory(registry, source, &output)?;
+        let writer = conversion.writer(registry, &output)?;
+        if let Some(model) = conversion.translate_model(registry, source, writer.info())? {
+            let translated = conversion.of_model(&model, source)?;
+            return translated.plan_to(registry, source, output, Additions::of_model(model));
         }
-        self.plan_to(registry, source, output, (None, None))
+        if let Some(Cow::Owned(mapping)) =
+            conversion.mapping.as_ref().map(|mapping| source.with_parameters(mapping)).transpose()?
+        {
+            let with_parameters = Conversion { mapping: Some(mapping), ..conversion };
+            return with_parameters.plan_to(registry, source, output, Additions::default());
+        }
+        conversion.plan_to(registry, source, output, Additions::default())
     }
 
     /// Plans with a mapping whose parameters have values.
@@ -137,7 +147,7 @@ impl Conversion {
         registry: &Registry,
         source: &Source,
         output: Destination,
-        (remarks, code): (Option<(&Translation, &Generated)>, Option<Code>),
+        Additions { remarks, code, model }: Additions<'_>,
     ) -> Result<Planned> {
         let codec = self.writer(registry, &output)?;
         let mut mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
@@ -150,6 +160,10 @@ impl Conversion {
         if let Some(model) = source.options.graph.as_deref() {
             model.describe(codec.info(), &mut Arc::make_mut(&mut mapped.contents).checkpoint);
         }
+        if let Some(model) = &model {
+            model::describe(model, Arc::make_mut(&mut mapped.contents))?;
+            model::keep_losses(model, &mut mapped);
+        }
         let words = &*source.options.vocabulary;
         let store = Some(&**source.input.store());
         let clone = clones::settings(self.clone, source, &output)?;
@@ -157,7 +171,7 @@ impl Conversion {
         // Shared blocks begin where the source's do, and the rest follows from that.
         let is_cloned = clone.is_some();
         let origin = Origin { record: source_record(source)?, store, framework, clone };
-        let mut plan = self.compile(&*codec, origin, mapped, (&output, code), words)?;
+        let mut plan = self.compile(&*codec, origin, mapped, (&output, code, model), words)?;
         if let Some(note) = same_bytes::note(self, source, &plan, &*codec).filter(|_| !is_cloned) {
             Arc::make_mut(&mut plan.contents).notes.push(note.into());
         }
@@ -170,7 +184,7 @@ impl Conversion {
         codec: &dyn Codec,
         origin: Origin<'_>,
         mapped: Mapped,
-        (output, code): (&Destination, Option<Code>),
+        (output, code, model): (&Destination, Option<Code>, Option<ModelTranslation>),
         words: &dyn Vocabulary,
     ) -> Result<Plan> {
         let info = codec.info();
@@ -179,8 +193,16 @@ impl Conversion {
             Some(mapping) => mapping.target_framework(origin.framework),
             None => origin.framework,
         };
-        let mut placed = self.place(codec, &mapped, &output.name, (phases, framework))?;
+        let name = self.file_name(info, output);
+        let mut placed = self.place(codec, &mapped, name, (phases, framework))?;
         let Mapped { source, mut contents, excluded, mut losses, made_of, twins, addends } = mapped;
+        if let Some(ModelTranslation { constants, files, .. }) = model {
+            model::fix(&constants, Arc::make_mut(&mut contents), &mut placed)?;
+            model::accompany(files, name, &mut placed)?;
+        }
+        if self.directory {
+            directory::enter(info, output, &mut placed)?;
+        }
         let (dropped, mut notes) =
             scaled::find(&source.checkpoint.tensors).judge(self.dtype, &made_of, &contents, &placed);
         losses.extend(dropped);
@@ -315,6 +337,23 @@ impl Conversion {
             clone,
             unchecked: self.unchecked,
         }
+    }
+}
+
+/// What a conversion adds to the tensors.
+#[derive(Default)]
+struct Additions<'a> {
+    /// What a generated mapping remarks.
+    remarks: Option<(&'a Translation, &'a Generated)>,
+    /// A program beside the output.
+    code: Option<Code>,
+    /// What belongs to the whole model.
+    model: Option<ModelTranslation>,
+}
+
+impl Additions<'_> {
+    fn of_model(model: ModelTranslation) -> Self {
+        Additions { model: Some(model), ..Additions::default() }
     }
 }
 

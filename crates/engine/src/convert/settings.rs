@@ -120,6 +120,14 @@ impl Conversion {
         self
     }
 
+    /// Whether the output is a directory, as other programs open a model. Default: if the source is a model, and the output's
+    /// name has no extension that a format claims.
+    #[must_use]
+    pub fn directory(mut self, directory: bool) -> Self {
+        self.directory = directory;
+        self
+    }
+
     /// Whether an existing output is replaced. Default: no; it is an error.
     #[must_use]
     pub fn overwrite(mut self, overwrite: bool) -> Self {

@@ -2,11 +2,13 @@
 
 mod architectures;
 mod mappings;
+mod models;
 mod registered;
 mod unread;
 
 pub use architectures::OPTION_PREFIX;
 pub use architectures::{Architectures, Choices};
+pub use models::{CompanionFile, ConstantTensor, Describe, ModelKinds, ModelRequest, ModelTranslation};
 pub use registered::RegisteredMapping;
 pub use unread::UnreadFormats;
 
@@ -26,6 +28,7 @@ pub struct Formats {
     /// By their names.
     mappings: Vec<RegisteredMapping>,
     architectures: Option<Arc<dyn Architectures>>,
+    model_kinds: Option<Arc<dyn ModelKinds>>,
     unread: Option<Arc<dyn UnreadFormats>>,
     addresses: Addresses,
 }
@@ -69,6 +72,18 @@ impl Formats {
     /// The architectures that are known by name.
     pub fn architectures(&self) -> Option<&dyn Architectures> {
         self.architectures.as_deref()
+    }
+
+    /// Sets the kinds of models that conversions carry whole.
+    #[must_use]
+    pub fn with_model_kinds(mut self, kinds: impl ModelKinds + 'static) -> Self {
+        self.model_kinds = Some(Arc::new(kinds));
+        self
+    }
+
+    /// The kinds of models that conversions carry whole.
+    pub fn model_kinds(&self) -> Option<&dyn ModelKinds> {
+        self.model_kinds.as_deref()
     }
 
     /// Adds what opens addresses of its schemes, such as `s3://bucket/model`.
@@ -225,6 +240,14 @@ impl Formats {
                     .help(text!["name one with ", Text::join(ways, " or ")]))
             }
         }
+    }
+
+    /// Whether a codec that writes claims the extension of a name.
+    pub(crate) fn claims_extension(&self, name: &str) -> bool {
+        let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+        let extension = extension.map(str::to_ascii_lowercase);
+        let mut infos = self.codecs().map(|codec| codec.info());
+        infos.any(|info| extension.as_deref().is_some_and(|own| info.extensions.contains(&own)))
     }
 
     /// The error for an output with an extension of no format that can be written: what it stands for elsewhere.

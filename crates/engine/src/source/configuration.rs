@@ -34,6 +34,11 @@ impl Configuration {
         Ok(Some(Configuration { name: name.clone(), json }))
     }
 
+    /// The whole configuration.
+    pub fn root(&self) -> &Value {
+        &self.json
+    }
+
     /// The number at a key, if it is an integer that is 0 or more.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.get(key)?.as_u64()

@@ -33,8 +33,8 @@ use crate::recipe::Target;
 use crate::resources::Budget;
 use crate::store::IntoInput;
 use ckpt_api::{
-    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Match, Options,
-    Result, Side, TensorId, Text, text,
+    ArchitectureFile, Checkpoint, Codec, Contents, Encoding, Error, FormatInfo, Input, Kind, Limits, Match,
+    Options, Result, Side, TensorId, Text, text,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -170,6 +170,11 @@ impl Source {
     /// The input.
     pub fn input(&self) -> &Input {
         &self.input
+    }
+
+    /// The limits that the checkpoint was opened with.
+    pub fn limits(&self) -> &Limits {
+        &self.options.limits
     }
 
     /// Graph, tensors and metadata.

@@ -1,11 +1,13 @@
 //! The input of parsers.
 
-use super::TOO_SHORT;
 use crate::{Error, Result};
 use nom::error::{ErrorKind, FromExternalError, ParseError};
 use nom::{Err, IResult, Needed, Parser};
 use std::iter::{Copied, Enumerate};
 use std::slice::Iter;
+
+/// The message of the error for a range that ends before its fields do.
+pub(super) const TOO_SHORT: &str = "the data ends too early";
 
 /// What a parser of fields returns: the bytes after them, and their values.
 pub type Parsed<'a, T> = IResult<Bytes<'a>, T, Error>;

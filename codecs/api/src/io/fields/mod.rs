@@ -27,6 +27,7 @@ use super::file::ends_before;
 use crate::{Error, File, Limit, Limits, Result};
 use nom::Err;
 
+use bytes::TOO_SHORT;
 pub use bytes::{Bytes, Parsed};
 pub use parsers::{array, be, bytes, count, field, le, number, numbers, skip, text, varint};
 
@@ -34,8 +35,6 @@ pub use parsers::{array, be, bytes, count, field, le, number, numbers, skip, tex
 /// `MAX_READ`.
 const FIRST_READ: u64 = 512;
 const MAX_READ: u64 = 64 << 10;
-/// The message of the error for a range that ends before its fields do.
-const TOO_SHORT: &str = "the data ends too early";
 
 /// Parses a range of a file with nom, front to back. Nothing is read past the range, nothing is allocated for bytes
 /// that it lacks, and errors name the file.

@@ -1,6 +1,6 @@
 //! Parsers of fields, for use beside those of nom: each says where a field begins that the range lacks.
 
-use super::{Bytes, Parsed};
+use super::bytes::{Bytes, Parsed};
 use crate::{Endian, Error, Limit, Limits, Number};
 use nom::{Err, Parser};
 use prost::encoding::decode_varint;
