@@ -7,6 +7,7 @@ use ckpt_api::Codec;
 use ckpt_architectures::BuiltinArchitectures;
 use ckpt_engine::Registry;
 use ckpt_engine::formats::Formats;
+use ckpt_families::KnownFamilies;
 use std::sync::Arc;
 
 /// The codecs that this build contains, the mappings and architectures that come with the program, with the feature
@@ -36,6 +37,7 @@ pub(crate) fn registry() -> Registry {
     ];
     let formats = Formats::with(codecs, mappings::all())
         .with_architectures(BuiltinArchitectures)
+        .with_model_kinds(KnownFamilies)
         .with_unread(ForeignFormats);
     #[cfg(feature = "remote")]
     let formats = formats.with_opener(ckpt_remote::RemoteAddresses);

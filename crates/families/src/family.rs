@@ -1,0 +1,210 @@
+//! A family of models, as its file in `data/families` describes it.
+
+use ckpt_tokenizers::TokenizerKind;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What is known of a family.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Family {
+    /// What people call it.
+    pub(crate) title: String,
+    /// Classes of transformers that load its models: `architectures` of `config.json`.
+    pub(crate) classes: Vec<String>,
+    /// What `config.json` calls the family.
+    pub(crate) model_type: String,
+    /// Values of `config.json` that GGUF files have no key for.
+    #[serde(default)]
+    pub(crate) config: BTreeMap<String, serde_json::Value>,
+    /// What `config.json` calls the values of keys, if that is not the first name that the key lists.
+    #[serde(default)]
+    pub(crate) names: BTreeMap<String, String>,
+    /// Flags of `config.json` that are true if a tensor is there, by its name in GGUF.
+    #[serde(default)]
+    pub(crate) flags: BTreeMap<String, String>,
+    /// The key of a GGUF file that tells this family from another one of the same architecture.
+    #[serde(default)]
+    pub(crate) told_by: Option<String>,
+    /// The architecture that its GGUF files name, which begins their keys.
+    pub(crate) architecture: String,
+    /// The built-in mapping of its tensors to GGUF.
+    pub(crate) mapping: String,
+    /// How the files of its tokenizers are read.
+    pub(crate) tokenizer: Tokenizer,
+    /// Tensors that follow from the configuration.
+    #[serde(default)]
+    pub(crate) constants: Vec<ConstantKind>,
+    /// Whether the keys begin with those that most architectures have.
+    #[serde(default = "yes")]
+    pub(crate) common: bool,
+    /// Keys of the common ones that the architecture does not have.
+    #[serde(default)]
+    pub(crate) omit: Vec<String>,
+    /// The other keys, in the order of the file. One that is there already keeps its place and gets another value.
+    #[serde(default, rename = "key")]
+    pub(crate) keys: Vec<Key>,
+}
+
+/// How the tokenizer of a family is stored.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tokenizer {
+    /// Kinds of tokenizers, in the order in which their files are looked for.
+    pub(crate) kinds: Vec<Kind>,
+    /// The usual name of its pre-tokenizer.
+    #[serde(default)]
+    pub(crate) pre: Option<String>,
+    /// Whether GGUF files state if a space is put before a text.
+    #[serde(default)]
+    pub(crate) space_prefix: Space,
+    /// Keys that GGUF files have beside those of the files.
+    #[serde(default, rename = "key")]
+    pub(crate) keys: Vec<TokenizerKey>,
+}
+
+/// A key of a tokenizer that no file states.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenizerKey {
+    /// Its name after `tokenizer.ggml.`.
+    pub(crate) name: String,
+    /// Its value.
+    pub(crate) value: TokenizerValue,
+    /// The number of tokens of the models that have it; all, if there is none.
+    #[serde(default)]
+    pub(crate) vocab_size: Option<u64>,
+}
+
+/// The value of a key.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum TokenizerValue {
+    /// An id.
+    Id(u32),
+    /// A flag.
+    Flag(bool),
+}
+
+/// A kind of tokenizer: see [`ckpt_tokenizers::TokenizerKind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    /// Pairs of bytes.
+    Bpe,
+    /// SentencePiece.
+    Sentencepiece,
+    /// SentencePiece with the added tokens of Phi 3.
+    Phi3Sentencepiece,
+    /// Pairs of characters, with a fallback to bytes.
+    ByteFallback,
+    /// Unigram.
+    Unigram,
+    /// WordPiece.
+    Wordpiece,
+}
+
+impl From<Kind> for TokenizerKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Bpe => TokenizerKind::Bpe,
+            Kind::Sentencepiece => TokenizerKind::SentencePiece,
+            Kind::Phi3Sentencepiece => TokenizerKind::Phi3SentencePiece,
+            Kind::ByteFallback => TokenizerKind::LlamaBpe,
+            Kind::Unigram => TokenizerKind::Unigram,
+            Kind::Wordpiece => TokenizerKind::WordPiece,
+        }
+    }
+}
+
+/// Whether files state if a space is put before a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Space {
+    /// They do not.
+    #[default]
+    Unset,
+    /// As `tokenizer_config.json` does.
+    Stated,
+    /// There is none, if the tokenizer is one of SentencePiece.
+    None,
+}
+
+/// A tensor that follows from the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ConstantKind {
+    /// `rope_freqs.weight`: the factors of Llama 3's rotary frequencies.
+    Llama3Frequencies,
+    /// `rope_factors_long.weight` and `rope_factors_short.weight`: those of long contexts.
+    LongFactors,
+}
+
+/// A key of a GGUF file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Key {
+    /// Its name, without the architecture that begins it.
+    pub(crate) name: String,
+    /// Its type in the file.
+    #[serde(rename = "type", default)]
+    pub(crate) kind: KeyType,
+    /// Keys of the configuration, of which the first that has a value counts.
+    #[serde(default)]
+    pub(crate) config: Vec<String>,
+    /// A value that is computed from several.
+    #[serde(default)]
+    pub(crate) compute: Option<Compute>,
+    /// What an integer is multiplied with.
+    #[serde(default)]
+    pub(crate) times: Option<u64>,
+    /// The value if the configuration has none.
+    #[serde(default)]
+    pub(crate) default: Option<toml::Value>,
+    /// Whether the file has no such key if the configuration has no value.
+    #[serde(default)]
+    pub(crate) optional: bool,
+}
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum KeyType {
+    /// An unsigned integer of 32 bits.
+    #[default]
+    U32,
+    /// A float of 32 bits.
+    F32,
+    /// A truth value.
+    Bool,
+    /// A text.
+    Text,
+}
+
+/// A value that several values of the configuration decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Compute {
+    /// How the rotary frequencies are scaled, and their bases: several keys.
+    Rope,
+    /// The base of the rotary frequencies.
+    RopeBase,
+    /// The length of a head.
+    HeadDim,
+    /// The length that the heads divide the embedding into.
+    HeadWidth,
+    /// The positions that the model was first trained with; 4096 if they are not stated.
+    OriginalContext,
+    /// The part of a head that is rotated.
+    RotaryDim,
+    /// How experts are weighted.
+    ExpertGating,
+    /// The number by which files state the type of most tensors.
+    FileType,
+    /// `false`, if the configuration says that attention looks ahead.
+    Causal,
+}
+
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,238 @@
+//! A Hugging Face directory as a GGUF file: names, keys, tokenizer, and the tensors that follow from the configuration.
+
+use crate::config::{Config, insert};
+use crate::family::{ConstantKind, Family, Key, Space, TokenizerValue};
+use crate::formats::GGUF;
+use crate::{catalog, keys, name, rope};
+use ckpt_api::{Checkpoint, DType, Error, Metadata, MetadataMap, Result, Tensor};
+use ckpt_engine::formats::{ConstantTensor, Formats, ModelRequest, ModelTranslation};
+use ckpt_engine::source::{Configuration, Source};
+use ckpt_engine::words::printable;
+use ckpt_tokenizers::{Request, SpacePrefix, TokenizerKind};
+
+/// Options of the GGUF codec: the type of tensors, and a file that gives the keys.
+const TYPE: &str = "type";
+const LIKE: &str = "like";
+/// The option that names the pre-tokenizer.
+const PRE: &str = "pre";
+/// The key that states whether a space is put before a text: the last one of Gemma's.
+const SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
+/// Files of tokenizers, and the one of SentencePiece.
+const TOKENIZERS: [&str; 3] = ["tokenizer.json", SENTENCEPIECE, "spiece.model"];
+const SENTENCEPIECE: &str = "tokenizer.model";
+/// The file of sampling settings; their names there and in keys, and whether they are counts.
+const GENERATION: &str = "generation_config.json";
+const SAMPLING: [(&str, &str, bool); 11] = [
+    ("top_k", "top_k", true),
+    ("top_p", "top_p", false),
+    ("min_p", "min_p", false),
+    ("xtc_probability", "xtc_probability", false),
+    ("xtc_threshold", "xtc_threshold", false),
+    ("temperature", "temp", false),
+    ("penalty_last_n", "penalty_last_n", true),
+    ("repetition_penalty", "penalty_repeat", false),
+    ("mirostat", "mirostat", true),
+    ("mirostat_tau", "mirostat_tau", false),
+    ("mirostat_eta", "mirostat_eta", false),
+];
+
+/// Returns what the conversion of a Hugging Face directory to GGUF adds to its tensors.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] for what the architecture needs and the files do not state; whatever keeps them from being
+/// read.
+pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result<Option<ModelTranslation>> {
+    let source = request.source;
+    let Some(config) = Config::beside(source.input(), source.limits())? else { return Ok(None) };
+    let Some(class) = config.class() else { return Ok(None) };
+    let Some(family) = catalog::of_class(class)? else { return Ok(Some(unknown(&config, class, request))) };
+    let mapping = formats
+        .mapping(&family.mapping)
+        .ok_or_else(|| Error::defect("a family names a mapping that is not there").field(&family.mapping))?;
+    let mut translation = ModelTranslation::new(Some(mapping));
+    translation.constants = constants(&family, &config)?;
+    (translation.options, translation.dtype) = types(request);
+    translation.notes.push(
+        format!(
+            "{} ({}) becomes a model of llama.cpp's architecture '{}'",
+            family.title,
+            printable(class),
+            family.architecture
+        )
+        .into(),
+    );
+    if request.option(LIKE).is_none() {
+        let header = Header::new(family, config, request)?;
+        translation.notes.extend(header.notes.iter().cloned().map(Into::into));
+        translation.describe = Box::new(move |checkpoint| header.describe(checkpoint));
+    }
+    Ok(Some(translation))
+}
+
+/// A model of no known family: its tensors keep their names.
+fn unknown(config: &Config, class: &str, request: &ModelRequest<'_>) -> ModelTranslation {
+    let mut translation = ModelTranslation::new(None);
+    translation.options = request.options.to_vec();
+    translation.dtype = request.dtype;
+    let kind = config.model_type().unwrap_or(class);
+    let note = format!(
+        "model_type '{}' is not known: tensors convert by name; no graph, no GGUF keys",
+        printable(kind)
+    );
+    translation.notes.push(note.into());
+    translation
+}
+
+/// The tensors that follow from the configuration.
+fn constants(family: &Family, config: &Config) -> Result<Vec<ConstantTensor>> {
+    let mut tensors = Vec::new();
+    for kind in &family.constants {
+        match kind {
+            ConstantKind::Llama3Frequencies => tensors.extend(rope::llama3_frequencies(config)?),
+            ConstantKind::LongFactors => tensors.extend(rope::long_factors(config)?),
+        }
+    }
+    Ok(tensors)
+}
+
+/// The options and the dtype of the conversion: without a type, matrices keep theirs, and what llama.cpp takes as F32 only is
+/// F32. A dtype is the type of that name.
+fn types(request: &ModelRequest<'_>) -> (Vec<(String, String)>, Option<DType>) {
+    let mut options = request.options.to_vec();
+    if request.option(TYPE).is_some() {
+        return (options, request.dtype);
+    }
+    let first = request.source.checkpoint().tensors.iter().find(|tensor| is_matrix(tensor));
+    let own = first.map(|tensor| tensor.dtype);
+    let named = |dtype: &DType| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
+    let Some(dtype) = request.dtype.or(own).filter(named) else { return (options, request.dtype) };
+    options.push((TYPE.to_owned(), dtype.name().to_owned()));
+    (options, None)
+}
+
+fn is_matrix(tensor: &Tensor) -> bool {
+    tensor.shape.rank() > 1 && tensor.dtype.is_float()
+}
+
+/// What the header of a file is made of.
+struct Header {
+    family: Family,
+    common: Vec<Key>,
+    config: Config,
+    /// What the directory is called.
+    name: String,
+    /// What `generation_config.json` says of sampling.
+    sampling: MetadataMap,
+    /// The keys of the tokenizer.
+    tokenizer: MetadataMap,
+    /// What the keys do not hold.
+    notes: Vec<String>,
+}
+
+impl Header {
+    fn new(family: Family, config: Config, request: &ModelRequest<'_>) -> Result<Self> {
+        let source = request.source;
+        let sampling = sampling(source)?;
+        let name = model_name(&config, source);
+        let (tokenizer, notes) = tokenizer(&family, &config, request)?;
+        Ok(Header { family, common: catalog::common()?, config, name, sampling, tokenizer, notes })
+    }
+
+    /// The keys of the file, in the order of llama.cpp's converter.
+    fn describe(&self, checkpoint: &Checkpoint) -> Result<Metadata> {
+        let mut pairs = MetadataMap::default();
+        pairs.insert("general.architecture", self.family.architecture.as_str());
+        if self.family.constants.contains(&ConstantKind::LongFactors) {
+            rope::add_long_scale(&self.family.architecture, &self.config, &mut pairs)?;
+        }
+        pairs.insert("general.type", "model");
+        for (key, value) in self.sampling.iter() {
+            pairs.insert(key, value.clone());
+        }
+        name::add(&self.name, &checkpoint.tensors, &mut pairs);
+        keys::add(&self.family, &self.common, &self.config, &mut pairs)?;
+        insert(&mut pairs, "general.quantization_version".to_owned(), Some(2u32));
+        for (key, value) in self.tokenizer.iter() {
+            pairs.insert(key, value.clone());
+        }
+        let mut metadata = Metadata::default();
+        for (key, value) in pairs.iter() {
+            metadata.insert(GGUF, key, value.clone());
+        }
+        Ok(metadata)
+    }
+}
+
+/// The keys of the model's tokenizer, and what they do not hold; none without its files.
+fn tokenizer(
+    family: &Family,
+    config: &Config,
+    request: &ModelRequest<'_>,
+) -> Result<(MetadataMap, Vec<String>)> {
+    let (input, json) = (request.source.input(), config.json());
+    if !TOKENIZERS.iter().any(|name| input.has_file(name)) {
+        return Ok((MetadataMap::default(), Vec::new()));
+    }
+    let kinds: Vec<TokenizerKind> = family.tokenizer.kinds.iter().copied().map(Into::into).collect();
+    let space_prefix = match family.tokenizer.space_prefix {
+        Space::Unset => SpacePrefix::Unset,
+        Space::Stated => SpacePrefix::Stated,
+        Space::None if input.has_file(SENTENCEPIECE) => SpacePrefix::False,
+        Space::None => SpacePrefix::Unset,
+    };
+    let wanted = Request {
+        vocab_size: config.count(&["vocab_size"]),
+        pre: request.option(PRE),
+        family_pre: family.tokenizer.pre.as_deref(),
+        space_prefix,
+        ..Request::new(&kinds, &json)
+    };
+    let mut keys = ckpt_tokenizers::to_gguf(input, &wanted, request.source.limits())?;
+    let last = match space_prefix {
+        SpacePrefix::False => keys.pairs.remove(SPACE_PREFIX),
+        _ => None,
+    };
+    for key in &family.tokenizer.keys {
+        if key.vocab_size.is_none() || key.vocab_size == wanted.vocab_size {
+            let name = format!("tokenizer.ggml.{}", key.name);
+            match key.value {
+                TokenizerValue::Id(id) => keys.pairs.insert(name, id),
+                TokenizerValue::Flag(flag) => keys.pairs.insert(name, flag),
+            };
+        }
+    }
+    insert(&mut keys.pairs, SPACE_PREFIX.to_owned(), last);
+    Ok((keys.pairs, keys.notes))
+}
+
+/// What `generation_config.json` says of sampling, as keys.
+fn sampling(source: &Source) -> Result<MetadataMap> {
+    let mut pairs = MetadataMap::default();
+    let names = [GENERATION.to_owned()];
+    let Some(found) = Configuration::beside(source.input(), &names, source.limits())? else {
+        return Ok(pairs);
+    };
+    for (name, key, is_count) in SAMPLING {
+        let Some(value) = found.get(name) else { continue };
+        let key = format!("general.sampling.{key}");
+        match is_count {
+            true => insert(&mut pairs, key, value.as_i64().and_then(|count| i32::try_from(count).ok())),
+            false => insert(&mut pairs, key, value.as_f64().map(|number| number as f32)),
+        }
+    }
+    Ok(pairs)
+}
+
+/// What the model is called: the name that its configuration states, or that of its directory.
+fn model_name(config: &Config, source: &Source) -> String {
+    let stated = config.first(&["_name_or_path"]).and_then(|name| name.as_str());
+    // A path of another machine is no name.
+    let stated = stated.filter(|name| !name.is_empty() && name.matches('/').count() <= 1);
+    let directory = || {
+        let path = source.input().directory()?;
+        let path = path.canonicalize().unwrap_or(path);
+        Some(path.file_name()?.to_string_lossy().into_owned())
+    };
+    let name = stated.map(str::to_owned).or_else(directory).unwrap_or_else(|| "model".to_owned());
+    name.rsplit('/').next().unwrap_or_default().to_owned()
+}
