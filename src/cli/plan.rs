@@ -8,7 +8,7 @@ use super::report::{Report, print_after, to_json};
 use super::table::{Column, Table};
 use super::verbose;
 use super::width::Layout;
-use ckpt_api::{DType, Error, Result, parse_size};
+use ckpt_api::{Codec, DType, Error, Result, parse_size};
 use ckpt_engine::Registry;
 use ckpt_engine::mapping::Mapping;
 use ckpt_engine::natural::make_readable;
@@ -24,6 +24,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// What people call a directory that transformers opens, and the format of its tensors.
+const HUGGING_FACE: &str = "hf";
+const SAFETENSORS: &str = "safetensors";
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -46,7 +50,7 @@ pub(super) struct ConversionArguments {
     pub(super) input: PathBuf,
     #[command(flatten)]
     reading: Reading,
-    /// Format of the output; by its extension if left out
+    /// Format of the output; by its extension if left out. `hf` is a directory that transformers opens
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
     /// Option of whichever side's format knows it; `ckpt formats` lists them. With --map keras-to-torch also
@@ -156,10 +160,7 @@ pub(super) fn prepare(
     output: &Path,
     more: impl FnOnce(&mut Conversion),
 ) -> Result<(Conversion, Planned)> {
-    let target = match &arguments.to {
-        Some(id) => registry.writer(id)?,
-        None => registry.for_extension(&output.to_string_lossy())?,
-    };
+    let Target { codec: target, is_directory } = Target::of(registry, arguments, output)?;
     let to = target.info();
     let mut read = Vec::new();
     let mut options = pairs(&arguments.to_set)?;
@@ -202,6 +203,7 @@ pub(super) fn prepare(
         .unchecked(arguments.no_check)
         .limits(limits);
     conversion.architecture = for_target;
+    conversion.directory = is_directory;
     conversion.mapping = mapping;
     conversion.code = code;
     conversion.transforms = transforms(&arguments.transform)?;
@@ -213,6 +215,35 @@ pub(super) fn prepare(
     let planned = conversion.plan_unjudged(registry, &source, output)?;
     verbose::planned(planned.plan(), started);
     Ok((conversion, planned))
+}
+
+/// What is written.
+struct Target {
+    codec: Arc<dyn Codec>,
+    /// Whether it is a directory, as other programs open a model.
+    is_directory: bool,
+}
+
+impl Target {
+    fn of(registry: &Registry, arguments: &ConversionArguments, output: &Path) -> Result<Self> {
+        let name = output.to_string_lossy();
+        match arguments.to.as_deref() {
+            Some(HUGGING_FACE) => Ok(Target { codec: registry.writer(SAFETENSORS)?, is_directory: true }),
+            Some(id) => {
+                let codec = registry.writer(id)?;
+                let is_directory = name.ends_with('/') && codec.info().directory_file.is_some();
+                Ok(Target { codec, is_directory })
+            }
+            None => {
+                // What keeps an input from being opened is told when it is read.
+                let input = registry.addresses().input(&arguments.input, &arguments.reading.limits()?).ok();
+                match input.map(|input| registry.directory_format(&input, &name)).transpose()?.flatten() {
+                    Some(id) => Ok(Target { codec: registry.writer(id)?, is_directory: true }),
+                    None => Ok(Target { codec: registry.for_extension(&name)?, is_directory: false }),
+                }
+            }
+        }
+    }
 }
 
 /// The options of a generated mapping apart from those of formats: the other options, the name of the code, and the
