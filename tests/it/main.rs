@@ -38,6 +38,7 @@ mod corpus;
 mod decoders;
 mod digits;
 #[cfg(unix)]
+mod families;
 mod faults;
 #[cfg(all(
     feature = "bullet",

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Converts Hugging Face directories to GGUF and back, and compares whole files with llama.cpp's converter.
+
+    python tests/interop/families.py --ckpt target/debug/ckpt     (packages: requirements-transformers.txt)
+
+The converter is that of the source package of llama-cpp-python, which is downloaded to a cache. Each model is a tiny one with
+random weights and a tokenizer that is trained here.
+"""
+
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import os
+import pathlib
+import sys
+import tarfile
+import urllib.request
+from unittest import mock
+
+import sentencepiece
+import tokenizers
+import torch
+import transformers
+from harness import check, convert, main
+
+# The source package whose converter is the reference, by its hash.
+PACKAGE = "https://files.pythonhosted.org/packages/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/llama_cpp_python-0.3.36.tar.gz"
+SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "ckpt-interop"
+TYPES = ["f32", "f16", "bf16", "q8_0"]
+SIZES = dict(vocab_size=320, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64)
+# In place of the name of a pre-tokenizer: the tokenizer is one of SentencePiece.
+PIECES = None
+# What llama.cpp calls the pre-tokenizer of a family's tokenizers.
+FAMILIES = {
+    "llama": ("llama-bpe", lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))),
+    "llama_rope": ("llama-bpe", lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        **SIZES | dict(hidden_size=128, max_position_embeddings=131072), rope_theta=500000.0, tie_word_embeddings=True,
+        rope_scaling=dict(rope_type="llama3", factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                          original_max_position_embeddings=8192)))),
+    "llama_yarn": ("llama-bpe", lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES, rope_scaling=dict(
+        rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0)))),
+    "llama_bias": ("llama-bpe", lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True))),
+    "mistral": ("llama-bpe", lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**SIZES, head_dim=16))),
+    "mixtral": ("llama-bpe", lambda: transformers.MixtralForCausalLM(
+        transformers.MixtralConfig(**SIZES, num_local_experts=4, num_experts_per_tok=2))),
+    "smollm3": ("llama-bpe", lambda: transformers.SmolLM3ForCausalLM(
+        transformers.SmolLM3Config(**SIZES, pad_token_id=0))),
+    "granite": ("refact", lambda: transformers.GraniteForCausalLM(transformers.GraniteConfig(
+        **SIZES, attention_multiplier=0.5, embedding_multiplier=12.0, residual_multiplier=0.25, logits_scaling=8.0))),
+    "qwen2": ("qwen2", lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**SIZES))),
+    "qwen3": ("qwen2", lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(head_dim=16, **SIZES))),
+    "qwen2_moe": ("qwen2", lambda: transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(
+        **SIZES, moe_intermediate_size=32, shared_expert_intermediate_size=64, num_experts=4, num_experts_per_tok=2))),
+    "qwen3_moe": ("qwen2", lambda: transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(
+        **SIZES, head_dim=16, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2))),
+    "phi": ("gpt-2", lambda: transformers.PhiForCausalLM(
+        transformers.PhiConfig(**SIZES | dict(intermediate_size=128, num_key_value_heads=4), pad_token_id=0))),
+    "phi3": ("dbrx", lambda: transformers.Phi3ForCausalLM(transformers.Phi3Config(**SIZES, pad_token_id=0))),
+    "phi3_long": ("dbrx", lambda: transformers.Phi3ForCausalLM(transformers.Phi3Config(
+        **SIZES, pad_token_id=0, original_max_position_embeddings=16, rope_scaling=dict(
+            type="longrope", long_factor=[1.0, 1.5, 2.0, 4.0], short_factor=[1.0, 1.0, 1.25, 1.5])))),
+    "gemma": (PIECES, lambda: transformers.GemmaForCausalLM(transformers.GemmaConfig(**SIZES, head_dim=16))),
+    "gemma2": (PIECES, lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**SIZES, head_dim=16))),
+    "gemma3": (PIECES, lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**SIZES, head_dim=16))),
+}
+# Regular expressions by which tokenizer.json splits texts, by the name that llama.cpp gives them.
+LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+SPLITS = {
+    "llama-bpe": LLAMA,
+    "dbrx": LLAMA,
+    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+}
+
+
+def converter() -> pathlib.Path:
+    """The folder of llama.cpp's converter."""
+    folder = CACHE / f"llama.cpp-{SHA256[:12]}"
+    if not folder.exists():
+        with urllib.request.urlopen(PACKAGE, timeout=120) as answer:
+            data = answer.read()
+        assert hashlib.sha256(data).hexdigest() == SHA256, "the package is another one"
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            wanted = [member for member in archive if any(part in member.name for part in
+                      ("/vendor/llama.cpp/conversion/", "/vendor/llama.cpp/gguf-py/gguf/", "/llama.cpp/convert_hf_to_gguf.py"))]
+            temporary = folder.with_suffix(".tmp")
+            archive.extractall(temporary, wanted, filter="data")
+            temporary.rename(folder)
+    return next(folder.glob("*/vendor/llama.cpp"))
+
+
+def tokenizer(pre: str) -> tokenizers.Tokenizer:
+    """Pairs of bytes, trained on a few words."""
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre not in SPLITS)
+    if pre in SPLITS:
+        split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(SPLITS[pre]), "isolated")
+        level = tokenizers.pre_tokenizers.Sequence([split, level])
+    elif pre == "refact":
+        level = tokenizers.pre_tokenizers.Sequence([tokenizers.pre_tokenizers.Digits(individual_digits=True), level])
+    made.pre_tokenizer, made.decoder = level, tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=["<|end|>", "<|pad|>"], show_progress=False,
+                                             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    made.train_from_iterator(["the old mill and the river", "numbers 123 and 4567", "it's the miller's"], trainer)
+    return made
+
+
+def pieces() -> bytes:
+    """A model of SentencePiece, trained on a few words."""
+    model = io.BytesIO()
+    words = [f"the old mill and the river {number}, it's the miller's {number * 37}" for number in range(40)]
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(words), model_writer=model, vocab_size=300,
+                                             model_type="bpe", byte_fallback=True, minloglevel=2)
+    return model.getvalue()
+
+
+def save(folder: pathlib.Path, family: str) -> pathlib.Path:
+    """The directory of a model."""
+    pre, make = FAMILIES[family]
+    torch.manual_seed(7)
+    model = make()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape) / 8)
+    model.config.bos_token_id, model.config.eos_token_id = None, 0
+    model.generation_config = transformers.GenerationConfig(temperature=0.5, top_k=40, do_sample=True)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    if pre is PIECES:
+        (folder / "tokenizer.model").write_bytes(pieces())
+        (folder / "tokenizer_config.json").write_text(json.dumps(dict(eos_token="</s>", add_bos_token=True)))
+        return folder
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer(pre), eos_token="<|end|>", pad_token="<|pad|>")
+    fast.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    fast.save_pretrained(folder)
+    if family.startswith("phi3"):
+        # Without tokenizer.model, the converter looks for this class, which adds a token of its own for what is not stated.
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | dict(
+            tokenizer_class="GPT2Tokenizer", bos_token="<|end|>", unk_token="<|end|>")))
+    return folder
+
+
+def reference(folder: pathlib.Path, target: pathlib.Path, kind: str, pre: str) -> None:
+    """The file of llama.cpp's converter, which knows the pre-tokenizers of published vocabularies only."""
+    root = converter()
+    for path in (root / "gguf-py", root):
+        if str(path) not in sys.path:
+            sys.path.insert(0, str(path))
+    base = importlib.import_module("conversion.base")
+    program = importlib.import_module("convert_hf_to_gguf")
+    arguments = ["convert_hf_to_gguf.py", str(folder), "--outfile", str(target), "--outtype", kind]
+    told = io.StringIO()
+    with mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(told), contextlib.redirect_stderr(told), \
+            mock.patch.object(base.TextModel, "get_vocab_base_pre", lambda self, tokenizer: pre):
+        program.main()
+    assert target.exists(), told.getvalue()
+
+
+@check(*FAMILIES)
+def whole_files_are_those_of_llama_cpps_converter_and_come_back(folder, family):
+    model = save(folder / f"tiny-{family}", family)
+    for kind in TYPES:
+        own, theirs = folder / f"own-{kind}.gguf", folder / f"theirs-{kind}.gguf"
+        reference(model, theirs, kind, FAMILIES[family][0])
+        convert(model, own, "--set", f"type={kind}", "--allow", "all")
+        assert own.read_bytes() == theirs.read_bytes(), f"{kind}: {difference(own, theirs)}"
+    back, again = folder / "back", folder / "again.gguf"
+    convert(folder / "theirs-bf16.gguf", back)
+    convert(back, again)
+    assert again.read_bytes() == (folder / "theirs-bf16.gguf").read_bytes(), difference(again, folder / "theirs-bf16.gguf")
+    ids = torch.arange(12).reshape(1, 12) % SIZES["vocab_size"]
+    with torch.no_grad():
+        expected, found = (transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)(ids).logits
+                           for path in (model, back))
+    assert torch.equal(expected, found), f"other logits: {(expected - found).abs().max()}"
+    assert json.loads((back / "generation_config.json").read_text())["top_k"] == 40
+
+
+def difference(own: pathlib.Path, theirs: pathlib.Path) -> str:
+    """What the headers of two files do not have in common."""
+    import gguf
+    files = [gguf.GGUFReader(path) for path in (own, theirs)]
+    keys = [[(key, str(field.contents())[:80]) for key, field in file.fields.items()] for file in files]
+    tensors = [[(tensor.name, tensor.tensor_type.name, tuple(tensor.shape)) for tensor in file.tensors] for file in files]
+    told = [(a, b) for one, other in (keys, tensors) for a, b in zip(one, other) if a != b][:3]
+    values = [tensor.name for tensor, other in zip(files[0].tensors, files[1].tensors)
+              if tensor.data.tobytes() != other.data.tobytes()][:5]
+    return f"{told or 'headers alike'}; {len(keys[0])} and {len(keys[1])} keys; other values: {values}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__.split("\n")[0], torch, transformers, tokenizers))

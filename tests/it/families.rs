@@ -1,0 +1,182 @@
+//! Whole models: Hugging Face directories to GGUF files and back. `CKPT_CASES` names the folder with directories and the hashes of
+//! the files that llama.cpp's converter writes.
+
+use crate::common::cases;
+use ckpt::store::MemoryStore;
+use ckpt::{Conversion, Registry, Source};
+use ckpt_api::{DType, MetadataValue};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A directory with this configuration and matrices under these names.
+fn directory(config: &Value, names: &[&str]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("config.json"), config.to_string()).unwrap();
+    let mut header = serde_json::Map::new();
+    let mut end = 0;
+    for name in names {
+        let (shape, len) = if name.contains("norm") { (json!([4]), 16) } else { (json!([4, 4]), 64) };
+        header.insert(
+            (*name).to_owned(),
+            json!({"dtype": "F32", "shape": shape, "data_offsets": [end, end + len]}),
+        );
+        end += len;
+    }
+    let header = Value::Object(header).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.bytes());
+    file.extend((0..end).map(|byte| (byte % 64) as u8));
+    fs::write(directory.path().join("model.safetensors"), file).unwrap();
+    directory
+}
+
+const NAMES: [&str; 12] = [
+    "model.embed_tokens.weight",
+    "model.norm.weight",
+    "lm_head.weight",
+    "model.layers.0.input_layernorm.weight",
+    "model.layers.0.post_attention_layernorm.weight",
+    "model.layers.0.self_attn.q_proj.weight",
+    "model.layers.0.self_attn.k_proj.weight",
+    "model.layers.0.self_attn.v_proj.weight",
+    "model.layers.0.self_attn.o_proj.weight",
+    "model.layers.0.mlp.gate_proj.weight",
+    "model.layers.0.mlp.up_proj.weight",
+    "model.layers.0.mlp.down_proj.weight",
+];
+
+fn llama() -> Value {
+    json!({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4, "intermediate_size": 4,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 64,
+        "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "vocab_size": 4,
+    })
+}
+
+fn converted(source: &Path, conversion: &Conversion) -> ckpt::Result<Source> {
+    let (registry, memory) = (Registry::builtin(), MemoryStore::new());
+    conversion.run(&registry, source, memory.at("model.gguf"))?;
+    ckpt::open(memory.at("model.gguf"))
+}
+
+fn key<'a>(source: &'a Source, name: &str) -> Option<&'a MetadataValue> {
+    source.checkpoint().metadata.value("gguf", name)
+}
+
+#[test]
+fn every_directory_becomes_the_file_of_llama_cpps_converter_and_comes_back() {
+    let Some(root) = cases("hf") else { return };
+    let mut seen = 0;
+    let mut directories: Vec<PathBuf> =
+        fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    directories.sort();
+    for directory in directories.iter().filter(|path| path.join("expected.json").is_file()) {
+        let expected: Value =
+            serde_json::from_slice(&fs::read(directory.join("expected.json")).unwrap()).unwrap();
+        for (kind, outcome) in expected["outtypes"].as_object().unwrap() {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("model.gguf");
+            let conversion = Conversion::new().set("type", kind);
+            conversion.run(&Registry::builtin(), directory.as_path(), file.as_path()).unwrap();
+            let bytes = fs::read(&file).unwrap();
+            let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hash, outcome["sha256"].as_str().unwrap(), "{} {kind}", directory.display());
+            if kind == "bf16" || kind == "f32" {
+                let (back, again) = (folder.path().join("back"), folder.path().join("again.gguf"));
+                ckpt::convert(file.as_path(), back.as_path()).unwrap();
+                ckpt::convert(back.as_path(), again.as_path()).unwrap();
+                assert!(fs::read(&again).unwrap() == bytes, "{} {kind}", directory.display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen >= 20, "{seen} files");
+}
+
+#[test]
+fn keys_come_from_the_configuration_and_vectors_are_f32() {
+    let directory = directory(&llama(), &NAMES);
+    let model = converted(directory.path(), &Conversion::new().set("type", "bf16")).unwrap();
+    assert_eq!(key(&model, "general.architecture").and_then(|value| value.as_text()), Some("llama"));
+    assert_eq!(key(&model, "llama.block_count").and_then(|value| value.as_u64()), Some(1));
+    assert_eq!(key(&model, "llama.rope.dimension_count").and_then(|value| value.as_u64()), Some(2));
+    assert_eq!(key(&model, "general.file_type").and_then(|value| value.as_u64()), Some(32));
+    let dtype = |name: &str| model.tensor(name).unwrap().dtype().name();
+    assert_eq!((dtype("output_norm.weight"), dtype("blk.0.attn_q.weight")), ("f32", "bf16"));
+}
+
+#[test]
+fn the_factors_of_llama_3s_frequencies_come_first() {
+    let mut config = llama();
+    config["rope_scaling"] = json!({
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    });
+    let directory = directory(&config, &NAMES);
+    let model = converted(directory.path(), &Conversion::new()).unwrap();
+    let tensors = &model.checkpoint().tensors;
+    assert_eq!((tensors[0].name.as_str(), &tensors[0].shape[..]), ("rope_freqs.weight", &[1][..]));
+    assert_eq!(model.tensor("rope_freqs.weight").unwrap().read::<f32>().unwrap(), [1.0]);
+}
+
+#[test]
+fn a_configuration_that_lacks_a_key_is_named() {
+    let mut config = llama();
+    config.as_object_mut().unwrap().remove("vocab_size");
+    let directory = directory(&config, &NAMES);
+    let error = converted(directory.path(), &Conversion::new()).unwrap_err();
+    assert_eq!(error.kind(), ckpt::Kind::Mapping);
+    assert_eq!(error.context().field, Some("vocab_size"));
+    assert!(error.context().file.unwrap().ends_with("config.json"), "{error}");
+}
+
+#[test]
+fn an_unknown_family_is_named_and_its_tensors_keep_their_names() {
+    let config = json!({"architectures": ["FooForCausalLM"], "model_type": "foo"});
+    let directory = directory(&config, &["a.weight"]);
+    let (registry, memory) = (Registry::builtin(), MemoryStore::new());
+    let source = ckpt::open(directory.path()).unwrap();
+    let planned = Conversion::new().plan(&registry, &source, memory.at("m.gguf")).unwrap();
+    let notes: Vec<&str> = planned.plan().notes().collect();
+    assert!(notes.iter().any(|note| note.contains("model_type 'foo' is not known")), "{notes:?}");
+}
+
+#[test]
+fn from_directory_to_directory_what_belongs_to_the_model_comes_along() {
+    let mut config = llama();
+    config["torch_dtype"] = json!("float32");
+    let directory = directory(&config, &NAMES);
+    for (name, text) in [("generation_config.json", "{}"), ("LICENSE", "free"), ("notes.txt", "mine")] {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let mut conversion = Conversion::new();
+    conversion.dtype = Some(DType::Bf16);
+    conversion.run(&Registry::builtin(), directory.path(), out.as_path()).unwrap();
+    let mut names: Vec<String> =
+        fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["LICENSE", "config.json", "generation_config.json", "model.safetensors"]);
+    let config: Value = serde_json::from_slice(&fs::read(out.join("config.json")).unwrap()).unwrap();
+    assert_eq!(config["torch_dtype"], "bfloat16");
+    let model = ckpt::open(out.as_path()).unwrap();
+    assert_eq!(model.checkpoint().metadata.text("safetensors", "format"), Some("pt"));
+}
+
+#[test]
+fn a_directory_with_files_is_refused_and_so_is_one_with_tensors_that_would_stay() {
+    let directory = directory(&llama(), &NAMES);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let run = |conversion: &Conversion| conversion.run(&Registry::builtin(), directory.path(), out.as_path());
+    run(&Conversion::new()).unwrap();
+    let error = run(&Conversion::new()).unwrap_err();
+    assert!(error.to_string().contains("not empty"), "{error}");
+    run(&Conversion::new().overwrite(true)).unwrap();
+    let error = run(&Conversion::new().overwrite(true).set("shard_size", "100")).unwrap_err();
+    assert!(error.to_string().contains("the tensors of another model"), "{error}");
+}
