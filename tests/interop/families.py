@@ -193,4 +193,9 @@ def difference(own: pathlib.Path, theirs: pathlib.Path) -> str:
 
 
 if __name__ == "__main__":
+    try:
+        converter()
+    except OSError as error:
+        print(f"skipped: llama.cpp's converter can't be downloaded: {error}")
+        sys.exit(0)
     sys.exit(main(__doc__.split("\n")[0], torch, transformers, tokenizers))

@@ -76,6 +76,8 @@ fn every_directory_becomes_the_file_of_llama_cpps_converter_and_comes_back() {
     for directory in directories.iter().filter(|path| path.join("expected.json").is_file()) {
         let expected: Value =
             serde_json::from_slice(&fs::read(directory.join("expected.json")).unwrap()).unwrap();
+        let config: Value =
+            serde_json::from_slice(&fs::read(directory.join("config.json")).unwrap()).unwrap();
         for (kind, outcome) in expected["outtypes"].as_object().unwrap() {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("model.gguf");
@@ -84,7 +86,9 @@ fn every_directory_becomes_the_file_of_llama_cpps_converter_and_comes_back() {
             let bytes = fs::read(&file).unwrap();
             let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hash, outcome["sha256"].as_str().unwrap(), "{} {kind}", directory.display());
-            if kind == "bf16" || kind == "f32" {
+            // In another dtype than the model's own, vectors hold numbers that matrices have no room for.
+            let own = if config["dtype"] == "float32" { "f32" } else { "bf16" };
+            if kind == own {
                 let (back, again) = (folder.path().join("back"), folder.path().join("again.gguf"));
                 ckpt::convert(file.as_path(), back.as_path()).unwrap();
                 ckpt::convert(back.as_path(), again.as_path()).unwrap();
