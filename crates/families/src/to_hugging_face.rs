@@ -255,7 +255,7 @@ impl Directory<'_> {
             config.insert("rope_scaling".to_owned(), scaling);
         }
         if self.family.constants.contains(&ConstantKind::LongFactors) && source.find(rope::LONG).is_some() {
-            let numbers = |name: &str| Ok::<_, Error>(source.tensor(name)?.read::<f32>()?);
+            let numbers = |name: &str| source.tensor(name)?.read::<f32>();
             let scaling = json!({
                 "type": "longrope", "long_factor": numbers(rope::LONG)?, "short_factor": numbers(rope::SHORT)?,
             });

@@ -49,7 +49,7 @@ fn dense(
     let mut heap = FractalHeap::read(space, heap)?;
     Tree::read(space, tree, &[ATTRIBUTES_BY_NAME])?.walk(space, |record| {
         let id = record.bytes(heap.id_len())?;
-        let (bytes, at) = heap.object(space, &id)?;
+        let (bytes, at) = heap.object(space, id)?;
         let message = Message::new(message::ATTRIBUTE, bytes, at, space.sizes);
         attributes.push(attribute(space, texts, &message)?);
         Ok(())
@@ -78,8 +78,8 @@ fn attribute(space: &Space<'_>, heap: &mut GlobalHeap, message: &Message) -> Res
         let other = Datatype::Other("a committed datatype");
         return Ok(Attribute { name, value: AttributeValue::Other(other) });
     }
-    let described = Described::read(&mut Fields::new(&datatype, datatype_at, space.sizes))?;
-    let dataspace = Dataspace::read(&mut Fields::new(&dataspace, dataspace_at, space.sizes), space.limits)?;
+    let described = Described::read(&mut Fields::new(datatype, datatype_at, space.sizes))?;
+    let dataspace = Dataspace::read(&mut Fields::new(dataspace, dataspace_at, space.sizes), space.limits)?;
     let value = value(space, heap, described, &dataspace, &mut fields).map_err(|error| error.field(&name))?;
     Ok(Attribute { name, value })
 }
@@ -107,7 +107,7 @@ fn value(
     let mut texts = Vec::new();
     for _ in 0..count {
         texts.push(match described.datatype {
-            Datatype::FixedText { size, has_spaces } => fixed_text(&fields.bytes(size.into())?, has_spaces),
+            Datatype::FixedText { size, has_spaces } => fixed_text(fields.bytes(size.into())?, has_spaces),
             _ => heap_text(space, heap, fields)?,
         });
     }
