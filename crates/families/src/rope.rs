@@ -5,6 +5,8 @@ use ckpt_api::{Error, MetadataMap, Result};
 use ckpt_engine::formats::ConstantTensor;
 use serde_json::{Value, json};
 
+/// The longest head that factors are computed for: those of models have a few hundred elements.
+const MOST_HEAD_DIM: u64 = 1 << 16;
 /// The tensors of factors.
 pub(crate) const FREQUENCIES: &str = "rope_freqs.weight";
 pub(crate) const LONG: &str = "rope_factors_long.weight";
@@ -100,7 +102,9 @@ pub(crate) fn llama3_frequencies(config: &Config) -> Result<Option<ConstantTenso
     if rope.is_empty() || !rope.kind().is_some_and(|kind| kind.eq_ignore_ascii_case("llama3")) {
         return Ok(None);
     }
-    let width = config.head_dim().ok_or_else(|| config.lacks(&["head_dim"], "a number"))?;
+    let width = config.head_dim().filter(|width| *width <= MOST_HEAD_DIM);
+    let width =
+        width.ok_or_else(|| config.lacks(&["head_dim"], &format!("a number up to {MOST_HEAD_DIM}")))?;
     let number = |key: &str, default: f64| rope.number(key).unwrap_or(default);
     let (base, factor) = (number("rope_theta", 10_000.0), number("factor", 8.0));
     let (low, high) = (number("low_freq_factor", 1.0), number("high_freq_factor", 4.0));
@@ -170,4 +174,36 @@ pub(crate) fn long_factors(config: &Config) -> Result<Vec<ConstantTensor>> {
 /// Whether a tensor of a GGUF file follows from the keys or the configuration.
 pub(crate) fn is_constant(name: &str) -> bool {
     [FREQUENCIES, LONG, SHORT].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Map;
+
+    fn config(values: Value) -> Config {
+        Config::of(values.as_object().unwrap_or(&Map::new()))
+    }
+
+    #[test]
+    fn the_scaling_of_llama_3_is_found_from_its_factors() {
+        let scaling = json!({
+            "rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192,
+        });
+        let own = config(json!({"head_dim": 64, "rope_theta": 500000.0}));
+        let factors = llama3_frequencies(&own.with("rope_scaling", scaling.clone())).unwrap().unwrap();
+        let numbers: Vec<f32> =
+            factors.bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        assert_eq!((numbers.len(), numbers[0], numbers[31]), (32, 1.0, 32.0));
+        assert_eq!(llama3_scaling(&own, &numbers).unwrap(), scaling);
+        assert_eq!(llama3_scaling(&own, &[3.0; 32]).unwrap_err().kind(), ckpt_api::Kind::Unsupported);
+    }
+
+    #[test]
+    fn a_head_of_absurd_length_is_refused_before_memory_is_taken() {
+        let hostile = config(json!({"head_dim": u64::MAX, "rope_scaling": {"rope_type": "llama3"}}));
+        let error = llama3_frequencies(&hostile).unwrap_err();
+        assert_eq!((error.kind(), error.context().field), (ckpt_api::Kind::Mapping, Some("head_dim")));
+    }
 }
