@@ -235,7 +235,7 @@ impl Target {
                 Ok(Target { codec, is_directory })
             }
             None => {
-                // What keeps an input from being opened is told when it is read.
+                // An input that cannot be opened is reported when it is read.
                 let input = registry.addresses().input(&arguments.input, &arguments.reading.limits()?).ok();
                 match input.map(|input| registry.directory_format(&input, &name)).transpose()?.flatten() {
                     Some(id) => Ok(Target { codec: registry.writer(id)?, is_directory: true }),
