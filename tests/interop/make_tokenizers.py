@@ -91,12 +91,20 @@ def roberta(folder):
 
 def train(folder, kind, **options):
     """A model of SentencePiece."""
+    from sentencepiece import sentencepiece_model_pb2
+
     with tempfile.TemporaryDirectory() as work:
         corpus = pathlib.Path(work) / "corpus.txt"
         corpus.write_text("\n".join(line for text in TEXT for line in text.split("\n")))
         sentencepiece.SentencePieceTrainer.train(
             input=str(corpus), model_prefix=f"{work}/model", model_type=kind, minloglevel=2, num_threads=1, **options)
-        return (pathlib.Path(work) / "model.model").read_bytes()
+        model = sentencepiece_model_pb2.ModelProto()
+        model.ParseFromString((pathlib.Path(work) / "model.model").read_bytes())
+    # Paths of the machine that trains.
+    for field in ("input", "model_prefix"):
+        model.trainer_spec.ClearField(field)
+    model.normalizer_spec.ClearField("normalization_rule_tsv")
+    return model.SerializeToString()
 
 
 def sentence_piece(folder):
