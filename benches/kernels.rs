@@ -134,9 +134,16 @@ fn casts(c: &mut Criterion) {
     use DType::{Bf16, F16, F32, F64};
     let mut group = c.benchmark_group("cast");
     for (place, elements) in SIZES {
-        for (from, to) in
-            [(F32, F16), (F32, Bf16), (F32, F64), (F16, F32), (Bf16, F32), (F64, F32), (F16, Bf16)]
-        {
+        for (from, to) in [
+            (F32, F16),
+            (F32, Bf16),
+            (F32, F64),
+            (F16, F32),
+            (Bf16, F32),
+            (F64, F32),
+            (F16, Bf16),
+            (Bf16, F16),
+        ] {
             let (mut source, mut out) = (Vec::new(), Vec::new());
             cast(F32, from, 0, &floats(elements), &mut source).unwrap();
             group.throughput(Throughput::Bytes(source.len() as u64));

@@ -45,16 +45,16 @@ pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>
         (DType::Bf16, DType::F32) => widen(source, out, |b| bf16::from_le_bytes(b).to_f32().to_le_bytes()),
         (DType::F32, DType::F64) => widen(source, out, |b| f64::from(f32::from_le_bytes(b)).to_le_bytes()),
         (DType::F32, DType::F16) => narrow(source, out, |b| to_f16(f32::from_le_bytes(b))),
-        (DType::F32, DType::Bf16) => narrow(source, out, |b| {
-            let (number, stored) = (f32::from_le_bytes(b), bf16::from_f32(f32::from_le_bytes(b)));
-            (stored.to_le_bytes(), number - stored.to_f32())
-        }),
+        (DType::F32, DType::Bf16) => narrow(source, out, |b| to_bf16(f32::from_le_bytes(b))),
+        (DType::Bf16, DType::F16) => narrow(source, out, |b| to_f16(bf16::from_le_bytes(b).to_f32())),
+        (DType::F16, DType::Bf16) => narrow(source, out, |b| to_bf16(from_f16(b))),
         (DType::F64, DType::F32) => narrow(source, out, |b| {
             let (number, stored) = (f64::from_le_bytes(b), to_f32(f64::from_le_bytes(b)));
             (stored.to_le_bytes(), number - f64::from(stored))
         }),
-        (_, DType::F32) if from.bytes() == Some(1) && source.len() >= WORTH_A_TABLE && exact(from, to) => {
-            by_table(from, source, out)?
+        (_, DType::F32) if is_worth_a_table(from, to, source) => by_table::<4>(from, to, source, out)?,
+        (_, DType::F16 | DType::Bf16) if is_worth_a_table(from, to, source) => {
+            by_table::<2>(from, to, source, out)?
         }
         _ => {
             out.clear();
@@ -70,17 +70,21 @@ pub fn cast(from: DType, to: DType, first: u64, source: &[u8], out: &mut Vec<u8>
 /// Elements of one byte for which it is worth to convert all 256 first.
 const WORTH_A_TABLE: usize = 1024;
 
-/// Elements of one byte, each of which has an exact value in 32-bit floats.
-fn by_table(from: DType, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
+fn is_worth_a_table(from: DType, to: DType, source: &[u8]) -> bool {
+    from.bytes() == Some(1) && source.len() >= WORTH_A_TABLE && exact(from, to)
+}
+
+/// Elements of one byte, each of which has an exact value in a float of `N` bytes.
+fn by_table<const N: usize>(from: DType, to: DType, source: &[u8], out: &mut Vec<u8>) -> Result<f64> {
     let all: Vec<u8> = (0..=u8::MAX).collect();
-    let mut values = Vec::with_capacity(1024);
-    cast_any(from, DType::F32, &all, &mut values)?;
-    let mut table = [[0; 4]; 256];
-    for (entry, value) in table.iter_mut().zip(values.as_chunks::<4>().0) {
+    let mut values = Vec::with_capacity(256 * N);
+    cast_any(from, to, &all, &mut values)?;
+    let mut table = [[0; N]; 256];
+    for (entry, value) in table.iter_mut().zip(values.as_chunks::<N>().0) {
         *entry = *value;
     }
-    out.resize(source.len() * 4, 0);
-    for (element, stored) in source.iter().zip(out.as_chunks_mut::<4>().0) {
+    out.resize(source.len() * N, 0);
+    for (element, stored) in source.iter().zip(out.as_chunks_mut::<N>().0) {
         *stored = table[usize::from(*element)];
     }
     Ok(0.0)
@@ -169,6 +173,25 @@ fn f16_to_f32(source: &[u8], out: &mut Vec<u8>) -> f64 {
         stored.iter_mut().zip(&numbers).for_each(|(stored, number)| *stored = number.to_le_bytes());
     }
     0.0
+}
+
+/// The nearest bf16, ties to even, and how far off it is.
+#[inline(always)]
+fn to_bf16(number: f32) -> ([u8; 2], f32) {
+    let stored = bf16::from_f32(number);
+    (stored.to_le_bytes(), number - stored.to_f32())
+}
+
+/// The value of an f16, without a branch.
+#[inline(always)]
+fn from_f16(bytes: [u8; 2]) -> f32 {
+    /// Two to the power of 112, by which the biases of the exponents differ.
+    const REBIASED: f32 = f32::from_bits((112 + 127) << 23);
+    let bits = u32::from(u16::from_le_bytes(bytes));
+    let (sign, magnitude) = ((bits & 0x8000) << 16, bits & 0x7fff);
+    let finite = f32::from_bits(magnitude << 13) * REBIASED;
+    let special = 0x7f80_0000 | magnitude << 13;
+    f32::from_bits(sign | if magnitude < 0x7c00 { finite.to_bits() } else { special })
 }
 
 /// The nearest f16, ties to even, as the crate `half` and processors give it, without a branch; and how far off it is.

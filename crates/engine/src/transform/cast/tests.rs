@@ -70,6 +70,27 @@ fn a_cast_that_is_not_called_exact_loses_some_value() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "every number of 16 bits")]
+fn casts_of_many_numbers_at_once_are_those_of_one() {
+    let all = |from| (from, codes(from).repeat(WORTH_A_TABLE / 256));
+    let mut pairs = 0;
+    for (from, source) in
+        DType::ALL.iter().filter(|from| from.bits().is_some_and(|bits| bits <= 16)).map(|from| all(*from))
+    {
+        for to in
+            [DType::F32, DType::F16, DType::Bf16].into_iter().filter(|to| from != *to && castable(from, *to))
+        {
+            let (mut many, mut each) = (Vec::new(), Vec::new());
+            let error = cast(from, to, 0, &source, &mut many).unwrap_or(f64::INFINITY);
+            assert_eq!(error, cast_any(from, to, &source, &mut each).unwrap(), "{from} to {to}");
+            assert!(many == each, "{from} to {to}");
+            pairs += 1;
+        }
+    }
+    assert!(pairs > 30, "only {pairs} pairs");
+}
+
+#[test]
 fn narrowing_rounds_to_nearest_even() {
     let mut out = Vec::new();
     cast(DType::F32, DType::F16, 0, &(1.0 + to_f32(power(-11))).to_le_bytes(), &mut out).unwrap();
