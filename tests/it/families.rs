@@ -138,6 +138,27 @@ fn a_configuration_that_lacks_a_key_is_named() {
 }
 
 #[test]
+fn a_configuration_that_contradicts_the_tensors_is_an_error_that_names_both() {
+    let cases = [
+        ("hidden_size", 8, "4, the last axis of 'token_embd.weight' [4, 4]"),
+        ("vocab_size", 5, "4, the rows of 'token_embd.weight' [4, 4]"),
+        ("num_hidden_layers", 2, "1, the number of blocks that have tensors"),
+        ("intermediate_size", 6, "4, the last axis of 'blk.0.ffn_down.weight' [4, 4]"),
+        ("head_dim", 0, "4, the rows of 'blk.0.attn_k.weight' [4, 4]"),
+        ("num_key_value_heads", 1, "4, the rows of 'blk.0.attn_k.weight' [4, 4]"),
+    ];
+    for (key, value, expected) in cases {
+        let mut config = llama();
+        config[key] = json!(value);
+        let error = converted(directory(&config, &NAMES).path(), &Conversion::new()).unwrap_err();
+        assert_eq!(error.kind(), ckpt::Kind::Mapping, "{error}");
+        assert_eq!(error.context().field, Some(key), "{error}");
+        assert_eq!(error.context().expected.unwrap(), expected, "{error}");
+        assert!(error.context().file.unwrap().ends_with("config.json"), "{error}");
+    }
+}
+
+#[test]
 fn an_unknown_family_is_named_and_its_tensors_keep_their_names() {
     let config = json!({"architectures": ["FooForCausalLM"], "model_type": "foo"});
     let directory = directory(&config, &["a.weight"]);

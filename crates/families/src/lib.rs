@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod agreement;
 mod catalog;
 mod companions;
 mod config;

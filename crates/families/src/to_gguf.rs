@@ -1,5 +1,6 @@
 //! A Hugging Face directory as a GGUF file: names, keys, tokenizer, and the tensors that follow from the configuration.
 
+use crate::agreement::Agreement;
 use crate::config::{Config, insert};
 use crate::family::{ConstantKind, Family, Key, Space, TokenizerValue};
 use crate::formats::GGUF;
@@ -155,6 +156,8 @@ impl Header {
         for (key, value) in self.tokenizer.iter() {
             pairs.insert(key, value.clone());
         }
+        let (family, common, config) = (&self.family, &self.common, &self.config);
+        Agreement { family, common, config, pairs: &pairs, tensors: &checkpoint.tensors }.check()?;
         let mut metadata = Metadata::default();
         for (key, value) in pairs.iter() {
             metadata.insert(GGUF, key, value.clone());
