@@ -56,8 +56,13 @@ fn is_metadata(file: &File) -> Result<bool> {
     Ok(head.first() == Some(&0x80) && head.windows(module.len()).any(|bytes| bytes == module))
 }
 
-/// Reads everything but the tensors' data.
-pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<Contents> {
+/// Reads everything but the tensors' data. `root` is the branch to read.
+pub(crate) fn read(
+    input: &Input,
+    root: Option<&str>,
+    rules: &mut Rules,
+    limits: &Limits,
+) -> Result<Contents> {
     if !input.has_file(FILE) {
         return Err(no_metadata(input)?);
     }
@@ -67,9 +72,12 @@ pub(crate) fn read(input: &Input, rules: &mut Rules, limits: &Limits) -> Result<
     let names = Names::of(&tree);
     // PyTorch loads `.metadata` and the values that are no tensors without `weights_only`.
     names.check_danger(rules).map_err(on_metadata)?;
-    let metadata = metadata::parse(&tree, limits).map_err(on_metadata)?;
+    let mut metadata = metadata::parse(&tree, limits).map_err(on_metadata)?;
     let mut contents = Contents::default();
-    write::keep(&tree, file.len(), &mut contents.checkpoint.metadata);
+    match root {
+        Some(root) => metadata = metadata.branch(root).map_err(on_metadata)?,
+        None => write::keep(&tree, file.len(), &mut contents.checkpoint.metadata),
+    }
     drop(tree);
     check_files(input, &metadata)?;
     let ties = ties(input, &metadata)?;

@@ -8,8 +8,8 @@
 
 use crate::format::{Element, element_named};
 use crate::pickle::{Id, Tree, Value};
-use ckpt_api::{Error, Limit, Limits, Region, Result, Shape, check_cover};
-use std::collections::{HashMap, HashSet};
+use ckpt_api::{Error, Limit, Limits, Region, Result, Shape, check_cover, first_few};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The file's name.
@@ -33,6 +33,37 @@ pub(crate) struct Metadata {
     pub(crate) values: Vec<(String, Location)>,
     /// How many other things are located.
     pub(crate) others: usize,
+}
+
+/// Branches that an error lists.
+const BRANCHES_SHOWN: usize = 8;
+
+impl Metadata {
+    /// What is below a branch, such as `model`, under names without it.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] if no tensor is below it.
+    pub(crate) fn branch(self, root: &str) -> Result<Self> {
+        let below = |name: &str| Some(name.strip_prefix(root)?.strip_prefix('.')?.to_owned());
+        let branches: BTreeSet<&str> =
+            self.tensors.iter().filter_map(|tensor| Some(tensor.name.split_once('.')?.0)).collect();
+        if !self.tensors.iter().any(|tensor| below(&tensor.name).is_some()) {
+            let branches: Vec<&str> = branches.into_iter().collect();
+            return Err(Error::usage("the checkpoint has no such branch")
+                .field("root")
+                .found(format!("'{}'", root.escape_debug()))
+                .expected(match branches.is_empty() {
+                    true => "none: no name has a dot".to_owned(),
+                    false => format!("one of {}, or a branch of these", first_few(&branches, BRANCHES_SHOWN)),
+                }));
+        }
+        let tensors = self
+            .tensors
+            .into_iter()
+            .filter_map(|tensor| Some(Sharded { name: below(&tensor.name)?, ..tensor }));
+        let values = self.values.into_iter().filter_map(|(name, at)| Some((below(&name)?, at)));
+        Ok(Metadata { tensors: tensors.collect(), values: values.collect(), others: self.others })
+    }
 }
 
 /// A tensor that is stored in chunks.

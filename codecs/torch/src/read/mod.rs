@@ -84,15 +84,13 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut rules = Rules::new(options);
     let root = options.text("root").filter(|root| !root.is_empty());
     let mut contents = match locate(input)? {
-        Located::Distributed | Located::Zero | Located::Index(_) | Located::Parts(_) | Located::Ranks(_)
-            if root.is_some() =>
-        {
+        Located::Zero | Located::Index(_) | Located::Parts(_) | Located::Ranks(_) if root.is_some() => {
             return Err(Error::usage("a set of files has no branches")
                 .field("root")
                 .help("name one of its files"));
         }
         Located::Apart(_, error) => return Err(error),
-        Located::Distributed => distributed::read(input, &mut rules, limits)?,
+        Located::Distributed => distributed::read(input, root, &mut rules, limits)?,
         Located::Zero => zero::read(input, limits)?,
         Located::Index(name) => set::read(input, &name, &mut rules, limits)?,
         Located::Parts(names) => set::read_parts(input, &names, &mut rules, limits)?,

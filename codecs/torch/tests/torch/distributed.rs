@@ -358,3 +358,31 @@ fn values_of_a_file_are_entries_as_pytorch_has_them() {
     let names: Vec<&str> = own.iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["optimizer.param_groups.0.lr", "optimizer.param_groups.0.params", "names"]);
 }
+
+#[test]
+fn a_branch_is_read_under_names_without_it() {
+    let model = dict(vec![("w", Py::Floats(0, vec![2])), ("modelled", Py::Floats(1, vec![1]))]);
+    let value = dict(vec![
+        ("model", model),
+        ("optimizer", dict(vec![("w", Py::Floats(2, vec![1]))])),
+        ("model_step", Py::Int(3)),
+    ]);
+    let input = Input::memory(
+        "m.pt",
+        BTreeMap::from([("m.pt".to_owned(), saved(&value, &[vec![1.0, 2.0], vec![3.0], vec![4.0]]))]),
+    );
+    let (given, values) = ckpt_conformance::read(&Torch, &input, &[]).unwrap();
+    let form = [("form".to_owned(), "dcp".to_owned())];
+    let written = ckpt_conformance::write(&Torch, &given.checkpoint, &values, "out", &form).unwrap();
+    let read = |root: &str| {
+        let options = [("root".to_owned(), root.to_owned())];
+        ckpt_conformance::read(&Torch, &Input::memory("", within(&written)), &options)
+    };
+    let (branch, _) = read("model").unwrap();
+    let names: Vec<&str> = branch.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names, ["w", "modelled"]);
+    assert!(branch.checkpoint.metadata.value("torch", "model_step").is_none());
+    let error = read("mode").unwrap_err();
+    assert_eq!(error.kind(), ckpt_api::Kind::Usage);
+    assert!(error.to_string().contains("expected one of model, optimizer"), "{error}");
+}
