@@ -127,6 +127,22 @@ fn the_factors_of_llama_3s_frequencies_come_first() {
 }
 
 #[test]
+fn an_output_layer_that_is_the_embeddings_again_is_left_out_if_the_configuration_ties_them() {
+    let mut config = llama();
+    config["tie_word_embeddings"] = json!(true);
+    // Matrices of a directory are equal if their distance is a multiple of 64 bytes.
+    let mut equal = NAMES;
+    equal.swap(1, 2);
+    let output = |config: &Value, names: &[&str]| {
+        let model = converted(directory(config, names).path(), &Conversion::new()).unwrap();
+        model.tensor("output.weight").is_ok()
+    };
+    assert!(!output(&config, &equal));
+    assert!(output(&config, &NAMES));
+    assert!(output(&llama(), &equal));
+}
+
+#[test]
 fn a_configuration_that_lacks_a_key_is_named() {
     let mut config = llama();
     config.as_object_mut().unwrap().remove("vocab_size");

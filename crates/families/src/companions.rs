@@ -2,6 +2,7 @@
 
 use crate::config::{Config, FILE};
 use crate::formats::SAFETENSORS;
+use crate::tied;
 use ckpt_api::{DType, Error, Input, Limit, Limits, Result, first_few};
 use ckpt_engine::formats::{CompanionFile, ModelRequest, ModelTranslation};
 use serde_json::Value;
@@ -31,7 +32,8 @@ const LICENSE: &str = "LICENSE";
 /// The folder of further chat templates.
 const TEMPLATES: &str = "additional_chat_templates";
 /// Endings of files that hold tensors, or say where they are.
-const TENSORS: [&str; 8] = [".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".index.json"];
+const TENSORS: [&str; 9] =
+    [".safetensors", ".bin", ".pt", ".pth", ".distcp", ".gguf", ".h5", ".msgpack", ".index.json"];
 /// The option that states whose tensors a file of safetensors holds, and what transformers looks for.
 const FORMAT: &str = "format";
 const PYTORCH: &str = "pt";
@@ -49,6 +51,7 @@ pub(crate) fn translate(request: &ModelRequest<'_>) -> Result<Option<ModelTransl
     let mut translation = ModelTranslation::new(None);
     translation.options = request.options.to_vec();
     translation.dtype = request.dtype;
+    tied::leave_out(request.source, &config, &mut translation)?;
     if request.target.id == SAFETENSORS && request.option(FORMAT).is_none() {
         translation.options.push((FORMAT.to_owned(), PYTORCH.to_owned()));
     }

@@ -17,6 +17,7 @@ mod formats;
 mod keys;
 mod name;
 mod rope;
+mod tied;
 mod to_gguf;
 mod to_hugging_face;
 

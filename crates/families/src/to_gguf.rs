@@ -4,7 +4,7 @@ use crate::agreement::Agreement;
 use crate::config::{Config, insert};
 use crate::family::{ConstantKind, Family, Key, Space, TokenizerValue};
 use crate::formats::GGUF;
-use crate::{catalog, keys, name, rope};
+use crate::{catalog, keys, name, rope, tied};
 use ckpt_api::{Checkpoint, DType, Error, Metadata, MetadataMap, Result, Tensor};
 use ckpt_engine::formats::{ConstantTensor, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::source::{Configuration, Source};
@@ -52,6 +52,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
         .ok_or_else(|| Error::defect("a family names a mapping that is not there").field(&family.mapping))?;
     let mut translation = ModelTranslation::new(Some(mapping));
     translation.constants = constants(&family, &config)?;
+    tied::leave_out(source, &config, &mut translation)?;
     (translation.options, translation.dtype) = types(request);
     translation.notes.push(
         format!(
