@@ -77,6 +77,43 @@ SPLITS = {
 }
 
 
+# The beginnings of model cards, by family; the others have none.
+CARDS = {
+    "llama": """---
+license: apache-2.0
+language:
+- en
+- no
+tags: [text-generation, "a: b"]
+pipeline_tag: text-generation
+base_model: meta-llama/Llama-3.2-1B
+model-index:
+- name: tiny
+  results: [{task: {type: text-generation}, metrics: [{type: accuracy, value: 0.5}]}]
+---
+# A tiny model
+""",
+    "qwen2": """---
+license: [mit, other]
+license_name: own
+license_link: https://example.com/license
+name: Tiny Qwen
+author: 'A "B" C'
+model_creator: D
+version: "1.5"
+url: https://example.com/tiny
+base_model:
+- https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct
+- https://example.com/other
+datasets:
+- wikitext
+- some-org/Data-v2
+- {name: Own, version: "3", repo_url: https://example.com/data}
+---
+""",
+}
+
+
 def converter() -> pathlib.Path:
     """The folder of llama.cpp's converter."""
     folder = CACHE / f"llama.cpp-{SHA256[:12]}"
@@ -129,6 +166,8 @@ def save(folder: pathlib.Path, family: str) -> pathlib.Path:
     model.config.bos_token_id, model.config.eos_token_id = None, 0
     model.generation_config = transformers.GenerationConfig(temperature=0.5, top_k=40, do_sample=True)
     model.to(torch.bfloat16).save_pretrained(folder)
+    if family in CARDS:
+        (folder / "README.md").write_text(CARDS[family])
     if pre is PIECES:
         (folder / "tokenizer.model").write_bytes(pieces())
         (folder / "tokenizer_config.json").write_text(json.dumps(dict(eos_token="</s>", add_bos_token=True)))

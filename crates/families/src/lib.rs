@@ -8,12 +8,14 @@
 #![deny(missing_docs)]
 
 mod agreement;
+mod card;
 mod catalog;
 mod companions;
 mod config;
 mod exact;
 mod family;
 mod formats;
+mod identity;
 mod keys;
 mod name;
 mod rope;

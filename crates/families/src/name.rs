@@ -1,7 +1,6 @@
-//! What a model is called: keys of a GGUF file from the name of its directory, and from the number of its weights.
+//! What the name of a model says of it, and how many weights it has.
 
-use crate::config::insert;
-use ckpt_api::{MetadataMap, Tensor};
+use ckpt_api::Tensor;
 
 /// Units of the number of weights, from the largest.
 const UNITS: [(u128, &str); 4] =
@@ -11,20 +10,20 @@ const SIZES: [&str; 7] = ["small", "mini", "medium", "large", "xl", "xxl", "l"];
 /// Parts of a name that say what the model was trained for.
 const PURPOSES: [&str; 4] = ["chat", "instruct", "vision", "lora"];
 
-/// Adds the name, and the parts of it that say more: version, organization, purpose, base and size.
-pub(crate) fn add(name: &str, tensors: &[Tensor], pairs: &mut MetadataMap) {
-    let weights = Weights::of(tensors);
-    let parts = Parts::of(name, weights.total);
-    insert(pairs, "general.name".to_owned(), Some(title(name)));
-    insert(pairs, "general.version".to_owned(), parts.version);
-    insert(pairs, "general.finetune".to_owned(), parts.purpose);
-    insert(pairs, "general.basename".to_owned(), parts.base);
-    let size = parts.size.or_else(|| (weights.total > 0).then(|| weights.label()));
-    insert(pairs, "general.size_label".to_owned(), size);
+/// What the name of a model says: of `meta-llama/Llama-3.2-1B-Instruct`, organization, version, purpose, base and size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// The name without the organization, as it is.
+    pub(crate) name: String,
+    pub(crate) organization: Option<String>,
+    pub(crate) base: Option<String>,
+    pub(crate) purpose: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) size: Option<String>,
 }
 
 /// The name with spaces for hyphens, its words in title case unless they have capitals or begin with a number.
-fn title(name: &str) -> String {
+pub(crate) fn title(name: &str) -> String {
     let words = name.trim().split('-').flat_map(str::split_whitespace);
     let words = words.map(|word| match is_lower(word) && !begins_with_number(word) {
         true => capitalized(word),
@@ -63,8 +62,8 @@ fn is_version(text: &str) -> bool {
 
 /// How many numbers a model has.
 #[derive(Clone, Copy, Debug, Default)]
-struct Weights {
-    total: u128,
+pub(crate) struct Weights {
+    pub(crate) total: u128,
     /// Those outside of experts.
     shared: u128,
     /// Those of one expert.
@@ -74,7 +73,7 @@ struct Weights {
 }
 
 impl Weights {
-    fn of(tensors: &[Tensor]) -> Self {
+    pub(crate) fn of(tensors: &[Tensor]) -> Self {
         let (mut weights, mut stacks) = (Weights::default(), 0);
         for tensor in tensors {
             let size = u128::from(tensor.shape.elements());
@@ -95,7 +94,7 @@ impl Weights {
     }
 
     /// The number of weights as people say it: `41K`, `8x7B`.
-    fn label(self) -> String {
+    pub(crate) fn label(self) -> String {
         match self.experts {
             0 => rounded(self.total),
             experts => format!("{experts}x{}", rounded(self.shared + self.expert)),
@@ -112,15 +111,6 @@ fn rounded(count: u128) -> String {
     format!("{scaled:.*}{unit}", 2usize.saturating_sub(digits))
 }
 
-/// What the parts of a name say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Parts {
-    base: Option<String>,
-    purpose: Option<String>,
-    version: Option<String>,
-    size: Option<String>,
-}
-
 /// What a part of a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
@@ -134,11 +124,17 @@ enum Meaning {
 }
 
 impl Parts {
-    /// Names such as `Llama-3.2-1B-Instruct`, of a model of so many weights. Nothing of a name that shows none of this.
-    fn of(name: &str, total: u128) -> Self {
-        if name.contains(' ') {
-            return Parts::default();
+    /// Names such as `Llama-3.2-1B-Instruct`, of a model with `total` weights. A name with spaces shows no parts.
+    pub(crate) fn of(id: &str, total: u128) -> Self {
+        if id.contains(' ') {
+            return Parts { name: id.to_owned(), ..Parts::default() };
         }
+        let (organization, name) = match id.split_once('/') {
+            Some((organization, name)) => (Some(organization), name),
+            None => (None, id),
+        };
+        let organization =
+            organization.filter(|organization| !organization.starts_with('.')).map(str::to_owned);
         let mut parts: Vec<(String, Meaning)> = name
             .split('-')
             .filter(|part| !part.is_empty())
@@ -180,7 +176,7 @@ impl Parts {
         let version = joined(&[Meaning::Version]);
         let base = joined(&[Meaning::Base, Meaning::BaseVersion]);
         let base = base.filter(|_| size.is_some() || purpose.is_some() || version.is_some());
-        Parts { base, purpose, version, size }
+        Parts { name: name.to_owned(), organization, base, purpose, version, size }
     }
 }
 
@@ -277,12 +273,26 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         assert_eq!(
             parts,
-            Parts { base: text("Llama-3.2"), purpose: text("Instruct"), version: None, size: text("1B") }
+            Parts {
+                name: "Llama-3.2-1B-Instruct".to_owned(),
+                organization: None,
+                base: text("Llama-3.2"),
+                purpose: text("Instruct"),
+                version: None,
+                size: text("1B"),
+            }
         );
         let parts = Parts::of("Mistral-7B-v0.3", 7_200_000_000);
         assert_eq!((parts.base, parts.version, parts.size), (text("Mistral"), text("v0.3"), text("7B")));
-        assert_eq!(Parts::of("llama3", 41_000), Parts::default());
-        assert_eq!(Parts::of("my model 7B", 41_000), Parts::default());
+        for name in ["llama3", "my model 7B"] {
+            assert_eq!(Parts::of(name, 41_000), Parts { name: name.to_owned(), ..Parts::default() });
+        }
+        let parts = Parts::of("meta-llama/Llama-2-7b-hf", 6_700_000_000);
+        assert_eq!(
+            (parts.organization, parts.size, parts.purpose),
+            (text("meta-llama"), text("7B"), text("hf"))
+        );
+        assert_eq!(Parts::of("./tiny", 41_000).organization, None);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! A Hugging Face directory as a GGUF file: names, keys, tokenizer, and the tensors that follow from the configuration.
 
 use crate::agreement::Agreement;
+use crate::card::Card;
 use crate::config::{Config, insert};
 use crate::family::{ConstantKind, Family, Key, Space, TokenizerValue};
 use crate::formats::GGUF;
-use crate::{catalog, keys, name, rope, tied};
+use crate::identity::Identity;
+use crate::{catalog, keys, rope, tied};
 use ckpt_api::{Checkpoint, DType, Error, Metadata, MetadataMap, Result, Tensor};
 use ckpt_engine::formats::{ConstantTensor, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::source::{Configuration, Source};
@@ -121,8 +123,8 @@ struct Header {
     family: Family,
     common: Vec<Key>,
     config: Config,
-    /// What the directory is called.
-    name: String,
+    /// What its card and its names say of the model.
+    identity: Identity,
     /// What `generation_config.json` says of sampling.
     sampling: MetadataMap,
     /// The keys of the tokenizer.
@@ -135,9 +137,11 @@ impl Header {
     fn new(family: Family, config: Config, request: &ModelRequest<'_>) -> Result<Self> {
         let source = request.source;
         let sampling = sampling(source)?;
-        let name = model_name(&config, source);
-        let (tokenizer, notes) = tokenizer(&family, &config, request)?;
-        Ok(Header { family, common: catalog::common()?, config, name, sampling, tokenizer, notes })
+        let (tokenizer, mut notes) = tokenizer(&family, &config, request)?;
+        let (card, note) = Card::beside(source.input(), source.limits())?;
+        notes.extend(note);
+        let identity = Identity { card, names: names(&config, source) };
+        Ok(Header { family, common: catalog::common()?, config, identity, sampling, tokenizer, notes })
     }
 
     /// The keys of the file, in the order of llama.cpp's converter.
@@ -151,7 +155,7 @@ impl Header {
         for (key, value) in self.sampling.iter() {
             pairs.insert(key, value.clone());
         }
-        name::add(&self.name, &checkpoint.tensors, &mut pairs);
+        self.identity.add(&checkpoint.tensors, &mut pairs);
         keys::add(&self.family, &self.common, &self.config, &mut pairs)?;
         insert(&mut pairs, "general.quantization_version".to_owned(), Some(2u32));
         for (key, value) in self.tokenizer.iter() {
@@ -227,8 +231,8 @@ fn sampling(source: &Source) -> Result<MetadataMap> {
     Ok(pairs)
 }
 
-/// What the model is called: the name that its configuration states, or that of its directory.
-fn model_name(config: &Config, source: &Source) -> String {
+/// What the model is called: the name that its configuration states, and that of its directory.
+fn names(config: &Config, source: &Source) -> Vec<String> {
     let stated = config.first(&["_name_or_path"]).and_then(|name| name.as_str());
     // A path of another machine is no name.
     let stated = stated.filter(|name| !name.is_empty() && name.matches('/').count() <= 1);
@@ -237,6 +241,6 @@ fn model_name(config: &Config, source: &Source) -> String {
         let path = path.canonicalize().unwrap_or(path);
         Some(path.file_name()?.to_string_lossy().into_owned())
     };
-    let name = stated.map(str::to_owned).or_else(directory).unwrap_or_else(|| "model".to_owned());
-    name.rsplit('/').next().unwrap_or_default().to_owned()
+    let directory = directory().unwrap_or_else(|| "model".to_owned());
+    stated.map(str::to_owned).into_iter().chain([directory]).collect()
 }

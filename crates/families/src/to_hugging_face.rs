@@ -3,7 +3,7 @@
 use crate::config::{Config, FILE};
 use crate::family::{Compute, ConstantKind, Family, Key, KeyType};
 use crate::formats::GGUF;
-use crate::{catalog, exact, rope};
+use crate::{card, catalog, exact, identity, rope};
 use ckpt_api::{DType, Error, MetadataMap, MetadataValue, Result};
 use ckpt_engine::formats::{CompanionFile, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::words::printable;
@@ -101,6 +101,9 @@ impl Directory<'_> {
         let generation = self.generation();
         if !generation.is_empty() {
             files.push(CompanionFile { name: GENERATION.to_owned(), bytes: pretty(&generation)? });
+        }
+        if let Some(text) = identity::card_of(self.pairs, &self.request.source.checkpoint().tensors) {
+            files.push(CompanionFile { name: card::FILE.to_owned(), bytes: text.into_bytes() });
         }
         files.insert(0, CompanionFile { name: FILE.to_owned(), bytes: pretty(&config)? });
         let made: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
@@ -295,7 +298,11 @@ impl Directory<'_> {
         let is_own = |key: &str| key.strip_prefix("general.").is_some_and(|key| own.contains(&key));
         let prefix = format!("{}.", self.family.architecture);
         let is_told = |key: &str| {
-            is_own(key) || key.starts_with(SAMPLING) || key.starts_with(TOKENIZER) || key.starts_with(&prefix)
+            is_own(key)
+                || identity::is_on_card(key)
+                || key.starts_with(SAMPLING)
+                || key.starts_with(TOKENIZER)
+                || key.starts_with(&prefix)
         };
         let others: Vec<&str> = self.pairs.iter().map(|(key, _)| key).filter(|key| !is_told(key)).collect();
         let shown = ckpt_api::first_few(others.iter().copied(), 6);
