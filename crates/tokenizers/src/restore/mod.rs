@@ -27,7 +27,7 @@ pub fn from_gguf(pairs: &MetadataMap, limits: &Limits) -> Result<Files> {
     if stated.model == model::WORD_PIECE {
         word_piece::unmark(&mut stated);
     }
-    let mut files = Files::default();
+    let mut files = Files { notes: std::mem::take(&mut stated.notes), ..Files::default() };
     let processor = post_processor(&stated, stated.model == model::BPE);
     if !processor.keeps_order {
         files.notes.push(

@@ -16,6 +16,8 @@ pub(super) struct Stated<'a> {
     pub(super) ids: Vec<(&'static str, usize)>,
     /// Which tokens are added to a text, in the order of the keys.
     pub(super) flags: Vec<(&'static str, bool)>,
+    /// What is left out, one sentence each.
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> Stated<'a> {
@@ -23,7 +25,7 @@ impl<'a> Stated<'a> {
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] if there is no tokenizer, [`ckpt_api::Kind::Corrupt`] for a key of another type, lists of different
-    /// lengths and an id without a token.
+    /// lengths and an id that is no number.
     pub(super) fn parse(pairs: &'a MetadataMap, limits: &Limits) -> Result<Self> {
         let model = pairs.get(key::MODEL).and_then(MetadataValue::as_text);
         let model = model.ok_or_else(|| {
@@ -63,8 +65,9 @@ impl<'a> Stated<'a> {
             };
             tokens.push(Token { text, token_type, score });
         }
-        let mut stated =
-            Stated { pairs, model, tokens, has_scores: scores.is_some(), ids: Vec::new(), flags: Vec::new() };
+        let has_scores = scores.is_some();
+        let (ids, flags, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut stated = Stated { pairs, model, tokens, has_scores, ids, flags, notes };
         for (name, value) in pairs.iter() {
             stated.special(name, value)?;
         }
@@ -74,14 +77,17 @@ impl<'a> Stated<'a> {
     fn special(&mut self, name: &str, value: &MetadataValue) -> Result<()> {
         let mut ids = key::IDS.iter().chain(&[("cls", key::CLS_ID)]);
         if let Some((token, _)) = ids.find(|(_, key)| *key == name) {
-            let id = value.as_u64().and_then(|id| usize::try_from(id).ok());
-            let id = id.filter(|id| *id < self.tokens.len()).ok_or_else(|| {
-                Error::corrupt("a special token has an id without a token")
+            let id = value.as_u64().ok_or_else(|| {
+                Error::corrupt("the id of a special token is no number")
                     .field(name)
                     .found(value.to_string().chars().take(80).collect::<String>())
                     .expected(format!("an id below {}", self.tokens.len()))
             })?;
-            self.ids.push((token, id));
+            match usize::try_from(id).ok().filter(|id| *id < self.tokens.len()) {
+                Some(id) => self.ids.push((token, id)),
+                // llama.cpp takes its default in place of such an id.
+                None => self.notes.push(format!("{name} is left out: {id} is no id of a token")),
+            }
         }
         if let Some((token, _)) = key::FLAGS.iter().find(|(_, key)| *key == name) {
             let flag = value.as_bool();

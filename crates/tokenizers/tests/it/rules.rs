@@ -512,9 +512,9 @@ fn keys_that_contradict_each_other_are_refused() {
     assert_error(error(|p| drop(p.insert("tokenizer.ggml.merges", ["ab"]))), Kind::Corrupt, &["merges[0]"]);
     assert_error(error(|p| drop(p.insert("tokenizer.ggml.tokens", 5u32))), Kind::Corrupt, &["tokens"]);
     assert_error(
-        error(|p| drop(p.insert("tokenizer.ggml.bos_token_id", 4u32))),
+        error(|p| drop(p.insert("tokenizer.ggml.bos_token_id", "a"))),
         Kind::Corrupt,
-        &["bos_token_id", "4"],
+        &["bos_token_id", "an id below 4"],
     );
 }
 
@@ -525,6 +525,13 @@ fn what_the_keys_do_not_suffice_for_is_noted() {
     assert!(!unknown.files.contains_key("tokenizer.json") && unknown.notes[0].contains("'default'"));
     let other = notes(|p| drop(p.insert("tokenizer.ggml.fim_pre_token_id", 1u32)));
     assert!(other.notes[0].contains("fim_pre_token_id"), "{:?}", other.notes);
+    // llama.cpp warns of it, and takes its default.
+    let beyond = notes(|p| drop(p.insert("tokenizer.ggml.bos_token_id", 4u32)));
+    assert!(
+        beyond.notes[0].contains("bos_token_id is left out: 4 is no id of a token"),
+        "{:?}",
+        beyond.notes
+    );
 }
 
 #[test]
