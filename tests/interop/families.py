@@ -32,6 +32,8 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 TYPES = ["f32", "f16", "bf16", "q8_0"]
 SIZES = dict(vocab_size=320, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64)
+
+
 # In place of the name of a pre-tokenizer: the tokenizer is one of SentencePiece.
 PIECES = None
 # What llama.cpp calls the pre-tokenizer of a family's tokenizers.
@@ -67,6 +69,7 @@ FAMILIES = {
     "gemma": (PIECES, lambda: transformers.GemmaForCausalLM(transformers.GemmaConfig(**SIZES, head_dim=16))),
     "gemma2": (PIECES, lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**SIZES, head_dim=16))),
     "gemma3": (PIECES, lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**SIZES, head_dim=16))),
+    "starcoder2": ("starcoder", lambda: transformers.Starcoder2ForCausalLM(transformers.Starcoder2Config(**SIZES))),
 }
 # Regular expressions by which tokenizer.json splits texts, by the name that llama.cpp gives them.
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -137,7 +140,7 @@ def tokenizer(pre: str) -> tokenizers.Tokenizer:
     if pre in SPLITS:
         split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(SPLITS[pre]), "isolated")
         level = tokenizers.pre_tokenizers.Sequence([split, level])
-    elif pre == "refact":
+    elif pre in ("refact", "starcoder"):
         level = tokenizers.pre_tokenizers.Sequence([tokenizers.pre_tokenizers.Digits(individual_digits=True), level])
     made.pre_tokenizer, made.decoder = level, tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=["<|end|>", "<|pad|>"], show_progress=False,

@@ -12,8 +12,20 @@ macro_rules! files {
 }
 
 const FILES: &[(&str, &str)] = files![
-    "gemma", "gemma2", "gemma3", "granite", "llama", "mixtral", "phi2", "phi3", "qwen2", "qwen2moe", "qwen3",
-    "qwen3moe", "smollm3",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "granite",
+    "llama",
+    "mixtral",
+    "phi2",
+    "phi3",
+    "qwen2",
+    "qwen2moe",
+    "qwen3",
+    "qwen3moe",
+    "smollm3",
+    "starcoder2",
 ];
 
 const COMMON: &str = include_str!("../data/families/common.toml");
