@@ -28,6 +28,7 @@ const FILES: &[(&str, &str)] = files![
     "gpt2-swift-paths-to-hf",
     "gpt2-swift-to-hf",
     "gpt2-tf-to-hf",
+    "gptneox-hf-to-gguf",
     "llama-hf-to-gguf",
     "llama-meta-to-hf",
     "mixtral-experts-to-stacked",

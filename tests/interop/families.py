@@ -34,6 +34,11 @@ SIZES = dict(vocab_size=320, hidden_size=32, intermediate_size=64, num_hidden_la
              num_key_value_heads=2, max_position_embeddings=64)
 
 
+def without(*names: str) -> dict:
+    """The sizes, for a family that does not have all of them."""
+    return {name: size for name, size in SIZES.items() if name not in names}
+
+
 # In place of the name of a pre-tokenizer: the tokenizer is one of SentencePiece.
 PIECES = None
 # What llama.cpp calls the pre-tokenizer of a family's tokenizers.
@@ -70,6 +75,7 @@ FAMILIES = {
     "gemma2": (PIECES, lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**SIZES, head_dim=16))),
     "gemma3": (PIECES, lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**SIZES, head_dim=16))),
     "starcoder2": ("starcoder", lambda: transformers.Starcoder2ForCausalLM(transformers.Starcoder2Config(**SIZES))),
+    "gptneox": ("gpt-2", lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**without("num_key_value_heads")))),
 }
 # Regular expressions by which tokenizer.json splits texts, by the name that llama.cpp gives them.
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")

@@ -15,6 +15,7 @@ const FILES: &[(&str, &str)] = files![
     "gemma",
     "gemma2",
     "gemma3",
+    "gptneox",
     "granite",
     "llama",
     "mixtral",

@@ -11,6 +11,8 @@ const TEXT: &str = "text_config";
 /// Keys of the base of the rotary frequencies, for all layers and for those with a window.
 const THETA: [&str; 2] = ["rope_theta", "rotary_emb_base"];
 const LOCAL_THETA: [&str; 2] = ["rope_local_base_freq", "local_rope_theta"];
+/// Keys of the part of a head that is rotated.
+const ROTARY_PART: [&str; 2] = ["rotary_pct", "partial_rotary_factor"];
 /// The parameters of layers that attend to everything, and of those with a window.
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
@@ -107,8 +109,11 @@ impl Config {
         if let Some(kind) = values.get("type").cloned() {
             values.entry("rope_type").or_insert(kind);
         }
-        for key in ["original_max_position_embeddings", "partial_rotary_factor"] {
-            if let Some(own) = self.get(key) {
+        for (key, names) in [
+            ("original_max_position_embeddings", &["original_max_position_embeddings"][..]),
+            ("partial_rotary_factor", &ROTARY_PART[..]),
+        ] {
+            if let Some(own) = self.first(names) {
                 values.entry(key).or_insert_with(|| own.clone());
             }
         }

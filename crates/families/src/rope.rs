@@ -74,6 +74,12 @@ pub(crate) fn rotary_dim(config: &Config) -> Option<u64> {
     (0.0..=f64::from(u32::MAX)).contains(&rotated).then_some(rotated as u64)
 }
 
+/// The part of a head of `width` elements that gives `rotated` of them again when it is multiplied and cut off.
+pub(crate) fn rotary_part(rotated: u64, width: u64) -> f64 {
+    let part = rotated as f64 / width as f64;
+    if ((part * width as f64) as u64) < rotated { part.next_up() } else { part }
+}
+
 /// Adds the scale of attention that goes with factors for long contexts.
 ///
 /// # Errors
@@ -198,6 +204,19 @@ mod tests {
         assert_eq!((numbers.len(), numbers[0], numbers[31]), (32, 1.0, 32.0));
         assert_eq!(llama3_scaling(&own, &numbers).unwrap(), scaling);
         assert_eq!(llama3_scaling(&own, &[3.0; 32]).unwrap_err().kind(), ckpt_api::Kind::Unsupported);
+    }
+
+    #[test]
+    fn the_rotated_part_gives_as_many_elements_again() {
+        for width in 1..=512u64 {
+            for rotated in 0..=width {
+                assert_eq!(
+                    (rotary_part(rotated, width) * width as f64) as u64,
+                    rotated,
+                    "{rotated} of {width}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -121,8 +121,10 @@ impl Directory<'_> {
         }
         config.insert("architectures".to_owned(), json!([self.family.classes.first()]));
         config.insert("model_type".to_owned(), json!(self.family.model_type));
-        for key in self.keys()? {
-            self.add(&key, &mut config)?;
+        let needs_width = |key: &Key| matches!(key.compute, Some(Compute::RotaryDim | Compute::HeadDim));
+        let (last, first): (Vec<Key>, Vec<Key>) = self.keys()?.into_iter().partition(needs_width);
+        for key in first.iter().chain(&last) {
+            self.add(key, &mut config)?;
         }
         for (flag, tensor) in &self.family.flags {
             config.insert(flag.clone(), json!(source.find(tensor).is_some()));
@@ -236,14 +238,17 @@ impl Directory<'_> {
         }
     }
 
-    /// The part of a head that is rotated, if it is not the whole.
+    /// The part of a head that is rotated, if it is not the whole, or if the family has a name of its own for it: then
+    /// transformers does not take the whole for what is not stated.
     fn add_rotary(&self, key: &str, config: &mut Map<String, Value>) {
         let rotated = self.value(key).and_then(MetadataValue::as_u64);
         let (Some(rotated), Some(width)) = (rotated, width(config).filter(|width| *width > 0)) else {
             return;
         };
-        if rotated != width {
-            config.insert("partial_rotary_factor".to_owned(), json!(rotated as f64 / width as f64));
+        let name = self.family.names.get(key);
+        if rotated != width || name.is_some() {
+            let name = name.map_or("partial_rotary_factor", String::as_str);
+            config.insert(name.to_owned(), json!(rope::rotary_part(rotated, width)));
         }
     }
 
