@@ -40,6 +40,7 @@ const FILES: &[(&str, &str)] = files![
     "qwen-experts-to-stacked",
     "qwen-hf-to-gguf",
     "resnet-keras-to-torchvision",
+    "stablelm-hf-to-gguf",
     "starcoder2-hf-to-gguf",
     "t5-mesh-to-hf",
     "vit-timm-to-hf",

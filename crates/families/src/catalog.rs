@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = files![
     "qwen3",
     "qwen3moe",
     "smollm3",
+    "stablelm",
     "starcoder2",
 ];
 
