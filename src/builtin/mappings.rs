@@ -31,6 +31,7 @@ const FILES: &[(&str, &str)] = files![
     "gptneox-hf-to-gguf",
     "llama-hf-to-gguf",
     "llama-meta-to-hf",
+    "mamba-hf-to-gguf",
     "mixtral-experts-to-stacked",
     "mt5-mesh-to-hf",
     "mxfp4-to-bf16",

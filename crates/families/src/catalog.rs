@@ -12,12 +12,14 @@ macro_rules! files {
 }
 
 const FILES: &[(&str, &str)] = files![
+    "falcon_mamba",
     "gemma",
     "gemma2",
     "gemma3",
     "gptneox",
     "granite",
     "llama",
+    "mamba",
     "mixtral",
     "phi2",
     "phi3",

@@ -23,7 +23,7 @@ pub(crate) struct Family {
     /// Flags of `config.json` that are true if a tensor is there, by its name in GGUF.
     #[serde(default)]
     pub(crate) flags: BTreeMap<String, String>,
-    /// The key of a GGUF file that tells this family from another one of the same architecture.
+    /// The key of a GGUF file that tells this family from another one of the same architecture: it is there, and not false.
     #[serde(default)]
     pub(crate) told_by: Option<String>,
     /// The architecture that its GGUF files name, which begins their keys.
@@ -55,6 +55,9 @@ pub(crate) struct Tokenizer {
     /// The usual name of its pre-tokenizer.
     #[serde(default)]
     pub(crate) pre: Option<String>,
+    /// The number of tokens is a multiple of this one, if `config.json` does not state another multiple.
+    #[serde(default)]
+    pub(crate) vocab_multiple: Option<u64>,
     /// Whether GGUF files state if a space is put before a text.
     #[serde(default)]
     pub(crate) space_prefix: Space,
@@ -203,6 +206,12 @@ pub(crate) enum Compute {
     FileType,
     /// `false`, if the configuration says that attention looks ahead.
     Causal,
+    /// The length inside of a layer of a state space model.
+    SsmInner,
+    /// The length of the projection that its time steps are made of.
+    SsmRank,
+    /// The number of its heads.
+    SsmHeads,
 }
 
 fn yes() -> bool {

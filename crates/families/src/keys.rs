@@ -2,7 +2,7 @@
 
 use crate::config::{Config, insert};
 use crate::family::{Compute, Family, Key, KeyType};
-use crate::rope;
+use crate::{rope, ssm};
 use ckpt_api::{Error, MetadataMap, MetadataValue, Result};
 use serde_json::Value;
 
@@ -50,6 +50,15 @@ fn add_key(key: &Key, architecture: &str, config: &Config, pairs: &mut MetadataM
             let width = rope::rotary_dim(config)
                 .ok_or_else(|| config.lacks(&["partial_rotary_factor"], "a number"))?;
             insert(pairs, name, Some(small(width, config, &["partial_rotary_factor"])?));
+        }
+        Some(Compute::SsmInner) => {
+            insert(pairs, name, Some(small(ssm::inner(config)?, config, &["intermediate_size"])?));
+        }
+        Some(Compute::SsmRank) => {
+            insert(pairs, name, Some(small(ssm::rank(config)?, config, &["time_step_rank"])?));
+        }
+        Some(Compute::SsmHeads) => {
+            insert(pairs, name, Some(small(ssm::heads(config)?, config, &["head_dim"])?));
         }
         Some(Compute::ExpertGating) => insert(pairs, name, gating(config)?),
         Some(Compute::Causal) => {

@@ -19,6 +19,7 @@ mod identity;
 mod keys;
 mod name;
 mod rope;
+mod ssm;
 mod tied;
 mod to_gguf;
 mod to_hugging_face;

@@ -189,7 +189,7 @@ fn tokenizer(
         Space::None => SpacePrefix::Unset,
     };
     let wanted = Request {
-        vocab_size: config.count(&["vocab_size"]),
+        vocab_size: vocab_size(family, config),
         pre: request.option(PRE),
         family_pre: family.tokenizer.pre.as_deref(),
         space_prefix,
@@ -211,6 +211,14 @@ fn tokenizer(
     }
     insert(&mut keys.pairs, SPACE_PREFIX.to_owned(), last);
     Ok((keys.pairs, keys.notes))
+}
+
+/// The number of tokens: that of the configuration, or the next multiple that the family has.
+fn vocab_size(family: &Family, config: &Config) -> Option<u64> {
+    let stated = config.count(&["vocab_size"])?;
+    let Some(multiple) = family.tokenizer.vocab_multiple else { return Some(stated) };
+    let multiple = config.count(&["pad_vocab_size_multiple"]).unwrap_or(multiple);
+    stated.checked_next_multiple_of(multiple).or(Some(stated))
 }
 
 /// What `generation_config.json` says of sampling, as keys.

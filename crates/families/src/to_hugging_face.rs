@@ -3,7 +3,7 @@
 use crate::config::{Config, FILE};
 use crate::family::{Compute, ConstantKind, Family, Key, KeyType};
 use crate::formats::GGUF;
-use crate::{card, catalog, exact, identity, rope};
+use crate::{card, catalog, exact, identity, rope, ssm};
 use ckpt_api::{DType, Error, MetadataMap, MetadataValue, Result};
 use ckpt_engine::formats::{CompanionFile, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::words::printable;
@@ -35,7 +35,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
         return Ok(None);
     };
     let Some(architecture) = text(pairs, ARCHITECTURE) else { return Ok(None) };
-    let Some(family) = catalog::of_architecture(architecture, |key| pairs.get(key).is_some())? else {
+    let Some(family) = catalog::of_architecture(architecture, |key| is_true(pairs, key))? else {
         let note = format!(
             "architecture '{}' is not known: tensors keep their names; no config.json",
             printable(architecture)
@@ -65,6 +65,11 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     let files = Directory { family: &family, pairs, request }.files(&mut translation)?;
     translation.files = files;
     Ok(Some(translation))
+}
+
+/// Whether a key is there, and not false.
+fn is_true(pairs: &MetadataMap, key: &str) -> bool {
+    pairs.get(key).is_some_and(|value| value.as_bool() != Some(false))
 }
 
 /// A translation that changes nothing.
@@ -176,6 +181,9 @@ impl Directory<'_> {
                 };
                 put(config, "scoring_func", name.map(Value::from));
             }
+            Some(Compute::SsmInner) => self.add_length(key, config, ssm::add_inner),
+            Some(Compute::SsmRank) => self.add_length(key, config, ssm::add_rank),
+            Some(Compute::SsmHeads) => self.add_length(key, config, ssm::add_heads),
             Some(Compute::HeadDim) => self.add_head(&key.name, config),
             Some(Compute::HeadWidth | Compute::FileType | Compute::Causal) => {}
             None => self.add_stated(key, config)?,
@@ -227,6 +235,13 @@ impl Directory<'_> {
         let original = self.value("rope.scaling.original_context_length").and_then(MetadataValue::as_u64);
         put(&mut scaling, "original_max_position_embeddings", original.map(Value::from));
         config.insert("rope_scaling".to_owned(), Value::Object(scaling));
+    }
+
+    /// Adds what follows from a length.
+    fn add_length(&self, key: &Key, config: &mut Map<String, Value>, add: fn(u64, &mut Map<String, Value>)) {
+        if let Some(length) = self.value(&key.name).and_then(MetadataValue::as_u64) {
+            add(length, config);
+        }
     }
 
     /// The length of a head, if it is not that which the heads divide the embedding into.

@@ -180,6 +180,8 @@ impl fmt::Display for Operation {
             Operation::Multiply(factor) => write!(f, "scale {factor}"),
             Operation::Divide(divisor) => write!(f, "scale 1/{divisor}"),
             Operation::Add(term) => write!(f, "add {term}"),
+            Operation::Exp => f.write_str("exp"),
+            Operation::Log => f.write_str("log"),
             Operation::Round(dtype) => write!(f, "round to {dtype}"),
             Operation::MultiplyBlocks(scales) => {
                 write!(f, "scale each block of {:?} by '{}'", scales.block, scales.name)

@@ -231,6 +231,10 @@ pub enum Operation {
     Divide(Scalar),
     /// Adds a number.
     Add(Scalar),
+    /// Replaces a number by its exponential, rounded to the nearest float.
+    Exp,
+    /// Undoes [`Operation::Exp`]: of the floats whose exponential is the number, takes one that is short.
+    Log,
     /// Rounds to the nearest number that this dtype has, ties to even.
     Round(DType),
     /// Multiplies each block of numbers by a scale of its own.

@@ -69,9 +69,17 @@ pub(crate) static NAMES: [&str; ALL.len()] = {
 };
 
 /// Names of matrices that llama.cpp's converter writes as F32: those of the router, of positions and of types of
-/// tokens, and convolutions of a state.
-const WHOLE: [&str; 6] =
-    ["ffn_gate_inp", "ffn_gate_inp_shexp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv"];
+/// tokens, and convolutions and factors of a state.
+const WHOLE: [&str; 8] = [
+    "ffn_gate_inp",
+    "ffn_gate_inp_shexp",
+    "position_embd",
+    "token_types",
+    "ssm_conv1d",
+    "shortconv.conv",
+    "ssm_a",
+    "ssm_d",
+];
 
 /// What the user's options ask for.
 #[derive(Clone, Copy, Debug)]

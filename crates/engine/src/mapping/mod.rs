@@ -40,7 +40,7 @@
 //! 0, is an error. The separators in a path become the `target_separator`.
 //!
 //! **Steps** ([`crate::recipe::AxisStep`]): `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`,
-//! `reshape _ -> 32 2 _ on 1`, `parts 1 0 2 on 0`, `cast f32 -> bf16`, `scale 0.5`, `scale 1/3`, `add 1`, and for the input axis of a dense layer behind a Flatten `flatten_order 4 4 8` and its inverse, `unflatten_order 4 4 8`.
+//! `reshape _ -> 32 2 _ on 1`, `parts 1 0 2 on 0`, `cast f32 -> bf16`, `scale 0.5`, `scale 1/3`, `add 1`, `exp`, `log`, and for the input axis of a dense layer behind a Flatten `flatten_order 4 4 8` and its inverse, `unflatten_order 4 4 8`.
 //!
 //! **Several tensors.** A rule that takes or makes several tensors has a list of names with the same captures:
 //!

@@ -43,6 +43,10 @@ pub enum AxisStep {
     Scale(Factor),
     /// Adds a number to every element, in 32-bit floats.
     Add(Scalar),
+    /// Replaces every element by its exponential, the nearest 32-bit float.
+    Exp,
+    /// Undoes [`AxisStep::Exp`]: of the numbers whose exponential is the element, takes one that bf16 or f16 has, if any does.
+    Log,
     /// Puts the equal parts of an axis in another order: part `k` of the result is part `order[k]` of the input.
     Parts {
         /// The number of each part in the input.
@@ -159,8 +163,8 @@ impl std::fmt::Display for FlattenedImage {
 
 impl AxisStep {
     /// Parses `transpose`, `permute 3 2 0 1`, `squeeze 0`, `unsqueeze 0`, `reshape _ -> 32 2 _`, `flatten_order 4 4 8`,
-    /// `unflatten_order 4 4 8`, `cast f32 -> bf16`, `cast _ -> f32`, `cast f32 -> _`, `scale 0.5`, `scale 1/3`, `add 1`
-    /// or `parts 1 0 2 on 0`.
+    /// `unflatten_order 4 4 8`, `cast f32 -> bf16`, `cast _ -> f32`, `cast f32 -> _`, `scale 0.5`, `scale 1/3`, `add 1`,
+    /// `exp`, `log` or `parts 1 0 2 on 0`.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Mapping`] for any other text.
@@ -217,6 +221,9 @@ impl AxisStep {
             words.take(MAX_AXES + 1).map(|word| word.parse().ok().filter(|axis| *axis < MAX_AXES)).collect();
         match (verb, &numbers[..]) {
             ("transpose", []) => Ok(AxisStep::Transpose),
+            ("exp", []) => Ok(AxisStep::Exp),
+            ("log", []) => Ok(AxisStep::Log),
+            ("exp" | "log", _) => wrong("the name of the step alone"),
             ("transpose", _) => wrong("'transpose' alone; 'permute' takes an order of axes"),
             ("squeeze", [Some(axis)]) => Ok(AxisStep::Squeeze(*axis)),
             ("unsqueeze", [Some(axis)]) => Ok(AxisStep::Unsqueeze(*axis)),
@@ -235,6 +242,8 @@ impl AxisStep {
                     "cast",
                     "scale",
                     "add",
+                    "exp",
+                    "log",
                     "flatten_order",
                     "unflatten_order",
                     "parts",
@@ -260,6 +269,8 @@ impl AxisStep {
             AxisStep::Stay { from } => AxisStep::CastAny { to: *from },
             AxisStep::Scale(factor) => AxisStep::Scale(factor.inverse()),
             AxisStep::Add(term) => AxisStep::Add(negative(*term)),
+            AxisStep::Exp => AxisStep::Log,
+            AxisStep::Log => AxisStep::Exp,
             AxisStep::Parts { order, axis } => {
                 AxisStep::Parts { order: inverse_permutation(order), axis: *axis }
             }
@@ -274,6 +285,8 @@ impl AxisStep {
             AxisStep::Scale(Factor::Times(number)) => Some(Operation::Multiply(*number)),
             AxisStep::Scale(Factor::Over(number)) => Some(Operation::Divide(*number)),
             AxisStep::Add(term) => Some(Operation::Add(*term)),
+            AxisStep::Exp => Some(Operation::Exp),
+            AxisStep::Log => Some(Operation::Log),
             _ => None,
         }
     }
@@ -297,6 +310,8 @@ impl std::fmt::Display for AxisStep {
             AxisStep::Stay { from } => write!(f, "cast {from} -> _"),
             AxisStep::Scale(factor) => write!(f, "scale {factor}"),
             AxisStep::Add(term) => write!(f, "add {term}"),
+            AxisStep::Exp => f.write_str("exp"),
+            AxisStep::Log => f.write_str("log"),
             AxisStep::Parts { order, axis } => {
                 f.write_str("parts")?;
                 order.iter().try_for_each(|part| write!(f, " {part}"))?;
@@ -384,6 +399,8 @@ mod tests {
             "scale 1/3",
             "scale -2e-10",
             "add 1",
+            "exp",
+            "log",
             "parts 1 0 2 on 0",
             "add -0.1",
             "reshape 32 2 _ 7 -> _ 7 on 1",
@@ -457,6 +474,8 @@ mod tests {
             "scale 2 3",
             "add",
             "add nan",
+            "exp 1",
+            "log x",
             "flatten_order 4 0",
             "flatten_order 4 4 on",
             "flatten_order 4 4 on 64",

@@ -2,6 +2,7 @@
 
 use ckpt_api::{ArchitectureFile, Error, Input, Limit, Limits, Result};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// The configuration of a model.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ impl Configuration {
         };
         let text =
             String::from_utf8(file.bytes(0, file.len())?).map_err(|error| invalid(error.to_string()))?;
+        let text = without_infinities(&text);
         // Counts the tokens before memory is allocated for each.
         let parsed = ArchitectureFile::from_json_within(&text, limits).and_then(|file| file.parse());
         let json = parsed.map_err(|error| {
@@ -55,5 +57,50 @@ impl Configuration {
             Value::Array(items) => items.get(part.parse::<usize>().ok()?),
             _ => json.get(part),
         })
+    }
+}
+
+/// The text with `null` for numbers that Python writes and JSON does not have: `Infinity`, `-Infinity` and `NaN`.
+fn without_infinities(text: &str) -> Cow<'_, str> {
+    const NUMBERS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+    if !NUMBERS.iter().any(|number| text.contains(number)) {
+        return Cow::Borrowed(text);
+    }
+    let mut result = String::with_capacity(text.len());
+    let (mut rest, mut is_in_text) = (text, false);
+    while let Some(first) = rest.chars().next() {
+        let number = NUMBERS.iter().find(|number| !is_in_text && rest.starts_with(**number));
+        let len = match (number, first) {
+            (Some(number), _) => {
+                result.push_str("null");
+                number.len()
+            }
+            (None, '\\') if is_in_text => {
+                let pair: usize = rest.chars().take(2).map(char::len_utf8).sum();
+                result.push_str(rest.get(..pair).unwrap_or_default());
+                pair
+            }
+            (None, first) => {
+                is_in_text ^= first == '"';
+                result.push(first);
+                first.len_utf8()
+            }
+        };
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    Cow::Owned(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_only_python_has_are_null_and_texts_stay() {
+        let python = r#"{"a": [0.0, Infinity], "b": -Infinity, "Infinity": "NaN \" NaN", "c": NaN}"#;
+        let json = r#"{"a": [0.0, null], "b": null, "Infinity": "NaN \" NaN", "c": null}"#;
+        assert_eq!(without_infinities(python), json);
+        assert_eq!(without_infinities(r#"{"a": 1}"#), r#"{"a": 1}"#);
+        assert_eq!(without_infinities("\"Infinity\\"), "\"Infinity\\");
     }
 }

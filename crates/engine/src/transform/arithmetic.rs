@@ -1,6 +1,7 @@
 //! Arithmetic on many 32-bit floats at once.
 
 use super::simd::vectorized;
+use half::{bf16, f16};
 
 /// Replaces each little-endian number by what `operation` makes of it. Returns whether a finite number became one that
 /// is not.
@@ -37,6 +38,20 @@ pub(crate) fn multiply_blocks(numbers: &mut [[u8; 4]], scales: &[f32], block: us
     )
 }
 
+/// The exponential, rounded once. The system's own for 32-bit floats differ in the last bit from one system to the next; the
+/// one for 64 bits has 29 digits more than the result.
+pub(crate) fn exp(number: f32) -> f32 {
+    f64::from(number).exp() as f32
+}
+
+/// The logarithm, or, if the numbers of a smaller dtype next to it have the same exponential, one of them: it is what the
+/// exponential was computed from.
+pub(crate) fn log(number: f32) -> f32 {
+    let nearest = f64::from(number).ln();
+    let short = [bf16::from_f64(nearest).to_f32(), f16::from_f64(nearest).to_f32()];
+    short.into_iter().find(|short| exp(*short) == number).unwrap_or(nearest as f32)
+}
+
 #[inline(always)]
 fn replace(number: &mut [u8; 4], operation: &impl Fn(f32) -> f32) -> bool {
     let before = f32::from_le_bytes(*number);
@@ -59,6 +74,30 @@ mod tests {
         assert!(!each_number(&mut numbers, |number| number * 2.0));
         assert_eq!(numbers[..2], bytes(&[2.0, f32::INFINITY]));
         assert!(each_number(&mut bytes(&[1.0, f32::MAX]), |number| number * 2.0));
+    }
+
+    #[test]
+    fn the_exponential_is_the_nearest_float() {
+        for (number, bits) in
+            [(0.0, 0x3f80_0000), (1.0, 0x402d_f854), (-1.0, 0x3ebc_5ab2), (5.5, 0x4374_b122)]
+        {
+            assert_eq!(exp(number).to_bits(), bits, "{number}");
+        }
+        assert_eq!((exp(-200.0), exp(f32::NEG_INFINITY), exp(89.0)), (0.0, 0.0, f32::INFINITY));
+    }
+
+    #[test]
+    fn the_logarithm_of_an_exponential_is_the_number_of_16_bits_that_it_was_computed_from() {
+        // Numbers nearer to 0 share an exponential with their neighbors.
+        let tested = |number: &f32| (1e-3..60.0).contains(&number.abs());
+        for bits in 0..=u16::MAX {
+            let both = [bf16::from_bits(bits).to_f32(), f16::from_bits(bits).to_f32()];
+            for number in both.into_iter().filter(tested) {
+                assert_eq!(log(exp(number)), number);
+            }
+        }
+        assert_eq!((log(1.0), log(0.0)), (0.0, f32::NEG_INFINITY));
+        assert!(log(-1.0).is_nan());
     }
 
     #[test]

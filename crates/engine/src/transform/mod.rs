@@ -11,7 +11,7 @@ mod quantize;
 mod simd;
 mod swap;
 
-pub(crate) use arithmetic::{each_number, multiply_blocks};
+pub(crate) use arithmetic::{each_number, exp, log, multiply_blocks};
 pub(crate) use buffer::Buffer;
 pub use cast::power;
 pub use cast::{cast, castable, exact, for_each_number, restorable};

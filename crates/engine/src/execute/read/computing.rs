@@ -8,7 +8,7 @@ use super::files::{ComputedNumbers, Handle};
 use super::memory::to_usize;
 use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
-use crate::transform::{Buffer, cast, each_number};
+use crate::transform::{Buffer, cast, each_number, exp, log};
 use ckpt_api::{Computed, DType, Encoding, Error, Operation, Packing, Result, Scalar};
 use std::sync::{Mutex, PoisonError};
 
@@ -110,6 +110,8 @@ impl<'a> Computing<'a> {
                 let term = term.get();
                 each_number(floats, |number| number + term)
             }
+            Some(Operation::Exp) => each_number(floats, exp),
+            Some(Operation::Log) => each_number(floats, log),
             Some(Operation::Round(dtype)) => {
                 cast(DType::F32, *dtype, first, numbers, spare.vec())?;
                 cast(*dtype, DType::F32, first, spare, numbers.vec())?;
@@ -123,7 +125,7 @@ impl<'a> Computing<'a> {
         })
     }
 
-    /// The error about the first number that an operation makes too large.
+    /// The error about the first number that an operation makes too large, or that has no logarithm.
     fn overflow(&self, index: usize, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<Error> {
         self.load(first, count, memory)?;
         for earlier in 0..index {
@@ -138,10 +140,12 @@ impl<'a> Computing<'a> {
         let found = before.as_chunks::<4>().0.get(at).map(number).and_then(Scalar::new);
         let found = found.map(|number| number.to_string()).unwrap_or_default();
         let operation = self.computed.operations.get(index).map(ToString::to_string).unwrap_or_default();
-        Ok(Error::lossy("a step makes a number too large for f32")
-            .field(format!("stored element {}", first + at as u64))
-            .found(format!("{found}, {operation}"))
-            .expected(format!("at most {:e}", f32::MAX)))
+        let (what, expected) = match self.computed.operations.get(index) {
+            Some(Operation::Log) => ("a number has no logarithm", "a number above 0".to_owned()),
+            _ => ("a step makes a number too large for f32", format!("at most {:e}", f32::MAX)),
+        };
+        let error = Error::lossy(what).field(format!("stored element {}", first + at as u64));
+        Ok(error.found(format!("{found}, {operation}")).expected(expected))
     }
 }
 

@@ -89,6 +89,8 @@ pub(super) fn step_on_inputs<'t>(target: &'t Target, source: &Tensor) -> Option<
             | AxisStep::Stay { .. }
             | AxisStep::Scale(_)
             | AxisStep::Add(_)
+            | AxisStep::Exp
+            | AxisStep::Log
             | AxisStep::Parts { .. } => {}
             AxisStep::Reshape(reshape) => {
                 let first = reshape.axis.min(axes.len());

@@ -73,7 +73,9 @@ pub(super) fn losses(target: &Target, made: &Tensor, sources: &[&Tensor]) -> Vec
                 dtype = *to;
             }
             AxisStep::Scale(factor) => losses.extend(scaled(&target.name, *factor, step, dtype)),
-            AxisStep::Add(_) => losses.push(rounded(&target.name, step, dtype)),
+            AxisStep::Add(_) | AxisStep::Exp | AxisStep::Log => {
+                losses.push(rounded(&target.name, step, dtype))
+            }
             _ => {}
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn reorder(mut placed: PlacedTensor, steps: &[AxisStep]) -> Result<Pl
                 return Err(wrong_dtype(step, &placed.tensor, "floating-point numbers"));
             }
             AxisStep::Stay { from } => return Err(wrong_dtype(step, &placed.tensor, from.name())),
-            AxisStep::Scale(_) | AxisStep::Add(_) => compute(placed, step)?,
+            AxisStep::Scale(_) | AxisStep::Add(_) | AxisStep::Exp | AxisStep::Log => compute(placed, step)?,
             AxisStep::Parts { order, axis } => parts::reorder(&placed, order, *axis, step)?,
             AxisStep::FlattenOrder(image) | AxisStep::UnflattenOrder(image) => {
                 reorder_image(placed, image, step, earlier.replace(step))?
