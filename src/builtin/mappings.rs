@@ -32,6 +32,7 @@ const FILES: &[(&str, &str)] = files![
     "llama-hf-to-gguf",
     "llama-meta-to-hf",
     "mamba-hf-to-gguf",
+    "mamba2-hf-to-gguf",
     "mixtral-experts-to-stacked",
     "mt5-mesh-to-hf",
     "mxfp4-to-bf16",

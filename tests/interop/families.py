@@ -84,6 +84,8 @@ FAMILIES = {
     "mamba_bias": ("olmo", lambda: transformers.MambaForCausalLM(transformers.MambaConfig(
         **STATES, use_bias=True, use_conv_bias=False, tie_word_embeddings=False))),
     "falcon_mamba": ("gpt-2", lambda: transformers.FalconMambaForCausalLM(transformers.FalconMambaConfig(**STATES))),
+    "mamba2": ("olmo", lambda: transformers.Mamba2ForCausalLM(transformers.Mamba2Config(
+        **STATES, num_heads=8, head_dim=8, n_groups=2, tie_word_embeddings=False))),
 }
 # That of transformers 4 fails on norms without a bias. All weights are set below, or read.
 transformers.StableLmPreTrainedModel._init_weights = lambda self, module: None

@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = files![
     "granite",
     "llama",
     "mamba",
+    "mamba2",
     "mixtral",
     "phi2",
     "phi3",
