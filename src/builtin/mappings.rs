@@ -14,6 +14,8 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files![
     "albert-tf-to-hf",
     "bert-h5-to-hf",
+    "bert-heads-hf-to-gguf",
+    "bert-hf-to-gguf",
     "bert-tf-to-hf",
     "bullet-to-tf-adam",
     "clip-openai-to-hf",

@@ -86,6 +86,8 @@ FAMILIES = {
     "falcon_mamba": ("gpt-2", lambda: transformers.FalconMambaForCausalLM(transformers.FalconMambaConfig(**STATES))),
     "mamba2": ("olmo", lambda: transformers.Mamba2ForCausalLM(transformers.Mamba2Config(
         **STATES, num_heads=8, head_dim=8, n_groups=2, tie_word_embeddings=False))),
+    "bert": ("jina-v2-en", lambda: transformers.BertModel(transformers.BertConfig(**without("num_key_value_heads")))),
+    "bert_head": ("jina-v2-en", lambda: transformers.BertForMaskedLM(transformers.BertConfig(**without("num_key_value_heads")))),
 }
 # That of transformers 4 fails on norms without a bias. All weights are set below, or read.
 transformers.StableLmPreTrainedModel._init_weights = lambda self, module: None
@@ -177,6 +179,23 @@ def pieces() -> bytes:
     return model.getvalue()
 
 
+def words(folder: pathlib.Path, is_published: bool) -> None:
+    """The tokenizer of BERT, trained on a few words, and its kind of pooling. Published ones have a template."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    made = tokenizers.BertWordPieceTokenizer()
+    made.train_from_iterator(["the old mill and the river", "numbers 123 and 4567"], vocab_size=80, special_tokens=special,
+                             show_progress=False)
+    if is_published:
+        made._tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    made.save(str(folder / "whole.json"))
+    transformers.BertTokenizerFast(tokenizer_file=str(folder / "whole.json")).save_pretrained(folder)
+    (folder / "whole.json").unlink()
+    (folder / "modules.json").write_text(json.dumps([dict(type="sentence_transformers.models.Pooling", path="1_Pooling")]))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(dict(pooling_mode_cls_token=True)))
+
+
 def save(folder: pathlib.Path, family: str) -> pathlib.Path:
     """The directory of a model."""
     pre, make = FAMILIES[family]
@@ -193,6 +212,9 @@ def save(folder: pathlib.Path, family: str) -> pathlib.Path:
     if pre is PIECES:
         (folder / "tokenizer.model").write_bytes(pieces())
         (folder / "tokenizer_config.json").write_text(json.dumps(dict(eos_token="</s>", add_bos_token=True)))
+        return folder
+    if pre == "jina-v2-en":
+        words(folder, is_published=family == "bert_head")
         return folder
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer(pre), eos_token="<|end|>", pad_token="<|pad|>")
     fast.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
@@ -253,11 +275,12 @@ def whole_files_are_those_of_llama_cpps_converter_and_come_back(folder, family):
     convert(back, again)
     assert again.read_bytes() == (folder / "theirs-bf16.gguf").read_bytes(), difference(again, folder / "theirs-bf16.gguf")
     ids = torch.arange(12).reshape(1, 12) % SIZES["vocab_size"]
+    kind = transformers.AutoModel if family.startswith("bert") else transformers.AutoModelForCausalLM
     with torch.no_grad():
-        expected, found = (transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)(ids).logits
-                           for path in (model, back))
+        expected, found = (kind.from_pretrained(path, dtype=torch.float32).eval()(ids)[0] for path in (model, back))
     assert torch.equal(expected, found), f"other logits: {(expected - found).abs().max()}"
-    assert json.loads((back / "generation_config.json").read_text())["top_k"] == 40
+    if (model / "generation_config.json").exists():
+        assert json.loads((back / "generation_config.json").read_text())["top_k"] == 40
 
 
 @check()

@@ -12,6 +12,7 @@ macro_rules! files {
 }
 
 const FILES: &[(&str, &str)] = files![
+    "bert",
     "falcon_mamba",
     "gemma",
     "gemma2",

@@ -23,6 +23,9 @@ pub(crate) struct Family {
     /// Flags of `config.json` that are true if a tensor is there, by its name in GGUF.
     #[serde(default)]
     pub(crate) flags: BTreeMap<String, String>,
+    /// What GGUF files do not have of a model, so that it does not come back.
+    #[serde(default)]
+    pub(crate) dropped: Vec<String>,
     /// The key of a GGUF file that tells this family from another one of the same architecture: it is there, and not false.
     #[serde(default)]
     pub(crate) told_by: Option<String>,
@@ -30,6 +33,9 @@ pub(crate) struct Family {
     pub(crate) architecture: String,
     /// The built-in mapping of its tensors to GGUF.
     pub(crate) mapping: String,
+    /// The one whose inverse names the tensors of a GGUF file, if the mapping has none.
+    #[serde(default)]
+    pub(crate) back: Option<String>,
     /// How the files of its tokenizers are read.
     pub(crate) tokenizer: Tokenizer,
     /// Tensors that follow from the configuration.
@@ -58,6 +64,9 @@ pub(crate) struct Tokenizer {
     /// The number of tokens is a multiple of this one, if `config.json` does not state another multiple.
     #[serde(default)]
     pub(crate) vocab_multiple: Option<u64>,
+    /// Whether GGUF files state how many types of tokens the model has.
+    #[serde(default)]
+    pub(crate) counts_types: bool,
     /// Whether GGUF files state if a space is put before a text.
     #[serde(default)]
     pub(crate) space_prefix: Space,
@@ -212,6 +221,8 @@ pub(crate) enum Compute {
     SsmRank,
     /// The number of its heads.
     SsmHeads,
+    /// How sentence-transformers makes one vector of those of the tokens.
+    Pooling,
 }
 
 fn yes() -> bool {

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, insert};
 use crate::family::{Compute, Family, Key, KeyType};
-use crate::{rope, ssm};
+use crate::{pooling, rope, ssm};
 use ckpt_api::{Error, MetadataMap, MetadataValue, Result};
 use serde_json::Value;
 
@@ -60,6 +60,7 @@ fn add_key(key: &Key, architecture: &str, config: &Config, pairs: &mut MetadataM
         Some(Compute::SsmHeads) => {
             insert(pairs, name, Some(small(ssm::heads(config)?, config, &["head_dim"])?));
         }
+        Some(Compute::Pooling) => insert(pairs, name, pooling::stated(config)),
         Some(Compute::ExpertGating) => insert(pairs, name, gating(config)?),
         Some(Compute::Causal) => {
             let looks_ahead = config.first(&["is_causal"]).and_then(Value::as_bool) == Some(false);

@@ -6,7 +6,7 @@ use crate::config::{Config, insert};
 use crate::family::{ConstantKind, Family, Key, Space, TokenizerValue};
 use crate::formats::GGUF;
 use crate::identity::Identity;
-use crate::{catalog, keys, rope, tied};
+use crate::{catalog, keys, pooling, rope, tied};
 use ckpt_api::{Checkpoint, DType, Error, Metadata, MetadataMap, Result, Tensor};
 use ckpt_engine::formats::{ConstantTensor, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::source::{Configuration, Source};
@@ -20,6 +20,9 @@ const LIKE: &str = "like";
 const PRE: &str = "pre";
 /// The key that states whether a space is put before a text: the last one of Gemma's.
 const SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
+/// The key that states how many types of tokens a model has, and the name of the number in `config.json`.
+pub(crate) const TYPE_COUNT: &str = "tokenizer.ggml.token_type_count";
+pub(crate) const TYPES: &str = "type_vocab_size";
 /// Files of tokenizers, and the one of SentencePiece.
 const TOKENIZERS: [&str; 3] = ["tokenizer.json", SENTENCEPIECE, "spiece.model"];
 const SENTENCEPIECE: &str = "tokenizer.model";
@@ -141,6 +144,7 @@ impl Header {
         let (card, note) = Card::beside(source.input(), source.limits())?;
         notes.extend(note);
         let identity = Identity { card, names: names(&config, source) };
+        let config = pooling::beside(config, source)?;
         Ok(Header { family, common: catalog::common()?, config, identity, sampling, tokenizer, notes })
     }
 
@@ -195,6 +199,12 @@ fn tokenizer(
         space_prefix,
         ..Request::new(&kinds, &json)
     };
+    let mut pairs = MetadataMap::default();
+    if family.tokenizer.counts_types {
+        let types = config.count(&[TYPES]).unwrap_or(1);
+        let types = u32::try_from(types).map_err(|_| config.lacks(&[TYPES], "a number of 32 bits"))?;
+        pairs.insert(TYPE_COUNT, types);
+    }
     let mut keys = ckpt_tokenizers::to_gguf(input, &wanted, request.source.limits())?;
     let last = match space_prefix {
         SpacePrefix::False => keys.pairs.remove(SPACE_PREFIX),
@@ -210,7 +220,10 @@ fn tokenizer(
         }
     }
     insert(&mut keys.pairs, SPACE_PREFIX.to_owned(), last);
-    Ok((keys.pairs, keys.notes))
+    for (key, value) in keys.pairs.iter() {
+        pairs.insert(key, value.clone());
+    }
+    Ok((pairs, keys.notes))
 }
 
 /// The number of tokens: that of the configuration, or the next multiple that the family has.

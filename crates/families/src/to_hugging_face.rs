@@ -3,7 +3,8 @@
 use crate::config::{Config, FILE};
 use crate::family::{Compute, ConstantKind, Family, Key, KeyType};
 use crate::formats::GGUF;
-use crate::{card, catalog, exact, identity, rope, ssm};
+use crate::to_gguf::{TYPE_COUNT, TYPES};
+use crate::{card, catalog, exact, identity, pooling, rope, ssm};
 use ckpt_api::{DType, Error, MetadataMap, MetadataValue, Result};
 use ckpt_engine::formats::{CompanionFile, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::words::printable;
@@ -44,9 +45,10 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
         translation.notes.push(note.into());
         return Ok(Some(translation));
     };
-    let mapping = formats.mapping(&family.mapping);
-    let mapping = mapping
-        .ok_or_else(|| Error::defect("a family names a mapping that is not there").field(&family.mapping))?;
+    let name = family.back.as_ref().unwrap_or(&family.mapping);
+    let mapping = formats.mapping(name);
+    let mapping =
+        mapping.ok_or_else(|| Error::defect("a family names a mapping that is not there").field(name))?;
     let mut translation = unchanged(request);
     let names = request.source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
     translation.exclude.extend(names.filter(|name| rope::is_constant(name)).map(str::to_owned));
@@ -110,10 +112,19 @@ impl Directory<'_> {
         if let Some(text) = identity::card_of(self.pairs, &self.request.source.checkpoint().tensors) {
             files.push(CompanionFile { name: card::FILE.to_owned(), bytes: text.into_bytes() });
         }
+        if let Some(kind) = self.value(pooling::KEY).and_then(MetadataValue::as_u64) {
+            files.extend(pooling::files(kind, &config)?);
+        }
         files.insert(0, CompanionFile { name: FILE.to_owned(), bytes: pretty(&config)? });
         let made: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         translation.notes.push(format!("made from the keys: {}", made.join(", ")).into());
         translation.notes.extend(self.left_out().map(Into::into));
+        if !self.family.dropped.is_empty() {
+            let dropped = self.family.dropped.join(" and ");
+            translation
+                .notes
+                .push(format!("GGUF files of {} do not have {dropped}", self.family.title).into());
+        }
         Ok(files)
     }
 
@@ -133,6 +144,13 @@ impl Directory<'_> {
         }
         for (flag, tensor) in &self.family.flags {
             config.insert(flag.clone(), json!(source.find(tensor).is_some()));
+        }
+        if self.family.tokenizer.counts_types {
+            put(
+                &mut config,
+                TYPES,
+                self.pairs.get(TYPE_COUNT).and_then(MetadataValue::as_u64).map(Value::from),
+            );
         }
         if let Some(name) = text(self.pairs, NAME) {
             config.insert("_name_or_path".to_owned(), json!(name));
@@ -185,7 +203,7 @@ impl Directory<'_> {
             Some(Compute::SsmRank) => self.add_length(key, config, ssm::add_rank),
             Some(Compute::SsmHeads) => self.add_length(key, config, ssm::add_heads),
             Some(Compute::HeadDim) => self.add_head(&key.name, config),
-            Some(Compute::HeadWidth | Compute::FileType | Compute::Causal) => {}
+            Some(Compute::HeadWidth | Compute::FileType | Compute::Causal | Compute::Pooling) => {}
             None => self.add_stated(key, config)?,
         }
         Ok(())
@@ -350,7 +368,7 @@ fn put(config: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     }
 }
 
-fn pretty(values: &Map<String, Value>) -> Result<Vec<u8>> {
+pub(crate) fn pretty(values: &impl serde::Serialize) -> Result<Vec<u8>> {
     let json = serde_json::to_vec_pretty(values)
         .map_err(|error| Error::defect("a configuration cannot be written").found(error.to_string()))?;
     Ok([json, vec![b'\n']].concat())

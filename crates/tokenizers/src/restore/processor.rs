@@ -14,6 +14,9 @@ pub(super) struct PostProcessor {
 
 /// Returns the post-processor. `of_bytes` for a tokenizer of bytes.
 pub(super) fn post_processor(stated: &Stated, of_bytes: bool) -> PostProcessor {
+    if let Some(value) = bert(stated) {
+        return PostProcessor { value, keeps_order: true };
+    }
     let shapes = [(true, true), (true, false), (false, true), (false, false)];
     let mut shapes = shapes.into_iter().filter(|(byte_level, _)| of_bytes || !byte_level);
     let found = shapes.find(|(byte_level, pair)| flags(stated, *byte_level, *pair) == stated.flags);
@@ -31,6 +34,16 @@ pub(super) fn post_processor(stated: &Stated, of_bytes: bool) -> PostProcessor {
         _ => json!({"type": "Sequence", "processors": parts}),
     };
     PostProcessor { value, keeps_order: found.is_some() }
+}
+
+/// The post-processor of BERT, of which no flags come: it is that of WordPiece without flags.
+fn bert(stated: &Stated) -> Option<Value> {
+    if stated.model != key::model::WORD_PIECE || !stated.flags.is_empty() {
+        return None;
+    }
+    let (Some(first), Some(last)) = ends(stated) else { return None };
+    let pair = |text: &str| Some(json!([text, stated.tokens.iter().position(|token| token.text == text)?]));
+    Some(json!({"type": "BertProcessing", "sep": pair(last)?, "cls": pair(first)?}))
 }
 
 /// The tokens that a template puts before and after a text.
