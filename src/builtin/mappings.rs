@@ -46,6 +46,8 @@ const FILES: &[(&str, &str)] = files![
     "resnet-keras-to-torchvision",
     "stablelm-hf-to-gguf",
     "starcoder2-hf-to-gguf",
+    "t5-gated-hf-to-gguf",
+    "t5-hf-to-gguf",
     "t5-mesh-to-hf",
     "vit-timm-to-hf",
     "whisper-openai-to-hf",

@@ -39,6 +39,8 @@ def without(*names: str) -> dict:
     return {name: size for name, size in SIZES.items() if name not in names}
 
 
+T5 = dict(vocab_size=320, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, relative_attention_num_buckets=8,
+          decoder_start_token_id=0)
 STATES = dict(vocab_size=320, hidden_size=32, num_hidden_layers=2, state_size=4)
 # In place of the name of a pre-tokenizer: the tokenizer is one of SentencePiece.
 PIECES = None
@@ -87,6 +89,11 @@ FAMILIES = {
     "mamba2": ("olmo", lambda: transformers.Mamba2ForCausalLM(transformers.Mamba2Config(
         **STATES, num_heads=8, head_dim=8, n_groups=2, tie_word_embeddings=False))),
     "bert": ("jina-v2-en", lambda: transformers.BertModel(transformers.BertConfig(**without("num_key_value_heads")))),
+    "t5": (PIECES, lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5))),
+    "t5_gated": (PIECES, lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(
+        **T5, num_decoder_layers=1, feed_forward_proj="gated-gelu", tie_word_embeddings=False))),
+    "mt5": (PIECES, lambda: transformers.MT5ForConditionalGeneration(transformers.MT5Config(**T5))),
+    "t5_encoder": (PIECES, lambda: transformers.T5EncoderModel(transformers.T5Config(**T5, feed_forward_proj="gated-gelu"))),
     "bert_head": ("jina-v2-en", lambda: transformers.BertForMaskedLM(transformers.BertConfig(**without("num_key_value_heads")))),
 }
 # That of transformers 4 fails on norms without a bias. All weights are set below, or read.
@@ -170,12 +177,13 @@ def tokenizer(pre: str) -> tokenizers.Tokenizer:
     return made
 
 
-def pieces() -> bytes:
+def pieces(kind: str) -> bytes:
     """A model of SentencePiece, trained on a few words."""
     model = io.BytesIO()
     words = [f"the old mill and the river {number}, it's the miller's {number * 37}" for number in range(40)]
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(words), model_writer=model, vocab_size=300,
-                                             model_type="bpe", byte_fallback=True, minloglevel=2)
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(words), model_writer=model, minloglevel=2, **(
+        dict(model_type="bpe", byte_fallback=True, vocab_size=300) if kind == "bpe" else
+        dict(model_type="unigram", vocab_size=64, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)))
     return model.getvalue()
 
 
@@ -210,7 +218,8 @@ def save(folder: pathlib.Path, family: str) -> pathlib.Path:
     if family in CARDS:
         (folder / "README.md").write_text(CARDS[family])
     if pre is PIECES:
-        (folder / "tokenizer.model").write_bytes(pieces())
+        (folder / "spiece.model" if "t5" in family else folder / "tokenizer.model").write_bytes(
+            pieces("unigram" if "t5" in family else "bpe"))
         (folder / "tokenizer_config.json").write_text(json.dumps(dict(eos_token="</s>", add_bos_token=True)))
         return folder
     if pre == "jina-v2-en":
@@ -245,8 +254,8 @@ def reference(folder: pathlib.Path, target: pathlib.Path, kind: str, pre: str) -
     assert target.exists(), told.getvalue()
 
 
-# PyTorch's exponential of f32 depends on the instructions of the processor, in the last bit of up to 4 % of random numbers (MKL, AVX2
-# and AVX-512). So the converter computes that of f64, as ckpt does; a check of its own compares with PyTorch's.
+# PyTorch's exponential of f32 depends on the instructions of the processor, in the last bit of up to 4 % of random numbers (MKL,
+# AVX2 and AVX-512). So the converter computes that of f64, as ckpt does; a check of its own compares with PyTorch's.
 EXP = torch.exp
 
 
@@ -275,9 +284,10 @@ def whole_files_are_those_of_llama_cpps_converter_and_come_back(folder, family):
     convert(back, again)
     assert again.read_bytes() == (folder / "theirs-bf16.gguf").read_bytes(), difference(again, folder / "theirs-bf16.gguf")
     ids = torch.arange(12).reshape(1, 12) % SIZES["vocab_size"]
-    kind = transformers.AutoModel if family.startswith("bert") else transformers.AutoModelForCausalLM
+    kind = getattr(transformers, json.loads((back / "config.json").read_text())["architectures"][0])
+    inputs = dict(input_ids=ids) | (dict(decoder_input_ids=ids) if kind is transformers.T5ForConditionalGeneration else {})
     with torch.no_grad():
-        expected, found = (kind.from_pretrained(path, dtype=torch.float32).eval()(ids)[0] for path in (model, back))
+        expected, found = (kind.from_pretrained(path, dtype=torch.float32).eval()(**inputs)[0] for path in (model, back))
     assert torch.equal(expected, found), f"other logits: {(expected - found).abs().max()}"
     if (model / "generation_config.json").exists():
         assert json.loads((back / "generation_config.json").read_text())["top_k"] == 40

@@ -32,6 +32,8 @@ const FILES: &[(&str, &str)] = files![
     "smollm3",
     "stablelm",
     "starcoder2",
+    "t5",
+    "t5encoder",
 ];
 
 const COMMON: &str = include_str!("../data/families/common.toml");

@@ -1,5 +1,9 @@
 //! A family of models, as its file in `data/families` describes it.
 
+use ckpt_api::{Error, Result};
+use ckpt_engine::formats::Formats;
+use ckpt_engine::mapping::Mapping;
+use ckpt_engine::source::Source;
 use ckpt_tokenizers::TokenizerKind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -20,9 +24,9 @@ pub(crate) struct Family {
     /// What `config.json` calls the values of keys, if that is not the first name that the key lists.
     #[serde(default)]
     pub(crate) names: BTreeMap<String, String>,
-    /// Flags of `config.json` that are true if a tensor is there, by its name in GGUF.
+    /// Flags of `config.json` that are true if a tensor is there, by its name in GGUF, and values that such a tensor decides.
     #[serde(default)]
-    pub(crate) flags: BTreeMap<String, String>,
+    pub(crate) flags: BTreeMap<String, Flag>,
     /// What GGUF files do not have of a model, so that it does not come back.
     #[serde(default)]
     pub(crate) dropped: Vec<String>,
@@ -33,9 +37,9 @@ pub(crate) struct Family {
     pub(crate) architecture: String,
     /// The built-in mapping of its tensors to GGUF.
     pub(crate) mapping: String,
-    /// The one whose inverse names the tensors of a GGUF file, if the mapping has none.
-    #[serde(default)]
-    pub(crate) back: Option<String>,
+    /// The mappings of models that have other tensors.
+    #[serde(default, rename = "variant")]
+    pub(crate) variants: Vec<Variant>,
     /// How the files of its tokenizers are read.
     pub(crate) tokenizer: Tokenizer,
     /// Tensors that follow from the configuration.
@@ -50,6 +54,52 @@ pub(crate) struct Family {
     /// The other keys, in the order of the file. One that is there already keeps its place and gets another value.
     #[serde(default, rename = "key")]
     pub(crate) keys: Vec<Key>,
+}
+
+/// Models of a family that have another mapping.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Variant {
+    /// Tensors, of which such a model has one, by their names on one side or the other.
+    pub(crate) tensors: Vec<String>,
+    /// The built-in mapping of its tensors to GGUF.
+    pub(crate) mapping: String,
+}
+
+/// What says of a value of `config.json` what it is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Flag {
+    /// The name of a tensor: the value says whether it is there.
+    Tensor(String),
+    /// The value if a tensor is there, and the one if it is not.
+    Either {
+        /// The tensor's name.
+        tensor: String,
+        /// The value with it.
+        present: serde_json::Value,
+        /// The value without it.
+        absent: serde_json::Value,
+    },
+}
+
+impl Family {
+    /// The mapping of a checkpoint's tensors to GGUF, whichever side they are on.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Defect`] for a name that no mapping has.
+    pub(crate) fn mapping_of(&self, source: &Source, formats: &Formats) -> Result<Mapping> {
+        let has_one = |variant: &&Variant| variant.tensors.iter().any(|tensor| source.find(tensor).is_some());
+        let name = self.variants.iter().find(has_one).map_or(&self.mapping, |variant| &variant.mapping);
+        let missing = || Error::defect("a family names a mapping that is not there").field(name);
+        formats.mapping(name).ok_or_else(missing)
+    }
+
+    /// Names what GGUF files do not have.
+    pub(crate) fn dropped_note(&self) -> Option<String> {
+        let dropped = self.dropped.join(" and ");
+        (!dropped.is_empty()).then(|| format!("GGUF files of {} do not have {dropped}", self.title))
+    }
 }
 
 /// How the tokenizer of a family is stored.

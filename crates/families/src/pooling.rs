@@ -58,7 +58,10 @@ pub(crate) fn stated(config: &Config) -> Option<u32> {
 /// [`ckpt_api::Kind::Defect`].
 pub(crate) fn files(kind: u64, config: &Map<String, Value>) -> Result<Vec<CompanionFile>> {
     let Some((_, _, flag)) = KINDS.iter().find(|(number, ..)| *number == kind) else { return Ok(Vec::new()) };
-    let module = |index: u64, name: &str, path: &str| json!({"idx": index, "name": index.to_string(), "path": path, "type": format!("sentence_transformers.models.{name}")});
+    let module = |index: u64, name: &str, path: &str| {
+        let class = format!("sentence_transformers.models.{name}");
+        json!({"idx": index, "name": index.to_string(), "path": path, "type": class})
+    };
     let modules = json!([module(0, "Transformer", ""), module(1, "Pooling", FOLDER)]);
     let mut pooling = Map::new();
     if let Some(width) = config.get("hidden_size") {

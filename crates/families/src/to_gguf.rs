@@ -7,7 +7,7 @@ use crate::family::{ConstantKind, Family, Key, Space, TokenizerValue};
 use crate::formats::GGUF;
 use crate::identity::Identity;
 use crate::{catalog, keys, pooling, rope, tied};
-use ckpt_api::{Checkpoint, DType, Error, Metadata, MetadataMap, Result, Tensor};
+use ckpt_api::{Checkpoint, DType, Metadata, MetadataMap, Result, Tensor};
 use ckpt_engine::formats::{ConstantTensor, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::source::{Configuration, Source};
 use ckpt_engine::words::printable;
@@ -52,9 +52,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     let Some(config) = Config::beside(source.input(), source.limits())? else { return Ok(None) };
     let Some(class) = config.class() else { return Ok(None) };
     let Some(family) = catalog::of_class(class)? else { return Ok(Some(unknown(&config, class, request))) };
-    let mapping = formats
-        .mapping(&family.mapping)
-        .ok_or_else(|| Error::defect("a family names a mapping that is not there").field(&family.mapping))?;
+    let mapping = family.mapping_of(source, formats)?;
     let mut translation = ModelTranslation::new(Some(mapping));
     translation.constants = constants(&family, &config)?;
     tied::leave_out(source, &config, &mut translation)?;
@@ -68,6 +66,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
         )
         .into(),
     );
+    translation.notes.extend(family.dropped_note().map(Into::into));
     if request.option(LIKE).is_none() {
         let header = Header::new(family, config, request)?;
         translation.notes.extend(header.notes.iter().cloned().map(Into::into));

@@ -1,7 +1,7 @@
 //! A GGUF file as a Hugging Face directory: names, `config.json`, the files of the tokenizer.
 
 use crate::config::{Config, FILE};
-use crate::family::{Compute, ConstantKind, Family, Key, KeyType};
+use crate::family::{Compute, ConstantKind, Family, Flag, Key, KeyType};
 use crate::formats::GGUF;
 use crate::to_gguf::{TYPE_COUNT, TYPES};
 use crate::{card, catalog, exact, identity, pooling, rope, ssm};
@@ -45,10 +45,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
         translation.notes.push(note.into());
         return Ok(Some(translation));
     };
-    let name = family.back.as_ref().unwrap_or(&family.mapping);
-    let mapping = formats.mapping(name);
-    let mapping =
-        mapping.ok_or_else(|| Error::defect("a family names a mapping that is not there").field(name))?;
+    let mapping = family.mapping_of(request.source, formats)?;
     let mut translation = unchanged(request);
     let names = request.source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
     translation.exclude.extend(names.filter(|name| rope::is_constant(name)).map(str::to_owned));
@@ -119,12 +116,7 @@ impl Directory<'_> {
         let made: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         translation.notes.push(format!("made from the keys: {}", made.join(", ")).into());
         translation.notes.extend(self.left_out().map(Into::into));
-        if !self.family.dropped.is_empty() {
-            let dropped = self.family.dropped.join(" and ");
-            translation
-                .notes
-                .push(format!("GGUF files of {} do not have {dropped}", self.family.title).into());
-        }
+        translation.notes.extend(self.family.dropped_note().map(Into::into));
         Ok(files)
     }
 
@@ -142,8 +134,13 @@ impl Directory<'_> {
         for key in first.iter().chain(&last) {
             self.add(key, &mut config)?;
         }
-        for (flag, tensor) in &self.family.flags {
-            config.insert(flag.clone(), json!(source.find(tensor).is_some()));
+        for (name, flag) in &self.family.flags {
+            let value = match flag {
+                Flag::Tensor(tensor) => json!(source.find(tensor).is_some()),
+                Flag::Either { tensor, present, .. } if source.find(tensor).is_some() => present.clone(),
+                Flag::Either { absent, .. } => absent.clone(),
+            };
+            config.insert(name.clone(), value);
         }
         if self.family.tokenizer.counts_types {
             put(
