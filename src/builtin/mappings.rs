@@ -36,6 +36,8 @@ const FILES: &[(&str, &str)] = files![
     "mamba-hf-to-gguf",
     "mamba2-hf-to-gguf",
     "mixtral-experts-to-stacked",
+    "modern-bert-head-hf-to-gguf",
+    "modern-bert-hf-to-gguf",
     "mt5-mesh-to-hf",
     "mxfp4-to-bf16",
     "phi-hf-to-gguf",

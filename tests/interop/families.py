@@ -42,6 +42,8 @@ def without(*names: str) -> dict:
 T5 = dict(vocab_size=320, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, relative_attention_num_buckets=8,
           decoder_start_token_id=0)
 STATES = dict(vocab_size=320, hidden_size=32, num_hidden_layers=2, state_size=4)
+MODERN = without("num_key_value_heads") | dict(global_attn_every_n_layers=2, local_attention=8, pad_token_id=0, bos_token_id=None,
+                                               eos_token_id=None, cls_token_id=None, sep_token_id=None)
 # In place of the name of a pre-tokenizer: the tokenizer is one of SentencePiece.
 PIECES = None
 # What llama.cpp calls the pre-tokenizer of a family's tokenizers.
@@ -89,6 +91,9 @@ FAMILIES = {
     "mamba2": ("olmo", lambda: transformers.Mamba2ForCausalLM(transformers.Mamba2Config(
         **STATES, num_heads=8, head_dim=8, n_groups=2, tie_word_embeddings=False))),
     "bert": ("jina-v2-en", lambda: transformers.BertModel(transformers.BertConfig(**without("num_key_value_heads")))),
+    "modern_bert": ("modern-bert", lambda: transformers.ModernBertModel(transformers.ModernBertConfig(**MODERN))),
+    "modern_bert_head": ("modern-bert", lambda: transformers.ModernBertForMaskedLM(transformers.ModernBertConfig(
+        **MODERN, decoder_bias=False, norm_bias=True, mlp_bias=True, attention_bias=True, classifier_pooling="mean"))),
     "t5": (PIECES, lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5))),
     "t5_gated": (PIECES, lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(
         **T5, num_decoder_layers=1, feed_forward_proj="gated-gelu", tie_word_embeddings=False))),
@@ -171,9 +176,13 @@ def tokenizer(pre: str) -> tokenizers.Tokenizer:
     elif pre in ("refact", "starcoder"):
         level = tokenizers.pre_tokenizers.Sequence([tokenizers.pre_tokenizers.Digits(individual_digits=True), level])
     made.pre_tokenizer, made.decoder = level, tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=["<|end|>", "<|pad|>"], show_progress=False,
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=["<|end|>", "<|pad|>", "<|cls|>"],
+                                             show_progress=False,
                                              initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
     made.train_from_iterator(["the old mill and the river", "numbers 123 and 4567", "it's the miller's"], trainer)
+    if pre == "modern-bert":
+        made.post_processor = tokenizers.processors.TemplateProcessing(
+            single="<|cls|> $A <|end|>", pair="<|cls|> $A <|end|> $B <|end|>", special_tokens=[("<|cls|>", 2), ("<|end|>", 0)])
     return made
 
 
@@ -225,7 +234,8 @@ def save(folder: pathlib.Path, family: str) -> pathlib.Path:
     if pre == "jina-v2-en":
         words(folder, is_published=family == "bert_head")
         return folder
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer(pre), eos_token="<|end|>", pad_token="<|pad|>")
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer(pre), eos_token="<|end|>", pad_token="<|pad|>",
+                                                **(dict(cls_token="<|cls|>", sep_token="<|end|>") if pre == "modern-bert" else {}))
     fast.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
     fast.save_pretrained(folder)
     if family.startswith("phi3"):

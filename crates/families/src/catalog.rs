@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = files![
     "mamba",
     "mamba2",
     "mixtral",
+    "modern-bert",
     "phi2",
     "phi3",
     "qwen2",

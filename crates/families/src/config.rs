@@ -9,7 +9,7 @@ pub(crate) const FILE: &str = "config.json";
 /// The object of a multimodal model that describes its language model: its values come before those of the root.
 const TEXT: &str = "text_config";
 /// Keys of the base of the rotary frequencies, for all layers and for those with a window.
-const THETA: [&str; 2] = ["rope_theta", "rotary_emb_base"];
+const THETA: [&str; 3] = ["global_rope_theta", "rope_theta", "rotary_emb_base"];
 const LOCAL_THETA: [&str; 2] = ["rope_local_base_freq", "local_rope_theta"];
 /// Keys of the part of a head that is rotated.
 const ROTARY_PART: [&str; 2] = ["rotary_pct", "partial_rotary_factor"];

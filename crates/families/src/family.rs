@@ -64,6 +64,9 @@ pub(crate) struct Variant {
     pub(crate) tensors: Vec<String>,
     /// The built-in mapping of its tensors to GGUF.
     pub(crate) mapping: String,
+    /// The class that loads it, if that is not the first one of the family.
+    #[serde(default)]
+    pub(crate) class: Option<String>,
 }
 
 /// What says of a value of `config.json` what it is.
@@ -89,10 +92,20 @@ impl Family {
     /// # Errors
     /// [`ckpt_api::Kind::Defect`] for a name that no mapping has.
     pub(crate) fn mapping_of(&self, source: &Source, formats: &Formats) -> Result<Mapping> {
-        let has_one = |variant: &&Variant| variant.tensors.iter().any(|tensor| source.find(tensor).is_some());
-        let name = self.variants.iter().find(has_one).map_or(&self.mapping, |variant| &variant.mapping);
+        let name = self.variant_of(source).map_or(&self.mapping, |variant| &variant.mapping);
         let missing = || Error::defect("a family names a mapping that is not there").field(name);
         formats.mapping(name).ok_or_else(missing)
+    }
+
+    /// The class that loads a checkpoint.
+    pub(crate) fn class_of(&self, source: &Source) -> Option<&str> {
+        let own = self.variant_of(source).and_then(|variant| variant.class.as_ref());
+        own.or(self.classes.first()).map(String::as_str)
+    }
+
+    fn variant_of(&self, source: &Source) -> Option<&Variant> {
+        let has_one = |variant: &&Variant| variant.tensors.iter().any(|tensor| source.find(tensor).is_some());
+        self.variants.iter().find(has_one)
     }
 
     /// Names what GGUF files do not have.
@@ -136,6 +149,9 @@ pub(crate) struct TokenizerKey {
     /// The number of tokens of the models that have it; all, if there is none.
     #[serde(default)]
     pub(crate) vocab_size: Option<u64>,
+    /// Whether it comes before the keys of the files, which may give it another value.
+    #[serde(default)]
+    pub(crate) first: bool,
 }
 
 /// The value of a key.
@@ -273,6 +289,8 @@ pub(crate) enum Compute {
     SsmHeads,
     /// How sentence-transformers makes one vector of those of the tokens.
     Pooling,
+    /// How a classifier does.
+    ClassifierPooling,
 }
 
 fn yes() -> bool {

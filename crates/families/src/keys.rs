@@ -61,6 +61,7 @@ fn add_key(key: &Key, architecture: &str, config: &Config, pairs: &mut MetadataM
             insert(pairs, name, Some(small(ssm::heads(config)?, config, &["head_dim"])?));
         }
         Some(Compute::Pooling) => insert(pairs, name, pooling::stated(config)),
+        Some(Compute::ClassifierPooling) => insert(pairs, name, pooling::of_classifier(config)?),
         Some(Compute::ExpertGating) => insert(pairs, name, gating(config)?),
         Some(Compute::Causal) => {
             let looks_ahead = config.first(&["is_causal"]).and_then(Value::as_bool) == Some(false);

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 
 /// The key of a GGUF file, and the value of the configuration that stands for the files of sentence-transformers.
 pub(crate) const KEY: &str = "pooling_type";
+/// The value of the configuration that says how a classifier pools.
+pub(crate) const CLASSIFIER: &str = "classifier_pooling";
 /// The list of modules, and the folder of the one that is written here.
 const MODULES: &str = "modules.json";
 const FOLDER: &str = "1_Pooling";
@@ -50,6 +52,24 @@ pub(crate) fn beside(config: Config, source: &Source) -> Result<Config> {
 /// The number that stands for the kind of pooling.
 pub(crate) fn stated(config: &Config) -> Option<u32> {
     config.count(&[KEY]).and_then(|number| u32::try_from(number).ok())
+}
+
+/// The number that stands for the kind of a classifier.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Mapping`] for another kind than those of llama.cpp's converter.
+pub(crate) fn of_classifier(config: &Config) -> Result<Option<u32>> {
+    match config.first(&[CLASSIFIER]).map(Value::as_str) {
+        None => Ok(None),
+        Some(Some("mean")) => Ok(Some(1)),
+        Some(Some("cls")) => Ok(Some(2)),
+        Some(_) => Err(config.lacks(&[CLASSIFIER], "cls or mean")),
+    }
+}
+
+/// The name of the kind of a classifier.
+pub(crate) fn name_of_classifier(number: u64) -> Option<&'static str> {
+    KINDS.iter().find(|(own, ..)| *own == number).map(|(_, name, _)| *name)
 }
 
 /// The files of sentence-transformers that state a kind of pooling; none for one that they do not have.

@@ -204,25 +204,31 @@ fn tokenizer(
         let types = u32::try_from(types).map_err(|_| config.lacks(&[TYPES], "a number of 32 bits"))?;
         pairs.insert(TYPE_COUNT, types);
     }
+    add_own(family, &wanted, true, &mut pairs);
     let mut keys = ckpt_tokenizers::to_gguf(input, &wanted, request.source.limits())?;
     let last = match space_prefix {
         SpacePrefix::False => keys.pairs.remove(SPACE_PREFIX),
         _ => None,
     };
-    for key in &family.tokenizer.keys {
-        if key.vocab_size.is_none() || key.vocab_size == wanted.vocab_size {
-            let name = format!("tokenizer.ggml.{}", key.name);
-            match key.value {
-                TokenizerValue::Id(id) => keys.pairs.insert(name, id),
-                TokenizerValue::Flag(flag) => keys.pairs.insert(name, flag),
-            };
-        }
-    }
+    add_own(family, &wanted, false, &mut keys.pairs);
     insert(&mut keys.pairs, SPACE_PREFIX.to_owned(), last);
     for (key, value) in keys.pairs.iter() {
         pairs.insert(key, value.clone());
     }
     Ok((pairs, keys.notes))
+}
+
+/// Adds the keys of a family's tokenizers that come before those of the files, or behind them.
+fn add_own(family: &Family, wanted: &Request<'_>, first: bool, pairs: &mut MetadataMap) {
+    for key in family.tokenizer.keys.iter().filter(|key| key.first == first) {
+        if key.vocab_size.is_none() || key.vocab_size == wanted.vocab_size {
+            let name = format!("tokenizer.ggml.{}", key.name);
+            match key.value {
+                TokenizerValue::Id(id) => pairs.insert(name, id),
+                TokenizerValue::Flag(flag) => pairs.insert(name, flag),
+            };
+        }
+    }
 }
 
 /// The number of tokens: that of the configuration, or the next multiple that the family has.

@@ -127,7 +127,7 @@ impl Directory<'_> {
         for (key, value) in &self.family.config {
             config.insert(key.clone(), value.clone());
         }
-        config.insert("architectures".to_owned(), json!([self.family.classes.first()]));
+        config.insert("architectures".to_owned(), json!([self.family.class_of(source)]));
         config.insert("model_type".to_owned(), json!(self.family.model_type));
         let needs_width = |key: &Key| matches!(key.compute, Some(Compute::RotaryDim | Compute::HeadDim));
         let (last, first): (Vec<Key>, Vec<Key>) = self.keys()?.into_iter().partition(needs_width);
@@ -199,6 +199,11 @@ impl Directory<'_> {
             Some(Compute::SsmInner) => self.add_length(key, config, ssm::add_inner),
             Some(Compute::SsmRank) => self.add_length(key, config, ssm::add_rank),
             Some(Compute::SsmHeads) => self.add_length(key, config, ssm::add_heads),
+            Some(Compute::ClassifierPooling) => {
+                let number = self.value(&key.name).and_then(MetadataValue::as_u64);
+                let name = number.and_then(pooling::name_of_classifier);
+                put(config, pooling::CLASSIFIER, name.map(Value::from));
+            }
             Some(Compute::HeadDim) => self.add_head(&key.name, config),
             Some(Compute::HeadWidth | Compute::FileType | Compute::Causal | Compute::Pooling) => {}
             None => self.add_stated(key, config)?,
@@ -232,8 +237,11 @@ impl Directory<'_> {
 
     /// The bases of the rotary frequencies, and how they are scaled.
     fn add_rope(&self, config: &mut Map<String, Value>) {
-        put(config, "rope_theta", self.value("rope.freq_base").and_then(number));
-        put(config, "rope_local_base_freq", self.value("rope.freq_base_swa").and_then(number));
+        for (key, usual) in [("rope.freq_base", "rope_theta"), ("rope.freq_base_swa", "rope_local_base_freq")]
+        {
+            let name = self.family.names.get(key).map_or(usual, String::as_str);
+            put(config, name, self.value(key).and_then(number));
+        }
         let kind = self.value("rope.scaling.type").and_then(MetadataValue::as_text);
         let Some(kind) = kind.filter(|kind| matches!(*kind, "linear" | "yarn")) else { return };
         let mut scaling = Map::new();
