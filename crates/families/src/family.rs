@@ -1,12 +1,18 @@
 //! A family of models, as its file in `data/families` describes it.
 
+use crate::config::Config;
 use ckpt_api::{Error, Result};
 use ckpt_engine::formats::Formats;
 use ckpt_engine::mapping::Mapping;
 use ckpt_engine::source::Source;
+use ckpt_engine::words::printable;
 use ckpt_tokenizers::TokenizerKind;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Characters of a value in a note.
+const MOST_SHOWN: usize = 40;
 
 /// What is known of a family.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,7 +26,7 @@ pub(crate) struct Family {
     pub(crate) model_type: String,
     /// Values of `config.json` that GGUF files have no key for.
     #[serde(default)]
-    pub(crate) config: BTreeMap<String, serde_json::Value>,
+    pub(crate) config: BTreeMap<String, Value>,
     /// What `config.json` calls the values of keys, if that is not the first name that the key lists.
     #[serde(default)]
     pub(crate) names: BTreeMap<String, String>,
@@ -80,9 +86,9 @@ pub(crate) enum Flag {
         /// The tensor's name.
         tensor: String,
         /// The value with it.
-        present: serde_json::Value,
+        present: Value,
         /// The value without it.
-        absent: serde_json::Value,
+        absent: Value,
     },
 }
 
@@ -108,11 +114,32 @@ impl Family {
         self.variants.iter().find(has_one)
     }
 
+    /// Names values of a configuration that GGUF files have no key for, and that are not those of the family.
+    pub(crate) fn assumed_note(&self, config: &Config) -> Option<String> {
+        let is_same = |own: &Value, usual: &Value| match (own.as_f64(), usual.as_f64()) {
+            (Some(own), Some(usual)) => own == usual,
+            _ => own == usual,
+        };
+        let others = self.config.iter().filter_map(|(key, usual)| {
+            let own = config.first(&[key]).filter(|own| !is_same(own, usual))?;
+            Some(format!("{key} {} (llama.cpp takes {})", shown(own), shown(usual)))
+        });
+        let others: Vec<String> = others.collect();
+        let listed = ckpt_api::first_few(others.iter().map(String::as_str), 6);
+        (!others.is_empty()).then(|| format!("values of config.json that GGUF has no key for: {listed}"))
+    }
+
     /// Names what GGUF files do not have.
     pub(crate) fn dropped_note(&self) -> Option<String> {
         let dropped = self.dropped.join(" and ");
         (!dropped.is_empty()).then(|| format!("GGUF files of {} do not have {dropped}", self.title))
     }
+}
+
+/// A value as messages show it.
+fn shown(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    printable(&text.chars().take(MOST_SHOWN).collect::<String>()).to_string()
 }
 
 /// How the tokenizer of a family is stored.
@@ -295,4 +322,22 @@ pub(crate) enum Compute {
 
 fn yes() -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalog;
+    use crate::config::Config;
+    use serde_json::json;
+
+    #[test]
+    fn a_value_that_gguf_has_no_key_for_is_named_if_it_is_another_one() {
+        let family = catalog::of_class("GPTNeoXForCausalLM").unwrap().unwrap();
+        let note = |values: serde_json::Value| family.assumed_note(&Config::of(values.as_object().unwrap()));
+        assert_eq!(note(json!({"hidden_act": "gelu", "rotary_emb_base": 10000})), None);
+        let named = note(json!({"hidden_act": "relu", "rotary_emb_base": 5e5})).unwrap();
+        let listed =
+            "hidden_act relu (llama.cpp takes gelu), rotary_emb_base 500000.0 (llama.cpp takes 10000)";
+        assert!(named.ends_with(listed), "{named}");
+    }
 }

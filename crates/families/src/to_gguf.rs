@@ -67,6 +67,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
         .into(),
     );
     translation.notes.extend(family.dropped_note().map(Into::into));
+    translation.notes.extend(family.assumed_note(&config).map(Into::into));
     if request.option(LIKE).is_none() {
         let header = Header::new(family, config, request)?;
         translation.notes.extend(header.notes.iter().cloned().map(Into::into));
