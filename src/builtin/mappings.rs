@@ -40,6 +40,7 @@ const FILES: &[(&str, &str)] = files![
     "modern-bert-hf-to-gguf",
     "mt5-mesh-to-hf",
     "mxfp4-to-bf16",
+    "nomic-bert-hf-to-gguf",
     "phi-hf-to-gguf",
     "phi-microsoft-to-hf",
     "phi3-hf-to-gguf",

@@ -19,6 +19,7 @@ import tarfile
 import urllib.request
 from unittest import mock
 
+import safetensors.torch
 import sentencepiece
 import tokenizers
 import torch
@@ -44,6 +45,10 @@ T5 = dict(vocab_size=320, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
 STATES = dict(vocab_size=320, hidden_size=32, num_hidden_layers=2, state_size=4)
 MODERN = without("num_key_value_heads") | dict(global_attn_every_n_layers=2, local_attention=8, pad_token_id=0, bos_token_id=None,
                                                eos_token_id=None, cls_token_id=None, sep_token_id=None)
+NOMIC = dict(architectures=["NomicBertModel"], model_type="nomic_bert", n_layer=2, n_embd=32, n_inner=64, n_head=4, n_positions=8192,
+             vocab_size=320, type_vocab_size=2, layer_norm_epsilon=1e-12, rotary_emb_base=1000, rotary_emb_fraction=1.0,
+             rotary_emb_interleaved=False, rotary_emb_scale_base=None, activation_function="swiglu", causal=False, qkv_proj_bias=False,
+             mlp_fc1_bias=False, mlp_fc2_bias=False, prenorm=False, max_trained_positions=2048)
 # In place of the name of a pre-tokenizer: the tokenizer is one of SentencePiece.
 PIECES = None
 # What llama.cpp calls the pre-tokenizer of a family's tokenizers.
@@ -301,6 +306,36 @@ def whole_files_are_those_of_llama_cpps_converter_and_come_back(folder, family):
     assert torch.equal(expected, found), f"other logits: {(expected - found).abs().max()}"
     if (model / "generation_config.json").exists():
         assert json.loads((back / "generation_config.json").read_text())["top_k"] == 40
+
+
+@check()
+def nomics_models_are_those_of_llama_cpps_converter_and_come_back(folder):
+    """Their code is no part of transformers 4: a directory of tensors with their names."""
+    model, torch_dtype = folder / "tiny-nomic", torch.bfloat16
+    model.mkdir()
+    words(model, is_published=True)
+    (model / "config.json").write_text(json.dumps(NOMIC))
+    shapes = {"embeddings.word_embeddings.weight": (320, 32), "embeddings.token_type_embeddings.weight": (2, 32), "emb_ln.weight": (32,),
+              "emb_ln.bias": (32,)}
+    for layer in range(2):
+        shapes |= {f"encoder.layers.{layer}.{name}": shape for name, shape in {
+            "attn.Wqkv.weight": (96, 32), "attn.out_proj.weight": (32, 32), "mlp.fc11.weight": (64, 32), "mlp.fc12.weight": (64, 32),
+            "mlp.fc2.weight": (32, 64), "norm1.weight": (32,), "norm1.bias": (32,), "norm2.weight": (32,), "norm2.bias": (32,)}.items()}
+    torch.manual_seed(7)
+    tensors = {name: torch.randn(shape).to(torch_dtype) for name, shape in shapes.items()}
+    safetensors.torch.save_file(tensors, model / "model.safetensors", {"format": "pt"})
+    for kind in TYPES:
+        own, theirs = folder / f"own-{kind}.gguf", folder / f"theirs-{kind}.gguf"
+        reference(model, theirs, kind, "jina-v2-en")
+        convert(model, own, "--set", f"type={kind}", "--allow", "all")
+        assert own.read_bytes() == theirs.read_bytes(), f"{kind}: {difference(own, theirs)}"
+    convert(folder / "theirs-bf16.gguf", folder / "back")
+    back = safetensors.torch.load_file(folder / "back" / "model.safetensors")
+    assert back.keys() == tensors.keys() and all(torch.equal(back[name], tensors[name]) for name in tensors)
+    config = json.loads((folder / "back" / "config.json").read_text())
+    assert {key: config.get(key) for key in NOMIC} | dict(rotary_emb_scale_base=None) == NOMIC, config
+    convert(folder / "back", folder / "again.gguf")
+    assert (folder / "again.gguf").read_bytes() == (folder / "theirs-bf16.gguf").read_bytes()
 
 
 @check()

@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = files![
     "mamba2",
     "mixtral",
     "modern-bert",
+    "nomic-bert",
     "phi2",
     "phi3",
     "qwen2",

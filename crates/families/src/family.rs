@@ -316,6 +316,8 @@ pub(crate) enum Compute {
     SsmHeads,
     /// How sentence-transformers makes one vector of those of the tokens.
     Pooling,
+    /// The number of positions that a model of Nomic was trained with.
+    NomicContext,
     /// How a classifier does.
     ClassifierPooling,
 }

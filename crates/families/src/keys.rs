@@ -8,6 +8,9 @@ use serde_json::Value;
 
 /// The key that states, by number, which type most tensors have. The codec writes the number.
 const FILE_TYPE: &str = "general.file_type";
+/// The positions that models of Nomic take, and those that they were trained with.
+pub(crate) const NOMIC_POSITIONS: u64 = 8192;
+const NOMIC_TRAINED: u64 = 2048;
 /// Prefixes of keys that do not begin with the architecture.
 const ABSOLUTE: [&str; 2] = ["general.", "tokenizer."];
 
@@ -61,6 +64,7 @@ fn add_key(key: &Key, architecture: &str, config: &Config, pairs: &mut MetadataM
             insert(pairs, name, Some(small(ssm::heads(config)?, config, &["head_dim"])?));
         }
         Some(Compute::Pooling) => insert(pairs, name, pooling::stated(config)),
+        Some(Compute::NomicContext) => insert(pairs, name, Some(nomic_context(config)?)),
         Some(Compute::ClassifierPooling) => insert(pairs, name, pooling::of_classifier(config)?),
         Some(Compute::ExpertGating) => insert(pairs, name, gating(config)?),
         Some(Compute::Causal) => {
@@ -114,6 +118,15 @@ fn constant(key: &Key, value: &toml::Value) -> Result<MetadataValue> {
 
 fn small<S: AsRef<str>>(number: u64, config: &Config, keys: &[S]) -> Result<u32> {
     u32::try_from(number).map_err(|_| config.lacks(keys, "at most 4294967295"))
+}
+
+/// The number of positions that a model of Nomic was trained with: it takes four times as many with scaled frequencies.
+fn nomic_context(config: &Config) -> Result<u32> {
+    let trained = config.count(&["max_trained_positions"]).unwrap_or(NOMIC_TRAINED);
+    match config.count(&["n_positions"]) {
+        Some(NOMIC_POSITIONS) if trained == NOMIC_TRAINED => small(trained, config, &["n_positions"]),
+        _ => Err(config.lacks(&["n_positions"], "8192, and 2048 as max_trained_positions")),
+    }
 }
 
 /// How experts are weighted, by number.

@@ -4,7 +4,7 @@ use crate::config::{Config, FILE};
 use crate::family::{Compute, ConstantKind, Family, Flag, Key, KeyType};
 use crate::formats::GGUF;
 use crate::to_gguf::{TYPE_COUNT, TYPES};
-use crate::{card, catalog, exact, identity, pooling, rope, ssm};
+use crate::{card, catalog, exact, identity, keys, pooling, rope, ssm};
 use ckpt_api::{DType, Error, MetadataMap, MetadataValue, Result};
 use ckpt_engine::formats::{CompanionFile, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::words::printable;
@@ -199,6 +199,7 @@ impl Directory<'_> {
             Some(Compute::SsmInner) => self.add_length(key, config, ssm::add_inner),
             Some(Compute::SsmRank) => self.add_length(key, config, ssm::add_rank),
             Some(Compute::SsmHeads) => self.add_length(key, config, ssm::add_heads),
+            Some(Compute::NomicContext) => put(config, "n_positions", Some(json!(keys::NOMIC_POSITIONS))),
             Some(Compute::ClassifierPooling) => {
                 let number = self.value(&key.name).and_then(MetadataValue::as_u64);
                 let name = number.and_then(pooling::name_of_classifier);
