@@ -37,6 +37,10 @@ LLAMA = dict(num_hidden_layers=3, hidden_size=32, num_attention_heads=4, num_key
              vocab_size=50, max_position_embeddings=64)
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
+MOE = dict(moe_intermediate_size=24, num_experts=5, num_experts_per_tok=3)
+GEMMA = dict(head_dim=12, sliding_window=7)
+YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
+LONG = dict(type="longrope", long_factor=[1.0, 1.5, 2.0, 4.0], short_factor=[1.0, 1.0, 1.25, 1.5])
 VIT = dict(num_hidden_layers=3, hidden_size=24, num_attention_heads=4, intermediate_size=36, image_size=32, patch_size=8)
 
 
@@ -123,6 +127,18 @@ CASES = {
                     logits="logits"),
     "qwen2": case(hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA), lambda: tokens(30), logits="logits"),
     "qwen3": case(hf.Qwen3ForCausalLM, hf.Qwen3Config(**LLAMA, head_dim=12), lambda: tokens(30), logits="logits"),
+    "llama yarn": case(hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, rope_scaling=YARN), lambda: tokens(30), logits="logits"),
+    "llama linear": case(hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, rope_scaling=dict(rope_type="linear", factor=2.0)),
+                         lambda: tokens(30), logits="logits"),
+    "smollm3": case(hf.SmolLM3ForCausalLM, hf.SmolLM3Config(**LLAMA | {"num_hidden_layers": 5}, pad_token_id=0),
+                    lambda: tokens(30), logits="logits"),
+    "smollm3 with a window masked": case(
+        hf.SmolLM3ForCausalLM,
+        hf.SmolLM3Config(**LLAMA, pad_token_id=0, no_rope_layer_interval=2, use_sliding_window=True, sliding_window=7),
+        lambda: padded(20), logits="logits"),
+    "granite": case(hf.GraniteForCausalLM, hf.GraniteConfig(
+        **LLAMA, attention_multiplier=0.5, embedding_multiplier=12.0, residual_multiplier=0.25, logits_scaling=8.0),
+        lambda: tokens(30), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),
@@ -180,7 +196,8 @@ CASES = {
 }
 
 # The architectures that describe families of another name.
-ARCHITECTURES = {"electra": "bert", "mt5": "t5", "mistral": "llama", "qwen2": "llama", "qwen3": "llama"}
+ARCHITECTURES = {"electra": "bert", "mt5": "t5", "mistral": "llama", "qwen2": "llama", "qwen3": "llama", "smollm3": "llama",
+                 "granite": "llama"}
 
 
 def randomize(model: torch.nn.Module) -> torch.nn.Module:

@@ -272,7 +272,7 @@ fn the_schema_of_architecture_files_accepts_the_built_in_templates() {
         assert!(!schema.is_valid(&template), "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 8);
+    assert!(seen >= 8, "{seen} templates");
 }
 
 #[cfg(feature = "bullet")]

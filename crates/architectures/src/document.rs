@@ -16,6 +16,9 @@ pub(super) struct Document {
     /// Whether it describes checkpoints that have its names, without being asked for.
     #[serde(default = "is_automatic")]
     pub(super) automatic: bool,
+    /// Whether other models have its names, too, so that only `model_type` tells its own.
+    #[serde(default)]
+    pub(super) by_model_type: bool,
     /// Values of `model_type` in the configurations of models that the template describes; empty where there are none.
     #[serde(default)]
     pub(super) model_types: Vec<String>,

@@ -11,8 +11,10 @@ use ckpt_engine::source::Configuration;
 pub(super) enum Function {
     /// Whether a tensor exists.
     Has,
-    /// The configuration's value at a key, or an empty text.
+    /// The configuration's value at a key: an empty text if there is none, `null` as a text.
     Config,
+    /// The configuration's numbers at a key; none if it has no list there.
+    Numbers,
     /// The length of a tensor's axis.
     Dim,
     /// The number of a tensor's axes.
@@ -25,6 +27,8 @@ pub(super) enum Function {
     Sqrt,
     /// The largest integer whose square is at most the argument.
     IntegerSqrt,
+    /// The natural logarithm.
+    Log,
     /// The greatest integer of at most the argument.
     Floor,
     /// The second argument where the first is true, else the third.
@@ -33,6 +37,10 @@ pub(super) enum Function {
     RotaryFrequencies,
     /// The same with Llama 3's scaling.
     RotaryLlama3,
+    /// The frequencies, each divided by a factor.
+    RotaryFactors,
+    /// The same, blended with slower ones.
+    RotaryYarn,
     /// From which distance on each bucket but the first begins.
     DistanceBuckets,
 }
@@ -40,6 +48,7 @@ pub(super) enum Function {
 const FUNCTIONS: &[(&str, usize, Function)] = &[
     ("has", 1, Function::Has),
     ("config", 1, Function::Config),
+    ("numbers", 1, Function::Numbers),
     ("dim", 2, Function::Dim),
     ("rank", 1, Function::Rank),
     ("count", 1, Function::Count),
@@ -47,10 +56,13 @@ const FUNCTIONS: &[(&str, usize, Function)] = &[
     ("max", 2, Function::Max),
     ("sqrt", 1, Function::Sqrt),
     ("isqrt", 1, Function::IntegerSqrt),
+    ("log", 1, Function::Log),
     ("floor", 1, Function::Floor),
     ("choose", 3, Function::Choose),
     ("rotary_frequencies", 2, Function::RotaryFrequencies),
     ("rotary_llama3", 5, Function::RotaryLlama3),
+    ("rotary_factors", 3, Function::RotaryFactors),
+    ("rotary_yarn", 7, Function::RotaryYarn),
     ("distance_buckets", 2, Function::DistanceBuckets),
 ];
 
@@ -88,9 +100,16 @@ impl Function {
         match (self, &given[..]) {
             (Function::Has, [name]) => Ok(Value::Bool(tensors.get(name.text()?).is_some())),
             (Function::Config, [key]) => {
+                let stated = configuration.and_then(|configuration| configuration.get(key.text().ok()?));
+                let value = stated.and_then(Value::from_json);
+                let none = if stated.is_some_and(serde_json::Value::is_null) { "null" } else { "" };
+                Ok(value.unwrap_or_else(|| Value::Text(none.to_owned())))
+            }
+            (Function::Numbers, [key]) => {
                 let key = key.text()?;
-                let value = configuration.and_then(|configuration| Value::from_json(configuration.get(key)?));
-                Ok(value.unwrap_or_else(|| Value::Text(String::new())))
+                let list = configuration.and_then(|configuration| configuration.get(key)?.as_array());
+                let numbers = list.map(|list| list.iter().filter_map(serde_json::Value::as_f64).collect());
+                Ok(Value::Reals(numbers.unwrap_or_default()))
             }
             (Function::Dim, [name, axis]) => tensors.length(name.text()?, axis.int()?),
             (Function::Rank, [name]) => tensors.rank(name.text()?),
@@ -102,6 +121,7 @@ impl Function {
                 Ok(number) => Ok(Value::Int(i64::try_from(number.isqrt()).unwrap_or(i64::MAX))),
                 Err(_) => Err(x.unfit("an integer of at least 0")),
             },
+            (Function::Log, [x]) => Ok(Value::Real(x.real()?.ln())),
             (Function::Floor, [x]) => floor(x),
             (Function::RotaryFrequencies, [width, theta]) => {
                 rotary::frequencies(width.int()?, theta.real()?).map(Value::Reals)
@@ -111,6 +131,19 @@ impl Function {
                 Ok(Value::Reals(rotary::llama3(frequencies, factor, [low, high], original.real()?)))
             }
             (Function::RotaryLlama3, [other, ..]) => Err(other.unfit("a list of numbers")),
+            (Function::RotaryFactors, [width, theta, Value::Reals(factors)]) => {
+                rotary::divided(width.int()?, theta.real()?, factors).map(Value::Reals)
+            }
+            (Function::RotaryFactors, [.., other]) => Err(other.unfit("a list of numbers")),
+            (Function::RotaryYarn, [width, theta, factor, fast, slow, original, rounded]) => {
+                let yarn = rotary::Yarn {
+                    factor: factor.real()?,
+                    turns: [fast.real()?, slow.real()?],
+                    original: original.real()?,
+                    is_rounded: rounded.bool()?,
+                };
+                yarn.frequencies(width.int()?, theta.real()?).map(Value::Reals)
+            }
             (Function::DistanceBuckets, [buckets, distance]) => {
                 rotary::distance_buckets(buckets.int()?, distance.int()?).map(Value::Ints)
             }

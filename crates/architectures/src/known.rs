@@ -34,7 +34,7 @@ impl Architectures for BuiltinArchitectures {
     }
 
     fn recognize(&self, tensors: &[Tensor]) -> bool {
-        Signature::recognized(tensors, |_| None).is_some()
+        Signature::has_names(tensors)
     }
 
     fn mappings(&self) -> Vec<String> {

@@ -23,6 +23,8 @@ pub struct Signature {
     #[serde(default = "is_automatic")]
     pub(super) automatic: bool,
     #[serde(default)]
+    pub(super) by_model_type: bool,
+    #[serde(default)]
     model_types: Vec<String>,
     #[serde(default)]
     mappings: Vec<String>,
@@ -39,6 +41,7 @@ impl Signature {
         Signature {
             name,
             automatic: document.automatic,
+            by_model_type: document.by_model_type,
             model_types: document.model_types.clone(),
             mappings: document.mappings.clone(),
             configurations: document.configurations.clone(),
@@ -69,8 +72,20 @@ impl Signature {
         }
         let by_name = Tensors::new(tensors);
         Signature::automatic().find(|signature| {
-            signature.known_prefix(&by_name).is_some()
-                && signature.refused_model(configuration(signature).as_ref()).is_none()
+            if signature.known_prefix(&by_name).is_none() {
+                return false;
+            }
+            let configuration = configuration(signature);
+            let is_told = !signature.by_model_type || configuration.as_ref().is_some_and(states_model);
+            is_told && signature.refused_model(configuration.as_ref()).is_none()
+        })
+    }
+
+    /// Whether a built-in template has the names of the tensors.
+    pub(super) fn has_names(tensors: &[Tensor]) -> bool {
+        let by_name = (tensors.len() <= MAX_TENSORS).then(|| Tensors::new(tensors));
+        by_name.is_some_and(|by_name| {
+            Signature::automatic().any(|signature| signature.known_prefix(&by_name).is_some())
         })
     }
 
@@ -135,4 +150,9 @@ impl Signature {
         let known = self.model_types.iter().any(|known| found == Value::Text(known.clone()));
         (!known && self.has_model_types()).then(|| found.to_string())
     }
+}
+
+/// Whether a configuration tells the family of its model.
+fn states_model(configuration: &Configuration) -> bool {
+    configuration.get("model_type").is_some()
 }

@@ -137,6 +137,23 @@ fn rotary_frequencies_fall_from_one_by_equal_factors() {
     assert_eq!(halved[0], 0.5);
 }
 
+#[test]
+fn scaled_rotary_frequencies_are_those_of_transformers() {
+    // modeling_rope_utils.py: _compute_yarn_parameters, _compute_longrope_parameters.
+    for (expression, begin, expected) in [
+        ("rotary_yarn(8, 10000, 4.0, 32.0, 1.0, 16.0, true)", 0, [1.0, 2.5e-2, 2.5e-3, 2.5e-4]),
+        ("rotary_yarn(32, 10000, 4.0, 32, 1, 4096, true)", 4, [0.1, 0.056234129, 0.028234623, 0.013972196]),
+        ("rotary_factors(8, 10000, rotary_frequencies(8, 16.0))", 0, [1.0, 0.2, 0.04, 0.008]),
+    ] {
+        let Value::Reals(found) = evaluate(expression).unwrap() else { panic!() };
+        for (found, expected) in found[begin..].iter().zip(expected) {
+            assert!((found / expected - 1.0).abs() < 1e-6, "{expression}: {found}");
+        }
+    }
+    let error = evaluate("rotary_factors(8, 10000, rotary_frequencies(4, 1.0))").unwrap_err();
+    assert_eq!((error.kind(), error.context().expected), (Kind::Usage, Some("4")));
+}
+
 const TWO_LAYERS: &str = r#"{
     "title": "test", "recognize": ["{prefix}w0"], "prefixes": ["", "net."], "unused": ["mask*"],
     "configurations": ["config.json"], "model_types": ["net"],

@@ -21,9 +21,9 @@ fn recognized(tensors: &[Tensor], configuration: Option<&Configuration>) -> Opti
 }
 
 /// What [`recognized`] is to find, by the whole files.
-fn recognized_by_whole_files(tensors: &[Tensor]) -> Option<String> {
+fn recognized_by_whole_files(tensors: &[Tensor], signatures: &[Signature]) -> Option<String> {
     let by_name = super::Tensors::new(tensors);
-    let mut automatic = builtin::names().map(of_whole_file).filter(|signature| signature.automatic);
+    let mut automatic = signatures.iter().filter(|signature| signature.automatic && !signature.by_model_type);
     automatic.find(|signature| signature.prefix(&by_name).is_ok()).map(|found| found.name().to_owned())
 }
 
@@ -55,13 +55,13 @@ fn heads_recognize_what_whole_files_recognize() {
     assert!(lists.len() > 200);
     for list in &lists {
         let names: Vec<_> = list.iter().map(|tensor| &tensor.name).collect();
-        assert_eq!(recognized(list, None), recognized_by_whole_files(list), "{names:?}");
+        assert_eq!(recognized(list, None), recognized_by_whole_files(list, &signatures), "{names:?}");
     }
 }
 
 #[test]
 fn a_checkpoint_is_recognized_with_every_prefix_of_a_template() {
-    for signature in Signature::automatic() {
+    for signature in Signature::automatic().filter(|signature| !signature.by_model_type) {
         for prefix in &signature.prefixes {
             assert_eq!(recognized(&named(&signature, prefix), None).as_deref(), Some(signature.name()));
         }
