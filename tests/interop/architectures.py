@@ -139,6 +139,23 @@ CASES = {
     "granite": case(hf.GraniteForCausalLM, hf.GraniteConfig(
         **LLAMA, attention_multiplier=0.5, embedding_multiplier=12.0, residual_multiplier=0.25, logits_scaling=8.0),
         lambda: tokens(30), logits="logits"),
+    "gemma": case(hf.GemmaForCausalLM, hf.GemmaConfig(**LLAMA, head_dim=12), lambda: tokens(30), logits="logits"),
+    "gemma masked": case(hf.GemmaForCausalLM, hf.GemmaConfig(**LLAMA, head_dim=12, hidden_act="gelu"), lambda: padded(9),
+                         logits="logits"),
+    "gemma2": case(hf.Gemma2ForCausalLM, hf.Gemma2Config(**LLAMA, **GEMMA, attn_logit_softcapping=2.0,
+                                                         final_logit_softcapping=3.0, query_pre_attn_scalar=9),
+                   lambda: tokens(30), logits="logits"),
+    "gemma2 masked": case(hf.Gemma2ForCausalLM, hf.Gemma2Config(**LLAMA, **GEMMA), lambda: padded(20), logits="logits"),
+    "gemma2 without caps": case(
+        hf.Gemma2ForCausalLM,
+        hf.Gemma2Config(**LLAMA, **GEMMA, attn_logit_softcapping=None, final_logit_softcapping=None),
+        lambda: tokens(30), logits="logits"),
+    "gemma3": case(hf.Gemma3ForCausalLM, hf.Gemma3TextConfig(
+        **LLAMA | {"num_hidden_layers": 7}, **GEMMA, rope_scaling=dict(rope_type="linear", factor=8.0)),
+        lambda: tokens(30), logits="logits"),
+    "gemma3 masked": case(hf.Gemma3ForCausalLM, hf.Gemma3TextConfig(
+        **LLAMA, **GEMMA, layer_types=["full_attention", "sliding_attention", "full_attention"]),
+        lambda: padded(20), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),
@@ -197,7 +214,8 @@ CASES = {
 
 # The architectures that describe families of another name.
 ARCHITECTURES = {"electra": "bert", "mt5": "t5", "mistral": "llama", "qwen2": "llama", "qwen3": "llama", "smollm3": "llama",
-                 "granite": "llama"}
+                 "granite": "llama", "gemma2": "gemma",
+                 "gemma3": "gemma"}
 
 
 def randomize(model: torch.nn.Module) -> torch.nn.Module:
@@ -263,7 +281,8 @@ def a_resnet_computes_what_torchvision_computes(folder, name):
     assert_close(run(folder, folder / "model.safetensors", {"input": x})[0]["logits"], expected)
 
 
-@check("bert masked", "electra masked", "albert masked", "gpt2 masked", "t5 masked", "llama masked")
+@check("bert masked", "electra masked", "albert masked", "gpt2 masked", "t5 masked", "llama masked",
+       "gemma3 masked")
 def a_graph_with_masks_computes_the_same_in_onnxruntime(folder, name):
     family, inputs = name.split()[0], CASES[name].inputs()
     model, path = made(folder, name), folder / "model.onnx"

@@ -13,7 +13,8 @@ macro_rules! files {
     };
 }
 
-const FILES: &[(&str, &str)] = files!["albert", "bert", "gpt2", "llama", "mlp", "resnet", "t5", "vit",];
+const FILES: &[(&str, &str)] =
+    files!["albert", "bert", "gemma", "gpt2", "llama", "mlp", "resnet", "t5", "vit",];
 
 /// The blocks that every template may use.
 const BLOCKS: &str = include_str!("../data/architectures/blocks.toml");
