@@ -139,6 +139,24 @@ CASES = {
     "granite": case(hf.GraniteForCausalLM, hf.GraniteConfig(
         **LLAMA, attention_multiplier=0.5, embedding_multiplier=12.0, residual_multiplier=0.25, logits_scaling=8.0),
         lambda: tokens(30), logits="logits"),
+    "mixtral": case(hf.MixtralForCausalLM, hf.MixtralConfig(**LLAMA, num_local_experts=5, sliding_window=7),
+                    lambda: tokens(30), logits="logits"),
+    "mixtral masked": case(hf.MixtralForCausalLM, hf.MixtralConfig(**LLAMA, num_local_experts=4), lambda: padded(9),
+                           logits="logits"),
+    "qwen2_moe": case(hf.Qwen2MoeForCausalLM, hf.Qwen2MoeConfig(**LLAMA, **MOE, shared_expert_intermediate_size=40),
+                      lambda: tokens(30), logits="logits"),
+    "qwen2_moe with dense layers": case(
+        hf.Qwen2MoeForCausalLM,
+        hf.Qwen2MoeConfig(**LLAMA, **MOE, norm_topk_prob=True, mlp_only_layers=[0], use_sliding_window=True,
+                          sliding_window=7, max_window_layers=1, shared_expert_intermediate_size=40),
+        lambda: tokens(30), logits="logits"),
+    "qwen3_moe": case(hf.Qwen3MoeForCausalLM, hf.Qwen3MoeConfig(**LLAMA, **MOE, head_dim=12, norm_topk_prob=True),
+                      lambda: tokens(30), logits="logits"),
+    "qwen3_moe with a window": case(
+        hf.Qwen3MoeForCausalLM,
+        hf.Qwen3MoeConfig(**LLAMA, **MOE, decoder_sparse_step=2, use_sliding_window=True, sliding_window=7,
+                          rope_scaling=YARN),
+        lambda: tokens(30), logits="logits"),
     "gemma": case(hf.GemmaForCausalLM, hf.GemmaConfig(**LLAMA, head_dim=12), lambda: tokens(30), logits="logits"),
     "gemma masked": case(hf.GemmaForCausalLM, hf.GemmaConfig(**LLAMA, head_dim=12, hidden_act="gelu"), lambda: padded(9),
                          logits="logits"),
@@ -214,7 +232,7 @@ CASES = {
 
 # The architectures that describe families of another name.
 ARCHITECTURES = {"electra": "bert", "mt5": "t5", "mistral": "llama", "qwen2": "llama", "qwen3": "llama", "smollm3": "llama",
-                 "granite": "llama", "gemma2": "gemma",
+                 "granite": "llama", "mixtral": "moe", "qwen2_moe": "moe", "qwen3_moe": "moe", "gemma2": "gemma",
                  "gemma3": "gemma"}
 
 
@@ -281,7 +299,7 @@ def a_resnet_computes_what_torchvision_computes(folder, name):
     assert_close(run(folder, folder / "model.safetensors", {"input": x})[0]["logits"], expected)
 
 
-@check("bert masked", "electra masked", "albert masked", "gpt2 masked", "t5 masked", "llama masked",
+@check("bert masked", "electra masked", "albert masked", "gpt2 masked", "t5 masked", "llama masked", "mixtral masked",
        "gemma3 masked")
 def a_graph_with_masks_computes_the_same_in_onnxruntime(folder, name):
     family, inputs = name.split()[0], CASES[name].inputs()

@@ -69,6 +69,17 @@ fn a_checkpoint_is_recognized_with_every_prefix_of_a_template() {
 }
 
 #[test]
+fn names_that_several_families_have_are_told_apart_by_the_type_of_model() {
+    for (name, model_type) in [("gemma", "gemma2"), ("moe", "mixtral"), ("llama", "granite")] {
+        let all = named(&of_whole_file(name), "model.");
+        let config = configuration(&format!(r#"{{"model_type": "{model_type}"}}"#)).unwrap();
+        assert_eq!(recognized(&all, config.as_ref()).as_deref(), Some(name));
+        let untyped = configuration("{}").unwrap();
+        assert!(recognized(&all, untyped.as_ref()).is_none_or(|found| found == "llama"), "{name}");
+    }
+}
+
+#[test]
 fn a_checkpoint_that_lacks_a_name_of_the_template_is_not_recognized() {
     let all = named(&of_whole_file("gpt2"), "");
     assert_eq!(recognized(&all[1..], None), None);
