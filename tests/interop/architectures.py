@@ -174,6 +174,17 @@ CASES = {
     "gemma3 masked": case(hf.Gemma3ForCausalLM, hf.Gemma3TextConfig(
         **LLAMA, **GEMMA, layer_types=["full_attention", "sliding_attention", "full_attention"]),
         lambda: padded(20), logits="logits"),
+    "phi": case(hf.PhiForCausalLM, hf.PhiConfig(**LLAMA), lambda: tokens(30), logits="logits"),
+    "phi masked": case(hf.PhiForCausalLM, hf.PhiConfig(
+        **LLAMA | {"hidden_size": 40}, partial_rotary_factor=0.4, qk_layernorm=True), lambda: padded(9), logits="logits"),
+    "phi3": case(hf.Phi3ForCausalLM, hf.Phi3Config(**LLAMA, pad_token_id=0, sliding_window=7), lambda: tokens(30),
+                 logits="logits"),
+    "phi3 masked": case(hf.Phi3ForCausalLM, hf.Phi3Config(
+        **LLAMA | {"hidden_size": 64}, pad_token_id=0, partial_rotary_factor=0.5), lambda: padded(9), logits="logits"),
+    "phi3 long": case(hf.Phi3ForCausalLM, hf.Phi3Config(
+        **LLAMA, pad_token_id=0, original_max_position_embeddings=16, rope_scaling=LONG), lambda: tokens(17), logits="logits"),
+    "phi3 long with a short text": case(hf.Phi3ForCausalLM, hf.Phi3Config(
+        **LLAMA, pad_token_id=0, original_max_position_embeddings=16, rope_scaling=LONG), lambda: tokens(16), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),
@@ -300,7 +311,7 @@ def a_resnet_computes_what_torchvision_computes(folder, name):
 
 
 @check("bert masked", "electra masked", "albert masked", "gpt2 masked", "t5 masked", "llama masked", "mixtral masked",
-       "gemma3 masked")
+       "gemma3 masked", "phi masked", "phi3 masked")
 def a_graph_with_masks_computes_the_same_in_onnxruntime(folder, name):
     family, inputs = name.split()[0], CASES[name].inputs()
     model, path = made(folder, name), folder / "model.onnx"

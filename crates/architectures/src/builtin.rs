@@ -14,7 +14,7 @@ macro_rules! files {
 }
 
 const FILES: &[(&str, &str)] =
-    files!["albert", "bert", "gemma", "gpt2", "llama", "mlp", "moe", "resnet", "t5", "vit",];
+    files!["albert", "bert", "gemma", "gpt2", "llama", "mlp", "moe", "phi", "phi3", "resnet", "t5", "vit",];
 
 /// The blocks that every template may use.
 const BLOCKS: &str = include_str!("../data/architectures/blocks.toml");
