@@ -74,7 +74,7 @@ FAMILIES = {
     "qwen2_moe": ("qwen2", lambda: transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(
         **SIZES, moe_intermediate_size=32, shared_expert_intermediate_size=64, num_experts=4, num_experts_per_tok=2))),
     "qwen3_moe": ("qwen2", lambda: transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(
-        **SIZES, head_dim=16, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2))),
+        **SIZES, head_dim=16, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True))),
     "phi": ("gpt-2", lambda: transformers.PhiForCausalLM(
         transformers.PhiConfig(**SIZES | dict(intermediate_size=128, num_key_value_heads=4), pad_token_id=0))),
     "phi3": ("dbrx", lambda: transformers.Phi3ForCausalLM(transformers.Phi3Config(**SIZES, pad_token_id=0))),
@@ -82,8 +82,10 @@ FAMILIES = {
         **SIZES, pad_token_id=0, original_max_position_embeddings=16, rope_scaling=dict(
             type="longrope", long_factor=[1.0, 1.5, 2.0, 4.0], short_factor=[1.0, 1.0, 1.25, 1.5])))),
     "gemma": (PIECES, lambda: transformers.GemmaForCausalLM(transformers.GemmaConfig(**SIZES, head_dim=16))),
-    "gemma2": (PIECES, lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**SIZES, head_dim=16))),
-    "gemma3": (PIECES, lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**SIZES, head_dim=16))),
+    "gemma2": (PIECES, lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(
+        **SIZES, head_dim=16, query_pre_attn_scalar=16))),
+    "gemma3": (PIECES, lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(
+        **SIZES, head_dim=16, query_pre_attn_scalar=16))),
     "starcoder2": ("starcoder", lambda: transformers.Starcoder2ForCausalLM(transformers.Starcoder2Config(**SIZES))),
     "gptneox": ("olmo", lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**without("num_key_value_heads")))),
     "stablelm": ("stablelm2", lambda: transformers.StableLmForCausalLM(transformers.StableLmConfig(**SIZES))),

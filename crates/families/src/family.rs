@@ -33,6 +33,9 @@ pub(crate) struct Family {
     /// Flags of `config.json` that are true if a tensor is there, by its name in GGUF, and values that such a tensor decides.
     #[serde(default)]
     pub(crate) flags: BTreeMap<String, Flag>,
+    /// By what attention scales its scores, if a value of `config.json` states it.
+    #[serde(default)]
+    pub(crate) scores: Option<Scores>,
     /// What GGUF files do not have of a model, so that it does not come back.
     #[serde(default)]
     pub(crate) dropped: Vec<String>,
@@ -140,6 +143,32 @@ impl Family {
 fn shown(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     printable(&text.chars().take(MOST_SHOWN).collect::<String>()).to_string()
+}
+
+/// The number whose root scores of attention are divided by. No key of a GGUF file states it: llama.cpp takes the length of a head,
+/// but for one size of the models.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scores {
+    /// What `config.json` calls it.
+    pub(crate) config: String,
+    /// What it is if `config.json` does not state it.
+    pub(crate) default: u64,
+    /// The number of layers of the models that divide by the width that the heads divide the embedding into.
+    pub(crate) wide_layers: u64,
+}
+
+impl Scores {
+    /// The number whose root llama.cpp divides by.
+    pub(crate) fn divisor(&self, config: &Config) -> Option<u64> {
+        let is_wide = config.count(&["num_hidden_layers"]) == Some(self.wide_layers);
+        if is_wide { config.head_width() } else { config.head_dim() }
+    }
+
+    /// The number that a configuration states.
+    pub(crate) fn stated(&self, config: &Config) -> u64 {
+        config.count(&[&self.config]).unwrap_or(self.default)
+    }
 }
 
 /// How the tokenizer of a family is stored.

@@ -68,6 +68,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     );
     translation.notes.extend(family.dropped_note().map(Into::into));
     translation.notes.extend(family.assumed_note(&config).map(Into::into));
+    translation.notes.extend(other_scores(&family, &config).map(Into::into));
     if request.option(LIKE).is_none() {
         let header = Header::new(family, config, request)?;
         translation.notes.extend(header.notes.iter().cloned().map(Into::into));
@@ -88,6 +89,19 @@ fn unknown(config: &Config, class: &str, request: &ModelRequest<'_>) -> ModelTra
     );
     translation.notes.push(note.into());
     translation
+}
+
+/// A note on scores that llama.cpp scales in another way, because no key states theirs.
+fn other_scores(family: &Family, config: &Config) -> Option<String> {
+    let scores = family.scores.as_ref()?;
+    let (own, theirs) = (scores.stated(config), scores.divisor(config)?);
+    (own != theirs).then(|| {
+        format!(
+            "llama.cpp divides the scores of attention by the root of {theirs}, the model by that of {own} ({}): they compute \
+             other numbers",
+            scores.config
+        )
+    })
 }
 
 /// The tensors that follow from the configuration.

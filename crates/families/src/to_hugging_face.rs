@@ -160,6 +160,10 @@ impl Directory<'_> {
         if let Some(dtype) = self.dtype() {
             config.insert("torch_dtype".to_owned(), json!(dtype));
         }
+        if let Some(scores) = &self.family.scores {
+            let divisor = scores.divisor(&Config::of(&config)).map(Value::from);
+            put(&mut config, &scores.config, divisor);
+        }
         self.add_factors(&mut config)?;
         Ok(config)
     }
