@@ -8,7 +8,7 @@ use ckpt_api::{DType, Graph, Node, Rounding, text};
 use ckpt_engine::diff::Tolerance;
 use ckpt_engine::settings;
 use ckpt_engine::words::{count, dtype, number};
-use ckpt_forward::{Arithmetic, DeviceInfo};
+use ckpt_forward::{Arithmetic, DeviceInfo, Parameters};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What the second checkpoint's storage does to the tensors of the first graph.
@@ -51,8 +51,10 @@ impl StorageChanges {
                     false => nb.parameters.get(role).map(String::as_str),
                 };
                 let found = other.and_then(|name| theirs.stored(name));
-                if let (Some((_, from)), Some((_, to))) = (own.stored(name), found) {
-                    changes.add(name, from, to);
+                if let (Some((_, from)), Some((other, to))) = (own.stored(name), found) {
+                    if !has_equal_sums((own, name, from), (theirs, &other.name, to)) {
+                        changes.add(name, from, to);
+                    }
                     paired.insert(name);
                 }
             }
@@ -75,7 +77,7 @@ impl StorageChanges {
         let Some(error) = to.error_from(from) else { return };
         // A tensor that several nodes share counts once.
         let is_new = self.errors.insert(name.to_owned(), error).is_none();
-        if to.scaling.is_none() {
+        if to.scaling.is_none() && to.added.is_none() {
             self.rounded.insert(name.to_owned(), to.dtype);
         }
         let kind = self.kinds.entry(format!("{} stored as {}", describe(from), describe(to)));
@@ -145,13 +147,33 @@ impl StorageChanges {
     }
 }
 
+/// Whether a number was added to all elements of a tensor, and all of them came back exactly.
+fn has_equal_sums(
+    (own, name, from): (&SourceParameters, &str, Storage),
+    (theirs, other, to): (&SourceParameters, &str, Storage),
+) -> bool {
+    if to.added.is_none() || from.added.is_some() {
+        return false;
+    }
+    // A tensor that cannot be read fails where it is used.
+    own.load(name).ok().is_some_and(|own| theirs.load(other).is_ok_and(|theirs| own == theirs))
+}
+
 /// `f32`, or `i16 at 255` for integers with a scale.
 fn describe(storage: Storage) -> String {
-    dtype(storage.dtype, storage.scaling.map(|scaling| scaling.scale))
+    let stored = dtype(storage.dtype, storage.scaling.map(|scaling| scaling.scale));
+    storage.added.map_or(stored.clone(), |added| format!("{stored} plus {added}"))
 }
 
 /// The bound on the error of storing a number as `to`, for people.
 fn describe_bound(to: Storage, error: StorageError) -> String {
+    if let Some(added) = to.added {
+        let relative = number(error.relative, 3);
+        return format!(
+            "Δw = {relative}·|w| + {} (rounded after {added} is added)",
+            number(error.absolute, 3)
+        );
+    }
     let Some(scaling) = to.scaling else {
         return format!("Δw = 2^{}·|w| + 2^{} (rounded)", error.relative.log2(), error.absolute.log2());
     };

@@ -2,7 +2,9 @@
 
 use super::numbers::Decoder;
 use super::storage::Storage;
-use ckpt_api::{Error, OpSpec, Result, Rounding, Scaling, Tensor, TensorId, text};
+use ckpt_api::{
+    Error, OpSpec, Operation, Placement, Result, Rounding, Scalar, Scaling, Tensor, TensorId, text,
+};
 use ckpt_engine::formats::Formats;
 use ckpt_engine::settings;
 use ckpt_engine::source::Source;
@@ -47,8 +49,18 @@ impl<'a> SourceParameters<'a> {
             limit: None,
             each_term: false,
         });
-        Some((tensor, Storage { dtype: encoding.dtype, scaling: encoding.scaling().or(own) }))
+        let scaling = encoding.scaling().or(own);
+        Some((tensor, Storage { dtype: encoding.dtype, scaling, added: added(placement) }))
     }
+}
+
+/// The number that stored numbers are more than the tensor's.
+fn added(placement: &Placement) -> Option<Scalar> {
+    let computed = placement.extents.iter().filter_map(|extent| extent.computed());
+    computed.flat_map(|computed| &computed.operations).find_map(|operation| match operation {
+        Operation::Add(term) => Scalar::new(-term.get()),
+        _ => None,
+    })
 }
 
 impl Parameters for SourceParameters<'_> {

@@ -1,6 +1,6 @@
 //! The error of storing a number with less precision.
 
-use ckpt_api::{DType, Rounding, Scaling};
+use ckpt_api::{DType, Rounding, Scalar, Scaling};
 use ckpt_engine::transform::power;
 
 /// Unit roundoff of binary32.
@@ -11,6 +11,8 @@ pub(crate) const UNIT: f64 = 1.0 / 16_777_216.0;
 pub(crate) struct Storage {
     pub(crate) dtype: DType,
     pub(crate) scaling: Option<Scaling>,
+    /// The number that the stored numbers are more than the tensor's.
+    pub(crate) added: Option<Scalar>,
 }
 
 /// Bound on the error of a stored number: `|Δw| ≤ relative·|w| + absolute`, plus what a limit clips.
@@ -27,6 +29,16 @@ impl Storage {
     pub(crate) fn error_from(self, from: Storage) -> Option<StorageError> {
         if self == from {
             return None;
+        }
+        if let (None, Some(added)) = (from.added, self.added) {
+            // One rounding when the number was added, one when it is subtracted.
+            let stored = self.error_from(Storage { added: Some(added), ..from }).unwrap_or_default();
+            let absolute = stored.absolute + (stored.relative + UNIT) * f64::from(added.get()).abs();
+            return Some(StorageError {
+                relative: stored.relative + 2.0 * UNIT,
+                absolute,
+                limit: stored.limit,
+            });
         }
         match (from.scaling, self.scaling) {
             // Integers of up to 24 bits, divided by a scale, are the same binary32 numbers everywhere.
@@ -83,7 +95,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     fn stored(dtype: DType) -> Storage {
-        Storage { dtype, scaling: None }
+        Storage { dtype, scaling: None, added: None }
     }
 
     fn quantized(scale: u32, rounding: Rounding) -> Storage {
@@ -91,6 +103,7 @@ mod tests {
         Storage {
             dtype: DType::I16,
             scaling: Some(Scaling { scale, rounding, limit: None, each_term: false }),
+            added: None,
         }
     }
 
