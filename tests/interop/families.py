@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Converts Hugging Face directories to GGUF and back, and compares whole files with llama.cpp's converter.
+"""Converts Hugging Face directories to GGUF and back, compares whole files with llama.cpp's converter, and logits with transformers.
 
     python tests/interop/families.py --ckpt target/debug/ckpt     (packages: requirements-transformers.txt)
 
@@ -14,6 +14,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import sys
 import tarfile
 import urllib.request
@@ -24,7 +25,7 @@ import sentencepiece
 import tokenizers
 import torch
 import transformers
-from harness import check, convert, main
+from harness import check, ckpt, convert, main
 
 # The source package whose converter is the reference, by its hash.
 PACKAGE = "https://files.pythonhosted.org/packages/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/llama_cpp_python-0.3.36.tar.gz"
@@ -110,6 +111,9 @@ FAMILIES = {
 }
 # That of transformers 4 fails on norms without a bias. All weights are set below, or read.
 transformers.StableLmPreTrainedModel._init_weights = lambda self, module: None
+# Models whose graph is known.
+GRAPHS = ["llama", "llama_rope", "llama_yarn", "llama_bias", "mistral", "mixtral", "smollm3", "granite", "qwen2", "qwen3",
+          "qwen2_moe", "qwen3_moe", "phi", "phi3", "phi3_long", "gemma", "gemma2", "gemma3"]
 # Regular expressions by which tokenizer.json splits texts, by the name that llama.cpp gives them.
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 SPLITS = {
@@ -220,7 +224,7 @@ def words(folder: pathlib.Path, is_published: bool) -> None:
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(dict(pooling_mode_cls_token=True)))
 
 
-def save(folder: pathlib.Path, family: str) -> pathlib.Path:
+def save(folder: pathlib.Path, family: str, dtype: torch.dtype = torch.bfloat16) -> pathlib.Path:
     """The directory of a model."""
     pre, make = FAMILIES[family]
     torch.manual_seed(7)
@@ -230,7 +234,7 @@ def save(folder: pathlib.Path, family: str) -> pathlib.Path:
             parameter.copy_(torch.randn(parameter.shape) / 8)
     model.config.bos_token_id, model.config.eos_token_id = None, 0
     model.generation_config = transformers.GenerationConfig(temperature=0.5, top_k=40, do_sample=True)
-    model.to(torch.bfloat16).save_pretrained(folder)
+    model.to(dtype).save_pretrained(folder)
     if family in CARDS:
         (folder / "README.md").write_text(CARDS[family])
     if pre is PIECES:
@@ -350,6 +354,40 @@ def exponentials_are_pytorchs_but_for_the_last_bit(folder):
     expected = -EXP(logarithms.detach())
     apart = (torch.tensor(own).view(torch.int32) - expected.view(torch.int32)).abs()
     assert apart.max() <= 1, f"{apart.max()} units in the last place"
+
+
+@check(*GRAPHS)
+def both_forms_compute_what_transformers_computes(folder, family):
+    model, file = save(folder / f"tiny-{family}", family, torch.float32), folder / "model.gguf"
+    convert(model, file, "--set", "type=f32", "--allow", "all")
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, attn_implementation="eager")
+    # Phi 3 has other frequencies for texts of more than 16 tokens.
+    for count in (12, 24):
+        ids = torch.randint(0, 300, (2, count))
+        safetensors.torch.save_file({"input_ids": ids}, folder / "ids.safetensors")
+        with torch.no_grad():
+            expected = loaded(ids).logits
+        for path in (model, file):
+            done = ckpt("run", path, "--input", f"input_ids={folder / 'ids.safetensors'}:input_ids", "--force",
+                        "--output", folder / "outputs.safetensors")
+            assert done.returncode == 0, done.stderr
+            found = safetensors.torch.load_file(folder / "outputs.safetensors")["logits"]
+            error = float((found - expected).abs().max() / expected.abs().max())
+            assert error <= 1e-5, f"{path.name}, {count} tokens: {error}"
+    done = ckpt("verify", model, file)
+    assert done.returncode == 0 and "nothing was run" not in done.stdout, done.stdout + done.stderr
+
+
+@check("llama", "qwen3_moe", "gemma3")
+def a_fault_in_a_file_is_found_in_its_layer(folder, family):
+    model, file = save(folder / f"tiny-{family}", family), folder / "faulty.gguf"
+    tensors = safetensors.torch.load_file(model / "model.safetensors")
+    name = "model.layers.1.self_attn.q_proj.weight"
+    shutil.copytree(model, folder / "faulty")
+    safetensors.torch.save_file(tensors | {name: tensors[name].roll(1, 0)}, folder / "faulty/model.safetensors", {"format": "pt"})
+    convert(folder / "faulty", file)
+    done = ckpt("verify", model, file)
+    assert done.returncode == 4 and "layer 'layers.1.q_proj' is the first that diverges" in done.stdout, done.stdout
 
 
 def difference(own: pathlib.Path, theirs: pathlib.Path) -> str:

@@ -1,10 +1,12 @@
 //! Whole models: Hugging Face directories to GGUF files and back. `CKPT_CASES` names the folder with directories and the hashes of
 //! the files that llama.cpp's converter writes.
 
-use crate::common::cases;
+use crate::common::{cases, npy};
 use ckpt::store::MemoryStore;
+use ckpt::verify::{DEFAULT_MEMORY, Inputs, RuleName, devices, run, verify};
 use ckpt::{Conversion, Registry, Source};
 use ckpt_api::{DType, MetadataValue};
+use ckpt_forward::{Array, Value as Tensor};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -98,6 +100,78 @@ fn every_directory_becomes_the_file_of_llama_cpps_converter_and_comes_back() {
         }
     }
     assert!(seen >= 20, "{seen} files");
+}
+
+/// The logits of one text.
+fn logits(source: &Source, ids: &[i32]) -> Vec<f64> {
+    let ids = Tensor::new(vec![1, ids.len()], Array::I32(ids.to_vec())).unwrap();
+    let inputs = Inputs { arrays: vec![(Some("input_ids".to_owned()), ids)], ..Inputs::default() };
+    let mut cpu = devices::open("cpu", Default::default()).unwrap();
+    let pass = run(&Registry::builtin(), source, &inputs, None, &mut *cpu, DEFAULT_MEMORY).unwrap();
+    let (_, value) = pass.outputs.iter().find(|(name, _)| name == "logits").unwrap();
+    value.array.to_f64()
+}
+
+#[test]
+fn a_directory_and_its_file_compute_the_logits_of_transformers() {
+    let Some(root) = cases("hf") else { return };
+    let mut seen = 0;
+    for directory in fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()) {
+        let Ok(expected) = fs::read(directory.join("expected.json")) else { continue };
+        let expected: Value = serde_json::from_slice(&expected).unwrap();
+        let ids: Vec<i32> = serde_json::from_value(expected["ids"].clone()).unwrap();
+        let (_, expected) = npy(&fs::read(directory.join("logits.npy")).unwrap());
+        let own = ckpt::open(directory.as_path()).unwrap();
+        let file = converted(&directory, &Conversion::new().set("type", "f32")).unwrap();
+        let largest = expected.iter().fold(0.0, |most: f64, logit| most.max(f64::from(logit.abs())));
+        for source in [&own, &file] {
+            let found = logits(source, &ids);
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(&expected) {
+                let error = (found - f64::from(*expected)).abs() / largest;
+                assert!(error <= 1e-5, "{}: {error}", directory.display());
+            }
+        }
+        let report = verify(&Registry::builtin(), &own, &file, &Default::default()).unwrap();
+        assert!(report.verdict.passes(), "{}", directory.display());
+        assert_eq!(report.runs[0].rule.name, RuleName::Bits, "{}", directory.display());
+        seen += 1;
+    }
+    assert!(seen >= 5, "{seen} directories");
+}
+
+#[test]
+fn a_file_runs_as_its_directory_and_a_wrong_key_is_found_in_its_layer() {
+    let mut config = llama();
+    let own = directory(&config, &NAMES);
+    let source = ckpt::open(own.path()).unwrap();
+    let file = converted(own.path(), &Conversion::new()).unwrap();
+    let report = verify(&Registry::builtin(), &source, &file, &Default::default()).unwrap();
+    assert!(report.verdict.passes());
+    assert_eq!((report.runs.len(), report.runs[0].rule.name), (1, RuleName::Bits));
+    // The keys are a part of what the file computes.
+    config["rms_norm_eps"] = json!(1e-2);
+    let other = converted(directory(&config, &NAMES).path(), &Conversion::new()).unwrap();
+    let report = verify(&Registry::builtin(), &source, &other, &Default::default()).unwrap();
+    let first = report.runs[0].layers.iter().find(|layer| !layer.verdict.passes()).unwrap();
+    assert_eq!(first.b.as_deref(), Some("layers.0.input_layernorm"));
+}
+
+#[test]
+fn a_family_without_a_graph_is_refused_by_its_name() {
+    let config = json!({"architectures": ["FooForCausalLM"], "model_type": "foo"});
+    let own = directory(&config, &["a.weight"]);
+    let source = ckpt::open(own.path()).unwrap();
+    let other = ckpt::open(directory(&llama(), &NAMES).path()).unwrap();
+    let mut cpu = devices::open("cpu", Default::default()).unwrap();
+    let run =
+        run(&Registry::builtin(), &source, &Inputs::default(), None, &mut *cpu, DEFAULT_MEMORY).map(|_| ());
+    let compared = verify(&Registry::builtin(), &other, &source, &Default::default()).map(|_| ());
+    for refused in [run, compared] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ckpt::Kind::Unsupported);
+        assert_eq!((error.context().field, error.context().found), (Some("model_type"), Some("'foo'")));
+    }
 }
 
 #[test]

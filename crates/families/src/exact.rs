@@ -1,6 +1,6 @@
 //! Vectors that a GGUF file stores as f32, and that the model's own dtype holds exactly.
 
-use ckpt_api::{Contents, DType, Placement, Result, Tensor, TensorId};
+use ckpt_api::{DType, Result, Tensor};
 use ckpt_engine::mapping::Mapping;
 use ckpt_engine::source::Source;
 use half::{bf16, f16};
@@ -33,7 +33,7 @@ pub(crate) fn dtype(
     if !is_one || vectors.is_empty() || bytes > MOST_BYTES {
         return Ok(None);
     }
-    let own = source.with_contents(without(source.contents(), excluded));
+    let own = source.without(excluded);
     let mapping = own.with_parameters(mapping)?;
     let (renamed, _) = own.renamed(&mapping, source.limits())?;
     for tensor in renamed.tensors().filter(|tensor| tensor.dtype() == DType::F32) {
@@ -42,21 +42,4 @@ pub(crate) fn dtype(
         }
     }
     Ok(Some((dtype, vectors.into_iter().map(|vector| vector.name.to_string()).collect())))
-}
-
-/// The contents without tensors of these names.
-fn without(contents: &Contents, excluded: &[String]) -> Contents {
-    let mut kept = contents.clone();
-    let names: Vec<bool> = contents
-        .checkpoint
-        .tensors
-        .iter()
-        .map(|tensor| !excluded.contains(&tensor.name.to_string()))
-        .collect();
-    let mut keeps = names.iter();
-    kept.checkpoint.tensors.retain(|_| keeps.next() == Some(&true));
-    let mut keeps = names.iter();
-    kept.placements.retain(|_: &Placement| keeps.next() == Some(&true));
-    kept.placements.iter_mut().enumerate().for_each(|(id, placement)| placement.tensor = TensorId(id));
-    kept
 }

@@ -28,7 +28,8 @@ mod to_hugging_face;
 use crate::config::Config;
 use crate::formats::{GGUF, MAGIC, SAFETENSORS};
 use ckpt_api::{Input, Result};
-use ckpt_engine::formats::{Formats, ModelKinds, ModelRequest, ModelTranslation};
+use ckpt_engine::formats::{Formats, GraphForm, ModelKinds, ModelRequest, ModelTranslation};
+use ckpt_engine::source::{Configuration, Source};
 
 /// The families that come with the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,5 +51,16 @@ impl ModelKinds for KnownFamilies {
         let config = if is_gguf { None } else { Config::beside(input, input.limits())? };
         let is_model = is_gguf || config.is_some_and(|config| config.class().is_some());
         Ok(is_model.then_some(SAFETENSORS))
+    }
+
+    /// Graphs are described for the names of Hugging Face.
+    fn graph_form(&self, formats: &Formats, source: &Source) -> Result<Option<GraphForm>> {
+        if source.format() == GGUF {
+            return to_hugging_face::graph_form(formats, source);
+        }
+        let found = Configuration::beside(source.input(), &[config::FILE.to_owned()], source.limits())?;
+        let is_model = |configuration: &Configuration| configuration.get("architectures.0").is_some();
+        let own = |configuration| GraphForm { mapping: None, exclude: Vec::new(), configuration };
+        Ok(found.filter(is_model).map(own))
     }
 }

@@ -6,7 +6,8 @@ use crate::formats::GGUF;
 use crate::to_gguf::{TYPE_COUNT, TYPES};
 use crate::{card, catalog, exact, identity, keys, pooling, rope, ssm};
 use ckpt_api::{DType, Error, MetadataMap, MetadataValue, Result};
-use ckpt_engine::formats::{CompanionFile, Formats, ModelRequest, ModelTranslation};
+use ckpt_engine::formats::{CompanionFile, Formats, GraphForm, ModelRequest, ModelTranslation};
+use ckpt_engine::source::{Configuration, Source};
 use ckpt_engine::words::printable;
 use serde_json::{Map, Value, json};
 
@@ -31,12 +32,10 @@ const GENERATION: &str = "generation_config.json";
 /// [`ckpt_api::Kind::Mapping`] for a model whose keys lack what its configuration needs; [`ckpt_api::Kind::Unsupported`] for
 /// factors of rotary frequencies that no configuration states.
 pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result<Option<ModelTranslation>> {
-    let Some(pairs) = request.source.checkpoint().metadata.namespace(GGUF).filter(|_| request.is_directory)
-    else {
+    let Some((pairs, architecture)) = model(request.source).filter(|_| request.is_directory) else {
         return Ok(None);
     };
-    let Some(architecture) = text(pairs, ARCHITECTURE) else { return Ok(None) };
-    let Some(family) = catalog::of_architecture(architecture, |key| is_true(pairs, key))? else {
+    let Some(family) = family(pairs, architecture)? else {
         let note = format!(
             "architecture '{}' is not known: tensors keep their names; no config.json",
             printable(architecture)
@@ -47,9 +46,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     };
     let mapping = family.mapping_of(request.source, formats)?;
     let mut translation = unchanged(request);
-    let names = request.source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
-    translation.exclude.extend(names.filter(|name| rope::is_constant(name)).map(str::to_owned));
-    let mapping = mapping.inverse()?;
+    translation.exclude.extend(constants(request.source));
     if request.dtype.is_none()
         && let Some((dtype, exact)) = exact::dtype(request.source, &mapping, &translation.exclude)?
     {
@@ -61,14 +58,49 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
             translation.options.push((key.to_owned(), value.to_owned()));
         }
     }
-    let files = Directory { family: &family, pairs, request }.files(&mut translation)?;
-    translation.files = files;
+    let directory = Directory { family: &family, pairs, source: request.source, dtype: request.dtype };
+    translation.files = directory.files(&mut translation)?;
     Ok(Some(translation))
 }
 
 /// Whether a key is there, and not false.
 fn is_true(pairs: &MetadataMap, key: &str) -> bool {
     pairs.get(key).is_some_and(|value| value.as_bool() != Some(false))
+}
+
+/// Returns the names and the configuration that a GGUF file has as a directory; `None` if it holds no model.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for an architecture that is not known; as [`translate`].
+pub(crate) fn graph_form(formats: &Formats, source: &Source) -> Result<Option<GraphForm>> {
+    let Some((pairs, architecture)) = model(source) else { return Ok(None) };
+    let family = family(pairs, architecture)?.ok_or_else(|| {
+        Error::unsupported("no graph is known for the architecture of this model")
+            .field(ARCHITECTURE)
+            .found(format!("'{}'", printable(architecture)))
+    })?;
+    let directory = Directory { family: &family, pairs, source, dtype: None };
+    Ok(Some(GraphForm {
+        mapping: Some(family.mapping_of(source, formats)?.inverse()?),
+        exclude: constants(source),
+        configuration: Configuration::new("the keys of the file", Value::Object(directory.config()?)),
+    }))
+}
+
+/// The keys of a file, and its architecture; `None` if it holds no model.
+fn model(source: &Source) -> Option<(&MetadataMap, &str)> {
+    let pairs = source.checkpoint().metadata.namespace(GGUF)?;
+    Some((pairs, text(pairs, ARCHITECTURE)?))
+}
+
+fn family(pairs: &MetadataMap, architecture: &str) -> Result<Option<Family>> {
+    catalog::of_architecture(architecture, |key| is_true(pairs, key))
+}
+
+/// The tensors that follow from the configuration.
+fn constants(source: &Source) -> Vec<String> {
+    let names = source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
+    names.filter(|name| rope::is_constant(name)).map(str::to_owned).collect()
 }
 
 /// A translation that changes nothing.
@@ -87,7 +119,9 @@ fn text<'a>(pairs: &'a MetadataMap, key: &str) -> Option<&'a str> {
 struct Directory<'a> {
     family: &'a Family,
     pairs: &'a MetadataMap,
-    request: &'a ModelRequest<'a>,
+    source: &'a Source,
+    /// What floating-point weights become.
+    dtype: Option<DType>,
 }
 
 impl Directory<'_> {
@@ -95,7 +129,7 @@ impl Directory<'_> {
         let mut config = self.config()?;
         let mut files = Vec::new();
         if self.pairs.get(TOKENS).is_some() {
-            let tokenizer = ckpt_tokenizers::from_gguf(self.pairs, self.request.source.limits())?;
+            let tokenizer = ckpt_tokenizers::from_gguf(self.pairs, self.source.limits())?;
             for (key, id) in tokenizer.config {
                 config.entry(key).or_insert(Value::from(id));
             }
@@ -106,7 +140,7 @@ impl Directory<'_> {
         if !generation.is_empty() {
             files.push(CompanionFile { name: GENERATION.to_owned(), bytes: pretty(&generation)? });
         }
-        if let Some(text) = identity::card_of(self.pairs, &self.request.source.checkpoint().tensors) {
+        if let Some(text) = identity::card_of(self.pairs, &self.source.checkpoint().tensors) {
             files.push(CompanionFile { name: card::FILE.to_owned(), bytes: text.into_bytes() });
         }
         if let Some(kind) = self.value(pooling::KEY).and_then(MetadataValue::as_u64) {
@@ -123,7 +157,7 @@ impl Directory<'_> {
     /// `config.json`.
     fn config(&self) -> Result<Map<String, Value>> {
         let mut config: Map<String, Value> = Map::new();
-        let source = self.request.source;
+        let source = self.source;
         for (key, value) in &self.family.config {
             config.insert(key.clone(), value.clone());
         }
@@ -297,7 +331,7 @@ impl Directory<'_> {
 
     /// The scaling that the tensors of factors stand for.
     fn add_factors(&self, config: &mut Map<String, Value>) -> Result<()> {
-        let source = self.request.source;
+        let source = self.source;
         if self.family.constants.contains(&ConstantKind::Llama3Frequencies)
             && source.find(rope::FREQUENCIES).is_some()
         {
@@ -317,11 +351,9 @@ impl Directory<'_> {
 
     /// What PyTorch calls the dtype of the weights.
     fn dtype(&self) -> Option<&'static str> {
-        let tensors = &self.request.source.checkpoint().tensors;
+        let tensors = &self.source.checkpoint().tensors;
         let first = tensors.iter().find(|tensor| tensor.shape.rank() > 1 && tensor.dtype.is_float());
-        crate::companions::torch_name(
-            self.request.dtype.or(first.map(|tensor| tensor.dtype)).unwrap_or(DType::F32),
-        )
+        crate::companions::torch_name(self.dtype.or(first.map(|tensor| tensor.dtype)).unwrap_or(DType::F32))
     }
 
     /// What the file says of sampling.

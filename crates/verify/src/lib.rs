@@ -111,8 +111,7 @@ pub fn verify(formats: &Formats, a: &Source, b: &Source, options: &Options) -> R
     let effective = if prepared.is_renamed { &renamed } else { options };
     let mut report = compare(formats, &prepared.a, &prepared.b, effective)?;
     report.mapping = options.mapping.as_ref().map(|named| named.name.clone());
-    prepared.explain(&mut report.runs);
-    report.notes.extend(prepared.notes.into_iter().map(Text::from));
+    prepared.complete(&mut report)?;
     Ok(report)
 }
 

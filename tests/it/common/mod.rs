@@ -69,7 +69,8 @@ pub fn npz(path: &Path, name: &str) -> (Vec<usize>, Vec<f32>) {
     }
 }
 
-fn npy(bytes: &[u8]) -> (Vec<usize>, Vec<f32>) {
+/// The shape and the numbers of an array of f32 in NumPy's format.
+pub fn npy(bytes: &[u8]) -> (Vec<usize>, Vec<f32>) {
     assert_eq!(&bytes[..6], b"\x93NUMPY");
     let len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let header = std::str::from_utf8(&bytes[10..10 + len]).unwrap();

@@ -8,7 +8,9 @@ mod unread;
 
 pub use architectures::OPTION_PREFIX;
 pub use architectures::{Architectures, Choices};
-pub use models::{CompanionFile, ConstantTensor, Describe, ModelKinds, ModelRequest, ModelTranslation};
+pub use models::{
+    CompanionFile, ConstantTensor, Describe, GraphForm, ModelKinds, ModelRequest, ModelTranslation,
+};
 pub use registered::RegisteredMapping;
 pub use unread::UnreadFormats;
 

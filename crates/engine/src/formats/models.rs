@@ -2,7 +2,7 @@
 
 use super::Formats;
 use crate::mapping::Mapping;
-use crate::source::Source;
+use crate::source::{Configuration, Source};
 use ckpt_api::{Checkpoint, DType, FormatInfo, Input, Metadata, Result, Tensor, Text};
 use std::fmt::{self, Debug};
 
@@ -21,6 +21,28 @@ pub trait ModelKinds: Debug + Send + Sync {
     /// # Errors
     /// Whatever keeps the files of the model from being read.
     fn directory_format(&self, input: &Input) -> Result<Option<&'static str>>;
+
+    /// Returns the form of the model whose names graphs are described for; `None` if the source is no model. It is asked if
+    /// no known architecture has the names of the source.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for a kind of models that is not known, naming it; whatever the configuration needs and
+    /// the source does not state; whatever keeps the files of the model from being read.
+    fn graph_form(&self, formats: &Formats, source: &Source) -> Result<Option<GraphForm>> {
+        let _ = (formats, source);
+        Ok(None)
+    }
+}
+
+/// A model as the graph of its family is described for it.
+#[derive(Clone, Debug)]
+pub struct GraphForm {
+    /// Names and layouts of the tensors; `None` if the source has them.
+    pub mapping: Option<Mapping>,
+    /// Tensors of the source that follow from the configuration. No graph takes them.
+    pub exclude: Vec<String>,
+    /// What the source states of the model, in the words of its family's configurations.
+    pub configuration: Configuration,
 }
 
 /// A conversion of a checkpoint that may be a model.

@@ -7,12 +7,17 @@ use std::borrow::Cow;
 /// The configuration of a model.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// The file's name.
+    /// The file's name, or what people call its origin.
     pub name: String,
     json: Value,
 }
 
 impl Configuration {
+    /// A configuration that something else than a file states: `name` is what people call it.
+    pub fn new(name: impl Into<String>, json: Value) -> Self {
+        Configuration { name: name.into(), json }
+    }
+
     /// Reads the first of these files that exists beside `input`.
     ///
     /// # Errors

@@ -300,6 +300,26 @@ impl Source {
         Ok(contents.map(|contents| self.with_contents(contents)))
     }
 
+    /// The same checkpoint without the tensors of these names.
+    pub fn without(&self, names: &[String]) -> Source {
+        let mut contents = self.contents().clone();
+        let (mut kept, mut ids) = (0, Vec::new());
+        contents.checkpoint.tensors.retain(|tensor| {
+            let is_kept = !names.iter().any(|name| tensor.name.as_str() == name);
+            ids.push(is_kept.then_some(kept));
+            kept += usize::from(is_kept);
+            is_kept
+        });
+        contents.placements.retain_mut(|placement| match ids.get(placement.tensor.0).copied().flatten() {
+            Some(id) => {
+                placement.tensor.0 = id;
+                true
+            }
+            None => false,
+        });
+        self.with_contents(contents)
+    }
+
     /// The same files with other contents.
     pub fn with_contents(&self, contents: Contents) -> Source {
         Source { contents: Arc::new(contents), index: Arc::default(), ..self.clone() }
