@@ -390,6 +390,24 @@ def a_fault_in_a_file_is_found_in_its_layer(folder, family):
     assert done.returncode == 4 and "layer 'layers.1.q_proj' is the first that diverges" in done.stdout, done.stdout
 
 
+@check("q8_0", "q4_k_m", "tq2_0")
+def blocks_are_no_difference_and_a_fault_among_them_is(folder, kind):
+    # Rows that fill blocks of 256.
+    FAMILIES["wide"] = ("llama-bpe", lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**SIZES | dict(hidden_size=256, intermediate_size=512))))
+    model, faulty = save(folder / "tiny-wide", "wide"), folder / "faulty"
+    convert(model, folder / "model.gguf", "--set", f"type={kind}", "--allow", "all")
+    done = ckpt("verify", model, folder / "model.gguf")
+    assert done.returncode == 0 and "stored as blocks of" in done.stdout, done.stdout + done.stderr
+    tensors = safetensors.torch.load_file(model / "model.safetensors")
+    name = "model.layers.1.self_attn.q_proj.weight"
+    shutil.copytree(model, faulty)
+    safetensors.torch.save_file(tensors | {name: tensors[name].roll(1, 0)}, faulty / "model.safetensors", {"format": "pt"})
+    convert(faulty, folder / "faulty.gguf", "--set", f"type={kind}", "--allow", "all")
+    done = ckpt("verify", model, folder / "faulty.gguf")
+    assert done.returncode == 4 and f"its tensor '{name}'" in done.stdout, done.stdout + done.stderr
+
+
 def difference(own: pathlib.Path, theirs: pathlib.Path) -> str:
     """What the headers of two files do not have in common."""
     import gguf

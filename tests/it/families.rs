@@ -135,6 +135,10 @@ fn a_directory_and_its_file_compute_the_logits_of_transformers() {
         let report = verify(&Registry::builtin(), &own, &file, &Default::default()).unwrap();
         assert!(report.verdict.passes(), "{}", directory.display());
         assert_eq!(report.runs[0].rule.name, RuleName::Bits, "{}", directory.display());
+        let blocks = converted(&directory, &Conversion::new().set("type", "q8_0")).unwrap();
+        let report = verify(&Registry::builtin(), &own, &blocks, &Default::default()).unwrap();
+        assert!(report.verdict.passes(), "{}", directory.display());
+        assert_eq!(report.runs[0].rule.name, RuleName::Bound, "{}", directory.display());
         seen += 1;
     }
     assert!(seen >= 5, "{seen} directories");

@@ -98,8 +98,7 @@ impl DeviceRun<'_, '_> {
         if !is_oracle || self.changes.errors.is_empty() || !self.changes.only_rounds() {
             return Ok(());
         }
-        let dtypes = &self.changes.rounded;
-        let parameters = RoundedParameters { parameters: self.checkpoints.a, dtypes };
+        let parameters = RoundedParameters { parameters: self.checkpoints.a, kinds: &self.changes.rounded };
         let shapes = self.a.1.inputs().map(|input| (input.name.to_owned(), input.shape.to_vec())).collect();
         let program = Program::within(self.a.0, &parameters, &shapes, self.options.bounds())?;
         let rounded = program.run(&mut Cpu::new(Arithmetic::F32), self.inputs.0, &mut ())?;

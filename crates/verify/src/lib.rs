@@ -19,8 +19,10 @@
 //!     measured to stay within 1.31·√k·u·S. A layer that only moves or chooses elements is exact.
 //!   - `W = Σ|x|·Δw + Δb`, the effect of storage. For a floating-point type, `Δw` is its unit roundoff times `|w|`
 //!     plus half of its smallest number (f16: 2⁻¹¹·|w| + 2⁻²⁵); for integers with a scale, half a unit where they are
-//!     rounded and a whole one where they are truncated, plus what is clipped. Each element of each tensor must also
-//!     be within its `Δw`.
+//!     rounded and a whole one where they are truncated, plus what is clipped; for blocks that share scales, two of as
+//!     many steps as their bits tell apart, of a range of twice the tensor's largest number. Each element of each
+//!     tensor must also be within its `Δw`. A number that is stored plus another one, as GGUF stores norms of Gemma,
+//!     may be off by the rounding of the sum.
 //!   - `‖y‖₂` at least `‖S‖₂/√k`, the norm of a sum whose summands have random signs: where summands cancel, the
 //!     little that is left is no measure of their errors.
 //!

@@ -2,13 +2,13 @@
 
 use super::criterion::{PEAK, RELATIVE_L2};
 use crate::diagnose::MappedNames;
-use crate::parameters::{SourceParameters, Storage, StorageError};
+use crate::parameters::{Rounded, SourceParameters, Storage, StorageError};
 use crate::report::{Rule, RuleName};
-use ckpt_api::{DType, Graph, Node, Rounding, text};
+use ckpt_api::{Graph, Node, Rounding, text};
 use ckpt_engine::diff::Tolerance;
 use ckpt_engine::settings;
 use ckpt_engine::words::{count, dtype, number};
-use ckpt_forward::{Arithmetic, DeviceInfo, Parameters};
+use ckpt_forward::{Arithmetic, Array, DeviceInfo, Parameters};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What the second checkpoint's storage does to the tensors of the first graph.
@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub(crate) struct StorageChanges {
     /// By the first checkpoint's names; a tensor that keeps its precision is absent.
     pub(crate) errors: HashMap<String, StorageError>,
-    /// The floating-point types that tensors are rounded to, by the first checkpoint's names.
-    pub(crate) rounded: HashMap<String, DType>,
+    /// The floating-point types and blocks that tensors are rounded to, by the first checkpoint's names.
+    pub(crate) rounded: HashMap<String, Rounded>,
     /// By description (`f32 stored as f16`).
     kinds: BTreeMap<String, ChangeKind>,
 }
@@ -52,8 +52,8 @@ impl StorageChanges {
                 };
                 let found = other.and_then(|name| theirs.stored(name));
                 if let (Some((_, from)), Some((other, to))) = (own.stored(name), found) {
-                    if !has_equal_sums((own, name, from), (theirs, &other.name, to)) {
-                        changes.add(name, from, to);
+                    if !has_equal_sums((own, name, &from), (theirs, &other.name, &to)) {
+                        changes.add((own, name), &from, &to);
                     }
                     paired.insert(name);
                 }
@@ -62,23 +62,31 @@ impl StorageChanges {
         for (_, name) in a.nodes.iter().flat_map(Node::tensors).filter(|(_, name)| !paired.contains(name)) {
             let found = names.names(name).iter().find_map(|name| theirs.stored(name));
             if let (Some((_, from)), Some((_, to))) = (own.stored(name), found) {
-                changes.add(name, from, to);
+                changes.add((own, name), &from, &to);
             }
         }
         changes
     }
 
-    /// Whether all that storage does is to round numbers to floating-point types.
+    /// Whether all that storage does is to round numbers to floating-point types, or to what blocks hold.
     pub(crate) fn only_rounds(&self) -> bool {
         self.rounded.len() == self.errors.len()
     }
 
-    fn add(&mut self, name: &str, from: Storage, to: Storage) {
-        let Some(error) = to.error_from(from) else { return };
+    fn add(&mut self, (own, name): (&SourceParameters, &str), from: &Storage, to: &Storage) {
+        let blocks = to.blocks.as_ref().filter(|_| from.blocks != to.blocks);
+        // A tensor that cannot be read fails where it is used.
+        let of_blocks = || Some(StorageError::of_blocks(blocks?, largest(&own.load(name).ok()?)));
+        let Some(error) = of_blocks().or_else(|| to.error_from(from)) else { return };
         // A tensor that several nodes share counts once.
         let is_new = self.errors.insert(name.to_owned(), error).is_none();
         if to.scaling.is_none() && to.added.is_none() {
-            self.rounded.insert(name.to_owned(), to.dtype);
+            let kind = match blocks {
+                Some(blocks) if blocks.is_encodable() => Some(Rounded::Blocks(blocks.clone())),
+                Some(_) => None,
+                None => Some(Rounded::Float(to.dtype)),
+            };
+            self.rounded.extend(kind.map(|kind| (name.to_owned(), kind)));
         }
         let kind = self.kinds.entry(format!("{} stored as {}", describe(from), describe(to)));
         let bound = || format!("{}: {}", describe(to), describe_bound(to, error));
@@ -147,10 +155,15 @@ impl StorageChanges {
     }
 }
 
+/// The largest magnitude of a tensor's numbers.
+fn largest(numbers: &Array) -> f64 {
+    numbers.to_f64().into_iter().fold(0.0, |largest, number| number.abs().max(largest))
+}
+
 /// Whether a number was added to all elements of a tensor, and all of them came back exactly.
 fn has_equal_sums(
-    (own, name, from): (&SourceParameters, &str, Storage),
-    (theirs, other, to): (&SourceParameters, &str, Storage),
+    (own, name, from): (&SourceParameters, &str, &Storage),
+    (theirs, other, to): (&SourceParameters, &str, &Storage),
 ) -> bool {
     if to.added.is_none() || from.added.is_some() {
         return false;
@@ -160,13 +173,20 @@ fn has_equal_sums(
 }
 
 /// `f32`, or `i16 at 255` for integers with a scale.
-fn describe(storage: Storage) -> String {
+fn describe(storage: &Storage) -> String {
+    if let Some(blocks) = &storage.blocks {
+        return format!("blocks of {}", blocks.name());
+    }
     let stored = dtype(storage.dtype, storage.scaling.map(|scaling| scaling.scale));
     storage.added.map_or(stored.clone(), |added| format!("{stored} plus {added}"))
 }
 
 /// The bound on the error of storing a number as `to`, for people.
-fn describe_bound(to: Storage, error: StorageError) -> String {
+fn describe_bound(to: &Storage, error: StorageError) -> String {
+    if let Some(blocks) = &to.blocks {
+        let bits = blocks.bytes() * 8 / blocks.elements();
+        return format!("Δw = 4·max|w|/2^{bits} + 2⁻¹⁰·|w| (two steps of {bits} bits)");
+    }
     if let Some(added) = to.added {
         let relative = number(error.relative, 3);
         return format!(

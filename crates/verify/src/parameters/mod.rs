@@ -9,6 +9,6 @@ mod storage;
 
 pub(crate) use error_bounds::ErrorBounds;
 pub(crate) use integers::StoredIntegers;
-pub(crate) use rounded::RoundedParameters;
+pub(crate) use rounded::{Rounded, RoundedParameters};
 pub use source::SourceParameters;
 pub(crate) use storage::{Storage, StorageError, UNIT};

@@ -3,7 +3,7 @@
 use super::numbers::Decoder;
 use super::storage::Storage;
 use ckpt_api::{
-    Error, OpSpec, Operation, Placement, Result, Rounding, Scalar, Scaling, Tensor, TensorId, text,
+    Blocks, Error, OpSpec, Operation, Placement, Result, Rounding, Scalar, Scaling, Tensor, TensorId, text,
 };
 use ckpt_engine::formats::Formats;
 use ckpt_engine::settings;
@@ -50,8 +50,18 @@ impl<'a> SourceParameters<'a> {
             each_term: false,
         });
         let scaling = encoding.scaling().or(own);
-        Some((tensor, Storage { dtype: encoding.dtype, scaling, added: added(placement) }))
+        Some((
+            tensor,
+            Storage { dtype: encoding.dtype, blocks: blocks(placement), scaling, added: added(placement) },
+        ))
     }
+}
+
+/// The blocks that a tensor's numbers are stored in.
+fn blocks(placement: &Placement) -> Option<Blocks> {
+    let computed = placement.extents.iter().filter_map(|extent| extent.computed());
+    let encodings = computed.map(|computed| &computed.encoding).chain([&placement.encoding]);
+    encodings.filter_map(|encoding| encoding.blocks()).next().cloned()
 }
 
 /// The number that stored numbers are more than the tensor's.

@@ -1,15 +1,17 @@
 //! The error of storing a number with less precision.
 
-use ckpt_api::{DType, Rounding, Scalar, Scaling};
+use ckpt_api::{Blocks, DType, Rounding, Scalar, Scaling};
 use ckpt_engine::transform::power;
 
 /// Unit roundoff of binary32.
 pub(crate) const UNIT: f64 = 1.0 / 16_777_216.0;
 
 /// The stored type of a tensor's numbers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Storage {
     pub(crate) dtype: DType,
+    /// The blocks that the numbers share scales in.
+    pub(crate) blocks: Option<Blocks>,
     pub(crate) scaling: Option<Scaling>,
     /// The number that the stored numbers are more than the tensor's.
     pub(crate) added: Option<Scalar>,
@@ -26,13 +28,13 @@ pub(crate) struct StorageError {
 
 impl Storage {
     /// Returns the error of storing numbers of type `from` as this type; `None` where it changes no number.
-    pub(crate) fn error_from(self, from: Storage) -> Option<StorageError> {
+    pub(crate) fn error_from(&self, from: &Storage) -> Option<StorageError> {
         if self == from {
             return None;
         }
         if let (None, Some(added)) = (from.added, self.added) {
             // One rounding when the number was added, one when it is subtracted.
-            let stored = self.error_from(Storage { added: Some(added), ..from }).unwrap_or_default();
+            let stored = self.error_from(&Storage { added: Some(added), ..from.clone() }).unwrap_or_default();
             let absolute = stored.absolute + (stored.relative + UNIT) * f64::from(added.get()).abs();
             return Some(StorageError {
                 relative: stored.relative + 2.0 * UNIT,
@@ -66,6 +68,14 @@ impl Storage {
 }
 
 impl StorageError {
+    /// The bound on numbers of at most `largest` in blocks: two steps of as many as their bits tell apart, because numbers at the
+    /// ends may be off by a whole one, and scales are rounded, too.
+    pub(crate) fn of_blocks(blocks: &Blocks, largest: f64) -> Self {
+        let bits = blocks.bytes() * 8 / blocks.elements();
+        let steps = power(i32::try_from(bits).unwrap_or(i32::MAX).min(24));
+        StorageError { relative: power(-10), absolute: 4.0 * largest / steps, limit: None }
+    }
+
     /// Returns the bound on the error of `value`.
     pub(crate) fn of(self, value: f64) -> f64 {
         let clipped = self.limit.map_or(0.0, |limit| (value.abs() - limit).max(0.0));
@@ -95,13 +105,14 @@ mod tests {
     use std::num::NonZeroU32;
 
     fn stored(dtype: DType) -> Storage {
-        Storage { dtype, scaling: None, added: None }
+        Storage { dtype, blocks: None, scaling: None, added: None }
     }
 
     fn quantized(scale: u32, rounding: Rounding) -> Storage {
         let scale = NonZeroU32::new(scale).unwrap();
         Storage {
             dtype: DType::I16,
+            blocks: None,
             scaling: Some(Scaling { scale, rounding, limit: None, each_term: false }),
             added: None,
         }
@@ -109,21 +120,21 @@ mod tests {
 
     #[test]
     fn a_wider_dtype_changes_nothing_and_a_narrower_one_by_its_unit_roundoff() {
-        assert_eq!(stored(DType::F32).error_from(stored(DType::F32)), None);
-        assert_eq!(stored(DType::F32).error_from(stored(DType::F16)), None);
-        let error = stored(DType::F16).error_from(stored(DType::F32)).unwrap();
+        assert_eq!(stored(DType::F32).error_from(&stored(DType::F32)), None);
+        assert_eq!(stored(DType::F32).error_from(&stored(DType::F16)), None);
+        let error = stored(DType::F16).error_from(&stored(DType::F32)).unwrap();
         assert_eq!((error.relative, error.absolute), (power(-11), power(-25)));
-        assert_eq!(stored(DType::Bf16).error_from(stored(DType::F16)).unwrap().relative, power(-8));
+        assert_eq!(stored(DType::Bf16).error_from(&stored(DType::F16)).unwrap().relative, power(-8));
     }
 
     #[test]
     fn integers_with_a_scale_are_off_by_half_a_unit_or_a_whole_one_and_are_read_back_exactly() {
-        let nearest = quantized(64, Rounding::Nearest).error_from(stored(DType::F32)).unwrap();
+        let nearest = quantized(64, Rounding::Nearest).error_from(&stored(DType::F32)).unwrap();
         assert_eq!(nearest.absolute, 1.0 / 128.0);
-        let truncated = quantized(64, Rounding::Truncate).error_from(stored(DType::F32)).unwrap();
+        let truncated = quantized(64, Rounding::Truncate).error_from(&stored(DType::F32)).unwrap();
         assert_eq!(truncated.absolute, 1.0 / 64.0);
-        assert_eq!(stored(DType::F32).error_from(quantized(64, Rounding::Nearest)), None);
-        let same = quantized(64, Rounding::Truncate).error_from(quantized(64, Rounding::Nearest));
+        assert_eq!(stored(DType::F32).error_from(&quantized(64, Rounding::Nearest)), None);
+        let same = quantized(64, Rounding::Truncate).error_from(&quantized(64, Rounding::Nearest));
         assert_eq!(same, None);
     }
 
@@ -137,7 +148,7 @@ mod tests {
             (DType::F8E4m3, DType::F32),
             (DType::F32, DType::F64),
         ] {
-            let error = stored(to).error_from(stored(from)).unwrap();
+            let error = stored(to).error_from(&stored(from)).unwrap();
             for k in -2000..2000 {
                 let value = f64::from(k) * 0.003_1 * power(k % 29 - 20);
                 let mut bytes = Vec::new();
