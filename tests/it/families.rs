@@ -4,7 +4,7 @@
 use crate::common::{cases, npy};
 use ckpt::store::MemoryStore;
 use ckpt::verify::{DEFAULT_MEMORY, Inputs, RuleName, devices, run, verify};
-use ckpt::{Conversion, Registry, Source};
+use ckpt::{Conversion, OpenOptions, Registry, Source};
 use ckpt_api::{DType, MetadataValue};
 use ckpt_forward::{Array, Value as Tensor};
 use serde_json::{Value, json};
@@ -159,6 +159,19 @@ fn a_file_runs_as_its_directory_and_a_wrong_key_is_found_in_its_layer() {
     let report = verify(&Registry::builtin(), &source, &other, &Default::default()).unwrap();
     let first = report.runs[0].layers.iter().find(|layer| !layer.verdict.passes()).unwrap();
     assert_eq!(first.b.as_deref(), Some("layers.0.input_layernorm"));
+}
+
+#[test]
+fn options_set_what_the_keys_of_a_file_do_not_state() {
+    let (own, folder) = (directory(&llama(), &NAMES), tempfile::tempdir().unwrap());
+    let (registry, file) = (Registry::builtin(), folder.path().join("model.gguf"));
+    Conversion::new().run(&registry, own.path(), file.as_path()).unwrap();
+    let mut options = OpenOptions::default();
+    options.options = [("arch.model", "mistral"), ("arch.window", "3")]
+        .map(|(key, value)| (key.into(), value.into()))
+        .to_vec();
+    let source = Source::open(&registry, file.as_path(), &options).unwrap();
+    assert_eq!(logits(&source, &[0, 1, 2, 3, 0]).len(), 20);
 }
 
 #[test]

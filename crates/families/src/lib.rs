@@ -27,7 +27,7 @@ mod to_hugging_face;
 
 use crate::config::Config;
 use crate::formats::{GGUF, MAGIC, SAFETENSORS};
-use ckpt_api::{Input, Result};
+use ckpt_api::{Checkpoint, Input, Result};
 use ckpt_engine::formats::{Formats, GraphForm, ModelKinds, ModelRequest, ModelTranslation};
 use ckpt_engine::source::{Configuration, Source};
 
@@ -51,6 +51,10 @@ impl ModelKinds for KnownFamilies {
         let config = if is_gguf { None } else { Config::beside(input, input.limits())? };
         let is_model = is_gguf || config.is_some_and(|config| config.class().is_some());
         Ok(is_model.then_some(SAFETENSORS))
+    }
+
+    fn has_graph_form(&self, checkpoint: &Checkpoint) -> bool {
+        to_hugging_face::is_known(checkpoint)
     }
 
     /// Graphs are described for the names of Hugging Face.

@@ -5,7 +5,7 @@ use crate::family::{Compute, ConstantKind, Family, Flag, Key, KeyType};
 use crate::formats::GGUF;
 use crate::to_gguf::{TYPE_COUNT, TYPES};
 use crate::{card, catalog, exact, identity, keys, pooling, rope, ssm};
-use ckpt_api::{DType, Error, MetadataMap, MetadataValue, Result};
+use ckpt_api::{Checkpoint, DType, Error, MetadataMap, MetadataValue, Result};
 use ckpt_engine::formats::{CompanionFile, Formats, GraphForm, ModelRequest, ModelTranslation};
 use ckpt_engine::source::{Configuration, Source};
 use ckpt_engine::words::printable;
@@ -32,7 +32,8 @@ const GENERATION: &str = "generation_config.json";
 /// [`ckpt_api::Kind::Mapping`] for a model whose keys lack what its configuration needs; [`ckpt_api::Kind::Unsupported`] for
 /// factors of rotary frequencies that no configuration states.
 pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result<Option<ModelTranslation>> {
-    let Some((pairs, architecture)) = model(request.source).filter(|_| request.is_directory) else {
+    let Some((pairs, architecture)) = model(request.source.checkpoint()).filter(|_| request.is_directory)
+    else {
         return Ok(None);
     };
     let Some(family) = family(pairs, architecture)? else {
@@ -73,7 +74,7 @@ fn is_true(pairs: &MetadataMap, key: &str) -> bool {
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for an architecture that is not known; as [`translate`].
 pub(crate) fn graph_form(formats: &Formats, source: &Source) -> Result<Option<GraphForm>> {
-    let Some((pairs, architecture)) = model(source) else { return Ok(None) };
+    let Some((pairs, architecture)) = model(source.checkpoint()) else { return Ok(None) };
     let family = family(pairs, architecture)?.ok_or_else(|| {
         Error::unsupported("no graph is known for the architecture of this model")
             .field(ARCHITECTURE)
@@ -87,9 +88,15 @@ pub(crate) fn graph_form(formats: &Formats, source: &Source) -> Result<Option<Gr
     }))
 }
 
+/// Whether the family of a GGUF file is known.
+pub(crate) fn is_known(checkpoint: &Checkpoint) -> bool {
+    // A test reads the files of all families, so this hides no error.
+    model(checkpoint).is_some_and(|(pairs, architecture)| matches!(family(pairs, architecture), Ok(Some(_))))
+}
+
 /// The keys of a file, and its architecture; `None` if it holds no model.
-fn model(source: &Source) -> Option<(&MetadataMap, &str)> {
-    let pairs = source.checkpoint().metadata.namespace(GGUF)?;
+fn model(checkpoint: &Checkpoint) -> Option<(&MetadataMap, &str)> {
+    let pairs = checkpoint.metadata.namespace(GGUF)?;
     Some((pairs, text(pairs, ARCHITECTURE)?))
 }
 

@@ -32,6 +32,12 @@ pub trait ModelKinds: Debug + Send + Sync {
         let _ = (formats, source);
         Ok(None)
     }
+
+    /// Whether [`graph_form`](Self::graph_form) knows the kind of this model, and gives it other names.
+    fn has_graph_form(&self, checkpoint: &Checkpoint) -> bool {
+        let _ = checkpoint;
+        false
+    }
 }
 
 /// A model as the graph of its family is described for it.

@@ -52,7 +52,8 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Fails for parameters of a template where no built-in one describes the checkpoint, nor through a mapping.
+/// Fails for parameters of a template where no built-in one describes the checkpoint, nor through a mapping or its
+/// kind of models.
 pub(super) fn check_parameters(formats: &Formats, contents: &Contents, options: &OpenOptions) -> Result<()> {
     let choices = template_choices(options);
     let Some((name, _)) = choices.settings.first() else { return Ok(()) };
@@ -66,7 +67,8 @@ pub(super) fn check_parameters(formats: &Formats, contents: &Contents, options: 
         Some(is_described(&named.collect::<Vec<_>>()))
     };
     let is_named_by_mapping = || architectures.mappings().iter().any(|name| by(name) == Some(true));
-    if is_described(tensors) || is_named_by_mapping() { Ok(()) } else { Err(no_template(name)) }
+    let is_of_kind = formats.model_kinds().is_some_and(|kinds| kinds.has_graph_form(&contents.checkpoint));
+    if is_described(tensors) || is_of_kind || is_named_by_mapping() { Ok(()) } else { Err(no_template(name)) }
 }
 
 fn no_template(name: &str) -> Error {
