@@ -45,7 +45,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
         translation.notes.push(note.into());
         return Ok(Some(translation));
     };
-    let mapping = family.mapping_of(request.source, formats)?;
+    let mapping = family.mapping_of(request.source, formats)?.inverse()?;
     let mut translation = unchanged(request);
     translation.exclude.extend(constants(request.source));
     if request.dtype.is_none()
