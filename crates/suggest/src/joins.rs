@@ -172,7 +172,7 @@ fn part_targets(source: &Source, joined: &[Joined]) -> Vec<Target> {
         (0..joined.parts.len()).map(move |part| {
             let sizes = Some(joined.sizes.clone());
             let join = Join::Part { axis: joined.axis, part, parts: joined.parts.len(), sizes };
-            let recipe = Recipe { join, steps: Vec::new() };
+            let recipe = Recipe { join, ..Recipe::default() };
             Target { name: part_name(number, part), sources: whole.iter().cloned().collect(), recipe }
         })
     });

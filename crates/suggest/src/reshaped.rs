@@ -8,7 +8,7 @@ use super::parts::{Rest, follow};
 use super::reorder::long_axes;
 use super::values::{ByNumber, Reading};
 use ckpt_api::{DType, Kind, Result, TensorId};
-use ckpt_engine::recipe::{AxisStep, Join, Recipe, Target};
+use ckpt_engine::recipe::{AxisStep, Recipe, Target};
 use ckpt_engine::resources::{default_threads, in_parallel};
 use ckpt_engine::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ pub(super) fn steps_between(
         return Ok(None);
     };
     for steps in candidates(a.shape(one), b.shape(other)) {
-        let recipe = Recipe { join: Join::One, steps: steps.clone() };
+        let recipe = Recipe { steps: steps.clone(), ..Recipe::default() };
         let target = Target { name: name.clone(), sources: vec![name.clone()], recipe };
         let made = match a.made(&[target]) {
             Ok(made) => made,

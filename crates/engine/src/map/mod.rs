@@ -192,11 +192,13 @@ impl Mapped {
     }
 }
 
-/// Tensors whose parts are reordered are read in runs, to which no checksum belongs: each is read as a whole beside, and
+/// Tensors whose parts are reordered, or do not lie side by side, are read in runs, to which no checksum belongs: each is read as a whole beside, and
 /// compared with itself.
 fn checked_whole(contents: &Contents, targets: &[Target]) -> Vec<Twins> {
-    let is_in_runs =
-        |target: &&Target| target.recipe.steps.iter().any(|step| matches!(step, AxisStep::Parts { .. }));
+    let is_in_runs = |target: &&Target| {
+        let mut steps = target.recipe.steps.iter();
+        !target.recipe.division.is_plain() || steps.any(|step| matches!(step, AxisStep::Parts { .. }))
+    };
     let mut found: Vec<Twins> = Vec::new();
     let mut seen = HashSet::new();
     let mut names: Option<HashMap<&str, _>> = None;

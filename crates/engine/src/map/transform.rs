@@ -23,7 +23,11 @@ pub(super) fn transform(
     let matches = Selector::matches(&selectors, &names)?;
     let targets = names.iter().zip(matches).map(|(name, own)| {
         let own = own.iter().filter_map(|index| transforms.get(*index));
-        let recipe = Recipe { join: Join::One, steps: own.map(|transform| transform.step.clone()).collect() };
+        let recipe = Recipe {
+            join: Join::One,
+            steps: own.map(|transform| transform.step.clone()).collect(),
+            ..Recipe::default()
+        };
         Target { name: (*name).to_owned(), sources: vec![(*name).to_owned()], recipe }
     });
     let targets: Vec<Target> = targets.collect();

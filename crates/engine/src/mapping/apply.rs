@@ -203,9 +203,11 @@ impl Links<'_> {
         if let Some(absent) = group.iter().position(Option::is_none) {
             let missing = rule.source(absent, values, self.limits).map_err(located)?;
             if let Relation::Dequantize(how) = &rule.relation {
-                let is_quantized =
-                    |source| (self.facts.dtype)(source).is_some_and(|dtype| how.format.is_quantized(dtype));
-                return match present().next().filter(|source| absent == 1 && !is_quantized(source)) {
+                let is_quantized = |source: &str| {
+                    (self.facts.dtype)(source).is_some_and(|dtype| how.format.is_quantized(dtype))
+                };
+                let is_number = |source: &&str| absent == 1 && how.split.is_none() && !is_quantized(source);
+                return match present().next().filter(is_number) {
                     // Numbers that were never quantized have no scales: only their names change.
                     Some(source) => self.rename_all(rule, index, values, source).map_err(located),
                     None => Err(located(problems::missing_half(absent, &missing, present()))),
@@ -219,6 +221,7 @@ impl Links<'_> {
             targets,
             relation: rule.relation.clone(),
             steps: rule.steps.clone(),
+            division: rule.division.clone(),
         };
         self.add(link, Origin::Rule(index))
     }
@@ -285,6 +288,7 @@ impl Links<'_> {
             targets,
             relation: rule.relation.clone(),
             steps: rule.steps.clone(),
+            division: rule.division.clone(),
         };
         self.add(link, Origin::Rule(index))
     }

@@ -2,7 +2,7 @@
 
 use super::lookup::{Entry, Lookup, check_lookup};
 use super::rule::{Rule, Separators};
-use crate::pattern::Pattern;
+use crate::pattern::{Part, Pattern};
 use crate::recipe::AxisStep;
 use crate::words::quote;
 use ckpt_api::{Error, Graph, Limits, Loss, Result, Role, Tensor, Text};
@@ -253,6 +253,22 @@ impl Mapping {
     /// Gives the tensor of this very name another one.
     pub fn look_up(&mut self, source: &str, target: &str) {
         self.lookup.insert(source.to_owned(), Entry { target: target.to_owned(), line: None });
+    }
+
+    /// Replaces how the source names of rules begin: names of a model that is part of a larger one. The first of the pairs whose
+    /// old beginning fits a name counts.
+    #[must_use]
+    pub fn with_source_beginnings(mut self, renames: &[(&str, &str)]) -> Self {
+        let rename = |pattern: &mut Pattern| {
+            let Some(Part::Literal(text)) = pattern.parts.first_mut() else { return };
+            let renamed =
+                renames.iter().find_map(|(old, new)| Some(format!("{new}{}", text.strip_prefix(old)?)));
+            text.clone_from(&renamed.unwrap_or_else(|| text.clone()));
+        };
+        for rule in &mut self.rules {
+            rule.from.iter_mut().chain(&mut rule.counted_by).for_each(rename);
+        }
+        self
     }
 
     /// Returns whether a rule has a step on flattened images.

@@ -225,6 +225,7 @@ fn link(mapping: &Mapping, index: usize, values: &Values, limits: &Limits) -> Re
         targets,
         relation: rule.relation.clone(),
         steps: rule.steps.clone(),
+        division: rule.division.clone(),
     })
 }
 

@@ -93,6 +93,7 @@ pub(super) fn table(links: &[Link], separators: Separators) -> Result<Mapping> {
         relation: link.relation,
         role: None,
         steps: link.steps,
+        division: link.division,
         sizes: Vec::new(),
         counted_by: None,
         invertible: true,

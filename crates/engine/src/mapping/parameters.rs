@@ -42,8 +42,9 @@ impl Mapping {
                 .found(quote(name))
                 .expected("at least 1"));
         }
-        let steps = self.rules.iter_mut().map(|rule| &mut rule.steps).chain(self.roles.values_mut());
-        for step in steps.flatten() {
+        let rules =
+            self.rules.iter_mut().flat_map(|rule| rule.steps.iter_mut().chain(rule.division.steps_mut()));
+        for step in rules.chain(self.roles.values_mut().flatten()) {
             if let AxisStep::Reshape(reshape) = step {
                 reshape.set(name, value);
             }
@@ -53,6 +54,21 @@ impl Mapping {
         }
         for other in self.parameters.values_mut().filter(|other| other.default.as_deref() == Some(name)) {
             other.default = Some(value.to_string());
+        }
+        Ok(self)
+    }
+
+    /// Sets the values of parameters that a configuration states: `number` returns the one at a key, whose dots lead into
+    /// objects. Others stay open.
+    ///
+    /// # Errors
+    /// As [`Mapping::with_parameter`].
+    pub fn with_configuration(mut self, number: impl Fn(&str) -> Option<u64>) -> Result<Self> {
+        let positive = |key: &String| number(key).filter(|value| *value > 0);
+        let stated = |parameter: &Parameter| parameter.config.iter().find_map(positive);
+        let values = self.parameters.iter().filter_map(|(name, own)| Some((name.clone(), stated(own)?)));
+        for (name, value) in values.collect::<Vec<_>>() {
+            self = self.with_parameter(&name, value)?;
         }
         Ok(self)
     }
@@ -115,7 +131,8 @@ impl Mapping {
 /// [`ckpt_api::Kind::Mapping`] for a parameter that no step names, or that is not declared; for a malformed pattern, and
 /// for a default that is no number and no other parameter.
 pub(super) fn check(mapping: &Mapping, limits: &Limits) -> Result<()> {
-    let steps = mapping.rules.iter().map(|rule| &rule.steps).chain(mapping.roles.values()).flatten();
+    let rules = mapping.rules.iter().flat_map(|rule| rule.steps.iter().chain(rule.division.steps()));
+    let steps = rules.chain(mapping.roles.values().flatten());
     let reshapes =
         steps.filter_map(|step| if let AxisStep::Reshape(reshape) = step { Some(reshape) } else { None });
     let of_sizes = mapping.rules.iter().flat_map(|rule| &rule.sizes).flat_map(Size::parameters);

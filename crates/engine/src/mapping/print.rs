@@ -4,7 +4,7 @@ use super::definition::{Frameworks, Mapping, Need, Parameter};
 use super::relation::{Relation, Stack};
 use super::rule::{Rule, Separators};
 use crate::pattern::{Pattern, SEPARATOR};
-use crate::recipe::{Dequantize, Parts};
+use crate::recipe::{AxisStep, Dequantize, Division, Parts};
 use crate::words::is_control;
 use ckpt_api::DType;
 
@@ -118,8 +118,25 @@ fn rule_text(rule: &Rule) -> String {
         None if rule.steps.is_empty() => {}
         None => text += &format!("steps = {}\n", list(rule.steps.iter().map(ToString::to_string))),
     }
+    text += &division_text(&rule.division);
     if !rule.invertible {
         text += "inverse = false\n";
+    }
+    text
+}
+
+fn division_text(division: &Division) -> String {
+    let steps = |steps: &[AxisStep]| list(steps.iter().map(ToString::to_string));
+    let mut text = String::new();
+    if division.is_interleaved {
+        text += "interleaved = true\n";
+    }
+    if !division.whole.is_empty() {
+        text += &format!("whole = {}\n", steps(&division.whole));
+    }
+    if !division.each.is_empty() {
+        let each: Vec<String> = division.each.iter().map(|own| steps(own)).collect();
+        text += &format!("part_steps = [{}]\n", each.join(", "));
     }
     text
 }
@@ -145,7 +162,8 @@ fn dequantize_text(how: &Dequantize) -> String {
         DType::F32 => String::new(),
         dtype => format!("dtype = {}\n", string(dtype.name())),
     };
-    format!("dequantize = {}\n{block}{dtype}", string(how.format.name()))
+    let split = how.split.map(|axis| format!("split = {axis}\n")).unwrap_or_default();
+    format!("dequantize = {}\n{block}{dtype}{split}", string(how.format.name()))
 }
 
 fn stack_text([key, parts_key]: [&str; 2], stack: &Stack, rule: &Rule) -> String {

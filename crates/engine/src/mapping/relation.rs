@@ -1,6 +1,6 @@
 //! How many tensors a rule takes and makes.
 
-use crate::recipe::{AxisStep, Dequantize, Join, PartOf, Parts, Recipe, Target};
+use crate::recipe::{AxisStep, Dequantize, Division, Join, PartOf, Parts, Recipe, Target};
 
 /// One tensor to one; or a split, a merge, a stack or a tie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ pub(crate) struct Link {
     pub(crate) targets: Vec<String>,
     pub(crate) relation: Relation,
     pub(crate) steps: Vec<AxisStep>,
+    pub(crate) division: Division,
 }
 
 impl Link {
@@ -84,6 +85,7 @@ impl Link {
             targets: vec![target.to_owned()],
             relation: Relation::One,
             steps: Vec::new(),
+            division: Division::default(),
         }
     }
 
@@ -93,6 +95,7 @@ impl Link {
             targets: self.sources.clone(),
             relation: self.relation.inverse(),
             steps: inverse_steps(&self.steps),
+            division: self.division.inverse(),
         }
     }
 
@@ -134,8 +137,24 @@ impl Link {
         self.targets.iter().enumerate().map(move |(part, name)| Target {
             name: name.clone(),
             sources: self.sources.clone(),
-            recipe: Recipe { join: join(part), steps: self.steps.clone() },
+            recipe: self.recipe(join(part), part),
         })
+    }
+}
+
+impl Link {
+    fn recipe(&self, join: Join, part: usize) -> Recipe {
+        let mut division = self.division.clone();
+        let mut steps = self.steps.clone();
+        if let (Join::Part { .. }, Some(own)) = (&join, division.each.get(part)) {
+            steps.clone_from(own);
+            division.each.clear();
+        }
+        if let Join::Dequantized(Dequantize { split: Some(axis), .. }) = &join {
+            let of = Parts { axis: *axis, parts: self.targets.len(), sizes: None };
+            division.part = Some(PartOf { part, of });
+        }
+        Recipe { join, steps, division }
     }
 }
 

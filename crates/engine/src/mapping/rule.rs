@@ -3,7 +3,7 @@
 use super::relation::{Relation, Stack, inverse_steps};
 use super::sizes::{Size, check_lengths};
 use crate::pattern::{Class, Part, Pattern, SEPARATOR};
-use crate::recipe::AxisStep;
+use crate::recipe::{AxisStep, Division};
 use crate::settings;
 use crate::words::{printable, quote};
 use ckpt_api::{Error, Limit, Limits, Result, Text, text};
@@ -41,6 +41,8 @@ pub struct Rule {
     /// The role that gives the rule its steps, if any.
     pub(crate) role: Option<String>,
     pub(crate) steps: Vec<AxisStep>,
+    /// How the parts of a split or a merge lie in the whole.
+    pub(crate) division: Division,
     /// The sizes of parts while a parameter of theirs has no value; after that, the relation has them.
     pub(crate) sizes: Vec<Size>,
     /// The source tensor that has as many indices on axis 0 as a stack has elements, if a rule states one. The inverse
@@ -60,6 +62,7 @@ impl Rule {
             relation,
             role: None,
             steps,
+            division: Division::default(),
             sizes: Vec::new(),
             counted_by: None,
             invertible: true,
@@ -154,6 +157,7 @@ impl Rule {
             relation: self.relation.inverse(),
             role: self.role.clone(),
             steps: inverse_steps(&self.steps),
+            division: self.division.inverse(),
             sizes: self.sizes.clone(),
             counted_by: None,
             invertible: true,
@@ -197,10 +201,11 @@ impl Rule {
         let from = list(self.from.iter().map(Pattern::as_source).collect());
         let to = list(self.to.iter().map(Pattern::as_target).collect());
         let steps = self.steps.iter().map(ToString::to_string);
+        let how = if self.division.is_interleaved { ", interleaved" } else { "" };
         let joined = match &self.relation {
             Relation::One => None,
-            Relation::Split { axis, .. } => Some(format!("split along axis {axis}")),
-            Relation::Merge { axis, .. } => Some(format!("merged along axis {axis}")),
+            Relation::Split { axis, .. } => Some(format!("split along axis {axis}{how}")),
+            Relation::Merge { axis, .. } => Some(format!("merged along axis {axis}{how}")),
             Relation::Stack(stack) => {
                 let merged = stack.parts.as_ref().map(|parts| format!("merged along axis {}, ", parts.axis));
                 Some(format!(
@@ -223,9 +228,16 @@ impl Rule {
             Relation::Dequantize(how) => Some(how.to_string()),
             Relation::Terms | Relation::Sum => Some("summed".to_owned()),
         };
+        let each = self.division.each.iter().zip(1..).filter(|(steps, _)| !steps.is_empty());
+        let each = each.map(|(steps, part)| {
+            let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+            format!("part {part}: {}", steps.join(", "))
+        });
+        let steps = steps.chain(each);
+        let whole = self.division.whole.iter().map(ToString::to_string);
         let words: Vec<String> = match &self.relation {
-            Relation::Merge { .. } | Relation::Stack(_) => steps.chain(joined).collect(),
-            _ => joined.into_iter().chain(steps).collect(),
+            Relation::Merge { .. } | Relation::Stack(_) => steps.chain(joined).chain(whole).collect(),
+            _ => whole.chain(joined).chain(steps).collect(),
         };
         [format!("{from} -> {to}")].into_iter().chain(words).collect::<Vec<_>>().join(", ")
     }

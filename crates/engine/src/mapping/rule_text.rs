@@ -5,7 +5,7 @@ use super::relation::{Relation, Stack};
 use super::rule::Rule;
 use super::sizes::{Size, SizeText, check_lengths};
 use crate::pattern::{Class, Part, Pattern, is_name};
-use crate::recipe::{AxisStep, Dequantize, MAX_AXES, Parts, ScaledFormat};
+use crate::recipe::{AxisStep, Dequantize, Division, MAX_AXES, Parts, ScaledFormat};
 use crate::words::quote;
 use ckpt_api::{DType, Error, Limit, Limits, Result, nearest};
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
@@ -20,6 +20,10 @@ pub(super) struct RuleText {
     to: Spanned<Names>,
     role: Option<Spanned<String>>,
     steps: Option<Spanned<Vec<String>>>,
+    part_steps: Option<Spanned<Vec<Vec<String>>>>,
+    whole: Option<Spanned<Vec<String>>>,
+    #[serde(default)]
+    interleaved: bool,
     split: Option<Spanned<u64>>,
     merge: Option<Spanned<u64>>,
     sizes: Option<Spanned<Vec<SizeText>>>,
@@ -93,6 +97,7 @@ impl RuleText {
         let captures = self.captures(&relation, context, &from)?;
         let to = self.targets(context, captures.as_ref())?;
         let counted_by = self.counter(context, from.first())?;
+        let relation_parts = (relation.clone(), from.len().max(to.len()));
         Ok(Rule {
             line: Some(context.lines.of(self.from.span().start)),
             from,
@@ -100,6 +105,7 @@ impl RuleText {
             relation,
             role: self.role().map(str::to_owned),
             steps: self.steps(context)?,
+            division: self.division(context, &relation_parts)?,
             sizes: if sizes.iter().any(|size| size.parameters().next().is_some()) {
                 sizes
             } else {
@@ -248,6 +254,54 @@ impl RuleText {
         }
     }
 
+    /// Returns how the parts lie in the whole.
+    fn division(&self, context: &Context, (relation, parts): &(Relation, usize)) -> Result<Division> {
+        let takes_turns = matches!(relation, Relation::Dequantize(how) if how.split.is_some());
+        let is_divided = matches!(relation, Relation::Split { .. } | Relation::Merge { .. });
+        let whole = self.whole.as_ref().map(|steps| ("whole", steps.span().start));
+        let each = self.part_steps.as_ref().map(|steps| ("part_steps", steps.span().start));
+        let interleaved = self.interleaved.then_some(("interleaved", self.from.span().start));
+        let alone = whole.or(each).or(interleaved.filter(|_| !takes_turns));
+        if let Some((key, start)) = alone.filter(|_| !is_divided) {
+            let error = Error::mapping(format!("a rule has {key}, but no split or merge"));
+            let error =
+                error.help("it is for rules with split = AXIS or merge = AXIS, without stack or unstack");
+            return Err(context.error(key, start, error));
+        }
+        if let Some((key, start)) = interleaved.filter(|_| self.sizes.is_some()) {
+            let error = Error::mapping("parts that are interleaved have sizes")
+                .help("remove 'sizes': they are equal");
+            return Err(context.error(key, start, error));
+        }
+        let moves = |steps: &[String]| {
+            let parsed = parse_steps(steps, context.limits)?;
+            match parsed.iter().find(|step| !step.only_moves_axes()) {
+                None => Ok(parsed),
+                Some(step) => {
+                    Err(Error::mapping("this step cannot be taken on a whole, or on one part alone")
+                        .found(quote(&step.to_string()))
+                        .expected("transpose, permute, squeeze, unsqueeze or reshape"))
+                }
+            }
+        };
+        let mut division = Division { is_interleaved: self.interleaved, ..Division::default() };
+        if let Some(whole) = &self.whole {
+            let steps = moves(whole.get_ref());
+            division.whole = steps.map_err(|error| context.error("whole", whole.span().start, error))?;
+        }
+        if let Some(each) = &self.part_steps {
+            let at = |error: Error| context.error("part_steps", each.span().start, error);
+            if each.get_ref().len() != *parts || self.steps.is_some() || self.role.is_some() {
+                return Err(at(Error::mapping("'part_steps' does not fit the rule")
+                    .found(format!("{} lists of steps", each.get_ref().len()))
+                    .expected(format!("a list for each of {parts} parts, and no steps or role beside it"))));
+            }
+            division.each =
+                each.get_ref().iter().map(|steps| moves(steps)).collect::<Result<_>>().map_err(at)?;
+        }
+        Ok(division)
+    }
+
     fn sizes(&self, context: &Context) -> Result<Vec<Size>> {
         let Some(sizes) = &self.sizes else { return Ok(Vec::new()) };
         let parsed = sizes.get_ref().iter().map(Size::parse).collect::<Result<_>>();
@@ -345,7 +399,7 @@ impl RuleText {
             };
         };
         let at = |key: &str, start: usize, error: Error| Err(context.error(key, start, error));
-        let others = [&self.split, &self.merge, &self.stack_axis].iter().any(|axis| axis.is_some());
+        let others = [&self.merge, &self.stack_axis].iter().any(|axis| axis.is_some());
         if others
             || self.stack.is_some()
             || self.unstack.is_some()
@@ -353,7 +407,7 @@ impl RuleText {
             || self.tie
             || self.sum
         {
-            let error = Error::mapping("a rule that dequantizes also splits, merges, stacks or ties");
+            let error = Error::mapping("a rule that dequantizes also merges, stacks, ties or has sizes");
             let help = "write a second mapping for it, and convert in two steps";
             return at("dequantize", format.span().start, error.help(help));
         }
@@ -388,7 +442,16 @@ impl RuleText {
             }
         };
         let block = self.block.as_ref().map(|block| block.get_ref().clone());
-        Ok(Some(Relation::Dequantize(Dequantize { format: known, block, dtype })))
+        let split = self.split.as_ref().and_then(|axis| usize::try_from(*axis.get_ref()).ok());
+        let split = split.filter(|axis| *axis < MAX_AXES);
+        if split.is_none()
+            && let Some(axis) = &self.split
+        {
+            let error =
+                Error::mapping("the axis is too large").expected(format!("a number below {MAX_AXES}"));
+            return at("split", axis.span().start, error);
+        }
+        Ok(Some(Relation::Dequantize(Dequantize { format: known, block, dtype, split })))
     }
 }
 
@@ -413,8 +476,9 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
             ("an unstack without split", (one, one), from == 1 && to == 1)
         }
         Relation::Unstack(_) => ("an unstack with split", (one, several), from == 1 && to > 1),
-        Relation::Dequantize(_) => {
-            ("a rule that dequantizes", ("the names of elements and of scales", one), from == 2 && to == 1)
+        Relation::Dequantize(how) => {
+            let (target, fits) = if how.split.is_some() { (several, to > 1) } else { (one, to == 1) };
+            ("a rule that dequantizes", ("the names of elements and of scales", target), from == 2 && fits)
         }
         Relation::Tie | Relation::Terms | Relation::Sum => {
             let fits = from.min(to) == 1 && from.max(to) > 1;

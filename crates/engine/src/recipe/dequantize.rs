@@ -16,6 +16,9 @@ pub struct Dequantize {
     pub block: Option<Vec<u64>>,
     /// The dtype of the result: [`DType::F32`], [`DType::Bf16`] or [`DType::F16`].
     pub dtype: DType,
+    /// The axis along which the numbers are split into equal parts, one for each target; `None` for one target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<usize>,
 }
 
 /// How quantized elements and scales are stored.

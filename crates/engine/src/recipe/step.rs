@@ -291,6 +291,18 @@ impl AxisStep {
         }
     }
 
+    /// Returns whether the step changes the axes alone: every element keeps its value, and the elements of each axis their order.
+    pub(crate) fn only_moves_axes(&self) -> bool {
+        matches!(
+            self,
+            AxisStep::Transpose
+                | AxisStep::Permute(_)
+                | AxisStep::Squeeze(_)
+                | AxisStep::Unsqueeze(_)
+                | AxisStep::Reshape(_)
+        )
+    }
+
     /// Returns whether the step reorders flattened images.
     pub(crate) fn is_of_image(&self) -> bool {
         matches!(self, AxisStep::FlattenOrder(_) | AxisStep::UnflattenOrder(_))

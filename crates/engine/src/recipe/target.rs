@@ -25,6 +25,52 @@ pub struct Recipe {
     /// every source, before it is joined to others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<AxisStep>,
+    /// How the parts of [`Join::Part`] and [`Join::Merged`] lie in the whole, beyond the axis and the lengths.
+    #[serde(skip_serializing_if = "Division::is_plain")]
+    pub division: Division,
+}
+
+/// How the parts of a split or a merge lie in the whole, beyond the axis and the lengths. Plain ones lie side by side.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Division {
+    /// Whether the parts take turns on the axis: part `k` of `n` has the indices `k`, `k + n`, `k + 2n` and so on.
+    pub is_interleaved: bool,
+    /// The part of the numbers of [`Join::Dequantized`] that is taken; `None` for all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartOf>,
+    /// Steps on the whole: before it is split, or after it is merged.
+    pub whole: Vec<AxisStep>,
+    /// Steps on each part, instead of those of the recipe; empty if all parts have the same. Of one part, they are the recipe's.
+    pub each: Vec<Vec<AxisStep>>,
+}
+
+impl Division {
+    /// Returns whether the parts lie side by side, and nothing else happens to them.
+    pub fn is_plain(&self) -> bool {
+        *self == Division::default()
+    }
+
+    /// Returns the division that undoes this one.
+    pub(crate) fn inverse(&self) -> Self {
+        let undone = |steps: &Vec<AxisStep>| steps.iter().rev().map(AxisStep::inverse).collect();
+        Division {
+            is_interleaved: self.is_interleaved,
+            whole: undone(&self.whole),
+            each: self.each.iter().map(undone).collect(),
+            part: self.part.clone(),
+        }
+    }
+
+    /// Returns all steps, to be changed.
+    pub(crate) fn steps_mut(&mut self) -> impl Iterator<Item = &mut AxisStep> {
+        self.whole.iter_mut().chain(self.each.iter_mut().flatten())
+    }
+
+    /// Returns all steps.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &AxisStep> {
+        self.whole.iter().chain(self.each.iter().flatten())
+    }
 }
 
 /// What a target takes of its source tensors.
@@ -136,13 +182,14 @@ impl Recipe {
 
     /// Describes the recipe in a few words; empty for a plain one.
     pub fn describe(&self) -> String {
+        let how = if self.division.is_interleaved { ", interleaved" } else { "" };
         let part = |part: usize, parts: usize, axis: usize| {
-            format!("part {} of {parts} along axis {axis}", part.saturating_add(1))
+            format!("part {} of {parts} along axis {axis}{how}", part.saturating_add(1))
         };
         let join = match &self.join {
             Join::One => None,
             Join::Part { axis, part: number, parts, .. } => Some(part(*number, *parts, *axis)),
-            Join::Merged { axis, .. } => Some(format!("merged along axis {axis}")),
+            Join::Merged { axis, .. } => Some(format!("merged along axis {axis}{how}")),
             Join::Stacked { axis, merged: None } => Some(format!("stacked along axis {axis}")),
             Join::Stacked { axis, merged: Some(Parts { axis: along, parts, .. }) } => {
                 Some(format!("each {parts} merged along axis {along}, stacked along axis {axis}"))
@@ -153,14 +200,24 @@ impl Recipe {
                 Some(format!("element {index} of axis {axis}, {part}"))
             }
             Join::Tied => Some("the first of equal tensors".to_owned()),
-            Join::Dequantized(how) => Some(how.to_string()),
+            Join::Dequantized(how) => match &self.division.part {
+                None => Some(how.to_string()),
+                Some(PartOf { part: number, of }) => {
+                    Some(format!("{how}, {}", part(*number, of.parts, of.axis)))
+                }
+            },
             Join::Zeros => Some("zeros of the same shape".to_owned()),
             Join::Sum => Some("the sum".to_owned()),
         };
-        let steps = self.steps.iter().map(ToString::to_string);
-        match &self.join {
-            Join::Merged { .. } | Join::Stacked { .. } => steps.chain(join).collect::<Vec<_>>().join(", "),
-            _ => join.into_iter().chain(steps).collect::<Vec<_>>().join(", "),
-        }
+        let words = |steps: &[AxisStep]| steps.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (steps, whole) = (words(&self.steps), words(&self.division.whole));
+        let each = self.division.each.iter().zip(1..).filter(|(steps, _)| !steps.is_empty());
+        let each = each.map(|(steps, part)| format!("part {part}: {}", words(steps).join(", "))).collect();
+        let (join, steps) = (join.into_iter().collect(), steps);
+        let in_order = match &self.join {
+            Join::Merged { .. } | Join::Stacked { .. } => [each, steps, join, whole],
+            _ => [whole, join, steps, Vec::new()],
+        };
+        in_order.concat().join(", ")
     }
 }

@@ -39,7 +39,7 @@ pub(in crate::map) fn steps_to_order_of(other: &Graph, contents: &Contents) -> R
     let targets = contents.checkpoint.tensors.iter().map(|tensor| {
         let steps = steps.get(tensor.name.as_str()).cloned().into_iter().collect();
         let (name, sources) = (tensor.name.to_string(), vec![tensor.name.to_string()]);
-        Target { name, sources, recipe: Recipe { join: Join::One, steps } }
+        Target { name, sources, recipe: Recipe { join: Join::One, steps, ..Recipe::default() } }
     });
     Ok(Some(targets.collect()))
 }

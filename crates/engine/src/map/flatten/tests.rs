@@ -37,7 +37,7 @@ fn mapped(source: &Contents, steps: &[(&str, &str)]) -> Result<(Contents, Vec<Lo
     let targets = source.checkpoint.tensors.iter().map(|tensor| {
         let own = steps.iter().filter(|(name, _)| *name == tensor.name);
         let steps = own.map(|(_, step)| AxisStep::parse(step)).collect::<Result<_>>()?;
-        let recipe = Recipe { join: Join::One, steps };
+        let recipe = Recipe { join: Join::One, steps, ..Recipe::default() };
         Ok(Target { name: tensor.name.to_string(), sources: vec![tensor.name.to_string()], recipe })
     });
     let targets = targets.collect::<Result<Vec<_>>>()?;

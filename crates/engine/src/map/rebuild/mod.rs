@@ -1,6 +1,7 @@
 //! Carries out recipes on the contents of a checkpoint: rewrites placements, and reads no byte.
 
 mod digits;
+mod division;
 mod image;
 mod numbers;
 mod parts;
@@ -120,7 +121,7 @@ fn named(error: Error, target: &Target) -> Error {
 
 /// Makes a target of the tensors with these numbers.
 fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<PlacedTensor> {
-    let Recipe { join, steps } = &target.recipe;
+    let Recipe { join, steps, division } = &target.recipe;
     let source = |id: &usize| tensors.get(*id).cloned();
     let all = || sources.iter().filter_map(source);
     let first = || all().next().ok_or_else(|| Error::mapping("a recipe has no source"));
@@ -136,7 +137,12 @@ fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<
         Join::Zeros => sums::zeros(reorder(first()?, steps)?)?,
         Join::Part { axis, part, parts, sizes } => {
             let of = Parts { axis: *axis, parts: *parts, sizes: sizes.clone() };
-            reorder(part_of(first()?, *part, &of)?, steps)?
+            let whole = reorder(first()?, &division.whole)?;
+            let part = match division.is_interleaved {
+                true => division::interleaved_part(whole, *axis, *part, *parts)?,
+                false => part_of(whole, *part, &of)?,
+            };
+            reorder(part, steps)?
         }
         Join::Element { axis, index, part } => {
             let whole = sources.first().and_then(|id| tensors.get(*id));
@@ -153,11 +159,26 @@ fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<
             let (Some(elements), Some(scales)) = (both.next(), both.next()) else {
                 return Err(Error::mapping("a recipe that dequantizes needs elements and scales"));
             };
-            reorder(scaled::dequantize(elements, scales, how)?, steps)?
+            let numbers = scaled::dequantize(elements, scales, how)?;
+            let part = match &division.part {
+                None => numbers,
+                Some(PartOf { part, of }) if division.is_interleaved => {
+                    division::interleaved_part(numbers, of.axis, *part, of.parts)?
+                }
+                Some(PartOf { part, of }) => part_of(numbers, *part, of)?,
+            };
+            reorder(part, steps)?
         }
         Join::Merged { axis, sizes } => {
-            let each = all().map(|placed| reorder(placed, steps));
-            merge(each.collect::<Result<Vec<_>>>()?, *axis, sizes.as_deref())?
+            let each = all().enumerate();
+            let each = each.map(|(part, placed)| reorder(placed, division.each.get(part).unwrap_or(steps)));
+            let each = each.collect::<Result<Vec<_>>>()?;
+            let merged = match division.is_interleaved {
+                true => division::interleave(each, *axis)?,
+                false if division.is_plain() => merge(each, *axis, sizes.as_deref())?,
+                false => merge(division::alike(each, *axis)?, *axis, sizes.as_deref())?,
+            };
+            reorder(merged, &division.whole)?
         }
         Join::Stacked { axis, merged } => {
             let each = all().map(|placed| reorder(placed, steps));

@@ -281,7 +281,8 @@ fn check_like(first: &PlacedTensor, other: &PlacedTensor, axis: usize) -> Result
         return Err(Error::mapping("tensors of different dtypes cannot be merged")
             .tensor(&b.name)
             .found(described(b))
-            .expected(described(a)));
+            .expected(described(a))
+            .help("give them one dtype in a conversion without this mapping, such as with --dtype f32, and convert the result"));
     }
     if first.placement.encoding != other.placement.encoding {
         return Err(

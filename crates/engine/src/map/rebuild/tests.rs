@@ -1,5 +1,6 @@
 //! Recipes against plain loops over values.
 
+mod divided;
 mod joined;
 mod numbers;
 mod quantized;
@@ -148,7 +149,7 @@ impl Memory {
 
 fn target(name: &str, sources: &[&str], join: Join, steps: &[AxisStep]) -> Target {
     let sources = sources.iter().map(|name| (*name).to_owned()).collect();
-    Target { name: name.into(), sources, recipe: Recipe { join, steps: steps.to_vec() } }
+    Target { name: name.into(), sources, recipe: Recipe { join, steps: steps.to_vec(), ..Recipe::default() } }
 }
 
 fn part(axis: usize, part: usize, parts: usize, sizes: Option<Vec<u64>>) -> Join {

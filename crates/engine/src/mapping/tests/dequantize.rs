@@ -60,7 +60,7 @@ fn keys_that_do_not_fit_a_rule_that_dequantizes_are_refused() {
         |from: &str, keys: &str| refused(&format!("[[rule]]\nfrom = {from}\nto = 'c'\n{keys}")).to_string();
     let wrong = |keys: &str| rule("['a', 'b']", keys);
     assert_says(&wrong("dequantize = 'mxfp'"), &["unknown format", "did you mean 'mxfp4'"]);
-    assert_says(&wrong("dequantize = 'scaled'\nmerge = 0"), &["also splits, merges", "line 4"]);
+    assert_says(&wrong("dequantize = 'scaled'\nmerge = 0"), &["also merges, stacks", "line 4"]);
     assert_says(
         &wrong("dequantize = 'scaled'\nblock = [0]"),
         &["the lengths of a block are wrong", "line 5"],

@@ -3,7 +3,7 @@
 use crate::mapping::lookup::Entry;
 use crate::mapping::{Ignore, Mapping, Relation, Rule};
 use crate::pattern::Pattern;
-use crate::recipe::AxisStep;
+use crate::recipe::{AxisStep, Division};
 use crate::words::is_control;
 use ckpt_api::Limits;
 use proptest::prelude::*;
@@ -178,6 +178,7 @@ proptest! {
             relation: Relation::One,
             role: Some(role.clone()),
             steps: vec![AxisStep::Transpose],
+            division: Division::default(),
             sizes: Vec::new(),
             counted_by: None,
             invertible: true,

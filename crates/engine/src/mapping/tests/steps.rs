@@ -30,6 +30,72 @@ fn inverse_error(mapping: &Mapping) -> String {
 }
 
 #[test]
+fn parts_may_take_turns_and_have_steps_of_their_own() {
+    let toml = "[parameters.heads]\ndefault = '2'\n[[rule]]\nfrom = 'a{n:int}'\nto = ['k{n}', 'v{n}']\nsplit = 1\n\
+                sizes = [3, 4]\nwhole = ['reshape _ -> {heads} _']\npart_steps = [['permute 0 2 1'], []]\n\
+                [[rule]]\nfrom = 'b{n:int}'\nto = ['x{n}', 'y{n}']\nsplit = 2\ninterleaved = true\nsteps = ['permute 0 2 1']";
+    let applied = apply(&mapping(toml).with_parameter("heads", 2).unwrap(), &["a1", "b1"]);
+    assert_eq!(
+        shown(&applied),
+        [
+            "k1 = a1: reshape _ -> 2 _, part 1 of 2 along axis 1, permute 0 2 1",
+            "v1 = a1: reshape _ -> 2 _, part 2 of 2 along axis 1",
+            "x1 = b1: part 1 of 2 along axis 2, interleaved, permute 0 2 1",
+            "y1 = b1: part 2 of 2 along axis 2, interleaved, permute 0 2 1",
+        ]
+    );
+    assert_round_trip(&applied, &["a1", "b1"]);
+    let back = apply(applied.inverse.as_ref().unwrap(), &["k1", "v1", "x1", "y1"]);
+    assert_eq!(
+        shown(&back),
+        [
+            "a1 = k1 + v1: part 1: permute 0 2 1, merged along axis 1, reshape 2 _ -> _",
+            "b1 = x1 + y1: permute 0 2 1, merged along axis 2, interleaved",
+        ]
+    );
+}
+
+#[test]
+fn numbers_that_are_dequantized_may_be_split() {
+    let toml = "[[rule]]\nfrom = ['{n:int}_blocks', '{n:int}_scales']\nto = ['x{n}', 'y{n}']\ndequantize = 'mxfp4'\n\
+                dtype = 'bf16'\nsplit = 1\ninterleaved = true";
+    let mapping = mapping(toml);
+    let applied = apply(&mapping, &["1_blocks", "1_scales"]);
+    assert_eq!(
+        shown(&applied),
+        [
+            "x1 = 1_blocks + 1_scales: dequantized from MXFP4 to bf16, part 1 of 2 along axis 1, interleaved",
+            "y1 = 1_blocks + 1_scales: dequantized from MXFP4 to bf16, part 2 of 2 along axis 1, interleaved",
+        ]
+    );
+    assert_eq!(Mapping::from_toml(&mapping.to_toml(), "again").unwrap().to_toml(), mapping.to_toml());
+}
+
+#[test]
+fn steps_of_parts_are_for_rules_that_split_or_merge() {
+    let split = "[[rule]]\nfrom = 'a'\nto = ['x', 'y']\nsplit = 0\n";
+    for (rule, says) in [
+        (
+            "[[rule]]\nfrom = 'a'\nto = 'b'\nwhole = ['transpose']".to_owned(),
+            "a rule has whole, but no split",
+        ),
+        (
+            "[[rule]]\nfrom = 'a'\nto = 'b'\ninterleaved = true".to_owned(),
+            "a rule has interleaved, but no split",
+        ),
+        (format!("{split}interleaved = true\nsizes = [1, 2]"), "remove 'sizes'"),
+        (format!("{split}whole = ['scale 2']"), "'scale 2'"),
+        (format!("{split}part_steps = [['transpose']]"), "a list for each of 2 parts"),
+        (
+            format!("{split}part_steps = [[], ['transpose']]\nsteps = ['transpose']"),
+            "no steps or role beside it",
+        ),
+    ] {
+        assert_says(&refused(&rule).to_string(), &[says]);
+    }
+}
+
+#[test]
 fn a_padded_int_has_exactly_this_many_digits() {
     let padded = rule("h{n:int3}", "{n}");
     for (name, number) in [("h000", "0"), ("h007", "7"), ("h123", "123")] {

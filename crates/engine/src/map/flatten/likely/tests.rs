@@ -31,7 +31,7 @@ fn losses_of(rows: &[Row], labeled: bool) -> Vec<Loss> {
     let targets = rows.iter().map(|(name, _, steps)| {
         let steps =
             steps.split(',').filter(|step| !step.is_empty()).map(|step| AxisStep::parse(step).unwrap());
-        let recipe = Recipe { join: Join::One, steps: steps.collect() };
+        let recipe = Recipe { join: Join::One, steps: steps.collect(), ..Recipe::default() };
         Target { name: (*name).to_owned(), sources: vec![(*name).to_owned()], recipe }
     });
     let targets: Vec<Target> = targets.collect();

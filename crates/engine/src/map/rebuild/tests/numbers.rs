@@ -78,7 +78,7 @@ pub(super) const SMALL: Budget = Budget { chunk: 48, tile: 64 };
 pub(super) fn target(name: &str, sources: &[&str], join: Join, steps: &[&str]) -> Target {
     let steps = steps.iter().map(|step| AxisStep::parse(step).unwrap()).collect();
     let sources = sources.iter().map(|source| (*source).to_owned()).collect();
-    Target { name: name.into(), sources, recipe: Recipe { join, steps } }
+    Target { name: name.into(), sources, recipe: Recipe { join, steps, ..Recipe::default() } }
 }
 
 pub(super) fn kinds(losses: &[Loss]) -> Vec<LossKind> {

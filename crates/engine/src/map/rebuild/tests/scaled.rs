@@ -1,18 +1,23 @@
 //! Dequantized tensors, against plain loops over elements and scales.
 
 use super::numbers::{SMALL, Stored, kinds, target};
-use crate::recipe::{Dequantize, Join, ScaledFormat};
+use crate::recipe::{Dequantize, Division, Join, PartOf, Parts, ScaledFormat};
 use crate::transform::cast;
 use ckpt_api::{DType, Kind, LossKind};
 use half::bf16;
 use proptest::prelude::*;
 
 fn scaled(block: Option<&[u64]>, dtype: DType) -> Join {
-    Join::Dequantized(Dequantize { format: ScaledFormat::Scaled, block: block.map(<[u64]>::to_vec), dtype })
+    Join::Dequantized(Dequantize {
+        format: ScaledFormat::Scaled,
+        block: block.map(<[u64]>::to_vec),
+        dtype,
+        split: None,
+    })
 }
 
 fn mxfp4(dtype: DType) -> Join {
-    Join::Dequantized(Dequantize { format: ScaledFormat::Mxfp4, block: None, dtype })
+    Join::Dequantized(Dequantize { format: ScaledFormat::Mxfp4, block: None, dtype, split: None })
 }
 
 fn floats(dtype: DType, bytes: &[u8]) -> Vec<f32> {
@@ -61,6 +66,28 @@ proptest! {
             prop_assert_eq!(stored.bytes("t", SMALL).unwrap(), turned);
         }
     }
+}
+
+#[test]
+fn numbers_are_split_after_they_are_made() {
+    let bytes = elements(8);
+    let numbers = floats(DType::F8E4m3, &bytes);
+    let part = |axis: usize, number: usize, is_interleaved: bool| {
+        let of = Parts { axis, parts: 2, sizes: None };
+        let mut made = target("p", &["w", "s"], scaled(None, DType::F32), &[]);
+        made.recipe.division =
+            Division { is_interleaved, part: Some(PartOf { part: number, of }), ..Division::default() };
+        made
+    };
+    let stored = || Stored::default().add("w", DType::F8E4m3, &[4, 2], &bytes).floats("s", &[1], &[2.0]);
+    for (is_interleaved, rows) in [(true, [1, 3]), (false, [2, 3])] {
+        let mut stored = stored();
+        stored.rebuilt(&[part(0, 1, is_interleaved)]).unwrap();
+        let expected: Vec<f32> =
+            rows.iter().flat_map(|row| [numbers[2 * row] * 2.0, numbers[2 * row + 1] * 2.0]).collect();
+        assert_eq!(stored.numbers("p").unwrap(), expected);
+    }
+    assert_eq!(stored().rebuilt(&[part(1, 0, true)]).unwrap_err().kind(), Kind::Unsupported);
 }
 
 #[test]
