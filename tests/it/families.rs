@@ -64,6 +64,14 @@ fn converted(source: &Path, conversion: &Conversion) -> ckpt::Result<Source> {
     ckpt::open(memory.at("model.gguf"))
 }
 
+/// What the plan of a conversion to GGUF says.
+fn notes(source: &Path) -> Vec<String> {
+    let (registry, memory) = (Registry::builtin(), MemoryStore::new());
+    let source = ckpt::open(source).unwrap();
+    let planned = Conversion::new().plan(&registry, &source, memory.at("m.gguf")).unwrap();
+    planned.plan().notes().map(str::to_owned).collect()
+}
+
 fn key<'a>(source: &'a Source, name: &str) -> Option<&'a MetadataValue> {
     source.checkpoint().metadata.value("gguf", name)
 }
@@ -234,6 +242,82 @@ fn an_output_layer_that_is_the_embeddings_again_is_left_out_if_the_configuration
 }
 
 #[test]
+fn a_language_model_is_taken_out_of_a_larger_one() {
+    let text = llama().as_object().unwrap().clone();
+    let config = json!({
+        "architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3",
+        "text_config": Value::Object(text.into_iter().chain([("model_type".to_owned(), json!("mistral"))]).collect()),
+    });
+    let old = |name: &str| format!("language_model.{name}");
+    let new = |name: &str| match name.strip_prefix("model.") {
+        Some(rest) => format!("model.language_model.{rest}"),
+        None => name.to_owned(),
+    };
+    for (names, tower) in
+        [(NAMES.map(old), "vision_tower.ln_pre.weight"), (NAMES.map(new), "model.vision_tower.ln_pre.weight")]
+    {
+        let names: Vec<&str> = names.iter().map(String::as_str).chain([tower]).collect();
+        let directory = directory(&config, &names);
+        let notes = notes(directory.path());
+        assert!(notes.iter().any(|note| note.contains(tower) && note.contains("mmproj")), "{notes:?}");
+        let model = converted(directory.path(), &Conversion::new()).unwrap();
+        assert_eq!(key(&model, "general.architecture").and_then(|value| value.as_text()), Some("mistral3"));
+        assert_eq!(key(&model, "mistral3.attention.head_count").and_then(|value| value.as_u64()), Some(2));
+        assert_eq!(model.checkpoint().tensors.len(), NAMES.len());
+        assert!(model.tensor("blk.0.attn_q.weight").is_ok() && model.tensor("output.weight").is_ok());
+    }
+    let mut other = config;
+    other["text_config"]["model_type"] = "mistral4".into();
+    let error = converted(directory(&other, &["lm_head.weight"]).path(), &Conversion::new()).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.context().field),
+        (ckpt::Kind::Unsupported, Some("text_config.model_type"))
+    );
+}
+
+#[test]
+fn layers_behind_those_of_the_model_are_left_out_with_a_note() {
+    let config = json!({
+        "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 4, "intermediate_size": 4,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "max_position_embeddings": 64, "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0, "vocab_size": 4, "kv_lora_rank": 4, "qk_nope_head_dim": 1, "qk_rope_head_dim": 2,
+        "v_head_dim": 3, "moe_intermediate_size": 4, "first_k_dense_replace": 1,
+    });
+    let kv = "model.layers.0.self_attn.kv_b_proj.weight";
+    let names =
+        ["model.embed_tokens.weight", kv, "model.layers.1.eh_proj.weight", "model.layers.1.enorm.weight"];
+    let directory = directory(&config, &names);
+    let notes = notes(directory.path());
+    let says = "left out: 2 tensors of layers from 1 on";
+    assert!(notes.iter().any(|note| note.starts_with(says) && note.contains("eh_proj")), "{notes:?}");
+    let model = converted(directory.path(), &Conversion::new()).unwrap();
+    assert_eq!(model.checkpoint().tensors.len(), 3);
+    let number = |name: &str| key(&model, name).and_then(MetadataValue::as_u64);
+    assert_eq!(number("deepseek2.attention.head_count_kv"), Some(1));
+    assert_eq!(number("deepseek2.attention.key_length"), Some(6));
+    assert_eq!(number("deepseek2.attention.key_length_mla"), Some(3));
+    let shape = |name: &str| model.tensor(name).unwrap().shape().to_vec();
+    assert_eq!(
+        (shape("blk.0.attn_k_b.weight"), shape("blk.0.attn_v_b.weight")),
+        (vec![1, 4, 1], vec![1, 3, 4])
+    );
+}
+
+#[test]
+fn scales_beside_the_weights_are_refused_with_what_to_do() {
+    for (quantization, mapping) in [
+        (json!({"quant_method": "mxfp4"}), "mxfp4-to-bf16"),
+        (json!({"quant_method": "fp8", "weight_block_size": [128, 128]}), "fp8-blocks-to-bf16"),
+    ] {
+        let mut config = llama();
+        config["quantization_config"] = quantization;
+        let error = converted(directory(&config, &NAMES).path(), &Conversion::new()).unwrap_err();
+        assert_eq!(error.kind(), ckpt::Kind::Unsupported);
+        assert!(error.to_string().contains(mapping), "{error}");
+    }
+}
+
+#[test]
 fn a_configuration_that_lacks_a_key_is_named() {
     let mut config = llama();
     config.as_object_mut().unwrap().remove("vocab_size");
@@ -269,10 +353,7 @@ fn a_configuration_that_contradicts_the_tensors_is_an_error_that_names_both() {
 fn an_unknown_family_is_named_and_its_tensors_keep_their_names() {
     let config = json!({"architectures": ["FooForCausalLM"], "model_type": "foo"});
     let directory = directory(&config, &["a.weight"]);
-    let (registry, memory) = (Registry::builtin(), MemoryStore::new());
-    let source = ckpt::open(directory.path()).unwrap();
-    let planned = Conversion::new().plan(&registry, &source, memory.at("m.gguf")).unwrap();
-    let notes: Vec<&str> = planned.plan().notes().collect();
+    let notes = notes(directory.path());
     assert!(notes.iter().any(|note| note.contains("model_type 'foo' is not known")), "{notes:?}");
 }
 

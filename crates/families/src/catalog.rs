@@ -64,19 +64,28 @@ pub(crate) fn of_class(class: &str) -> Result<Option<Family>> {
     find(|family| family.classes.iter().any(|own| own == class))
 }
 
-/// The family of a GGUF file: of several with the architecture, the one that a key of the file tells from the others.
+/// The family of a GGUF file: of several with the architecture, the one that a key or a tensor of the file tells from the
+/// others.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Defect`]: a test reads the files.
-pub(crate) fn of_architecture(architecture: &str, has_key: impl Fn(&str) -> bool) -> Result<Option<Family>> {
+pub(crate) fn of_architecture(
+    architecture: &str,
+    has_key: impl Fn(&str) -> bool,
+    has_tensor: impl Fn(&str) -> bool,
+) -> Result<Option<Family>> {
     let is_told = |family: &Family| {
         let key = family.told_by.as_ref().map(|key| format!("{architecture}.{key}"));
-        key.is_some_and(|key| has_key(&key))
+        let tensor = family.told_by_tensor.as_deref();
+        key.is_some_and(|key| has_key(&key)) || tensor.is_some_and(&has_tensor)
     };
     let told = find(|family| family.architecture == architecture && is_told(family))?;
     match told {
         Some(family) => Ok(Some(family)),
-        None => find(|family| family.architecture == architecture && family.told_by.is_none()),
+        None => find(|family| {
+            let needs_sign = family.told_by.is_some() || family.told_by_tensor.is_some();
+            family.architecture == architecture && !needs_sign
+        }),
     }
 }
 

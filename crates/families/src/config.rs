@@ -1,8 +1,10 @@
 //! The configuration of a model in a Hugging Face directory: `config.json`.
 
+use crate::family::DefaultValue;
 use ckpt_api::{Error, Input, Limits, MetadataMap, MetadataValue, Result};
 use ckpt_engine::source::Configuration;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The file's name.
 pub(crate) const FILE: &str = "config.json";
@@ -60,9 +62,27 @@ impl Config {
         config
     }
 
+    /// The same with the values that a family has if none are stated.
+    pub(crate) fn with_defaults(&self, defaults: &BTreeMap<String, DefaultValue>) -> Self {
+        let mut config = self.clone();
+        for (key, default) in defaults.iter().filter(|(key, _)| self.get(key).is_none()) {
+            let value = match default {
+                DefaultValue::Value(value) => Some(value.clone()),
+                DefaultValue::Like { like } => self.get(like).cloned(),
+            };
+            config.values.extend(value.map(|value| (key.clone(), value)));
+        }
+        config
+    }
+
     /// The values as JSON.
     pub(crate) fn json(&self) -> Value {
         Value::Object(self.values.clone())
+    }
+
+    /// Whether the values of a language model were laid over those of a larger one.
+    pub(crate) fn has_text(&self) -> bool {
+        self.values.contains_key(TEXT)
     }
 
     /// The class that loads the model, such as `LlamaForCausalLM`.

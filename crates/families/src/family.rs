@@ -27,6 +27,9 @@ pub(crate) struct Family {
     /// Values of `config.json` that GGUF files have no key for.
     #[serde(default)]
     pub(crate) config: BTreeMap<String, Value>,
+    /// Values that transformers takes if `config.json` states none.
+    #[serde(default)]
+    pub(crate) defaults: BTreeMap<String, DefaultValue>,
     /// What `config.json` calls the values of keys, if that is not the first name that the key lists.
     #[serde(default)]
     pub(crate) names: BTreeMap<String, String>,
@@ -42,10 +45,31 @@ pub(crate) struct Family {
     /// The key of a GGUF file that tells this family from another one of the same architecture: it is there, and not false.
     #[serde(default)]
     pub(crate) told_by: Option<String>,
+    /// The end of the name of a tensor of GGUF files that tells this family from another one of the same architecture.
+    #[serde(default)]
+    pub(crate) told_by_tensor: Option<String>,
+    /// What `model_type` a language model of the family has where it is part of a larger model; no larger ones, if empty.
+    #[serde(default)]
+    pub(crate) nested: Vec<String>,
+    /// The class of a directory that is made from a GGUF file, if it is not the first one.
+    #[serde(default)]
+    pub(crate) saved_as: Option<String>,
+    /// Values of `config.json` that the value of a key decides.
+    #[serde(default)]
+    pub(crate) implied: Vec<Implied>,
+    /// Values of `rope_scaling` that GGUF files have no key for.
+    #[serde(default)]
+    pub(crate) rope_scaling: BTreeMap<String, serde_json::Value>,
+    /// What names of layers begin with, up to their number, if those that transformers does not load are left out.
+    #[serde(default)]
+    pub(crate) layers: Option<String>,
     /// The architecture that its GGUF files name, which begins their keys.
     pub(crate) architecture: String,
     /// The built-in mapping of its tensors to GGUF.
     pub(crate) mapping: String,
+    /// The built-in mapping for directories with experts of MXFP4, if there is one.
+    #[serde(default)]
+    pub(crate) mxfp4_mapping: Option<String>,
     /// The mappings of models that have other tensors.
     #[serde(default, rename = "variant")]
     pub(crate) variants: Vec<Variant>,
@@ -63,6 +87,31 @@ pub(crate) struct Family {
     /// The other keys, in the order of the file. One that is there already keeps its place and gets another value.
     #[serde(default, rename = "key")]
     pub(crate) keys: Vec<Key>,
+}
+
+/// Values of `config.json` that follow from the value of a key.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Implied {
+    /// The key, without the architecture that begins it.
+    pub(crate) key: String,
+    /// Its value.
+    pub(crate) value: u64,
+    /// The values.
+    pub(crate) config: BTreeMap<String, serde_json::Value>,
+}
+
+/// A value of `config.json` that it need not state.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum DefaultValue {
+    /// That of another key.
+    Like {
+        /// The key.
+        like: String,
+    },
+    /// This one.
+    Value(serde_json::Value),
 }
 
 /// Models of a family that have another mapping.
@@ -189,6 +238,10 @@ pub(crate) struct Tokenizer {
     /// Whether GGUF files state if a space is put before a text.
     #[serde(default)]
     pub(crate) space_prefix: Space,
+    /// Special tokens that the files of the tokenizer need not state, in the order of the keys: what they are, such as `eot`,
+    /// and their texts.
+    #[serde(default)]
+    pub(crate) tokens: Vec<(String, String)>,
     /// Keys that GGUF files have beside those of the files.
     #[serde(default, rename = "key")]
     pub(crate) keys: Vec<TokenizerKey>,
@@ -289,9 +342,18 @@ pub(crate) struct Key {
     /// A value that is computed from several.
     #[serde(default)]
     pub(crate) compute: Option<Compute>,
-    /// What an integer is multiplied with.
+    /// What a number is multiplied with.
     #[serde(default)]
-    pub(crate) times: Option<u64>,
+    pub(crate) times: Option<f64>,
+    /// Keys of the configuration whose values, if it states them, are added.
+    #[serde(default)]
+    pub(crate) plus: Vec<String>,
+    /// Whether `config.json` states null if the file has no such key, or 0 at it.
+    #[serde(default)]
+    pub(crate) nullable: bool,
+    /// Whether the file has no such key if the value is false.
+    #[serde(default)]
+    pub(crate) only_true: bool,
     /// The value if the configuration has none.
     #[serde(default)]
     pub(crate) default: Option<toml::Value>,

@@ -88,11 +88,20 @@ fn stated(key: &Key, config: &Config) -> Result<Option<MetadataValue>> {
     let wrong = || config.lacks(&key.config, key.kind.words());
     Ok(Some(match key.kind {
         KeyType::U32 => {
-            let number = value.as_u64().and_then(|number| number.checked_mul(key.times.unwrap_or(1)));
-            small(number.ok_or_else(wrong)?, config, &key.config)?.into()
+            let more = key.plus.iter().filter_map(|key| config.count(&[key]));
+            let number =
+                value.as_u64().and_then(|number| number.checked_mul(key.times.unwrap_or(1.0) as u64));
+            let sum = number.and_then(|number| more.into_iter().try_fold(number, u64::checked_add));
+            small(sum.ok_or_else(wrong)?, config, &key.config)?.into()
         }
-        KeyType::F32 => (value.as_f64().ok_or_else(wrong)? as f32).into(),
-        KeyType::Bool => value.as_bool().ok_or_else(wrong)?.into(),
+        KeyType::F32 => {
+            let number = value.as_f64().ok_or_else(wrong)?;
+            ((key.times.unwrap_or(1.0) * number) as f32).into()
+        }
+        KeyType::Bool => match value.as_bool().ok_or_else(wrong)? {
+            false if key.only_true => return Ok(None),
+            flag => flag.into(),
+        },
         KeyType::Text => value.as_str().ok_or_else(wrong)?.into(),
     }))
 }

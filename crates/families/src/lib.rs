@@ -18,6 +18,7 @@ mod formats;
 mod identity;
 mod keys;
 mod name;
+mod nested;
 mod pooling;
 mod rope;
 mod ssm;

@@ -142,9 +142,11 @@ pub(crate) fn llama3_scaling(config: &Config, factors: &[f32]) -> Result<Value> 
     /// Contexts that models were first trained with, the usual one first.
     const CONTEXTS: [u32; 12] = [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16_384, 32_768, 131_072];
     let most = factors.iter().copied().fold(1.0, f32::max);
-    for context in CONTEXTS {
+    // The factor of high frequencies: that of Llama 3, and of Llama 4.
+    let tries = [4.0, 1.0].into_iter().flat_map(|high| CONTEXTS.map(|context| (high, context)));
+    for (high, context) in tries {
         let scaling = json!({
-            "rope_type": "llama3", "factor": most, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "rope_type": "llama3", "factor": most, "low_freq_factor": 1.0, "high_freq_factor": high,
             "original_max_position_embeddings": context,
         });
         let tried = llama3_frequencies(&config.with("rope_scaling", scaling.clone()))?;
@@ -154,7 +156,9 @@ pub(crate) fn llama3_scaling(config: &Config, factors: &[f32]) -> Result<Value> 
     }
     Err(Error::unsupported("no configuration gives the factors of the rotary frequencies")
         .tensor(FREQUENCIES)
-        .expected("those of Llama 3's scaling, with the factors 1 and 4 of low and high frequencies")
+        .expected(
+            "those of Llama 3's scaling, with the factors 1 and 4, or 1 and 1, of low and high frequencies",
+        )
         .help("write a file, which keeps the tensor: name the output with an extension"))
 }
 

@@ -6,8 +6,8 @@ use crate::config::{Config, insert};
 use crate::family::{ConstantKind, Family, Key, Space, TokenizerValue};
 use crate::formats::GGUF;
 use crate::identity::Identity;
-use crate::{catalog, keys, pooling, rope, tied};
-use ckpt_api::{Checkpoint, DType, Metadata, MetadataMap, Result, Tensor};
+use crate::{catalog, keys, nested, pooling, rope, tied};
+use ckpt_api::{Checkpoint, DType, Error, Metadata, MetadataMap, Result, Tensor};
 use ckpt_engine::formats::{ConstantTensor, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::source::{Configuration, Source};
 use ckpt_engine::words::printable;
@@ -26,6 +26,9 @@ pub(crate) const TYPES: &str = "type_vocab_size";
 /// Files of tokenizers, and the one of SentencePiece.
 const TOKENIZERS: [&str; 3] = ["tokenizer.json", SENTENCEPIECE, "spiece.model"];
 const SENTENCEPIECE: &str = "tokenizer.model";
+/// The key of the configuration that names how weights are quantized, and experts of 4 bits.
+const METHOD: &str = "quantization_config.quant_method";
+const MXFP4: &str = "mxfp4";
 /// The file of sampling settings; their names there and in keys, and whether they are counts.
 const GENERATION: &str = "generation_config.json";
 const SAMPLING: [(&str, &str, bool); 11] = [
@@ -52,10 +55,21 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     let Some(config) = Config::beside(source.input(), source.limits())? else { return Ok(None) };
     let Some(class) = config.class() else { return Ok(None) };
     let Some(family) = catalog::of_class(class)? else { return Ok(Some(unknown(&config, class, request))) };
-    let mapping = family.mapping_of(source, formats)?;
-    let mut translation = ModelTranslation::new(Some(mapping));
+    let config = config.with_defaults(&family.defaults);
+    refuse_quantized(&family, &config)?;
+    let has_mxfp4 = config.first(&[METHOD]).and_then(|method| method.as_str()) == Some(MXFP4);
+    let mapping = match family.mxfp4_mapping.as_ref().filter(|_| has_mxfp4) {
+        Some(name) => formats
+            .mapping(name)
+            .ok_or_else(|| Error::defect("a family names a mapping that is not there").field(name))?,
+        None => family.mapping_of(source, formats)?,
+    };
+    let mapping = mapping.with_configuration(|key| config.count(&[key]))?;
+    let mut translation = ModelTranslation::new(None);
+    translation.mapping = Some(nested::adapt(&family, &config, request, mapping, &mut translation)?);
     translation.constants = constants(&family, &config)?;
     tied::leave_out(source, &config, &mut translation)?;
+    leave_out_layers(&family, &config, request, &mut translation);
     (translation.options, translation.dtype) = types(request);
     translation.notes.push(
         format!(
@@ -114,6 +128,52 @@ fn constants(family: &Family, config: &Config) -> Result<Vec<ConstantTensor>> {
         }
     }
     Ok(tensors)
+}
+
+/// Refuses weights beside scales that a built-in mapping multiplies: the mapping of a family takes numbers.
+fn refuse_quantized(family: &Family, config: &Config) -> Result<()> {
+    let method = config.first(&[METHOD]).and_then(|method| method.as_str());
+    let blocks = config.first(&["quantization_config.weight_block_size"]);
+    let mapping = match method {
+        Some(MXFP4) if family.mxfp4_mapping.is_none() => "mxfp4-to-bf16",
+        Some("fp8") if blocks.is_some() => "fp8-blocks-to-bf16",
+        _ => return Ok(()),
+    };
+    let first = format!("convert the directory with --map {mapping} first");
+    Err(Error::unsupported("weights are stored with scales beside them")
+        .file(config.shown())
+        .field(METHOD)
+        .found(method.unwrap_or_default().to_owned())
+        .expected("weights of bf16, f16 or f32")
+        .help(format!(
+            "{first}, put config.json without quantization_config beside the result, and convert that"
+        )))
+}
+
+/// Leaves out the layers behind those of the model, such as those that predict several tokens.
+fn leave_out_layers(
+    family: &Family,
+    config: &Config,
+    request: &ModelRequest<'_>,
+    translation: &mut ModelTranslation,
+) {
+    let (Some(prefix), Some(count)) = (&family.layers, config.count(&["num_hidden_layers"])) else { return };
+    let number = |name: &str| {
+        let (number, _) = name.strip_prefix(prefix.as_str())?.split_once('.')?;
+        number.parse::<u64>().ok()
+    };
+    let names = request.source.checkpoint().tensors.iter().map(|tensor| tensor.name.as_str());
+    let behind: Vec<&str> = names.filter(|name| number(name).is_some_and(|number| number >= count)).collect();
+    let Some(first) = behind.first() else { return };
+    translation.notes.push(
+        format!(
+            "left out: {} tensors of layers from {count} on, which the {count} layers of the model do not need, such as '{}'",
+            behind.len(),
+            printable(first)
+        )
+        .into(),
+    );
+    translation.exclude.extend(behind.into_iter().map(str::to_owned));
 }
 
 /// The options and the dtype of the conversion: without a type, matrices keep theirs, and what llama.cpp takes as F32 only is
@@ -206,7 +266,9 @@ fn tokenizer(
         Space::None if input.has_file(SENTENCEPIECE) => SpacePrefix::False,
         Space::None => SpacePrefix::Unset,
     };
+    let tokens: Vec<(&str, &str)> = borrowed(&family.tokenizer.tokens).collect();
     let wanted = Request {
+        fallback_tokens: &tokens,
         vocab_size: vocab_size(family, config),
         pre: request.option(PRE),
         family_pre: family.tokenizer.pre.as_deref(),
@@ -252,6 +314,10 @@ fn vocab_size(family: &Family, config: &Config) -> Option<u64> {
     let Some(multiple) = family.tokenizer.vocab_multiple else { return Some(stated) };
     let multiple = config.count(&["pad_vocab_size_multiple"]).unwrap_or(multiple);
     stated.checked_next_multiple_of(multiple).or(Some(stated))
+}
+
+fn borrowed(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    pairs.iter().map(|(name, text)| (name.as_str(), text.as_str()))
 }
 
 /// What `generation_config.json` says of sampling, as keys.

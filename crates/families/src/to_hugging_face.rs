@@ -1,12 +1,13 @@
 //! A GGUF file as a Hugging Face directory: names, `config.json`, the files of the tokenizer.
 
 use crate::config::{Config, FILE};
-use crate::family::{Compute, ConstantKind, Family, Flag, Key, KeyType};
+use crate::family::{Compute, ConstantKind, DefaultValue, Family, Flag, Key, KeyType};
 use crate::formats::GGUF;
 use crate::to_gguf::{TYPE_COUNT, TYPES};
 use crate::{card, catalog, exact, identity, keys, pooling, rope, ssm};
-use ckpt_api::{Checkpoint, DType, Error, MetadataMap, MetadataValue, Result};
+use ckpt_api::{Checkpoint, DType, Error, MetadataMap, MetadataValue, Result, Tensor};
 use ckpt_engine::formats::{CompanionFile, Formats, GraphForm, ModelRequest, ModelTranslation};
+use ckpt_engine::mapping::Mapping;
 use ckpt_engine::source::{Configuration, Source};
 use ckpt_engine::words::printable;
 use serde_json::{Map, Value, json};
@@ -23,6 +24,21 @@ const EMBEDDING: &str = "token_embd.weight";
 /// Options of the codec that writes: what the header keeps, and whose tensors they are.
 const METADATA: &str = "metadata";
 const FORMAT: &str = "format";
+/// The key of what the rotated part of attention is scaled with, for long contexts.
+const LOG_MULTIPLIER: &str = "rope.scaling.yarn_log_multiplier";
+/// Keys of rotary embeddings whose values `config.json` gets, without the architecture.
+const ROPE: [&str; 10] = [
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.attn_factor",
+    "rope.scaling.yarn_ext_factor",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+];
 /// The file of sampling settings.
 const GENERATION: &str = "generation_config.json";
 
@@ -36,7 +52,8 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     else {
         return Ok(None);
     };
-    let Some(family) = family(pairs, architecture)? else {
+    let tensors = &request.source.checkpoint().tensors;
+    let Some(family) = family(pairs, tensors, architecture)? else {
         let note = format!(
             "architecture '{}' is not known: tensors keep their names; no config.json",
             printable(architecture)
@@ -48,6 +65,9 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     let mapping = family.mapping_of(request.source, formats)?.inverse()?;
     let mut translation = unchanged(request);
     translation.exclude.extend(constants(request.source));
+    let directory = Directory { family: &family, pairs, source: request.source, dtype: request.dtype };
+    let config = directory.config()?;
+    let mapping = with_lengths(&mapping.inverse()?, &config)?;
     if request.dtype.is_none()
         && let Some((dtype, exact)) = exact::dtype(request.source, &mapping, &translation.exclude)?
     {
@@ -59,8 +79,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
             translation.options.push((key.to_owned(), value.to_owned()));
         }
     }
-    let directory = Directory { family: &family, pairs, source: request.source, dtype: request.dtype };
-    translation.files = directory.files(&mut translation)?;
+    translation.files = directory.files(config, &mut translation)?;
     Ok(Some(translation))
 }
 
@@ -75,23 +94,27 @@ fn is_true(pairs: &MetadataMap, key: &str) -> bool {
 /// [`ckpt_api::Kind::Unsupported`] for an architecture that is not known; as [`translate`].
 pub(crate) fn graph_form(formats: &Formats, source: &Source) -> Result<Option<GraphForm>> {
     let Some((pairs, architecture)) = model(source.checkpoint()) else { return Ok(None) };
-    let family = family(pairs, architecture)?.ok_or_else(|| {
+    let family = family(pairs, &source.checkpoint().tensors, architecture)?.ok_or_else(|| {
         Error::unsupported("no graph is known for the architecture of this model")
             .field(ARCHITECTURE)
             .found(format!("'{}'", printable(architecture)))
     })?;
     let directory = Directory { family: &family, pairs, source, dtype: None };
+    let config = directory.config()?;
     Ok(Some(GraphForm {
-        mapping: Some(family.mapping_of(source, formats)?.inverse()?),
+        mapping: Some(with_lengths(&family.mapping_of(source, formats)?.inverse()?, &config)?),
         exclude: constants(source),
-        configuration: Configuration::new("the keys of the file", Value::Object(directory.config()?)),
+        configuration: Configuration::new("the keys of the file", Value::Object(config)),
     }))
 }
 
 /// Whether the family of a GGUF file is known.
 pub(crate) fn is_known(checkpoint: &Checkpoint) -> bool {
     // A test reads the files of all families, so this hides no error.
-    model(checkpoint).is_some_and(|(pairs, architecture)| matches!(family(pairs, architecture), Ok(Some(_))))
+    let is_known = |(pairs, architecture)| {
+        family(pairs, &checkpoint.tensors, architecture).is_ok_and(|family| family.is_some())
+    };
+    model(checkpoint).is_some_and(is_known)
 }
 
 /// The keys of a file, and its architecture; `None` if it holds no model.
@@ -100,8 +123,14 @@ fn model(checkpoint: &Checkpoint) -> Option<(&MetadataMap, &str)> {
     Some((pairs, text(pairs, ARCHITECTURE)?))
 }
 
-fn family(pairs: &MetadataMap, architecture: &str) -> Result<Option<Family>> {
-    catalog::of_architecture(architecture, |key| is_true(pairs, key))
+fn family(pairs: &MetadataMap, tensors: &[Tensor], architecture: &str) -> Result<Option<Family>> {
+    let has_tensor = |end: &str| tensors.iter().any(|tensor| tensor.name.ends_with(end));
+    catalog::of_architecture(architecture, |key| is_true(pairs, key), has_tensor)
+}
+
+/// The mapping with the lengths that the configuration states.
+fn with_lengths(mapping: &Mapping, config: &Map<String, Value>) -> Result<Mapping> {
+    mapping.clone().with_configuration(|key| config.get(key).and_then(Value::as_u64))
 }
 
 /// The tensors that follow from the configuration.
@@ -132,11 +161,14 @@ struct Directory<'a> {
 }
 
 impl Directory<'_> {
-    fn files(&self, translation: &mut ModelTranslation) -> Result<Vec<CompanionFile>> {
-        let mut config = self.config()?;
+    fn files(
+        &self,
+        mut config: Map<String, Value>,
+        translation: &mut ModelTranslation,
+    ) -> Result<Vec<CompanionFile>> {
         let mut files = Vec::new();
         if self.pairs.get(TOKENS).is_some() {
-            let tokenizer = ckpt_tokenizers::from_gguf(self.pairs, self.source.limits())?;
+            let tokenizer = ckpt_tokenizers::from_gguf(&self.stated_tokens(), self.source.limits())?;
             for (key, id) in tokenizer.config {
                 config.entry(key).or_insert(Value::from(id));
             }
@@ -156,9 +188,25 @@ impl Directory<'_> {
         files.insert(0, CompanionFile { name: FILE.to_owned(), bytes: pretty(&config)? });
         let made: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         translation.notes.push(format!("made from the keys: {}", made.join(", ")).into());
-        translation.notes.extend(self.left_out().map(Into::into));
+        translation.notes.extend(self.left_out()?.map(Into::into));
         translation.notes.extend(self.family.dropped_note().map(Into::into));
         Ok(files)
+    }
+
+    /// The keys without special tokens that the family's files need not state. The end of a text stays: transformers has no
+    /// other place for it.
+    fn stated_tokens(&self) -> MetadataMap {
+        let tokens = self.pairs.get(TOKENS).and_then(MetadataValue::as_list).unwrap_or_default();
+        let mut stated = self.pairs.clone();
+        for (name, text) in self.family.tokenizer.tokens.iter().filter(|(name, _)| name != "eos") {
+            let Some(key) = ckpt_tokenizers::id_key(name) else { continue };
+            let id = self.pairs.get(key).and_then(MetadataValue::as_u64);
+            let id = id.and_then(|id| usize::try_from(id).ok());
+            if id.and_then(|id| tokens.get(id)?.as_text()) == Some(text) {
+                stated.remove(key);
+            }
+        }
+        stated
     }
 
     /// `config.json`.
@@ -168,11 +216,19 @@ impl Directory<'_> {
         for (key, value) in &self.family.config {
             config.insert(key.clone(), value.clone());
         }
-        config.insert("architectures".to_owned(), json!([self.family.class_of(source)]));
+        let class = self.family.saved_as.as_deref().or(self.family.class_of(source));
+        config.insert("architectures".to_owned(), json!([class]));
         config.insert("model_type".to_owned(), json!(self.family.model_type));
+        for implied in &self.family.implied {
+            if self.value(&implied.key).and_then(MetadataValue::as_u64) == Some(implied.value) {
+                config.extend(implied.config.clone());
+            }
+        }
         let needs_width = |key: &Key| matches!(key.compute, Some(Compute::RotaryDim | Compute::HeadDim));
         let (last, first): (Vec<Key>, Vec<Key>) = self.keys()?.into_iter().partition(needs_width);
-        for key in first.iter().chain(&last) {
+        // A sum says what one value is once the others are known.
+        let (sums, first): (Vec<Key>, Vec<Key>) = first.into_iter().partition(|key| !key.plus.is_empty());
+        for key in first.iter().chain(&sums).chain(&last) {
             self.add(key, &mut config)?;
         }
         for (name, flag) in &self.family.flags {
@@ -189,6 +245,15 @@ impl Directory<'_> {
                 TYPES,
                 self.pairs.get(TYPE_COUNT).and_then(MetadataValue::as_u64).map(Value::from),
             );
+        }
+        for (key, default) in &self.family.defaults {
+            let value = match default {
+                DefaultValue::Like { like } => config.get(like).cloned(),
+                DefaultValue::Value(value) => Some(value.clone()),
+            };
+            if let Some(value) = value {
+                config.entry(key.clone()).or_insert(value);
+            }
         }
         if let Some(name) = text(self.pairs, NAME) {
             config.insert("_name_or_path".to_owned(), json!(name));
@@ -211,7 +276,9 @@ impl Directory<'_> {
 
     fn keys(&self) -> Result<Vec<Key>> {
         let common = if self.family.common { catalog::common()? } else { Vec::new() };
-        let common = common.into_iter().filter(|key| !self.family.omit.contains(&key.name));
+        let is_own = |name: &str| self.family.keys.iter().any(|key| key.name == name);
+        let common = common.into_iter();
+        let common = common.filter(|key| !self.family.omit.contains(&key.name) && !is_own(&key.name));
         Ok(common.chain(self.family.keys.iter().cloned()).collect())
     }
 
@@ -259,12 +326,19 @@ impl Directory<'_> {
 
     fn add_stated(&self, key: &Key, config: &mut Map<String, Value>) -> Result<()> {
         let Some(name) = self.family.names.get(&key.name).or(key.config.first()) else { return Ok(()) };
-        let Some(value) = self.value(&key.name) else { return Ok(()) };
+        let Some(value) = self.value(&key.name) else {
+            if key.nullable {
+                config.insert(name.clone(), Value::Null);
+            }
+            return Ok(());
+        };
         let json = match key.kind {
-            // llama.cpp stores no absence of a window but 0.
-            KeyType::U32 if value.as_u64() == Some(0) && key.default.is_some() => Some(Value::Null),
-            KeyType::U32 => value.as_u64().map(Value::from),
-
+            KeyType::U32 if value.as_u64() == Some(0) && key.nullable => Some(Value::Null),
+            KeyType::U32 => {
+                let others = key.plus.iter().filter_map(|key| config.get(key)?.as_u64());
+                let left = value.as_u64().and_then(|sum| others.into_iter().try_fold(sum, u64::checked_sub));
+                left.map(Value::from)
+            }
             KeyType::F32 => number(value),
             KeyType::Bool => value.as_bool().map(Value::from),
             KeyType::Text => value.as_text().map(Value::from),
@@ -303,6 +377,14 @@ impl Directory<'_> {
         }
         let original = self.value("rope.scaling.original_context_length").and_then(MetadataValue::as_u64);
         put(&mut scaling, "original_max_position_embeddings", original.map(Value::from));
+        // llama.cpp knows models whose two scales are equal.
+        let is_scale = |key: &&Key| key.name == LOG_MULTIPLIER && key.times.is_some();
+        let times = self.family.keys.iter().find(is_scale).and_then(|key| key.times);
+        let multiplier = times.and_then(|times| Some(self.value(LOG_MULTIPLIER)?.as_f64()? / times));
+        let scale = multiplier.and_then(|scale| number(&MetadataValue::F32(scale as f32)));
+        put(&mut scaling, "mscale", scale.clone());
+        put(&mut scaling, "mscale_all_dim", scale);
+        scaling.extend(self.family.rope_scaling.clone());
         config.insert("rope_scaling".to_owned(), Value::Object(scaling));
     }
 
@@ -330,7 +412,8 @@ impl Directory<'_> {
             return;
         };
         let name = self.family.names.get(key);
-        if rotated != width || name.is_some() {
+        let has_default = self.family.defaults.contains_key("partial_rotary_factor");
+        if rotated != width || name.is_some() || has_default {
             let name = name.map_or("partial_rotary_factor", String::as_str);
             config.insert(name.to_owned(), json!(rope::rotary_part(rotated, width)));
         }
@@ -379,21 +462,26 @@ impl Directory<'_> {
     }
 
     /// The keys that no file of the directory has a place for.
-    fn left_out(&self) -> Option<String> {
+    fn left_out(&self) -> Result<Option<String>> {
         let own =
             ["architecture", "type", "name", "size_label", "file_type", "quantization_version", "alignment"];
         let is_own = |key: &str| key.strip_prefix("general.").is_some_and(|key| own.contains(&key));
+        let keys = self.keys()?;
         let prefix = format!("{}.", self.family.architecture);
+        let is_of_model = |key: &str| {
+            let name = key.strip_prefix(&prefix);
+            name.is_some_and(|name| ROPE.contains(&name) || keys.iter().any(|key| key.name == name))
+        };
         let is_told = |key: &str| {
             is_own(key)
                 || identity::is_on_card(key)
                 || key.starts_with(SAMPLING)
                 || key.starts_with(TOKENIZER)
-                || key.starts_with(&prefix)
+                || is_of_model(key)
         };
         let others: Vec<&str> = self.pairs.iter().map(|(key, _)| key).filter(|key| !is_told(key)).collect();
         let shown = ckpt_api::first_few(others.iter().copied(), 6);
-        (!others.is_empty()).then(|| format!("keys that config.json has no place for: {shown}"))
+        Ok((!others.is_empty()).then(|| format!("keys that config.json has no place for: {shown}")))
     }
 }
 

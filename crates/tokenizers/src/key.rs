@@ -26,6 +26,11 @@ pub(crate) const IDS: [(&str, &str); 8] = [
     ("eom", "tokenizer.ggml.eom_token_id"),
 ];
 
+/// The key of the id of a special token, by what it is: `bos`, `eot` and the like.
+pub fn id_key(name: &str) -> Option<&'static str> {
+    IDS.iter().find(|(own, _)| *own == name).map(|(_, key)| *key)
+}
+
 /// The key of an id that the converter wrote until 2025, for WordPiece.
 pub(crate) const CLS_ID: &str = "tokenizer.ggml.cls_token_id";
 

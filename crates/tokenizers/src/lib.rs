@@ -40,6 +40,7 @@ mod request;
 mod restore;
 mod token;
 
+pub use key::id_key;
 pub use keys::to_gguf;
 pub use request::{Files, Keys, Request, SpacePrefix, TokenizerKind};
 pub use restore::from_gguf;

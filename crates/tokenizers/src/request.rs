@@ -49,6 +49,8 @@ pub struct Request<'a> {
     pub pre: Option<&'a str>,
     /// The name that the family's own tokenizers have. It is written if it names the same regular expressions as the files.
     pub family_pre: Option<&'a str>,
+    /// Special tokens that count if no file states them: what they are, such as `eot`, and their texts.
+    pub fallback_tokens: &'a [(&'a str, &'a str)],
     /// `config.json`, for `bos_token_id` and the like.
     pub config: &'a serde_json::Value,
     /// When the key `tokenizer.ggml.add_space_prefix` is written.
@@ -63,6 +65,7 @@ impl<'a> Request<'a> {
             kinds,
             pre: None,
             family_pre: None,
+            fallback_tokens: &[],
             config,
             space_prefix: SpacePrefix::Unset,
         }

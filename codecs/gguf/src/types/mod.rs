@@ -239,7 +239,9 @@ impl Types {
 pub(crate) fn is_whole(tensor: &Tensor) -> bool {
     let stem = tensor.name.strip_suffix(".weight").unwrap_or(&tensor.name);
     let is = |name: &str| stem.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    tensor.shape.rank() < 2 || tensor.name.ends_with("_norm.weight") || WHOLE.into_iter().any(is)
+    // Biases of stacked experts have two axes.
+    let is_vector = tensor.shape.rank() < 2 || tensor.name.ends_with(".bias");
+    is_vector || tensor.name.ends_with("_norm.weight") || WHOLE.into_iter().any(is)
 }
 
 /// Returns the type of blocks that the rows of a tensor fill: this one, or the one of smaller blocks that llama.cpp takes

@@ -25,6 +25,9 @@ pub(super) fn write(
         special.read_config(config, source.json.as_ref().map(|json| &json.value), notes);
     }
     special.read_model_config(source)?;
+    if let Some(json) = &source.json {
+        special.read_fallbacks(source.request.fallback_tokens, &json.value);
+    }
     for (name, id) in &special.ids {
         let Some((_, key)) = key::IDS.iter().find(|(own, _)| own == name) else { continue };
         match (u32::try_from(*id), vocab_size) {
@@ -261,6 +264,17 @@ impl Special {
                     "{name}_token of tokenizer_config.json is not an added token of tokenizer.json: {}",
                     shown(content)
                 )),
+            }
+        }
+    }
+
+    /// Takes the tokens that a family's files need not state.
+    fn read_fallbacks(&mut self, tokens: &[(&str, &str)], json: &TokenizerJson) {
+        for (name, text) in tokens {
+            let known = key::IDS.iter().find(|(own, _)| own == name);
+            let token = json.added_tokens.iter().find(|token| token.content == *text);
+            if let (Some((name, _)), Some(token)) = (known, token) {
+                self.set_id(name, token.id);
             }
         }
     }

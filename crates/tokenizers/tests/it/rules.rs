@@ -275,6 +275,27 @@ fn an_id_comes_from_the_tokenizer_before_the_model() {
 }
 
 #[test]
+fn a_token_that_no_file_states_is_looked_up_by_its_text() {
+    let directory = changed(|_| {}).json("tokenizer_config.json", &json!({"eos_token": "<s>"}));
+    let config = json!({"vocab_size": 4, "pad_token_id": 0});
+    const TOKENS: &[(&str, &str)] = &[("eos", "ab"), ("eot", "<s>"), ("eom", "nowhere"), ("bos", "<s>")];
+    let kinds = [TokenizerKind::Bpe];
+    let keys = directory.keys_of(&kinds, config, |request| Request { fallback_tokens: TOKENS, ..request });
+    let keys = keys.unwrap();
+    let ids = keys.pairs.iter().filter(|(key, _)| key.ends_with("_token_id"));
+    let ids: Vec<_> = ids.map(|(key, value)| (key, value.as_u64().unwrap())).collect();
+    assert_eq!(
+        ids,
+        [
+            ("tokenizer.ggml.eos_token_id", 3),
+            ("tokenizer.ggml.padding_token_id", 0),
+            ("tokenizer.ggml.eot_token_id", 3),
+            ("tokenizer.ggml.bos_token_id", 3),
+        ]
+    );
+}
+
+#[test]
 fn chat_templates_are_a_text_a_list_or_files() {
     let of = |config: Value, files: &[(&str, &str)]| -> Vec<(String, String)> {
         let mut directory = changed(|_| {}).json("tokenizer_config.json", &config);
