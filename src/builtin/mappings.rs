@@ -41,6 +41,7 @@ const FILES: &[(&str, &str)] = files![
     "mt5-mesh-to-hf",
     "mxfp4-to-bf16",
     "nomic-bert-hf-to-gguf",
+    "olmo2-hf-to-gguf",
     "phi-hf-to-gguf",
     "phi-microsoft-to-hf",
     "phi3-hf-to-gguf",

@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = files![
     "mixtral",
     "modern-bert",
     "nomic-bert",
+    "olmo2",
     "phi2",
     "phi3",
     "qwen2",
