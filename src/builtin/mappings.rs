@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = files![
     "gemma-google-to-hf",
     "gemma-hf-to-gguf",
     "gemma2-hf-to-gguf",
+    "glm4-hf-to-gguf",
     "gpt2-h5-to-hf",
     "gpt2-swift-paths-to-hf",
     "gpt2-swift-to-hf",

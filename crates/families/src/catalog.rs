@@ -17,6 +17,7 @@ const FILES: &[(&str, &str)] = files![
     "gemma",
     "gemma2",
     "gemma3",
+    "glm4",
     "gptneox",
     "granite",
     "llama",
