@@ -19,6 +19,7 @@ const FILES: &[(&str, &str)] = files![
     "bert-tf-to-hf",
     "bullet-to-tf-adam",
     "clip-openai-to-hf",
+    "deepseek-hf-to-gguf",
     "electra-generator-tf-to-hf",
     "electra-tf-to-hf",
     "fp8-blocks-to-bf16",

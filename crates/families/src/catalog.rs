@@ -13,6 +13,8 @@ macro_rules! files {
 
 const FILES: &[(&str, &str)] = files![
     "bert",
+    "deepseek2",
+    "deepseek3",
     "falcon_mamba",
     "gemma",
     "gemma2",
