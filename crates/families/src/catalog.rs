@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = files![
     "gemma2",
     "gemma3",
     "glm4",
+    "gpt-oss",
     "gptneox",
     "granite",
     "llama",
