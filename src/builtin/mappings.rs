@@ -28,6 +28,7 @@ const FILES: &[(&str, &str)] = files![
     "gemma-hf-to-gguf",
     "gemma2-hf-to-gguf",
     "glm4-hf-to-gguf",
+    "glm4moe-hf-to-gguf",
     "gpt-oss-hf-to-gguf",
     "gpt-oss-mxfp4-hf-to-gguf",
     "gpt2-h5-to-hf",

@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = files![
     "gemma2",
     "gemma3",
     "glm4",
+    "glm4moe",
     "gpt-oss",
     "gptneox",
     "granite",
