@@ -38,6 +38,7 @@ const FILES: &[(&str, &str)] = files![
     "gptneox-hf-to-gguf",
     "llama-hf-to-gguf",
     "llama-meta-to-hf",
+    "llama4-hf-to-gguf",
     "mamba-hf-to-gguf",
     "mamba2-hf-to-gguf",
     "mixtral-experts-to-stacked",

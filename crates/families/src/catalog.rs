@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = files![
     "gptneox",
     "granite",
     "llama",
+    "llama4",
     "mamba",
     "mamba2",
     "mixtral",
