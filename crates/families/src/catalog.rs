@@ -28,6 +28,7 @@ const FILES: &[(&str, &str)] = files![
     "llama4",
     "mamba",
     "mamba2",
+    "mistral3",
     "mixtral",
     "modern-bert",
     "nomic-bert",
