@@ -50,6 +50,9 @@ NOMIC = dict(architectures=["NomicBertModel"], model_type="nomic_bert", n_layer=
              vocab_size=320, type_vocab_size=2, layer_norm_epsilon=1e-12, rotary_emb_base=1000, rotary_emb_fraction=1.0,
              rotary_emb_interleaved=False, rotary_emb_scale_base=None, activation_function="swiglu", causal=False, qkv_proj_bias=False,
              mlp_fc1_bias=False, mlp_fc2_bias=False, prenorm=False, max_trained_positions=2048)
+EXPERTS = dict(n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=32, n_group=1, topk_group=1,
+               first_k_dense_replace=1)
+LATENT = dict(kv_lora_rank=32, qk_nope_head_dim=8, qk_rope_head_dim=16, v_head_dim=12)
 # In place of the name of a pre-tokenizer: the tokenizer is one of SentencePiece.
 PIECES = None
 # What llama.cpp calls the pre-tokenizer of a family's tokenizers.
@@ -108,6 +111,31 @@ FAMILIES = {
     "mt5": (PIECES, lambda: transformers.MT5ForConditionalGeneration(transformers.MT5Config(**T5))),
     "t5_encoder": (PIECES, lambda: transformers.T5EncoderModel(transformers.T5Config(**T5, feed_forward_proj="gated-gelu"))),
     "bert_head": ("jina-v2-en", lambda: transformers.BertForMaskedLM(transformers.BertConfig(**without("num_key_value_heads")))),
+    "olmo2": ("dbrx", lambda: transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**SIZES, pad_token_id=1))),
+    "glm4": ("glm4", lambda: transformers.Glm4ForCausalLM(transformers.Glm4Config(**SIZES, head_dim=16, pad_token_id=1))),
+    "glm4_moe": ("glm4", lambda: transformers.Glm4MoeForCausalLM(transformers.Glm4MoeConfig(
+        **SIZES, **EXPERTS, head_dim=16, use_qk_norm=True, attention_bias=True, routed_scaling_factor=2.5,
+        num_nextn_predict_layers=1))),
+    "deepseek2": ("deepseek-v3", lambda: transformers.DeepseekV2ForCausalLM(transformers.DeepseekV2Config(
+        **SIZES | dict(num_key_value_heads=4), **EXPERTS, **LATENT, q_lora_rank=None))),
+    "deepseek3": ("deepseek-v3", lambda: transformers.DeepseekV3ForCausalLM(transformers.DeepseekV3Config(
+        **SIZES | dict(num_key_value_heads=4), **EXPERTS, **LATENT, q_lora_rank=24, scoring_func="sigmoid",
+        topk_method="noaux_tc", rope_scaling=dict(
+            type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+            mscale_all_dim=1.0)))),
+    "gpt_oss": ("gpt-4o", lambda: transformers.GptOssForCausalLM(transformers.GptOssConfig(
+        **SIZES | dict(intermediate_size=32), head_dim=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=8))),
+    "llama4": ("llama4", lambda: transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(
+        **SIZES | dict(num_hidden_layers=4), head_dim=16, intermediate_size_mlp=96, num_local_experts=4,
+        interleave_moe_layer_step=2))),
+    "llama4_images": ("llama4", lambda: transformers.Llama4ForConditionalGeneration(transformers.Llama4Config(
+        text_config=transformers.Llama4TextConfig(**SIZES, head_dim=16, intermediate_size_mlp=96, num_local_experts=4),
+        vision_config=transformers.Llama4VisionConfig(
+            hidden_size=32, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14,
+            vision_output_dim=32, projector_input_dim=32, projector_output_dim=32)))),
+    "mistral3": ("tekken", lambda: transformers.Mistral3ForConditionalGeneration(transformers.Mistral3Config(
+        text_config=transformers.MistralConfig(**SIZES, head_dim=16), vision_config=transformers.PixtralVisionConfig(
+            hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)))),
 }
 # That of transformers 4 fails on norms without a bias. All weights are set below, or read.
 transformers.StableLmPreTrainedModel._init_weights = lambda self, module: None
@@ -116,12 +144,26 @@ GRAPHS = ["llama", "llama_rope", "llama_yarn", "llama_bias", "mistral", "mixtral
           "qwen2_moe", "qwen3_moe", "phi", "phi3", "phi3_long", "gemma", "gemma2", "gemma3"]
 # Regular expressions by which tokenizer.json splits texts, by the name that llama.cpp gives them.
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+LETTERS = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+CASES = [LETTERS + r"*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+", LETTERS + r"+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"]
+SHORT, OTHERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?", r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+GPT4O = "|".join([CASES[0] + SHORT, CASES[1] + SHORT, r"\p{N}{1,3}", OTHERS])
+# Several are applied one after the other.
 SPLITS = {
     "llama-bpe": LLAMA,
     "dbrx": LLAMA,
+    "glm4": LLAMA,
+    "gpt-4o": GPT4O,
+    "llama4": GPT4O,
+    "tekken": "|".join([*CASES, r"\p{N}", OTHERS]),
+    "deepseek-v3": [r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
+                    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|""" r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
+                    r"|\s*[\r\n]+|\s+(?!\S)|\s+"],
     "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
 SPLITS["stablelm2"] = SPLITS["qwen2"]
+# Tokens that a family looks up by their texts.
+SPECIAL = {"glm4": ["<|endoftext|>", "<|user|>", "<|observation|>", "[gMASK]"]}
 
 
 # The beginnings of model cards, by family; the others have none.
@@ -182,13 +224,14 @@ def tokenizer(pre: str) -> tokenizers.Tokenizer:
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre not in SPLITS)
     if pre in SPLITS:
-        split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(SPLITS[pre]), "isolated")
-        level = tokenizers.pre_tokenizers.Sequence([split, level])
+        splits = SPLITS[pre] if isinstance(SPLITS[pre], list) else [SPLITS[pre]]
+        splits = [tokenizers.pre_tokenizers.Split(tokenizers.Regex(split), "isolated") for split in splits]
+        level = tokenizers.pre_tokenizers.Sequence([*splits, level])
     elif pre in ("refact", "starcoder"):
         level = tokenizers.pre_tokenizers.Sequence([tokenizers.pre_tokenizers.Digits(individual_digits=True), level])
     made.pre_tokenizer, made.decoder = level, tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=["<|end|>", "<|pad|>", "<|cls|>"],
-                                             show_progress=False,
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, show_progress=False,
+                                             special_tokens=["<|end|>", "<|pad|>", "<|cls|>", *SPECIAL.get(pre, [])],
                                              initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
     made.train_from_iterator(["the old mill and the river", "numbers 123 and 4567", "it's the miller's"], trainer)
     if pre == "modern-bert":
@@ -237,6 +280,14 @@ def save(folder: pathlib.Path, family: str, dtype: torch.dtype = torch.bfloat16)
     model.to(dtype).save_pretrained(folder)
     if family in CARDS:
         (folder / "README.md").write_text(CARDS[family])
+    if family in ("deepseek3", "glm4_moe"):
+        # A layer behind those of the model, which predicts more tokens.
+        path = folder / "model.safetensors"
+        weights = safetensors.torch.load_file(path)
+        last = {name.replace("layers.1.", "layers.2."): weights[name].clone() for name in weights if ".layers.1." in name}
+        last |= {f"model.layers.2.{name}.weight": torch.ones(32, dtype=torch.bfloat16) for name in ("enorm", "hnorm", "shared_head.norm")}
+        last["model.layers.2.eh_proj.weight"] = torch.ones(32, 64, dtype=torch.bfloat16)
+        safetensors.torch.save_file(weights | last, path, metadata={"format": "pt"})
     if pre is PIECES:
         (folder / "spiece.model" if "t5" in family else folder / "tokenizer.model").write_bytes(
             pieces("unigram" if "t5" in family else "bpe"))
@@ -303,12 +354,17 @@ def whole_files_are_those_of_llama_cpps_converter_and_come_back(folder, family):
     back, again = folder / "back", folder / "again.gguf"
     convert(folder / "theirs-bf16.gguf", back)
     convert(back, again)
-    assert again.read_bytes() == (folder / "theirs-bf16.gguf").read_bytes(), difference(again, folder / "theirs-bf16.gguf")
+    if family == "mistral3":
+        # The directory is that of its text model, a Mistral.
+        assert difference(again, folder / "theirs-bf16.gguf").endswith("other values: []")
+    else:
+        assert again.read_bytes() == (folder / "theirs-bf16.gguf").read_bytes(), difference(again, folder / "theirs-bf16.gguf")
     ids = torch.arange(12).reshape(1, 12) % SIZES["vocab_size"]
     kind = getattr(transformers, json.loads((back / "config.json").read_text())["architectures"][0])
     inputs = dict(input_ids=ids) | (dict(decoder_input_ids=ids) if kind is transformers.T5ForConditionalGeneration else {})
+    own = opened if family in ("mistral3", "llama4_images") else lambda path: kind.from_pretrained(path, dtype=torch.float32).eval()
     with torch.no_grad():
-        expected, found = (kind.from_pretrained(path, dtype=torch.float32).eval()(**inputs)[0] for path in (model, back))
+        expected, found = own(model)(**inputs)[0], own(back)(**inputs)[0]
     assert torch.equal(expected, found), f"other logits: {(expected - found).abs().max()}"
     if (model / "generation_config.json").exists():
         assert json.loads((back / "generation_config.json").read_text())["top_k"] == 40
@@ -406,6 +462,37 @@ def blocks_are_no_difference_and_a_fault_among_them_is(folder, kind):
     convert(faulty, folder / "faulty.gguf", "--set", f"type={kind}", "--allow", "all")
     done = ckpt("verify", model, folder / "faulty.gguf")
     assert done.returncode == 4 and f"its tensor '{name}'" in done.stdout, done.stdout + done.stderr
+
+
+@check("bf16", "mxfp4_moe")
+def experts_of_mxfp4_keep_their_numbers(folder, kind):
+    model = save(folder / "tiny-gpt-oss", "gpt_oss")
+    weights = safetensors.torch.load_file(model / "model.safetensors")
+    for name in [name for name in weights if name.endswith(("gate_up_proj", "down_proj"))]:
+        experts, inputs, outputs = weights.pop(name).shape
+        weights[f"{name}_blocks"] = torch.randint(0, 256, (experts, outputs, inputs // 32, 16), dtype=torch.uint8)
+        weights[f"{name}_scales"] = torch.randint(118, 124, (experts, outputs, inputs // 32), dtype=torch.uint8)
+    safetensors.torch.save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+    path = model / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | dict(quantization_config=dict(quant_method="mxfp4"))))
+    reference(model, folder / "theirs.gguf", "bf16", "gpt-4o")
+    convert(model, folder / "own.gguf", "--set", f"type={kind}", "--allow", "all")
+    import gguf
+    own, theirs = ({tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors} for path in (folder / "own.gguf", folder / "theirs.gguf"))
+    for name, tensor in theirs.items():
+        if name.endswith("_exps.weight"):
+            own_type = own[name].tensor_type
+            assert own_type.name == ("BF16" if kind == "bf16" else "MXFP4"), own_type
+            expected, found = (gguf.quants.dequantize(t.data, t.tensor_type).ravel() for t in (tensor, own[name]))
+            assert (expected == found).all(), name
+        elif kind == "bf16":
+            assert tensor.data.tobytes() == own[name].data.tobytes(), name
+
+
+def opened(folder: pathlib.Path) -> torch.nn.Module:
+    """The model by the class that its configuration names."""
+    name, = json.loads((folder / "config.json").read_text())["architectures"]
+    return getattr(transformers, name).from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def difference(own: pathlib.Path, theirs: pathlib.Path) -> str:

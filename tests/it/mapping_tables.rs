@@ -50,7 +50,7 @@ fn maps(table: &str, count: usize, expected: &Expected, dropped: &[&str]) -> Vec
 #[test]
 fn every_table_has_a_title_and_an_inverse_unless_it_dequantizes_or_drops_names() {
     let names: Vec<_> = Registry::builtin().mappings().map(RegisteredMapping::name).collect();
-    assert_eq!(names.len(), 43);
+    assert_eq!(names.len(), 50);
     let mut one_way = Vec::new();
     for name in names {
         let mapping = Registry::builtin().mapping(name).unwrap();
@@ -72,6 +72,7 @@ fn every_table_has_a_title_and_an_inverse_unless_it_dequantizes_or_drops_names()
             "bert-heads-hf-to-gguf",
             "fp8-blocks-to-bf16",
             "fp8-scales-to-bf16",
+            "gpt-oss-mxfp4-hf-to-gguf",
             "gpt2-h5-to-hf",
             "mxfp4-to-bf16"
         ]
@@ -402,8 +403,14 @@ fn a_missing_last_expert_is_an_error_in_every_table_that_stacks_them() {
     let stacks =
         |name: &&str| Registry::builtin().mapping(name).unwrap().to_toml().contains("\nstack_count = ");
     let tables: Vec<_> = Registry::builtin().mappings().map(RegisteredMapping::name).filter(stacks).collect();
-    let expected =
-        ["llama-hf-to-gguf", "mixtral-experts-to-stacked", "qwen-experts-to-stacked", "qwen-hf-to-gguf"];
+    let expected = [
+        "deepseek-hf-to-gguf",
+        "glm4moe-hf-to-gguf",
+        "llama-hf-to-gguf",
+        "mixtral-experts-to-stacked",
+        "qwen-experts-to-stacked",
+        "qwen-hf-to-gguf",
+    ];
     assert_eq!(tables, expected);
     for table in tables {
         let mut mapping = Registry::builtin().mapping(table).unwrap();
