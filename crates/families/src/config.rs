@@ -1,8 +1,8 @@
 //! The configuration of a model in a Hugging Face directory: `config.json`.
 
-use crate::family::DefaultValue;
 use ckpt_api::{Error, Input, Limits, MetadataMap, MetadataValue, Result};
 use ckpt_engine::source::Configuration;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -181,6 +181,19 @@ impl Config {
     }
 }
 
+/// A value of `config.json` that it need not state.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum DefaultValue {
+    /// That of another key.
+    Like {
+        /// The key.
+        like: String,
+    },
+    /// This one.
+    Value(Value),
+}
+
 /// The parameters of a rotary embedding.
 #[derive(Clone, Debug)]
 pub(crate) struct Rope {
@@ -214,4 +227,14 @@ pub(crate) fn insert(pairs: &mut MetadataMap, key: String, value: Option<impl In
     if let Some(value) = value {
         pairs.insert(key, value);
     }
+}
+
+/// A file of JSON, indented.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Defect`] if the values have no form in JSON.
+pub(crate) fn pretty(values: &impl serde::Serialize) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec_pretty(values)
+        .map_err(|error| Error::defect("a configuration cannot be written").found(error.to_string()))?;
+    Ok([json, vec![b'\n']].concat())
 }

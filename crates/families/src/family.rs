@@ -1,6 +1,6 @@
 //! A family of models, as its file in `data/families` describes it.
 
-use crate::config::Config;
+use crate::config::{Config, DefaultValue};
 use ckpt_api::{Error, Result};
 use ckpt_engine::formats::Formats;
 use ckpt_engine::mapping::Mapping;
@@ -99,19 +99,6 @@ pub(crate) struct Implied {
     pub(crate) value: u64,
     /// The values.
     pub(crate) config: BTreeMap<String, serde_json::Value>,
-}
-
-/// A value of `config.json` that it need not state.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum DefaultValue {
-    /// That of another key.
-    Like {
-        /// The key.
-        like: String,
-    },
-    /// This one.
-    Value(serde_json::Value),
 }
 
 /// Models of a family that have another mapping.

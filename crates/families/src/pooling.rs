@@ -1,7 +1,6 @@
 //! Pooling: how sentence-transformers makes one vector of those of the tokens.
 
-use crate::config::Config;
-use crate::to_hugging_face::pretty;
+use crate::config::{Config, pretty};
 use ckpt_api::{Error, Result};
 use ckpt_engine::formats::CompanionFile;
 use ckpt_engine::source::{Configuration, Source};

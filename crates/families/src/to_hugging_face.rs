@@ -1,7 +1,7 @@
 //! A GGUF file as a Hugging Face directory: names, `config.json`, the files of the tokenizer.
 
-use crate::config::{Config, FILE};
-use crate::family::{Compute, ConstantKind, DefaultValue, Family, Flag, Key, KeyType};
+use crate::config::{Config, DefaultValue, FILE, pretty};
+use crate::family::{Compute, ConstantKind, Family, Flag, Key, KeyType};
 use crate::formats::GGUF;
 use crate::to_gguf::{TYPE_COUNT, TYPES};
 use crate::{card, catalog, exact, identity, keys, pooling, rope, ssm};
@@ -503,10 +503,4 @@ fn put(config: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     if let Some(value) = value {
         config.insert(key.to_owned(), value);
     }
-}
-
-pub(crate) fn pretty(values: &impl serde::Serialize) -> Result<Vec<u8>> {
-    let json = serde_json::to_vec_pretty(values)
-        .map_err(|error| Error::defect("a configuration cannot be written").found(error.to_string()))?;
-    Ok([json, vec![b'\n']].concat())
 }
