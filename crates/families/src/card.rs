@@ -177,6 +177,20 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// What YAML gives a meaning to, and some letters.
+    const PIECES: [&str; 24] = [
+        "a", "-", "- ", ":", ": ", "?", "[", "]", "{", "}", ",", "\n", "  ", "#", "&", "*", "!", "|", ">",
+        "'", "\"", "%", "é", "\\",
+    ];
+
+    proptest! {
+        #[test]
+        fn text_of_any_kind_never_panics(pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..60)) {
+            let _ = Card::parse(&pieces.concat());
+        }
+    }
 
     fn card(text: &str) -> Card {
         Card::parse(&front(text).unwrap()).unwrap()
