@@ -135,7 +135,7 @@ impl Formats {
                 Some(codec) => format!("codec '{}'", codec.info().id),
                 None => return Ok(()),
             },
-            _ => "ONNX or ckpt".to_owned(),
+            _ => "the contract".to_owned(),
         };
         Err(Error::usage("two definitions of an operator have the same name")
             .field(name)

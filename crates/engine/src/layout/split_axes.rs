@@ -93,7 +93,7 @@ impl Cuts {
             Err(Error::unsupported("the tile sizes of source and target do not divide each other")
                 .found(format!("axis {axis} in tiles of {}", tile_sizes(&cuts)))
                 .expected("sizes that divide each other")
-                .help("convert through a format that stores whole axes, such as safetensors"))
+                .help("convert through a format that stores whole axes"))
         };
         (0..rank).map(axis_cuts).collect::<Result<Vec<_>>>().map(Cuts)
     }
@@ -115,7 +115,7 @@ impl Cuts {
                 Error::unsupported("a slice ends within a tile")
                     .found(format!("{start:?}+{shape}"))
                     .expected(format!("multiples of {}", cuts.first().copied().unwrap_or(1)))
-                    .help("convert through a format that stores whole tensors, such as safetensors")
+                    .help("convert through a format that stores whole tensors")
             })?;
             starts.extend(parts.iter().map(|(start, _)| *start));
             lens.extend(parts.iter().map(|(_, len)| *len));

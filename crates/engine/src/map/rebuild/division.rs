@@ -4,7 +4,7 @@
 //! No byte moves. A part that takes turns is a view with strides; parts that are joined become runs of bytes, each a box of
 //! the result.
 
-use super::placed::{PlacedTensor, check_fixed_size, merge};
+use super::placed::{PlacedTensor, STORE_WHOLE, check_fixed_size, merge};
 use super::reorder::reorder;
 use super::stack::{element, stack};
 use crate::layout::strides;
@@ -206,7 +206,7 @@ fn in_parts(name: &str) -> Error {
         "parts can only be taken from, and joined to, a tensor that is stored as one run of plain bytes",
     )
     .tensor(name)
-    .help("convert without this mapping first, to a format that stores whole tensors, such as safetensors")
+    .help(STORE_WHOLE)
 }
 
 fn in_blocks(name: &str) -> Error {

@@ -1,6 +1,6 @@
 //! Steps on an axis along which images were flattened.
 
-use super::placed::{PlacedTensor, check_fixed_size, misfit};
+use super::placed::{PlacedTensor, STORE_WHOLE, check_fixed_size, misfit};
 use crate::recipe::{AxisStep, FlattenedImage};
 use ckpt_api::{Axis, AxisPart, Error, Placement, Result, Tensor, Tile};
 
@@ -22,7 +22,7 @@ pub(super) fn reorder_image(
                 .expected("one such step for an axis"),
             None => Error::unsupported("an axis that is stored in parts, or reordered before, cannot be reordered as flattened images")
                 .field(step.to_string())
-                .help("convert without this step first, to a format that stores whole tensors, such as safetensors"),
+                .help(STORE_WHOLE),
         });
     }
     // Height and width stay next to each other: the image is a matrix of pixels and channels, which is transposed.

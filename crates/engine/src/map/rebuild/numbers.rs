@@ -1,6 +1,6 @@
 //! Steps that change numbers. The stored bytes stay where they are: an extent states how its numbers are computed.
 
-use super::placed::PlacedTensor;
+use super::placed::{PlacedTensor, STORE_WHOLE};
 use crate::recipe::{AxisStep, Factor, Target};
 use crate::transform::exact;
 use ckpt_api::{
@@ -50,8 +50,7 @@ pub(super) fn with_operations(placement: &mut Placement, operations: &[Operation
 }
 
 fn in_parts() -> Error {
-    Error::unsupported("the tensor is stored in parts that do not hold whole elements")
-        .help("convert without this step first, to a format that stores whole tensors, such as safetensors")
+    Error::unsupported("the tensor is stored in parts that do not hold whole elements").help(STORE_WHOLE)
 }
 
 /// Returns what the casts of a target and the steps that compute lose. `made` is the tensor after all steps, `sources` are

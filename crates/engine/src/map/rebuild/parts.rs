@@ -3,7 +3,7 @@
 //! The bytes stay where they are: every run of bytes that belongs to one part becomes an extent of its own, a box of the
 //! result. A checksum of all bytes is of no use to a run; whoever reads the runs has the whole tensor checked beside.
 
-use super::placed::{PlacedTensor, check_fixed_size, misfit};
+use super::placed::{PlacedTensor, STORE_WHOLE, check_fixed_size, misfit};
 use crate::recipe::AxisStep;
 use ckpt_api::{Error, Extent, Packing, Placement, Region, Result, Shape};
 
@@ -157,5 +157,5 @@ fn in_parts(name: &str) -> Error {
         "the parts of an axis can only be reordered in a tensor that is stored as one run of bytes",
     )
     .tensor(name)
-    .help("convert without this mapping first, to a format that stores whole tensors, such as safetensors")
+    .help(STORE_WHOLE)
 }

@@ -8,6 +8,10 @@ use ckpt_api::{
 };
 use std::cmp::Ordering;
 
+/// What to do about a tensor that is stored in parts, packed or compressed.
+pub(super) const STORE_WHOLE: &str =
+    "convert without this mapping first, to a format that stores whole tensors";
+
 /// A tensor and the placement of its bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlacedTensor {

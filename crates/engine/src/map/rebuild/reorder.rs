@@ -65,7 +65,7 @@ fn check_scales_can_follow(placed: &PlacedTensor, step: &AxisStep) -> Result<()>
         )
         .tensor(&placed.tensor.name)
         .found(format!("'{step}', with scales along axis {axis} of {}", placed.tensor.shape))
-        .help("store the numbers that the integers stand for: in PyTorch, save tensor.dequantize() instead")),
+        .help("store the numbers that the integers stand for instead")),
     }
 }
 

@@ -2,7 +2,7 @@
 //! one that is stored as several.
 
 use super::digits::Digits;
-use super::placed::{PlacedTensor, check_fixed_size, misfit};
+use super::placed::{PlacedTensor, STORE_WHOLE, check_fixed_size, misfit};
 use crate::layout::{split_range, strides};
 use crate::recipe::{AxisStep, Reshape};
 use ckpt_api::{AxisOrder, Error, Extents, Result, Shape};
@@ -165,5 +165,5 @@ pub(super) fn joined_range(start: &[u64], shape: &[u64], lens: &[u64]) -> Option
 fn in_parts(name: &str) -> Error {
     Error::unsupported("the tensor is stored in parts that do not fit the lengths of the new axes")
         .tensor(name)
-        .help("convert without this step first, to a format that stores whole tensors, such as safetensors")
+        .help(STORE_WHOLE)
 }

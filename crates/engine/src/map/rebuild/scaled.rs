@@ -1,6 +1,6 @@
 //! Makes numbers of quantized elements and their scales. No byte is read: an extent states how its numbers are computed.
 
-use super::placed::PlacedTensor;
+use super::placed::{PlacedTensor, STORE_WHOLE};
 use crate::recipe::{Dequantize, Join, ScaledFormat, Target};
 use ckpt_api::{
     AxisOrder, BlockScales, Computed, DType, Encoding, Error, Extent, Extents, Loss, LossKind, Operation,
@@ -163,9 +163,7 @@ fn stored(placed: &PlacedTensor) -> Result<(Option<Extent>, Encoding)> {
         }
         _ => Err(Error::unsupported("a tensor that is not stored whole and in order cannot be dequantized")
             .tensor(&tensor.name)
-            .help(
-                "convert without this rule first, to a format that stores whole tensors, such as safetensors",
-            )),
+            .help(STORE_WHOLE)),
     }
 }
 

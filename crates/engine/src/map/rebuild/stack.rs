@@ -1,6 +1,8 @@
 //! Stacks tensors along a new axis, and takes the elements of a stack.
 
-use super::placed::{PlacedTensor, change_axes, check_fixed_size, cut, merge, permute, squeeze, unsqueeze};
+use super::placed::{
+    PlacedTensor, STORE_WHOLE, change_axes, check_fixed_size, cut, merge, permute, squeeze, unsqueeze,
+};
 use super::reshape::{join, joined_range};
 use crate::recipe::{AxisStep, Parts};
 use ckpt_api::{Error, Extent, Quantization, Result, Shape};
@@ -150,9 +152,7 @@ fn joined_with_faster(element: PlacedTensor, axis: usize) -> Result<PlacedTensor
     let Some(faster) = stored.copied().filter(|_| element.placement.encoding.tiles().is_empty()) else {
         return Err(Error::unsupported("the elements of a stack are not stored one after the other")
             .tensor(&element.tensor.name)
-            .help(
-                "convert without this rule first, to a format that stores whole tensors, such as safetensors",
-            ));
+            .help(STORE_WHOLE));
     };
     let others = (0..rank).filter(|other| *other != axis);
     let order: Vec<usize> =
