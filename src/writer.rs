@@ -159,7 +159,7 @@ impl<'a> Writer<'a> {
     /// Labels the axes of the tensor that was added last.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the tensor has not so many axes, or there is none.
+    /// [`ckpt_api::Kind::Usage`] if the tensor has not so many axes, or there is none.
     pub fn axes(mut self, axes: &[Axis]) -> Result<Self> {
         let tensor = self.last()?;
         if axes.len() != tensor.shape.rank() {
@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
     /// Sets the role of the tensor that was added last. Default: [`Role::Weight`].
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where there is no tensor.
+    /// [`ckpt_api::Kind::Usage`] if there is no tensor.
     pub fn role(mut self, role: Role) -> Result<Self> {
         self.last()?.role = role;
         Ok(self)
@@ -198,8 +198,8 @@ impl<'a> Writer<'a> {
     /// Writes everything. The output appears complete or not at all.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Lossy`] where the format cannot hold everything and the policy does not accept that;
-    /// [`ckpt_api::Kind::Usage`] where the output exists, or its format is not known; [`ckpt_api::Kind::Io`].
+    /// [`ckpt_api::Kind::Lossy`] if the format cannot hold everything and the policy does not accept that;
+    /// [`ckpt_api::Kind::Usage`] if the output exists, or its format is not known; [`ckpt_api::Kind::Io`].
     pub fn finish(self) -> Result<Summary> {
         let Writer { destination, registry, conversion, execution, checkpoint, data, .. } = self;
         let destination = destination?;

@@ -380,7 +380,7 @@ pub(super) fn until_the_end<T>(value: T) -> ManuallyDrop<T> {
     ManuallyDrop::new(value)
 }
 
-/// Writes a file that must not exist; half of one is worse than none, also where a signal comes.
+/// Writes a file that must not exist; half of one is worse than none, also if a signal comes.
 pub(super) fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     write_new_with(path, |file, _| {
         file.write_all(bytes.as_ref()).map_err(|error| Error::io("cannot write the file", error))

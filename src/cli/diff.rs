@@ -158,7 +158,7 @@ fn first_at(tensor: &TensorDifference) -> String {
     index.map_or(String::new(), |index| format!(", first at {index:?}"))
 }
 
-/// The dtypes, where they differ.
+/// The dtypes, if they differ.
 fn dtypes(tensor: &TensorDifference) -> String {
     let ((a, _), (b, _)) = (&tensor.a, &tensor.b);
     if a == b { String::new() } else { format!("{a} in the first, {b} in the second; ") }

@@ -16,7 +16,7 @@ pub(super) enum Flags {
 }
 
 impl Flags {
-    /// `--NAME`, or `--a-NAME` and `--b-NAME` where there are two checkpoints.
+    /// `--NAME`, or `--a-NAME` and `--b-NAME` if there are two checkpoints.
     fn of_source(self, flag: &str) -> String {
         match self {
             Flags::One | Flags::Planned => format!("--{flag}"),

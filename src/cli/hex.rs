@@ -20,7 +20,7 @@ pub(super) struct Excerpt {
 }
 
 impl Excerpt {
-    /// Reads them; `None` where `path` is no file that has them. What cannot be read is left out: the error that it
+    /// Reads them; `None` if `path` is no file that has them. What cannot be read is left out: the error that it
     /// belongs to is reported all the same.
     pub(super) fn read(path: &Path, offset: u64) -> Option<Self> {
         // Opening a pipe would wait for a writer.

@@ -228,7 +228,7 @@ fn unless_it_panics<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb` and what is no terminal are heeded without this. What is given
-/// on the command line counts before them, also where the rest of it is wrong.
+/// on the command line counts before them, also if the rest of it is wrong.
 fn choose_colors(arguments: &[OsString]) {
     match given(arguments, "--color").and_then(|value| value.to_str()) {
         Some("always") => return anstream::ColorChoice::Always.write_global(),

@@ -181,7 +181,7 @@ pub(super) fn prepare(
     }
     let given = arguments.reading.architecture(registry)?;
     let for_target = given.clone().filter(|file| file.format() == Some(to.id));
-    // What is the target's own is the source's, too, only where both have one format.
+    // What is the target's own is the source's, too, only if both have one format.
     let for_source = match &for_target {
         Some(_) if arguments.reading.codec(registry, &arguments.input)?.info().id != to.id => None,
         _ => given,

@@ -122,7 +122,7 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// As shells give it to a process that a signal ended; `None` where none ended this one.
+/// As shells give it to a process that a signal ended; `None` if none ended this one.
 pub(super) fn exit_code(error: &Error) -> Option<u8> {
     let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
     let received = || c_int::try_from(RECEIVED.load(Ordering::Relaxed)).ok();

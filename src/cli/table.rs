@@ -20,7 +20,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Text from a file, of any length: cut in the middle where there is no room.
+    /// Text from a file, of any length: cut in the middle if there is no room.
     pub(super) const fn text(title: &'static str) -> Self {
         Column { title, is_cut: true, is_right: false, rank: 0 }
     }
@@ -35,7 +35,7 @@ impl Column {
         Column { is_right: true, ..Column::word(title) }
     }
 
-    /// Left out where there is no room: the largest rank first, and of one rank the last column.
+    /// Left out if there is no room: the largest rank first, and of one rank the last column.
     pub(super) const fn optional(self, rank: u8) -> Self {
         Column { rank, ..self }
     }
@@ -58,7 +58,7 @@ pub(super) fn table(columns: &[Column], width: Width, rows: impl IntoIterator<It
     out
 }
 
-/// A table that is made cell by cell: all text of its cells lies in one string, since there can be many thousand rows.
+/// A table that is made cell by cell: all text of its cells is in one string, since there can be many thousand rows.
 pub(super) struct Table<'a> {
     columns: &'a [Column],
     width: Width,

@@ -35,7 +35,7 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// Columns where the number is unknown.
+    /// Columns if the number is unknown.
     const ELSEWHERE: usize = 100;
 
     /// As wide as the terminal.
@@ -52,7 +52,7 @@ impl Width {
     }
 }
 
-/// The columns of the terminal that stdout is; where it is none, or does not know its size, those of `COLUMNS`.
+/// The columns of the terminal that stdout is; if it is none, or does not know its size, those of `COLUMNS`.
 fn known_columns() -> Option<usize> {
     let given = || std::env::var("COLUMNS").ok()?.trim().parse().ok();
     columns_of_stdout().filter(|columns| *columns > 0).or_else(given).filter(|columns| *columns > 0)

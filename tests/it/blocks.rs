@@ -123,7 +123,7 @@ impl Codec for Blocky {
     }
 }
 
-/// The sum of two tensors, for writing only; with the columns four by four, where the name says so.
+/// The sum of two tensors, for writing only; with the columns four by four, if the name says so.
 struct Sum;
 
 static SUM: FormatInfo = FormatInfo::new("sum", "Sums")

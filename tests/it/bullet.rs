@@ -198,7 +198,7 @@ fn an_engines_file_is_made_by_the_engine_and_leads_back_to_weights_that_make_it_
     }
 }
 
-/// Two layers of which the second lies in groups of 2 inputs, behind a header.
+/// Two layers of which the second is in groups of 2 inputs, behind a header.
 const PACKED: &str = r#"
 format = "bullet"
 input = { features = 3, perspectives = 1 }
@@ -252,7 +252,7 @@ fn axes_of_what_is_stored_in_parts_are_reordered_as_those_of_what_is_not() {
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && error.contains("ends within a tile"), "{error}");
     let plain = read("plain.safetensors");
-    // Bucket 0, output 1: inputs 0 and 1 lie behind those of output 0, 2 and 3 behind the next group's.
+    // Bucket 0, output 1: inputs 0 and 1 are behind those of output 0, 2 and 3 behind the next group's.
     assert_eq!(floats(&plain.tensor("l1w").unwrap().bytes().unwrap())[4..8], [6.0, 7.0, 10.0, 11.0]);
     // Output 1, features 0 to 2: the second half, every other number.
     assert_eq!(floats(&plain.tensor("l0w").unwrap().bytes().unwrap())[3..6], [34.0, 36.0, 38.0]);

@@ -10,7 +10,7 @@ use std::process::Command;
 /// Bytes of each of eight matrices.
 const MATRIX: usize = 2 << 20;
 
-/// XFS, mounted; `None`, said aloud, where that is not possible.
+/// XFS, mounted; `None`, said aloud, if that is not possible.
 struct Xfs(Workplace);
 
 impl Xfs {

@@ -62,7 +62,7 @@ fn f32_is_rounded_to_nearest_even_and_only_if_narrowing_is_allowed() {
     let found: Vec<u16> =
         written[36..].chunks_exact(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]])).collect();
     assert_eq!(found, halves);
-    // The second value lies just below the middle of 1.0009765625 and 1.001953125.
+    // The second value is just below the middle of 1.0009765625 and 1.001953125.
     let largest_error = f64::from(1.001_953_1 - values[1]);
     let [rounded] = &summary.rounding[..] else { panic!("{:?}", summary.rounding) };
     assert_eq!((rounded.tensor.as_str(), rounded.largest_error), ("layer1.weight", largest_error));

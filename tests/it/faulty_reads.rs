@@ -95,7 +95,7 @@ impl ReadAt for FaultyFile {
     }
 }
 
-/// A case of the corpus whose files lie on such a disk.
+/// A case of the corpus whose files are on such a disk.
 struct Stored<'a> {
     case: &'a Case,
     entry: String,

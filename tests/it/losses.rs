@@ -9,7 +9,7 @@ use ckpt::api::{
 use ckpt::{Conversion, Execution, OpenOptions, Policy, Registry, Source};
 use std::collections::BTreeMap;
 
-/// Reads any file as the same checkpoint, whose tensors lie one after the other.
+/// Reads any file as the same checkpoint, whose tensors are one after the other.
 struct Given(Checkpoint);
 
 /// Stores every tensor as f16 without a word.

@@ -566,7 +566,7 @@ fn suggest_has_one_rule_for_the_parts_of_all_layers() {
     }
 }
 
-/// The heads of an attention layer whose elements lie in an order that no step makes.
+/// The heads of an attention layer whose elements are in an order that no step makes.
 #[test]
 fn suggest_asks_what_makes_the_elements_of_a_tensor_in_another_shape() {
     let heads = |name: &str, seed: usize| tensor(name, values(seed, &[4, 2, 3]));

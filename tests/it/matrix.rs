@@ -87,7 +87,7 @@ fn output(directory: &Path, format: &str) -> PathBuf {
     })
 }
 
-/// From each network to every format, and from there to every format again; `None` where one of the ways went.
+/// From each network to every format, and from there to every format again; `None` if one of the ways went.
 fn tried() -> BTreeMap<(String, String), Option<String>> {
     let formats: Vec<String> = Registry::builtin().codecs().map(|codec| codec.info().id.to_owned()).collect();
     let mut cells = BTreeMap::new();

@@ -214,7 +214,7 @@ fn a_hubs_cache_is_read_through_its_links_and_a_link_out_of_a_model_is_refused()
     for name in [index, "hub/snapshots/0f/m.onnx"] {
         place.says(&["hash", name]);
     }
-    // What a model names must not lie elsewhere; what the user names may.
+    // What a model names must not be elsewhere; what the user names may.
     fs::create_dir(place.path("model")).unwrap();
     fs::copy(place.path(index), place.path("model/s.safetensors.index.json")).unwrap();
     place.write("model/m.onnx", onnx());

@@ -67,7 +67,7 @@ impl Place {
         all.into_iter().filter(|(name, _)| expected.iter().any(|(other, _)| other == name)).collect()
     }
 
-    /// What lies there beside the input, the plan and the output.
+    /// What is there beside the input, the plan and the output.
     fn left_over(&self, expected: &[(String, Vec<u8>)]) -> Vec<String> {
         let own = ["in", "expected", "plan.json", "receipts"];
         let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -92,7 +92,7 @@ fn found(directory: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// One file, several, one whose checksums lie between its tensors, one that is cast, one whose axes change, one in blocks.
+/// One file, several, one whose checksums are between its tensors, one that is cast, one whose axes change, one in blocks.
 const TARGETS: [&[&str]; 6] = [
     &["o.safetensors"],
     &["o", "--to", "tf2", "--set", "shards=3"],

@@ -5,7 +5,7 @@ use ckpt_api::DType;
 
 /// Id of the format, and the metadata namespace of the file's keys.
 pub(crate) const ID: &str = "gguf";
-/// Metadata namespace of what a file states outside its keys, where it differs from what the codec writes.
+/// Metadata namespace of what a file states outside its keys, if it differs from what the codec writes.
 pub(crate) const FILE_NAMESPACE: &str = "gguf.file";
 /// Keys of [`FILE_NAMESPACE`].
 pub(crate) const KEY_VERSION: &str = "version";

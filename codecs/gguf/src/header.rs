@@ -28,7 +28,7 @@ pub(crate) struct Header {
     pub(crate) tensors: Vec<Stored>,
     /// Whether the file ends with its last tensor, and not at the next multiple of the alignment.
     pub(crate) is_unpadded: bool,
-    /// What lies between the header and the data.
+    /// What is between the header and the data.
     pub(crate) padding: Padding,
 }
 

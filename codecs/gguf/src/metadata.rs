@@ -194,7 +194,7 @@ fn typed(value: MetadataValue) -> Result<MetadataValue> {
     })
 }
 
-/// The nearest f32, unless it is infinite or 0 where the number is neither.
+/// The nearest f32, unless it is infinite or 0 if the number is neither.
 fn narrow(number: f64) -> Result<MetadataValue> {
     let nearest = number as f32;
     if nearest.is_infinite() && number.is_finite() || nearest == 0.0 && number != 0.0 {

@@ -1,4 +1,4 @@
-//! HDF5 files: where the bytes of datasets lie, and files as `h5py` writes them.
+//! HDF5 files: where the bytes of datasets are, and files as `h5py` writes them.
 //!
 //! This crate is no codec: it has what codecs of formats need that store their tensors in HDF5. It depends on nothing but
 //! `ckpt-api` and `ckpt-containers`, and opens no other file than the one that it is given.
@@ -7,7 +7,7 @@
 //! attributes of both generations, and every layout of datasets but virtual ones and those in other files: compact,
 //! contiguous, and chunks with any index, with the filters deflate, lzf, shuffle and fletcher32: a codec registers the
 //! decoders [`ZLIB`](ckpt_containers::decoders::ZLIB) and [`LZF`](ckpt_containers::decoders::LZF). Elements are not read:
-//! [`Stored`] says where they lie. What is left out is listed in [`Tree::left`], with the reason.
+//! [`Stored`] says where they are. What is left out is listed in [`Tree::left`], with the reason.
 //!
 //! Hostile files are normal. Every address and length is checked against the file. No node, header or object is read
 //! twice, so that circles come to an end, and a budget in proportion to the file's length bounds everything that is

@@ -36,13 +36,13 @@ pub struct Dataset {
     pub datatype: Datatype,
     /// Lengths of its axes; the last is the fastest.
     pub shape: Shape,
-    /// Where the elements lie; nowhere for a datatype without a size.
+    /// Where the elements are; nowhere for a datatype without a size.
     pub stored: Stored,
     /// Its attributes, by name.
     pub attributes: Vec<Attribute>,
 }
 
-/// Where the elements of a dataset lie.
+/// Where the elements of a dataset are.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
     /// Pieces in the file, whose number is 0: one, or a box for each chunk.
@@ -112,7 +112,7 @@ pub fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Attr
     attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
 }
 
-/// Whether an extent has the same bytes again and again, which lie elsewhere.
+/// Whether an extent has the same bytes again and again, which are elsewhere.
 pub(crate) fn is_repeated(extent: &Extent) -> bool {
     extent.compression().is_some_and(|compression| compression.decoder() == Decoder::REPEATED.name())
 }

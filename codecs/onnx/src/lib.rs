@@ -2,7 +2,7 @@
 //!
 //! **Reading.** The tensors are the initializers of the main graph, and the weights in its `Constant` nodes under the
 //! name of the node's output. Their bytes stay where they are: in the model or in the files of its external data, which
-//! must lie in the model's directory. The graph is read if every operator has a counterpart; else the checkpoint has
+//! must be in the model's directory. The graph is read if every operator has a counterpart; else the checkpoint has
 //! its tensors and the reason.
 //!
 //! **Writing.** A model that is unmodified since it was read is written again byte for byte: its structure, without the

@@ -43,7 +43,7 @@ pub struct Entry {
 /// A header: pairs of strings, and the tensors in the order of the header.
 #[derive(Debug, Default)]
 pub struct Header {
-    /// `__metadata__`; `None` where the header has no such key.
+    /// `__metadata__`; `None` if the header has no such key.
     pub pairs: Option<BTreeMap<String, String>>,
     /// Tensors by name.
     pub tensors: Vec<(Name, Entry)>,

@@ -15,7 +15,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// The key as text, escaped where it is none.
+    /// The key as text, escaped if it is none.
     pub(crate) fn text(&self) -> Name {
         match self {
             Key::Text(name) => name.clone(),

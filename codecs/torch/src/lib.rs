@@ -21,7 +21,7 @@
 //! **Names** are the keys of dicts and the indexes of lists, joined with dots: `optimizer.state.0.exp_avg`. A pickled
 //! module has the names of its state dict. The option `root` reads one branch.
 //!
-//! **Metadata** of the namespace [`NAMESPACE`] is what lies beside the tensors: numbers, texts, lists and dicts, under
+//! **Metadata** of the namespace [`NAMESPACE`] is what is beside the tensors: numbers, texts, lists and dicts, under
 //! their names.
 //!
 //! **Quantized tensors** are their integers, with the scales and zero points by which they stand for numbers
@@ -59,7 +59,7 @@ use ckpt_api::{
 };
 use ckpt_containers::decoders::{DEFLATE, LATIN1};
 
-/// Metadata namespace of what lies beside the tensors.
+/// Metadata namespace of what is beside the tensors.
 pub const NAMESPACE: &str = format::ID;
 
 /// The codec of the format `torch`.

@@ -19,7 +19,7 @@ pub(super) struct Document {
     /// Whether other models have its names, too, so that only `model_type` tells its own.
     #[serde(default)]
     pub(super) by_model_type: bool,
-    /// Values of `model_type` in the configurations of models that the template describes; empty where there are none.
+    /// Values of `model_type` in the configurations of models that the template describes; empty if there are none.
     #[serde(default)]
     pub(super) model_types: Vec<String>,
     /// Names of built-in mappings to the template's names.
@@ -80,7 +80,7 @@ pub(super) struct Parameter {
     pub(super) meaning: String,
 }
 
-/// A condition, and what to say where it does not hold.
+/// A condition, and what to say if it does not hold.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Requirement {
@@ -99,7 +99,7 @@ pub(super) struct Input {
     /// The lengths of a random example, where `shape` leaves them free.
     #[serde(default)]
     pub(super) example: Vec<Length>,
-    /// Whether the graph has it only where it is asked for: the variable of its name.
+    /// Whether the graph has it only if it is asked for: the variable of its name.
     #[serde(default)]
     pub(super) optional: bool,
     #[serde(default)]
@@ -177,7 +177,7 @@ pub(super) struct NodeTemplate {
     pub(super) outputs: Vec<Text>,
     pub(super) parameters: BTreeMap<String, TensorName>,
     pub(super) attributes: BTreeMap<String, AttributeTemplate>,
-    /// The axes of the weight, where they are not those of the operator.
+    /// The axes of the weight, if they are not those of the operator.
     pub(super) axes: Option<Vec<Axis>>,
     pub(super) when: Option<Expression>,
 }

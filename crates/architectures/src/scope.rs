@@ -69,7 +69,7 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for tensors, variables and types that do not fit.
     pub(super) fn evaluate(&self, expression: &Expression) -> Result<Value> {
-        // An error counts only where its value is used: `has(x) and dim(x, 0) == 2`.
+        // An error counts only if its value is used: `has(x) and dim(x, 0) == 2`.
         let mut stack: Vec<Result<Value>> = Vec::new();
         let missing = || Error::defect("an expression lacks an operand");
         for item in expression.items() {

@@ -62,7 +62,7 @@ impl Signature {
         builtin::names().filter_map(Signature::builtin).filter(|signature| signature.automatic)
     }
 
-    /// The built-in template whose names the tensors have. `configuration` reads what lies beside them for a template.
+    /// The built-in template whose names the tensors have. `configuration` reads what is beside them for a template.
     pub fn recognized(
         tensors: &[Tensor],
         configuration: impl Fn(&Signature) -> Option<Configuration>,
@@ -144,7 +144,7 @@ impl Signature {
         names.find(|name| tensors.get(name).is_none())
     }
 
-    /// The configuration's type of model, where it is none of the template's.
+    /// The configuration's type of model, if it is none of the template's.
     fn refused_model(&self, configuration: Option<&Configuration>) -> Option<String> {
         let found = Value::from_json(configuration?.get("model_type")?)?;
         let known = self.model_types.iter().any(|known| found == Value::Text(known.clone()));

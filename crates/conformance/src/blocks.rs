@@ -8,7 +8,7 @@ use std::collections::HashSet;
 const BLOCKS: usize = 3;
 
 /// Names differ and begin with the codec's id; each decoder takes any bytes; each encoder gives every block the bytes
-/// that its own numbers give, whatever lies beside it, and they decode.
+/// that its own numbers give, whatever is beside it, and they decode.
 pub(crate) fn check_encodings(codec: &dyn Codec, steps: &Steps) {
     let id = codec.info().id;
     let mut names = HashSet::new();

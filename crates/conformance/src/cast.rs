@@ -2,7 +2,7 @@
 
 use ckpt_api::DType;
 
-/// Converts elements to another dtype; `None` where no conversion exists between the two.
+/// Converts elements to another dtype; `None` if no conversion exists between the two.
 pub(crate) fn cast(from: DType, to: DType, value: &[u8]) -> Option<Vec<u8>> {
     if from == to {
         return Some(value.to_vec());

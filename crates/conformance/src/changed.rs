@@ -4,7 +4,7 @@ use crate::reading::shown;
 use ckpt_api::{Checkpoint, Metadata, Tensor};
 use std::fmt::Debug;
 
-/// The first tensor and field that differ, or the part of the checkpoint; `None` where all is the same.
+/// The first tensor and field that differ, or the part of the checkpoint; `None` if all is the same.
 pub(crate) fn checkpoint(given: &Checkpoint, back: &Checkpoint) -> Option<String> {
     for (given, back) in given.tensors.iter().zip(&back.tensors) {
         if let Some(what) = tensor(given, back) {

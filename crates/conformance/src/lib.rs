@@ -53,7 +53,7 @@ use steps::Steps;
 ///   metadata, a graph, axes, roles, slots or scales is refused, comes back as far as the format keeps it
 ///   ([`FormatInfo::keeps`]), or its losses are declared, each with a kind and a subject that fit.
 /// - Block encodings ([`Codec::block_encodings`]) have names of their own that begin with the
-///   format's id. Each decodes any bytes. Each encoder gives a block the same bytes whatever lies beside it.
+///   format's id. Each decodes any bytes. Each encoder gives a block the same bytes whatever is beside it.
 /// - Decoders ([`Codec::decoders`]) have names of their own, and include those of all compressed extents.
 /// - No step panics, and limits of 0 are errors.
 ///

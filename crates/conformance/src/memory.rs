@@ -54,7 +54,7 @@ fn value(input: &Input, contents: &Contents, tensor: &Tensor, placement: &Placem
     Ok(logical_indices(&whole, &region, &order).flat_map(|at| &value[at * size..][..size]).copied().collect())
 }
 
-/// The value of a whole whose elements lie at stated distances in its extent.
+/// The value of a whole whose elements are at stated distances in its extent.
 fn strided_value(
     input: &Input,
     contents: &Contents,

@@ -119,7 +119,7 @@ fn names() -> Offer {
     offer
 }
 
-/// What is added, and how; `None` where the checkpoint has no place for it.
+/// What is added, and how; `None` if the checkpoint has no place for it.
 type Addition = (&'static str, fn(&mut Offer) -> Option<()>);
 
 const ADDITIONS: [Addition; 15] = [

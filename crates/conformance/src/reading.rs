@@ -306,7 +306,7 @@ impl Change {
         Change::Swap(8),
     ];
 
-    /// The changed bytes; `None` where they stay the same.
+    /// The changed bytes; `None` if they stay the same.
     fn applied(&self, bytes: &[u8], position: usize) -> Option<Vec<u8>> {
         let mut changed = bytes.to_vec();
         match self {

@@ -36,11 +36,11 @@ pub struct Sample {
     pub headerless: bool,
     /// What a correct codec reads.
     pub expected: Expected,
-    /// Why writing what was read gives other bytes; `None` where it gives the same files byte for byte.
+    /// Why writing what was read gives other bytes; `None` if it gives the same files byte for byte.
     pub rewritten: Option<&'static str>,
     /// Bytes of which every tensor's offset is a multiple, as the format demands.
     pub alignment: u64,
-    /// Why two tensors may have the same bytes; `None` where the format forbids it.
+    /// Why two tensors may have the same bytes; `None` if the format forbids it.
     pub shared: Option<&'static str>,
     /// Files that may be followed by bytes, with the reason.
     pub open_ended: BTreeMap<String, &'static str>,

@@ -112,16 +112,16 @@ pub struct TensorDifference {
     pub a: (DType, Shape),
     /// dtype and shape in the second checkpoint.
     pub b: (DType, Shape),
-    /// The integer that stands for 1.0 in the first checkpoint, where it states one.
+    /// The integer that stands for 1.0 in the first checkpoint, if it states one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_a: Option<NonZeroU32>,
-    /// The integer that stands for 1.0 in the second checkpoint, where it states one.
+    /// The integer that stands for 1.0 in the second checkpoint, if it states one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_b: Option<NonZeroU32>,
-    /// Scales and zero points in the first checkpoint, where it states them.
+    /// Scales and zero points in the first checkpoint, if it states them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization_a: Option<Affine>,
-    /// Scales and zero points in the second checkpoint, where it states them.
+    /// Scales and zero points in the second checkpoint, if it states them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization_b: Option<Affine>,
     /// Index on each axis of the first element that differs bitwise, if there is one.
@@ -228,7 +228,7 @@ pub fn diff(a: &Source, b: &Source, tolerance: Option<Tolerance>) -> Result<Diff
     diff_except(a, b, tolerance, &[Role::Bookkeeping, Role::Counter, Role::Duplicate])
 }
 
-/// Like [`diff`], where it is no difference that only one checkpoint has tensors of these roles.
+/// Like [`diff`], if it is no difference that only one checkpoint has tensors of these roles.
 pub fn diff_except(a: &Source, b: &Source, given: Option<Tolerance>, roles: &[Role]) -> Result<Difference> {
     let tolerance = given.unwrap_or_default();
     if let Some(pair) = only_tensors(a, b) {
@@ -388,7 +388,7 @@ struct Unit {
     /// Bytes compared at once, and elements that they hold.
     bytes: usize,
     elements: u64,
-    /// What the bytes are, where they are numbers.
+    /// What the bytes are, if they are numbers.
     number: Option<DType>,
     /// Whether only the value counts, because the elements are stored in different dtypes.
     is_value: bool,
@@ -436,7 +436,7 @@ impl Distance {
                 for_each_number(dtype, a, |value| x = value) && for_each_number(dtype, b, |value| y = value)
             });
             self.max_absolute = self.max_absolute.max(if are_numbers { apart(x, y) } else { f64::INFINITY });
-            // The bits differ, also where both are NaN.
+            // The bits differ, also if both are NaN.
             let is_bits = tolerance.is_exact() && !unit.is_value;
             if is_bits || !are_numbers || !tolerance.allows(x, y) {
                 self.outside += elements;

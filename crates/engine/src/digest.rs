@@ -33,10 +33,10 @@ pub struct TensorDigest {
     pub dtype: DType,
     /// Shape.
     pub shape: Shape,
-    /// The integer that stands for 1.0, where the checkpoint states it.
+    /// The integer that stands for 1.0, if the checkpoint states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<NonZeroU32>,
-    /// Scales and zero points of the integers, where the checkpoint states them.
+    /// Scales and zero points of the integers, if the checkpoint states them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Affine>,
     /// SHA-256, in hex, of the value: little-endian, row-major, each element in whole bytes. The bytes of a string

@@ -101,7 +101,7 @@ impl sealed::Sealed for bool {
 /// Whether elements of `dtype` can be read as `T`.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] where values could change, naming the types that hold all of them.
+/// [`ckpt_api::Kind::Usage`] if values could change, naming the types that hold all of them.
 pub(crate) fn check_exact<T: Element>(dtype: DType) -> Result<()> {
     const TYPES: [DType; 13] = [
         f64::DTYPE,

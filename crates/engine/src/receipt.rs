@@ -31,8 +31,8 @@ pub struct Checked {
     pub files: usize,
     /// Bytes in all of them.
     pub bytes: u64,
-    /// Directories that the receipt names and that lie outside the working directory. Empty if a root was given: then
-    /// all files lie below it.
+    /// Directories that the receipt names and that are outside the working directory. Empty if a root was given: then
+    /// all files are below it.
     pub outside: Vec<String>,
 }
 

@@ -93,7 +93,7 @@ fn front(text: &str) -> Option<String> {
     Some(lines.join("\n") + "\n")
 }
 
-/// What is read of the values so far. Only what lies at these depths counts: a text of the mapping (1), of a list in it (2), of
+/// What is read of the values so far. Only what is at these depths counts: a text of the mapping (1), of a list in it (2), of
 /// a mapping in that list (3).
 #[derive(Debug, Default)]
 struct Reader {

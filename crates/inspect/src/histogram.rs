@@ -19,7 +19,7 @@ impl Histogram {
     /// Largest sample of one tensor.
     pub const MAX_SAMPLE: u64 = 16_384;
 
-    /// Counts the finite values of `sample`, which lie from `low` to `high`; `None` if there are none.
+    /// Counts the finite values of `sample`, which are from `low` to `high`; `None` if there are none.
     fn of(sample: &[f64], low: f64, high: f64) -> Option<Self> {
         let mut counts = [0u16; Self::BINS];
         // Halves, because the whole range may overflow.
@@ -37,7 +37,7 @@ impl Histogram {
 }
 
 /// One value of each stretch of a tensor, at a pseudorandom position that is always the same. Values at equal
-/// distances could all lie in one column of a matrix.
+/// distances could all be in one column of a matrix.
 pub(super) struct Sample {
     stretch: u64,
     /// Number of elements before the next ones.
@@ -82,7 +82,7 @@ impl Sample {
         self.values.extend(next.values);
     }
 
-    /// The distribution of the sampled values, which lie from `low` to `high`; `None` if none of them is finite.
+    /// The distribution of the sampled values, which are from `low` to `high`; `None` if none of them is finite.
     pub(super) fn histogram(&self, low: f64, high: f64) -> Option<Histogram> {
         Histogram::of(&self.values, low, high)
     }

@@ -79,10 +79,10 @@ pub struct TensorSummary {
     /// The encoding of the blocks in which the numbers are stored, such as `gguf.Q4_K`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<String>,
-    /// The stored integer that stands for 1.0, where the checkpoint states it.
+    /// The stored integer that stands for 1.0, if the checkpoint states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<NonZeroU32>,
-    /// Scales and zero points of the stored integers, where the checkpoint states them.
+    /// Scales and zero points of the stored integers, if the checkpoint states them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Box<Affine>>,
     /// Shape.

@@ -39,7 +39,7 @@ pub(super) fn text<'n>(node: &'n Node, name: &str, default: &'n str) -> Result<&
     }
 }
 
-/// Returns a list of integers; `None` where the node does not state it.
+/// Returns a list of integers; `None` if the node does not state it.
 ///
 /// # Errors
 /// As [`int`].

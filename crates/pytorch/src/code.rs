@@ -121,7 +121,7 @@ fn made(module: &Module) -> String {
     }
 }
 
-/// `forward`, with the blank line before it; empty where `nn.Sequential` has it.
+/// `forward`, with the blank line before it; empty if `nn.Sequential` has it.
 fn body(program: &Program, paths: &Paths) -> String {
     if paths.is_plain_sequence(program) {
         return String::new();

@@ -40,7 +40,7 @@ impl<'g> Translator<'g> {
         Ok(())
     }
 
-    /// The lengths of images that are flattened with their channels last, and lie with their channels first.
+    /// The lengths of images that are flattened with their channels last, and are with their channels first.
     fn images(&self, node: &Node, view: &View) -> Option<Flattened> {
         let dims = self.shapes.get(node.inputs.first()?)?;
         let channel = view.axes.as_ref().filter(|_| view.moves_channels_last())?;

@@ -211,7 +211,7 @@ impl<'g> Translator<'g> {
     }
 }
 
-/// The order in which the gates are taken to be in PyTorch's; `None` where they are.
+/// The order in which the gates are taken to be in PyTorch's; `None` if they are.
 fn reordering(node: &Node, kind: &Kind) -> Result<Option<Vec<usize>>> {
     let stored = text(node, "gates", kind.defaults.gates)?;
     let order = gate_order(stored, kind.gates)

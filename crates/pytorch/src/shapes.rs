@@ -41,7 +41,7 @@ impl Shapes {
         Shapes(shapes).with(graph, tensors)
     }
 
-    /// Adds those of another graph of the same values, where they are not known yet.
+    /// Adds those of another graph of the same values, if they are not known yet.
     pub(super) fn with(mut self, graph: &Graph, tensors: &Tensors<'_>) -> Self {
         for node in &graph.nodes {
             let results = infer(node, &Values { shapes: &self, tensors });

@@ -131,7 +131,7 @@ impl Paths {
         self.sequence.as_deref()
     }
 
-    /// The statement as a call of its module, where it has one.
+    /// The statement as a call of its module, if it has one.
     pub(super) fn as_module(&self, number: usize, statement: &Statement) -> Statement {
         let entry = self.of_statement.get(number).copied().flatten();
         match (entry, &statement.module) {

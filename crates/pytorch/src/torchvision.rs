@@ -5,7 +5,7 @@ use ckpt_api::{Error, Result};
 /// The names of the modules of these layers.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Mapping`] where a layer is none of a ResNet.
+/// [`ckpt_api::Kind::Mapping`] if a layer is none of a ResNet.
 pub(super) fn names(layers: &[&str]) -> Result<Vec<String>> {
     layers.iter().map(|layer| resnet(layer).ok_or_else(|| unknown(layer))).collect()
 }

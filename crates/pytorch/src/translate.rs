@@ -154,7 +154,7 @@ impl<'g> Translator<'g> {
     /// The view of an input.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] where it does not exist: the node before it had no value.
+    /// [`ckpt_api::Kind::Unsupported`] if it does not exist: the node before it had no value.
     pub(super) fn view(&self, node: &Node, number: usize) -> Result<View> {
         let name = node.inputs.get(number).map(String::as_str).unwrap_or_default();
         self.views
@@ -208,7 +208,7 @@ impl<'g> Translator<'g> {
     /// The tensor of a role.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] where the node has none, or the checkpoint lacks it.
+    /// [`ckpt_api::Kind::Unsupported`] if the node has none, or the checkpoint lacks it.
     pub(super) fn tensor(&self, node: &Node, role: &str) -> Result<&'g Tensor> {
         let name = node.parameters.get(role).map(String::as_str).unwrap_or_default();
         self.tensors.get(name).ok_or_else(|| refuse(node, &format!("has no tensor for its {role}")))

@@ -1,4 +1,4 @@
-//! Values of a graph as values of the program, with their axes in another order: they are moved only where that matters.
+//! Values of a graph as values of the program, with their axes in another order: they are moved only if that matters.
 //!
 //! A graph of Keras's layers moves the channels of images to the second place and back again. What follows each other
 //! cancels.
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View {
     pub(super) base: ValueId,
-    /// For each axis, that of the base, or `None` for one of length 1 that the base does not have. `None` where the number of
+    /// For each axis, that of the base, or `None` for one of length 1 that the base does not have. `None` if the number of
     /// axes is not known.
     pub(super) axes: Option<Vec<Option<usize>>>,
 }
@@ -86,7 +86,7 @@ impl Views {
     }
 }
 
-/// What a permutation does, where it has a name.
+/// What a permutation does, if it has a name.
 fn moves(order: &[usize]) -> Option<&'static str> {
     let rank = order.len();
     let is = |expected: &mut dyn Iterator<Item = usize>| order.iter().copied().eq(expected);
@@ -98,7 +98,7 @@ fn moves(order: &[usize]) -> Option<&'static str> {
     }
 }
 
-/// The view after a Transpose, a Squeeze or an Unsqueeze; `None` where the value itself has to change.
+/// The view after a Transpose, a Squeeze or an Unsqueeze; `None` if the value itself has to change.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for attributes of other types.

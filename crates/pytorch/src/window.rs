@@ -30,7 +30,7 @@ impl Window {
         kernel.checked_sub(1)?.checked_mul(*dilation)?.checked_add(1)
     }
 
-    /// What `same` pads on a side before and after, of a side of this length; `None` where it depends on a length that
+    /// What `same` pads on a side before and after, of a side of this length; `None` if it depends on a length that
     /// is not known.
     fn same(&self, side: usize, len: Option<u64>, is_upper: bool) -> Option<(i64, i64)> {
         let (reach, stride) = (self.reach(side)?, *self.strides.get(side)?);
@@ -49,7 +49,7 @@ impl Window {
     }
 }
 
-/// What is padded on each side, before and after; `None` where it depends on lengths that are not known.
+/// What is padded on each side, before and after; `None` if it depends on lengths that are not known.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Usage`] for attributes that do not fit, [`ckpt_api::Kind::Unsupported`] for a padding that is not

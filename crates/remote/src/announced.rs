@@ -133,7 +133,7 @@ impl Announced {
     }
 }
 
-/// Takes bytes out of the range that they lie in, if there is one: what was announced before or behind them stays.
+/// Takes bytes out of the range that they are in, if there is one: what was announced before or behind them stays.
 fn take_out(ranges: &mut VecDeque<Range<u64>>, taken: &Range<u64>) {
     let Some(at) = ranges.iter().position(|range| range.contains(&taken.start)) else { return };
     let Some(range) = ranges.remove(at) else { return };

@@ -1,4 +1,4 @@
-//! The file that is written with an output, and may lie elsewhere: its receipt.
+//! The file that is written with an output, and may be elsewhere: its receipt.
 
 use super::directory::RemoteStore;
 use super::location::Location;

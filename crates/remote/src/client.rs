@@ -160,7 +160,7 @@ impl Settings<'_> {
         options.filter_map(|(key, value)| Some((key.parse().ok()?, value.to_owned())))
     }
 
-    /// Builds a client, without the system's certificates where it has none and none are needed.
+    /// Builds a client, without the system's certificates if it has none and none are needed.
     fn build<B: Clone, T>(
         &self,
         endpoint: Option<&str>,

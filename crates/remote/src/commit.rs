@@ -117,7 +117,7 @@ impl Naming {
     /// Which names were given by a commit that was interrupted.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where another writer gave one that may not be replaced.
+    /// [`ckpt_api::Kind::Usage`] if another writer gave one that may not be replaced.
     pub(super) fn given(&self) -> Result<Vec<bool>> {
         let found = self.store.present(&self.names)?.into_iter().map(|found| found.map(Named::from));
         let given = found.enumerate().map(|(number, found)| {
@@ -198,7 +198,7 @@ impl Naming {
         runtime::wait(put(self.writer.clone(), self.store.key_of(name)?, spool.bytes()?, mode))
     }
 
-    /// Completes the upload of a large file, on the condition that its name is free if it was, where the store knows that. An error may be about a reply that was lost: then the object is there.
+    /// Completes the upload of a large file, on the condition that its name is free if it was, if the store knows that. An error may be about a reply that was lost: then the object is there.
     fn complete(
         &self,
         number: usize,
@@ -230,7 +230,7 @@ impl Naming {
         Ok(self.is_own(number, found.as_ref()))
     }
 
-    /// Whether the object of this name has the bytes of a file, where they are still here.
+    /// Whether the object of this name has the bytes of a file, if they are still here.
     fn has_bytes_of(&self, spool: &Spool, name: &str) -> Result<bool> {
         let (size, part) = (spool.size(), spool.part_size());
         let key = self.store.key_of(name)?;

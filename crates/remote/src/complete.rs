@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long a signature is good: S3 takes minutes to put ten thousand parts together, and answers then.
 const VALID: Duration = Duration::from_secs(900);
 
-/// Makes an object of the parts of an upload if its name is free. `None` where the store does not know such a condition, or
+/// Makes an object of the parts of an upload if its name is free. `None` if the store does not know such a condition, or
 /// parts have checksums, which only the client can repeat: then nothing was made.
 ///
 /// # Errors

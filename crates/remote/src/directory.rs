@@ -109,7 +109,7 @@ impl RemoteStore {
     /// The place that an address names: what to open, or where to write.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for an address that is malformed or of no remote store; [`ckpt_api::Kind::Io`] where no
+    /// [`ckpt_api::Kind::Usage`] for an address that is malformed or of no remote store; [`ckpt_api::Kind::Io`] if no
     /// client can be made, or the Hub does not have the repository.
     pub fn at(address: &str) -> Result<Destination> {
         let Some(location) = Location::parse(address)? else {

@@ -74,7 +74,7 @@ impl Repository {
         self.token.as_deref()
     }
 
-    /// The address below which the files lie.
+    /// The address below which the files are.
     pub(super) fn files(&self) -> String {
         let kind = if self.kind == "models" { String::new() } else { format!("{}/", self.kind) };
         format!("{}/{kind}{}/resolve/{}", self.endpoint, self.name, self.commit)

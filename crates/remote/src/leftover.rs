@@ -77,7 +77,7 @@ impl Leftover {
         }
     }
 
-    /// How long ago that is; `None` where the store's time cannot be read.
+    /// How long ago that is; `None` if the store's time cannot be read.
     pub fn age(&self) -> Option<Duration> {
         let changed = match &self.0 {
             Left::Upload(left) => DateTime::parse_from_rfc3339(&left.upload.initiated).ok()?.to_utc(),

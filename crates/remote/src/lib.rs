@@ -94,7 +94,7 @@ fn local_path(address: &str) -> Option<std::path::PathBuf> {
     is_file.then(|| decoded(rest).unwrap_or_else(|| rest.to_owned()).into())
 }
 
-/// A text with the bytes that `%XX` stands for; `None` where they are no text.
+/// A text with the bytes that `%XX` stands for; `None` if they are no text.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,5 +1,5 @@
 //! What processes that write one output tell each other, and the one that commits it: which parts they sent, and where the
-//! bytes lie of parts that no process wrote alone.
+//! bytes are of parts that no process wrote alone.
 
 use super::runtime;
 use super::sender::{SMALLEST_PART, part_size};
@@ -56,7 +56,7 @@ impl Staging {
     /// process.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Io`]; [`ckpt_api::Kind::Usage`] where the output was committed or discarded.
+    /// [`ckpt_api::Kind::Io`]; [`ckpt_api::Kind::Usage`] if the output was committed or discarded.
     pub(super) fn settle(&self, spools: &[Arc<Spool>]) -> Result<()> {
         let _alone = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
         spools.iter().try_for_each(|spool| spool.wait_for_parts())?;
@@ -66,7 +66,7 @@ impl Staging {
         }
         packing.send()?;
         let Packing { id, packs, .. } = packing;
-        // After the bytes: a part that became whole meanwhile is here, where its bytes are gone.
+        // After the bytes: a part that became whole meanwhile is here, if its bytes are gone.
         let parts = spools.iter().enumerate().flat_map(|(file, spool)| {
             let parts = spool.unsettled_parts();
             parts.into_iter().map(move |(number, name)| (file, number, name))
@@ -231,7 +231,7 @@ impl Told {
         }
     }
 
-    /// Writes what lies in objects of bytes to the files, once. Parts that are whole then are sent.
+    /// Writes what is in objects of bytes to the files, once. Parts that are whole then are sent.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Io`]; [`ckpt_api::Kind::Corrupt`] for an object whose size is not the noted one.
@@ -268,7 +268,7 @@ impl Told {
     }
 }
 
-/// Bytes of an object that are needed: where they lie in it, and what they are.
+/// Bytes of an object that are needed: where they are in it, and what they are.
 type Wanted = (u64, FileBytes);
 
 /// What of an object's ranges is not here yet, and is then.

@@ -30,7 +30,7 @@ pub(super) struct Object {
     client: Client,
     path: Path,
     etag: Option<String>,
-    /// Milliseconds since 1970, where the server says when it was written.
+    /// Milliseconds since 1970, if the server says when it was written.
     modified: i64,
     /// Where the last read ended that nobody had announced, and how many followed each other before it.
     pub(super) last: AtomicU64,
@@ -210,7 +210,7 @@ pub(super) async fn pause(attempt: u32) {
     tokio::time::sleep(longest / 2 + longest.mul_f64((random % 512) as f64 / 1024.0)).await;
 }
 
-/// What a version is known by: its ETag, or when it was written where there is none.
+/// What a version is known by: its ETag, or when it was written if there is none.
 fn identity_of(size: u64, etag: Option<&str>, modified: i64) -> String {
     match etag {
         Some(etag) => format!("{size:x}-{etag}"),

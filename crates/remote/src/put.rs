@@ -79,7 +79,7 @@ pub(super) fn taken(shown: &str) -> Error {
 /// Removes an object; one that is not there is no problem.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`] where no thread can be started.
+/// [`ckpt_api::Kind::Io`] if no thread can be started.
 pub(super) fn delete(writer: Arc<dyn Uploading>, key: Key) -> Result<Result<(), Problem>> {
     let deleted = runtime::wait(async move { writer.delete(&key).await.map_err(Problem::from) })?;
     Ok(match deleted {

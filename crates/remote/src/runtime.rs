@@ -25,7 +25,7 @@ fn runtime() -> Result<&'static Runtime> {
 /// It may be called on any thread, also on one of an asynchronous runtime: it blocks that thread alone.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`] where no thread can be started; [`ckpt_api::Kind::Defect`] where the future panics.
+/// [`ckpt_api::Kind::Io`] if no thread can be started; [`ckpt_api::Kind::Defect`] if the future panics.
 pub(super) fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Result<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     spawn(async move {
@@ -38,7 +38,7 @@ pub(super) fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + '
 /// Runs a future beside the caller.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`] where no thread can be started.
+/// [`ckpt_api::Kind::Io`] if no thread can be started.
 pub(super) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<()> {
     runtime()?.spawn(future);
     Ok(())

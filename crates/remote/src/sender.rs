@@ -130,7 +130,7 @@ impl Upload {
     /// Sends a part as soon as there is room for it. `read` is called then; `sent` gets the part's name in the store.
     ///
     /// # Errors
-    /// Those of `read`; [`ckpt_api::Kind::Io`] where no thread can be started.
+    /// Those of `read`; [`ckpt_api::Kind::Io`] if no thread can be started.
     pub(super) fn send(
         self: &Arc<Self>,
         number: usize,
@@ -190,7 +190,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Makes the object of its parts if its name is free. `None` where the store does not know such a condition, or the client
+    /// Makes the object of its parts if its name is free. `None` if the store does not know such a condition, or the client
     /// cannot say it: then nothing was made.
     pub(super) async fn complete_new(
         &self,

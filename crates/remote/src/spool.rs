@@ -1,4 +1,4 @@
-//! A file of an output before it is an object: its bytes lie in a temporary file of this machine, and each part is sent once
+//! A file of an output before it is an object: its bytes are in a temporary file of this machine, and each part is sent once
 //! all of it was written.
 
 mod shared;
@@ -16,12 +16,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where bytes lie until they are sent: all files of known length are in one temporary file, since systems allow a process a
+/// Where bytes are until they are sent: all files of known length are in one temporary file, since systems allow a process a
 /// thousand open files or less.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     file: Arc<fs::File>,
-    /// Where the file's first byte lies.
+    /// Where the file's first byte is.
     base: u64,
 }
 
@@ -32,7 +32,7 @@ impl Place {
     /// Places for files of these lengths, which read as zeros. `address` is the output's, for errors.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Io`] where no temporary file can be made.
+    /// [`ckpt_api::Kind::Io`] if no temporary file can be made.
     pub(super) fn for_files(lens: &[Option<u64>], address: &str) -> Result<Vec<Self>> {
         let cannot = |error| cannot_spool(address, error);
         let shared = Arc::new(tempfile::tempfile().map_err(cannot)?);
@@ -230,7 +230,7 @@ impl Spool {
     /// Sends every part that is not in the store as it is now, and waits until all are.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Io`] where a part cannot be sent.
+    /// [`ckpt_api::Kind::Io`] if a part cannot be sent.
     pub(super) fn send_rest(self: &Arc<Self>) -> Result<()> {
         if self.is_small() || self.is_closed() {
             return Ok(());
@@ -259,7 +259,7 @@ impl Spool {
         }
     }
 
-    /// The names of all parts in the store, in order; `None` where one is missing.
+    /// The names of all parts in the store, in order; `None` if one is missing.
     pub(super) fn parts(&self) -> Option<Vec<String>> {
         let state = self.lock();
         let numbers = 0..self.len.unwrap_or(state.end).div_ceil(self.part);

@@ -136,7 +136,7 @@ impl Store for RemoteStore {
 }
 
 impl RemoteStore {
-    /// Where the files of an output lie until they are sent.
+    /// Where the files of an output are until they are sent.
     fn spools(
         &self,
         writer: &Arc<dyn Uploading>,
@@ -286,7 +286,7 @@ impl Stage for RemoteStage {
     }
 
     fn file(&self, file: FileId) -> Result<Arc<dyn WriteAt>> {
-        // What is written now may lie over what was written then.
+        // What is written now may be over what was written then.
         self.fetch()?;
         Ok(Arc::new(Writing(self.spool(file)?.clone())))
     }

@@ -111,10 +111,10 @@ impl std::fmt::Debug for Staging {
 }
 
 impl Staging {
-    /// The staging that a request asks for: for [`StageMode::Shared`], it is begun where there is none.
+    /// The staging that a request asks for: for [`StageMode::Shared`], it is begun if there is none.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where another plan's is there, or none; [`ckpt_api::Kind::Corrupt`] for one that is
+    /// [`ckpt_api::Kind::Usage`] if another plan's is there, or none; [`ckpt_api::Kind::Corrupt`] for one that is
     /// malformed; [`ckpt_api::Kind::Io`].
     pub(super) fn of(
         store: &RemoteStore,
@@ -313,7 +313,7 @@ impl Staging {
         runtime::wait(put(self.writer.clone(), self.store.key_of(&self.within(name))?, text, mode))
     }
 
-    /// Reads an object of JSON as it is now; `None` where there is none.
+    /// Reads an object of JSON as it is now; `None` if there is none.
     fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let (writer, key) = (self.writer.clone(), self.store.key_of(&self.within(name))?);
         let bytes = runtime::wait(small(writer, key))?;
@@ -404,7 +404,7 @@ pub(super) fn unique() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// All bytes of a small object; `None` where there is none.
+/// All bytes of a small object; `None` if there is none.
 async fn small(writer: Arc<dyn Uploading>, key: Key) -> Result<Option<Vec<u8>>, Problem> {
     const ATTEMPTS: u32 = 5;
     let mut attempt = 1;

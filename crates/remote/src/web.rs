@@ -49,7 +49,7 @@ pub(super) fn client(without_encryption: bool) -> Result<reqwest::Client, Proble
     made.cloned().unwrap_or_else(|| Err(Problem::new(Failure::Other, "there is no client")))
 }
 
-/// The answer of `who` to a request, which is asked again where the server is not ready.
+/// The answer of `who` to a request, which is asked again if the server is not ready.
 pub(super) async fn answer(request: reqwest::RequestBuilder, who: &str) -> Result<Answer, Problem> {
     const ATTEMPTS: u32 = 5;
     let mut attempt = 0;

@@ -28,7 +28,7 @@ pub(super) struct DeviceRun<'a, 'c> {
 }
 
 impl DeviceRun<'_, '_> {
-    /// Runs the second graph on `device`. Layers are compared only where they are needed: for the report, for the
+    /// Runs the second graph on `device`. Layers are compared only if they are needed: for the report, for the
     /// rule, or to find the first that diverges.
     ///
     /// # Errors

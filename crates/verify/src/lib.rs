@@ -39,7 +39,7 @@
 //!   CPU: the first graph is run in binary32 with its weights rounded to these types. If all outputs of the second graph have
 //!   the same bits, and each tensor is within its `Δw`, rounding is all that happened.
 //! - **given**: every element of results and layers is within the user's [`Tolerance`](ckpt_engine::diff::Tolerance),
-//!   `|b − a| ≤ atol + rtol·|a|`, where the reference is the first checkpoint's value.
+//!   `|b − a| ≤ atol + rtol·|a|`, if the reference is the first checkpoint's value.
 //!
 //! The second checkpoint should be made from the first: a wider dtype than the first one's holds the same numbers
 //! (*bits*), a narrower one does not (*bound*).

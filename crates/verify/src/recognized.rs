@@ -235,7 +235,7 @@ impl Named {
         Named { mapping: Some(name.to_owned()), origins, ..self }
     }
 
-    /// The configuration that the source states, or that lies beside it.
+    /// The configuration that the source states, or that is beside it.
     fn configuration(&self, source: &Source, limits: &Limits) -> Result<Option<Configuration>> {
         match &self.configuration {
             Some(stated) => Ok(Some(stated.clone())),

@@ -75,7 +75,7 @@ pub(super) fn reordered(
     Ok(Some(Reordered { source: mapped, is_renamed, note }))
 }
 
-/// The norm of the difference, relative to that of the reference, or to [`LEAST`]; `None` where only one is finite.
+/// The norm of the difference, relative to that of the reference, or to [`LEAST`]; `None` if only one is finite.
 fn relative_error(reference: &Value, found: &Value) -> Option<f64> {
     let (own, theirs) = (reference.array.to_f64(), found.array.to_f64());
     if own.len() != theirs.len() {

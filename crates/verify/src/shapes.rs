@@ -4,7 +4,7 @@ use ckpt_forward::{Array, Value};
 
 /// Returns the shape that an array of shape `shape` takes as an input stated as `stated`, whose lengths may be free.
 ///
-/// An image for each row becomes a row of pixels, a single example a batch of one. Returns `None` where the shape fits
+/// An image for each row becomes a row of pixels, a single example a batch of one. Returns `None` if the shape fits
 /// already, or where the numbers of elements differ.
 pub(crate) fn fit_shape(shape: &[usize], stated: &[Option<u64>]) -> Option<Vec<usize>> {
     let matches = |shape: &[usize], stated: &[Option<u64>]| {
@@ -37,7 +37,7 @@ pub(crate) fn show_stated(shape: &[Option<u64>]) -> String {
     format!("[{}]", lens.collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the same elements in another shape, with the same batch; `None` where the numbers of elements differ.
+/// Returns the same elements in another shape, with the same batch; `None` if the numbers of elements differ.
 pub(crate) fn reshaped(value: &Value, shape: &[usize]) -> Option<Value> {
     if value.shape == shape {
         return Some(value.clone());

@@ -44,7 +44,7 @@ impl Cuda {
     /// Opens the device.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] where there is no driver, no device, or one that is too old; the error names the
+    /// [`ckpt_api::Kind::Unsupported`] if there is no driver, no device, or one that is too old; the error names the
     /// cause. [`ckpt_api::Kind::Defect`] if the embedded kernels are damaged.
     pub fn open(arithmetic: Arithmetic) -> Result<Self> {
         // Without this, the first call into a library that is not there panics.

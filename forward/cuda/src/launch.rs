@@ -19,7 +19,7 @@ pub struct Launch {
     pub words: [u64; WORDS],
     /// For each operand of the entry, which of the kernel's it is.
     pub slots: [Option<usize>; SLOTS],
-    /// Outputs, each computed by one thread; 0 where there is nothing to launch.
+    /// Outputs, each computed by one thread; 0 if there is nothing to launch.
     pub threads: u64,
 }
 

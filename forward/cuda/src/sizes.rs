@@ -152,7 +152,7 @@ fn as_u64(len: usize) -> Result<u64> {
     u64::try_from(len).map_err(|_| Error::unsupported("a size exceeds 64 bits").found(len.to_string()))
 }
 
-/// How many elements the kernel computes; `None` where they cannot be counted.
+/// How many elements the kernel computes; `None` if they cannot be counted.
 pub(crate) fn outputs(kernel: &Kernel) -> Option<u64> {
     match kernel {
         Kernel::Copy(copy) => product(&copy.shape),
@@ -189,7 +189,7 @@ pub(crate) fn outputs(kernel: &Kernel) -> Option<u64> {
     }
 }
 
-/// How many elements there are; `None` where they cannot be counted.
+/// How many elements there are; `None` if they cannot be counted.
 pub(crate) fn product(shape: &[usize]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

@@ -1,4 +1,4 @@
-//! The conformance kit on an NVIDIA GPU; says that it is skipped where there is none. `CKPT_REQUIRE_CUDA` makes that a
+//! The conformance kit on an NVIDIA GPU; says that it is skipped if there is none. `CKPT_REQUIRE_CUDA` makes that a
 //! failure. All of it runs also on a driver in software, which needs a C++ compiler only.
 
 #[cfg(target_os = "linux")]
@@ -109,7 +109,7 @@ fn a_buffer_that_was_freed_is_an_error() {
     assert!(cuda.run(&Kernel::Unary(Unary { len: 1, function: Function::Relu }), &[x], x).is_err());
 }
 
-/// What the host does is tested also where no GPU is: a driver in software runs the kernels as host C++.
+/// What the host does is tested also without a GPU: a driver in software runs the kernels as host C++.
 #[cfg(target_os = "linux")]
 #[test]
 fn on_a_driver_in_software_every_test_here_passes_and_a_missing_device_is_told() {

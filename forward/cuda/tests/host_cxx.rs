@@ -1,6 +1,6 @@
 //! `kernels.cu` as host C++, under the address and undefined-behavior sanitizers, against the CPU.
 //!
-//! The launches are those of the GPU. All of them are skipped, saying so, where there is no C++ compiler;
+//! The launches are those of the GPU. All of them are skipped, saying so, if there is no C++ compiler;
 //! `CKPT_REQUIRE_CXX` makes that a failure.
 
 mod host;

@@ -1,4 +1,4 @@
-//! Sizes are checked before anything is launched: what a launch reads and writes lies within its buffers.
+//! Sizes are checked before anything is launched: what a launch reads and writes is within its buffers.
 
 use ckpt_api::Kind;
 use ckpt_cuda::{Launch, Operand};

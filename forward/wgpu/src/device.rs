@@ -25,7 +25,7 @@ use wgpu::{
 /// ```
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where the interface is unavailable, and why; and for another arithmetic than
+/// [`ckpt_api::Kind::Unsupported`] if the interface is unavailable, and why; and for another arithmetic than
 /// [`Arithmetic::F32`], since shaders have no f64. [`ckpt_api::Kind::Usage`] for another name.
 pub fn open(api: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
     let api = Api::parse(api)?;

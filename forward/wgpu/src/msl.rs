@@ -17,7 +17,7 @@ pub const PRAGMAS: &str = "#pragma METAL fp math_mode(safe)\n#pragma METAL fp co
 /// since the host has made them.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where the translator refuses the shader.
+/// [`ckpt_api::Kind::Unsupported`] if the translator refuses the shader.
 pub fn translate(shader: Shader) -> Result<String> {
     let refused = |why: String| {
         Error::unsupported("a shader cannot be translated for Metal")

@@ -22,7 +22,7 @@ pub use target::TARGETS;
 pub struct Target {
     /// What `FUZZ_TARGET` names, and the folder of its corpus.
     pub name: &'static str,
-    /// Panics where something that must hold does not.
+    /// Panics if something that must hold does not.
     pub run: fn(&[u8]),
 }
 

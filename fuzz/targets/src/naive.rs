@@ -91,7 +91,7 @@ pub fn permute(source: &[u8], shape: &[usize], order: &[usize], size: usize) -> 
     out
 }
 
-/// The integer that stands for a number; `None` where it does not fit so many bits.
+/// The integer that stands for a number; `None` if it does not fit so many bits.
 pub fn quantize(scaling: Scaling, bits: u32, number: f32) -> Option<i64> {
     let scaled = f64::from(number) * f64::from(scaling.scale.get());
     let mut integer = match scaling.rounding {

@@ -13,7 +13,7 @@ const TRAILER: usize = 5;
 /// Keys and values in the order of the table.
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// All entries of a table; `None` where it breaks a rule.
+/// All entries of a table; `None` if it breaks a rule.
 pub fn read(file: &[u8]) -> Option<Entries> {
     let (rest, footer) = file.split_at_checked(file.len().checked_sub(FOOTER)?)?;
     let mut numbers = footer;

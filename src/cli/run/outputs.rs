@@ -15,7 +15,7 @@ const ENTRY: &str = "outputs.safetensors";
 /// Finds out whether outputs can be written to `path`, before a graph runs for them.
 ///
 /// # Errors
-/// [`Kind::Usage`] where something is there already or the extension is unknown, [`Kind::Unsupported`] for a format
+/// [`Kind::Usage`] if something is there already or the extension is unknown, [`Kind::Unsupported`] for a format
 /// that does not store arrays.
 pub(super) fn check(registry: &Registry, path: &Path, force: bool) -> Result<()> {
     if !force {

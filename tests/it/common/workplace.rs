@@ -32,7 +32,7 @@ impl Workplace {
         self.path(name)
     }
 
-    /// Names of all that lies directly here, sorted.
+    /// Names of all that is directly here, sorted.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.directory()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();

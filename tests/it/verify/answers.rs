@@ -46,7 +46,7 @@ fn two_arrays_are_compared_whatever_their_files_are_called() {
 fn a_name_that_a_format_stores_counts_also_where_there_is_one_tensor_only() {
     let place = tempfile::tempdir().unwrap();
     let place = place.path();
-    // Also where the file has the name of its tensor.
+    // Also if the file has the name of its tensor.
     for (name, tensor) in [("one", "x"), ("x", "x"), ("two", "y")] {
         archive(&place.join(format!("{name}.safetensors")), tensor, &[2], &[1.0, 2.0]);
     }

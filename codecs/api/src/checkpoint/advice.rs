@@ -58,7 +58,7 @@ impl Checkpoint {
     }
 
     /// Returns why no [`Architecture`](crate::Architecture) can describe a model of these tensors, as a clause, or
-    /// `None` where one may.
+    /// `None` if one may.
     ///
     /// It describes a chain either of dense layers or of convolutions, each with at most a bias.
     pub fn obstacle_to_architecture(&self) -> Option<String> {

@@ -21,7 +21,7 @@ impl Ties {
         self.first.is_empty()
     }
 
-    /// The first tensor with the same bytes: the tensor itself where it shares them with none before it.
+    /// The first tensor with the same bytes: the tensor itself if it shares them with none before it.
     pub fn first_of(&self, tensor: TensorId) -> TensorId {
         self.first.get(&tensor).copied().unwrap_or(tensor)
     }

@@ -20,7 +20,7 @@ pub struct ScatteredChecksum {
     end: u64,
     /// The remainder of the rows before, with the zeros behind them.
     sum: u32,
-    /// Powers that were needed lately: pieces mostly lie at equal distances.
+    /// Powers that were needed lately: pieces mostly are at equal distances.
     shifts: Vec<Shift>,
 }
 
@@ -60,7 +60,7 @@ impl Checksum {
 }
 
 impl ScatteredChecksum {
-    /// Adds the bytes that lie at `offset`, which lie within the length and were not added before.
+    /// Adds the bytes that are at `offset`, which are within the length and were not added before.
     pub fn update(&mut self, offset: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -81,7 +81,7 @@ impl ScatteredChecksum {
         self.covered = self.covered.saturating_add(bytes.len() as u64);
     }
 
-    /// The value as the format would store it; `None` where bytes are missing.
+    /// The value as the format would store it; `None` if bytes are missing.
     pub fn finish(mut self) -> Option<u32> {
         self.close_row();
         let remainder = if self.len == 0 { !self.seed } else { self.sum };

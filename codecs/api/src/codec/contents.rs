@@ -34,7 +34,7 @@ pub struct Contents {
     /// What the model does only in training, as `layer (what)`: no graph shows it, so a target that gets the graph alone
     /// lacks it. The engine names it there.
     pub training_only: Vec<String>,
-    /// Lengths of the axes of a random example, by input of the graph, where they are known; for axes that the graph
+    /// Lengths of the axes of a random example, by input of the graph, if they are known; for axes that the graph
     /// leaves free.
     pub example_shapes: BTreeMap<String, Vec<Option<u64>>>,
     /// Why the checkpoint has no graph, if the codec looked for one. The engine adds a note on it.
@@ -46,7 +46,7 @@ pub struct Contents {
     /// The layers that have tensors, if there is no graph of the whole model: what they compute of what is not stated, but how
     /// their tensors are stored is. It cannot be run.
     pub outline: Option<Box<Graph>>,
-    /// Bytes of memory that reading took beside all this, where it is much: several hundred for each tensor. The engine counts
+    /// Bytes of memory that reading took beside all this, if it is much: several hundred for each tensor. The engine counts
     /// them among what a conversion needs.
     pub working_memory: u64,
 }
@@ -67,10 +67,10 @@ pub struct ShapeMismatch {
 pub struct MissingGraph {
     /// The reason, as a clause that names the file, and the operation or layer that it is about.
     pub reason: Text,
-    /// Whether the files leave the layers open, so that the user may be able to describe them; `false` where they state
+    /// Whether the files leave the layers open, so that the user may be able to describe them; `false` if they state
     /// something that no [`Architecture`](crate::Architecture) can.
     pub is_unstated: bool,
-    /// How the user can supply what the format needs, where that is something other than a chain of layers.
+    /// How the user can supply what the format needs, if that is something other than a chain of layers.
     pub help: Option<Text>,
 }
 

@@ -27,7 +27,7 @@ pub trait Codec: Send + Sync {
     /// [`crate::Kind::Corrupt`], [`crate::Kind::Unsupported`], [`crate::Kind::Limit`], [`crate::Kind::Io`].
     fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents>;
 
-    /// Decides where every tensor of `checkpoint` goes and which bytes lie between. `name` is the last component
+    /// Decides where every tensor of `checkpoint` goes and which bytes are between. `name` is the last component
     /// of the output's path; files are named after it ([`OutputLayout::check_names`]), whatever the checkpoint says.
     ///
     /// Called for formats that write by their [`FormatInfo::writes`].
@@ -94,13 +94,13 @@ pub struct FormatInfo {
     pub title: &'static str,
     /// File name endings, without the dot.
     pub extensions: &'static [&'static str],
-    /// Networks that can be read from a file of the format; empty where the codec does not read.
+    /// Networks that can be read from a file of the format; empty if the codec does not read.
     pub reads: &'static [Network],
-    /// Networks that can be written: all where tensors of any shape have a place; empty where the codec does not write.
+    /// Networks that can be written: all where tensors of any shape have a place; empty if the codec does not write.
     pub writes: &'static [Network],
     /// Dtypes that can be written as they are.
     pub dtypes: &'static [DType],
-    /// Ops that can be written; empty where the format stores no graph.
+    /// Ops that can be written; empty if the format stores no graph.
     #[serde(serialize_with = "op_names")]
     pub ops: &'static [Op],
     /// Whether tensors can have any name.

@@ -165,7 +165,7 @@ impl Options {
         self.dtype
     }
 
-    /// The same options, where the tensors have the names of this framework.
+    /// The same options, if the tensors have the names of this framework.
     #[must_use]
     pub fn with_framework(mut self, framework: Option<&str>) -> Self {
         self.framework = framework.map(str::to_owned);
@@ -182,7 +182,7 @@ impl Options {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Whether a flag is set; `false` where it was not given.
+    /// Whether a flag is set; `false` if it was not given.
     pub fn flag(&self, name: &str) -> bool {
         self.text(name) == Some("true")
     }

@@ -39,10 +39,10 @@ pub struct OutputLayout {
     pub whole_units: Vec<TensorId>,
     /// What [`crate::Codec::finish`] needs beside the placements: an index that lacks only its checksums.
     pub finish: FinishState,
-    /// How the result is read back, where the output's name is not enough: one for each part that is read on its
-    /// own. Empty where it does.
+    /// How the result is read back, if the output's name is not enough: one for each part that is read on its
+    /// own. Empty if it does.
     pub readings: Vec<Reading>,
-    /// Bytes of memory that placing took beside all this, where it is much: several hundred for each tensor. The engine counts
+    /// Bytes of memory that placing took beside all this, if it is much: several hundred for each tensor. The engine counts
     /// them among what a conversion needs.
     pub working_memory: u64,
 }
@@ -60,7 +60,7 @@ pub struct Reading {
 
 impl OutputLayout {
     /// Checks what the engine relies on: names of files stay below the output's directory and are unique; placements
-    /// fit their tensors; no two pieces overlap or lie outside their file, but for tied tensors that share all their
+    /// fit their tensors; no two pieces overlap or are outside their file, but for tied tensors that share all their
     /// extents.
     ///
     /// # Errors
@@ -302,7 +302,7 @@ fn defect(message: &str) -> Error {
 pub struct OutputFile {
     /// Path relative to the directory of the output, with `/`; never absolute, never with `..`.
     pub name: String,
-    /// Bytes; `None` where only [`crate::Codec::finish`] knows.
+    /// Bytes; `None` if only [`crate::Codec::finish`] knows.
     pub len: Option<u64>,
 }
 

@@ -30,7 +30,7 @@ impl Phases {
     /// Tensors below so many bytes are not worth a gap.
     pub const WORTH_A_GAP: u64 = 1 << 20;
 
-    /// `offsets` has, for each tensor of the checkpoint, where its bytes begin in a file of the source; `None` where they
+    /// `offsets` has, for each tensor of the checkpoint, where its bytes begin in a file of the source; `None` if they
     /// are not stored as one run.
     pub fn new(block: NonZeroU64, offsets: Vec<Option<u64>>) -> Self {
         let phases = offsets.into_iter().map(|offset| offset.map(|offset| offset % block));

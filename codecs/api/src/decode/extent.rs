@@ -20,7 +20,7 @@ const WORKING: u64 = 512 << 10;
 const SKIPPED: usize = 16 << 10;
 
 impl Extent {
-    /// Bytes of memory that reading the extent takes at most, beside what it is read into: 0 where it is not
+    /// Bytes of memory that reading the extent takes at most, beside what it is read into: 0 if it is not
     /// compressed.
     pub fn decompression_memory(&self) -> u64 {
         if let Some(computed) = self.computed() {

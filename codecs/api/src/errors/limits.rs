@@ -47,7 +47,7 @@ limits! {
     StringElements = "string_elements", 16 << 20;
     /// Nodes of a graph or object graph.
     GraphNodes = "graph_nodes", 2_000_000;
-    /// Files of one checkpoint, of the directory that it lies in, or of one side of a receipt.
+    /// Files of one checkpoint, of the directory that it is in, or of one side of a receipt.
     Files = "files", 65_536;
     /// Bytes of one architecture, mapping or position file.
     TextBytes = "text_bytes", 16 << 20;

@@ -145,7 +145,7 @@ impl Graph {
     /// Fills in the activations that are not stated, in order. [`Activation::Linear`] removes the node.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where the numbers differ; [`crate::Kind::Unsupported`] where such a node has not one
+    /// [`crate::Kind::Usage`] if the numbers differ; [`crate::Kind::Unsupported`] if such a node has not one
     /// input and one output.
     pub fn specify(&mut self, activations: &[Activation]) -> Result<()> {
         let open: Vec<String> = self.unspecified().into_iter().map(str::to_owned).collect();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Graph {
-    /// The model's name, where it has one.
+    /// The model's name, if it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// What goes in.
@@ -29,9 +29,9 @@ pub struct Graph {
 pub struct Value {
     /// Unique name.
     pub name: String,
-    /// Length of each axis; `None` where it is free (the batch) or unknown.
+    /// Length of each axis; `None` if it is free (the batch) or unknown.
     pub shape: Vec<Option<u64>>,
-    /// Type of its elements; `None` where the source does not state it: indices are integers then, all else real
+    /// Type of its elements; `None` if the source does not state it: indices are integers then, all else real
     /// numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<DType>,

@@ -281,7 +281,7 @@ ops! {
     Resize = "Resize";
     /// Channels as blocks of `blocksize` by `blocksize` places; `mode` is `DCR` or `CRD`.
     DepthToSpace = "DepthToSpace";
-    /// Blocks of `blocksize` by `blocksize` places as channels; those of a place of the block lie side by side, or
+    /// Blocks of `blocksize` by `blocksize` places as channels; those of a place of the block are side by side, or
     /// those of a channel with `mode` `CRD`.
     SpaceToDepth = "SpaceToDepth";
     /// Long short-term memory. Inputs: `x` `[time, batch, features]`, and the first hidden state and the first cell

@@ -18,7 +18,7 @@ impl File {
     /// A file of these bytes, which errors call `name`.
     ///
     /// # Errors
-    /// [`crate::Kind::Io`] where its size is unknown.
+    /// [`crate::Kind::Io`] if its size is unknown.
     pub fn new(handle: Arc<dyn ReadAt>, name: &str) -> Result<Self> {
         let size = handle.size();
         let len = size.map_err(|error| Error::io("cannot open the file", error).file(name))?;
@@ -58,7 +58,7 @@ impl File {
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors
-    /// [`crate::Kind::Corrupt`] where the file ends before, [`crate::Kind::Io`].
+    /// [`crate::Kind::Corrupt`] if the file ends before, [`crate::Kind::Io`].
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(buffer.len() as u64);
         if end.is_none_or(|end| end > self.len) {

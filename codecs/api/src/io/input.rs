@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the user named as IN: a file, a directory, or a prefix that several files share.
 ///
-/// Every name passed to its methods is relative to the input's directory (the directory itself where the input
-/// is one, else the one it lies in), uses `/`, and can't leave it: absolute names and `..` are refused. A symbolic link is
+/// Every name passed to its methods is relative to the input's directory (the directory itself if the input
+/// is one, else the one it is in), uses `/`, and can't leave it: absolute names and `..` are refused. A symbolic link is
 /// followed wherever it leads if the user named it; others must stay in the directory, or lead from a snapshot of a hub's
 /// cache to its blobs.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ impl Input {
     /// dot: TensorFlow names its checkpoints so.
     ///
     /// # Errors
-    /// [`crate::Kind::Io`] where nothing is there, [`crate::Kind::Usage`] for what is neither file nor directory.
+    /// [`crate::Kind::Io`] if nothing is there, [`crate::Kind::Usage`] for what is neither file nor directory.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_within(path, &Limits::default())
     }
@@ -40,7 +40,7 @@ impl Input {
     /// As [`Input::open`], within limits other than the usual ones.
     ///
     /// # Errors
-    /// As [`Input::open`]; [`crate::Kind::Limit`] where the files beside the input are too many.
+    /// As [`Input::open`]; [`crate::Kind::Limit`] if the files beside the input are too many.
     pub fn open_within(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
         let on_disk = |root, entry, is_directory| Self::on_disk(root, entry, is_directory).within(limits);
@@ -101,7 +101,7 @@ impl Input {
     }
 
     /// What is called `entry` in a store: a file, a directory that holds files, what names of files begin with, or the
-    /// whole store where it is empty.
+    /// whole store if it is empty.
     ///
     /// ```
     /// use ckpt_api::{Input, ReadAt};
@@ -129,7 +129,7 @@ impl Input {
         Self::of(entry, files.into_iter().map(held).collect())
     }
 
-    /// Files that lie neither on disk nor in memory: in an archive, a store, behind a network. `entry` as for
+    /// Files that are neither on disk nor in memory: in an archive, a store, behind a network. `entry` as for
     /// [`Input::memory`].
     pub fn of(entry: &str, files: BTreeMap<String, Arc<dyn ReadAt>>) -> Self {
         Self::new(Arc::new(files), entry.to_owned(), entry.is_empty())
@@ -210,7 +210,7 @@ impl Input {
         self.file(&self.entry)
     }
 
-    /// The first `N` bytes of the input; `None` where it is no file, or a shorter one.
+    /// The first `N` bytes of the input; `None` if it is no file, or a shorter one.
     ///
     /// # Errors
     /// [`crate::Kind::Io`].
@@ -307,12 +307,12 @@ impl Input {
         self.store.display(name)
     }
 
-    /// The directory on this machine, where the input is there.
+    /// The directory on this machine, if the input is there.
     pub fn directory(&self) -> Option<PathBuf> {
         self.store.path("")
     }
 
-    /// Where the files lie.
+    /// Where the files are.
     pub fn store(&self) -> &Arc<dyn ReadStore> {
         &self.store
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::UNIX_EPOCH;
 
 /// Something that can be read at any place, by several threads at once: what the files of an [`crate::Input`] are,
-/// wherever they lie.
+/// wherever they are.
 pub trait ReadAt: fmt::Debug + Send + Sync {
     /// Bytes in it.
     ///
@@ -22,7 +22,7 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
     /// Whatever keeps them from being read; after [`io::ErrorKind::Interrupted`] it is asked again.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Identifies the present content: equal as long as nobody changes the file. `None` where it cannot be identified.
+    /// Identifies the present content: equal as long as nobody changes the file. `None` if it cannot be identified.
     fn identity(&self) -> Option<String> {
         None
     }
@@ -39,7 +39,7 @@ pub trait ReadAt: fmt::Debug + Send + Sync {
     }
 
     /// The file of this machine that holds these bytes at these offsets, whose blocks another file may share. `None`, the
-    /// default, where the bytes lie elsewhere.
+    /// default, if the bytes are elsewhere.
     fn as_file(&self) -> Option<&fs::File> {
         None
     }

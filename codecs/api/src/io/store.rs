@@ -24,7 +24,7 @@ pub trait ReadStore: fmt::Debug + Send + Sync {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`crate::Kind::Io`] where there is none; [`crate::Kind::Usage`] for something that is no regular file.
+    /// [`crate::Kind::Io`] if there is none; [`crate::Kind::Usage`] for something that is no regular file.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
 
     /// Whether `name` is a file (not a directory, pipe or device).
@@ -38,13 +38,13 @@ pub trait ReadStore: fmt::Debug + Send + Sync {
         name.to_owned()
     }
 
-    /// Where the file lies on this machine; `None` where it does not.
+    /// Where the file is on this machine; `None` if it does not.
     fn path(&self, name: &str) -> Option<PathBuf> {
         let _ = name;
         None
     }
 
-    /// The place's address: equal for two that are the same place. `None` where it has none.
+    /// The place's address: equal for two that are the same place. `None` if it has none.
     fn location(&self) -> Option<String> {
         None
     }
@@ -75,7 +75,7 @@ pub trait ReadStore: fmt::Debug + Send + Sync {
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// The directory at `path`; `.` where it is empty.
+    /// The directory at `path`; `.` if it is empty.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Directory(if path.as_os_str().is_empty() { PathBuf::from(".") } else { path })
@@ -172,7 +172,7 @@ impl ReadStore for BTreeMap<String, Arc<dyn ReadAt>> {
     }
 }
 
-/// What of a store lies below one of its directories.
+/// What of a store is below one of its directories.
 #[derive(Debug)]
 pub(crate) struct Below {
     pub(crate) store: Arc<dyn ReadStore>,

@@ -128,7 +128,7 @@ impl Compression {
     /// bounds nothing.
     ///
     /// # Errors
-    /// [`crate::Kind::Corrupt`] where so few stored bytes cannot hold them.
+    /// [`crate::Kind::Corrupt`] if so few stored bytes cannot hold them.
     pub(crate) fn total(&self, len: u64) -> Result<u64> {
         let most = self.longest().unwrap_or(u64::MAX);
         let total = self.skip.checked_add(len).and_then(|total| total.checked_add(self.after));

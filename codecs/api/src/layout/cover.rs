@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// Axes along which boxes that are too many to compare may be cut.
 const MOST_AXES: usize = 6;
 
-/// Checks that every element of a tensor of this shape lies in exactly one of the boxes. Takes time linear in their
+/// Checks that every element of a tensor of this shape is in exactly one of the boxes. Takes time linear in their
 /// number.
 ///
 /// ```
@@ -19,7 +19,7 @@ const MOST_AXES: usize = 6;
 /// ```
 ///
 /// # Errors
-/// [`crate::Kind::Corrupt`] if a box lies outside the tensor, if two overlap, or if they leave a gap;
+/// [`crate::Kind::Corrupt`] if a box is outside the tensor, if two overlap, or if they leave a gap;
 /// [`crate::Kind::Unsupported`] if thousands of them are cut along more than six axes.
 pub fn check_cover(shape: &Shape, boxes: &[&Region]) -> Result<()> {
     let mut covered = 0u64;
@@ -45,7 +45,7 @@ pub fn check_cover(shape: &Shape, boxes: &[&Region]) -> Result<()> {
     }
 }
 
-/// Whether a box lies within a shape.
+/// Whether a box is within a shape.
 pub(crate) fn is_inside(start: &[u64], len: &Shape, whole: &Shape) -> bool {
     let fits = |(start, (len, whole)): (&u64, (&u64, &u64))| {
         start.checked_add(*len).is_some_and(|end| end <= *whole)

@@ -18,7 +18,7 @@ pub struct Encoding {
     pub order: AxisOrder,
     /// How elements smaller than a byte are stored.
     pub packing: Packing,
-    /// What few encodings have; `None` where all of it is.
+    /// What few encodings have; `None` if all of it is.
     rare: Option<Box<RareOfEncoding>>,
 }
 
@@ -152,7 +152,7 @@ impl Encoding {
         self.rare = (rare != RareOfEncoding::default()).then(|| Box::new(rare));
     }
 
-    /// Bytes that `elements` take, the last of which may be filled up with zeros; `None` where elements have a length each.
+    /// Bytes that `elements` take, the last of which may be filled up with zeros; `None` if elements have a length each.
     /// Only elements that are stored together, and not in [`Region`](crate::Region)s, can end within a byte.
     pub fn padded_len(&self, elements: u64) -> Option<u64> {
         match (self.packing, self.blocks()) {
@@ -161,7 +161,7 @@ impl Encoding {
         }
     }
 
-    /// Bytes that `elements` take; `None` where elements have a length each, or do not fill whole bytes.
+    /// Bytes that `elements` take; `None` if elements have a length each, or do not fill whole bytes.
     pub fn stored_len(&self, elements: u64) -> Option<u64> {
         if let Some(blocks) = self.blocks() {
             return blocks.stored_len(elements);
@@ -231,7 +231,7 @@ pub struct Scaling {
     pub scale: NonZeroU32,
     /// What becomes of a fraction when numbers are stored.
     pub rounding: Rounding,
-    /// Numbers further from 0 than this many units are stored as it: clipped; `None` where they are refused if they do
+    /// Numbers further from 0 than this many units are stored as it: clipped; `None` if they are refused if they do
     /// not fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<NonZeroU32>,
@@ -269,7 +269,7 @@ pub enum Rounding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Packing {
-    /// Every element takes whole bytes; a small one lies in the low bits.
+    /// Every element takes whole bytes; a small one is in the low bits.
     #[default]
     Bytes,
     /// Elements follow each other bit by bit, the first in the lowest bits.

@@ -16,7 +16,7 @@ pub struct Extent {
     pub len: u64,
     /// Reading: what the bytes must sum to. Writing: which checksum [`crate::Codec::finish`] needs.
     pub checksum: Option<Checksum>,
-    /// What few extents have; `None` where all of it is.
+    /// What few extents have; `None` if all of it is.
     rare: Option<Box<RareOfExtent>>,
 }
 
@@ -44,12 +44,12 @@ impl Extent {
         self.rare.as_mut()?.region.as_deref_mut()
     }
 
-    /// How the bytes are compressed in the file; `None` where they lie there as they are. Only for reading.
+    /// How the bytes are compressed in the file; `None` if they are there as they are. Only for reading.
     pub fn compression(&self) -> Option<&Compression> {
         self.rare.as_ref()?.compression.as_deref()
     }
 
-    /// How the numbers are computed from stored ones; `None` where the file holds them. Only for reading.
+    /// How the numbers are computed from stored ones; `None` if the file holds them. Only for reading.
     pub fn computed(&self) -> Option<&Computed> {
         self.rare.as_ref()?.computed.as_deref()
     }

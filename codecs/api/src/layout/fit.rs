@@ -97,7 +97,7 @@ fn is_permutation(encoding: &Encoding, rank: usize) -> bool {
             .all(|axis| seen.get_mut(*axis).is_some_and(|seen| !std::mem::replace(seen, true)))
 }
 
-/// Every element lies in exactly one region, and every region has its bytes.
+/// Every element is in exactly one region, and every region has its bytes.
 fn check_regions(shape: &Shape, placement: &Placement) -> Result<()> {
     let mut boxes = Vec::with_capacity(placement.extents.len());
     for extent in &placement.extents {

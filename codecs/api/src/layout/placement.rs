@@ -17,7 +17,7 @@ pub struct Placement {
     pub extents: Extents,
     /// How elements are encoded; the same for all extents.
     pub encoding: Encoding,
-    /// What few placements have; `None` where all of it is.
+    /// What few placements have; `None` if all of it is.
     rare: Option<Box<RareOfPlacement>>,
 }
 
@@ -40,13 +40,13 @@ impl Placement {
         Placement { tensor, name: name.into(), extents: extents.into(), encoding, rare: None }
     }
 
-    /// The shape that the file states, where that is not the tensor's own axes in stored order: a format that adds
-    /// or leaves out axes of length 1. `None` where it is.
+    /// The shape that the file states, if that is not the tensor's own axes in stored order: a format that adds
+    /// or leaves out axes of length 1. `None` if it is.
     pub fn shape(&self) -> Option<&Shape> {
         self.rare.as_ref()?.shape.as_ref()
     }
 
-    /// The tensor is this box of what the extents hold, whose regions then lie in the whole; `None` for all of it.
+    /// The tensor is this box of what the extents hold, whose regions then are in the whole; `None` for all of it.
     /// Only for reading.
     pub fn window(&self) -> Option<&Window> {
         self.rare.as_ref()?.window.as_ref()
@@ -104,7 +104,7 @@ impl Placement {
         self.change(|rare| rare.shape = shape);
     }
 
-    /// The same, where the tensor is a box of what the extents hold.
+    /// The same, if the tensor is a box of what the extents hold.
     #[must_use]
     pub fn with_window(mut self, window: impl Into<Option<Window>>) -> Self {
         self.set_window(window);
@@ -224,8 +224,8 @@ pub struct Added {
 }
 
 impl Added {
-    /// Whether `other`, the added tensor, fits `tensor`: both hold 32-bit floats, every axis of the added one lies
-    /// along one axis of the same length, and indices lie on their axes.
+    /// Whether `other`, the added tensor, fits `tensor`: both hold 32-bit floats, every axis of the added one is
+    /// along one axis of the same length, and indices are on their axes.
     pub(crate) fn fits(&self, tensor: &Tensor, other: &Tensor) -> bool {
         let mut used = vec![false; other.shape.rank()];
         let mut axis_fits = |(axis, len): (&AddedAxis, &u64)| match *axis {
@@ -247,7 +247,7 @@ impl Added {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AddedAxis {
-    /// This axis of the added tensor lies along it; both have one length.
+    /// This axis of the added tensor is along it; both have one length.
     Along(usize),
     /// The same values at every index.
     Every,
@@ -284,14 +284,14 @@ impl Window {
         Window { start, whole, strides: Vec::new() }
     }
 
-    /// The same box in a whole whose elements lie at these distances in the one extent.
+    /// The same box in a whole whose elements are at these distances in the one extent.
     #[must_use]
     pub fn with_strides(mut self, strides: Vec<u64>) -> Self {
         self.strides = strides;
         self
     }
 
-    /// Elements that the extent has to hold for the strides; `None` where they overflow, or are not one for each axis.
+    /// Elements that the extent has to hold for the strides; `None` if they overflow, or are not one for each axis.
     pub fn reach(&self) -> Option<u64> {
         if self.strides.len() != self.whole.rank() {
             return None;

@@ -23,12 +23,12 @@ impl Encoding {
         (0..rank).flat_map(of).collect()
     }
 
-    /// The lengths of an axis's parts but the slowest; none where it is stored as one.
+    /// The lengths of an axis's parts but the slowest; none if it is stored as one.
     pub fn tile(&self, axis: usize) -> &[u64] {
         self.tiles().iter().find(|tile| tile.axis == axis).map_or(&[], |tile| &tile.lens)
     }
 
-    /// The lengths of what [`Encoding::order`] numbers, for a tensor of this shape; `None` where a tile does not fit
+    /// The lengths of what [`Encoding::order`] numbers, for a tensor of this shape; `None` if a tile does not fit
     /// it.
     pub fn expanded(&self, shape: &Shape) -> Option<Shape> {
         let mut lens = Vec::new();

@@ -29,7 +29,7 @@ pub const KEY_WEIGHTS: &str = "weights";
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Namespaces", into = "Namespaces")]
-// There can be millions of tensors: where it is empty, this takes 8 bytes.
+// There can be millions of tensors: if it is empty, this takes 8 bytes.
 pub struct Metadata(Option<Box<Sorted>>);
 
 /// Entries sorted by namespace. Most tensors have one, for which a `BTreeMap` would allocate 632 bytes.

@@ -81,7 +81,7 @@ impl Blocks {
     /// begin with the codec's id and a dot.
     ///
     /// # Panics
-    /// If a number is 0: when the program is compiled, where the blocks are a constant.
+    /// If a number is 0: when the program is compiled, if the blocks are a constant.
     pub const fn opaque(name: &'static str, elements: u32, bytes: u32) -> Self {
         Self::of(name, elements, bytes, None, None)
     }
@@ -175,7 +175,7 @@ impl Blocks {
         self.encodable
     }
 
-    /// Bytes of so many elements; `None` where they do not fill whole blocks.
+    /// Bytes of so many elements; `None` if they do not fill whole blocks.
     pub fn stored_len(&self, elements: u64) -> Option<u64> {
         let whole = elements.is_multiple_of(self.elements());
         (elements / self.elements()).checked_mul(self.bytes()).filter(|_| whole)

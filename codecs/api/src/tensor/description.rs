@@ -23,7 +23,7 @@ pub struct Tensor {
     /// For dtypes whose elements have a length each (string, variant): the bytes of each element, row-major.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lengths: Option<Box<[u64]>>,
-    /// How integers stand for real numbers, where the format states it.
+    /// How integers stand for real numbers, if the format states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
     /// The blocks in which the source stores the elements, row-major: a target that has them stores them as they are.
@@ -80,7 +80,7 @@ impl Tensor {
         }
     }
 
-    /// The integer that stands for 1.0, where the tensor has [units](Quantization::Units).
+    /// The integer that stands for 1.0, if the tensor has [units](Quantization::Units).
     pub fn scale(&self) -> Option<NonZeroU32> {
         match self.quantization {
             Some(Quantization::Units { scale }) => Some(scale),

@@ -9,7 +9,7 @@ macro_rules! dtypes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $bits:expr, $component:expr;)*) => {
         /// The type of a tensor's elements.
         ///
-        /// Names follow safetensors where it has one, else TensorFlow, in lower case.
+        /// Names follow safetensors if it has one, else TensorFlow, in lower case.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum DType { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
@@ -23,7 +23,7 @@ macro_rules! dtypes {
                 match self { $(DType::$variant => $name,)* }
             }
 
-            /// Bits of information in one element; `None` where elements have a length each.
+            /// Bits of information in one element; `None` if elements have a length each.
             pub const fn bits(self) -> Option<u32> {
                 match self { $(DType::$variant => $bits,)* }
             }
@@ -110,7 +110,7 @@ dtypes! {
 }
 
 impl DType {
-    /// Whole bytes of one element that is not packed with its neighbors; `None` where elements have a length each.
+    /// Whole bytes of one element that is not packed with its neighbors; `None` if elements have a length each.
     pub const fn bytes(self) -> Option<u64> {
         match self.bits() {
             Some(bits) => Some(bits.div_ceil(8) as u64),

@@ -121,7 +121,7 @@ impl Affine {
         &self.zero_points
     }
 
-    /// The axis along which the scales lie; `None` for one scale.
+    /// The axis along which the scales are; `None` for one scale.
     pub fn axis(&self) -> Option<usize> {
         self.axis
     }

@@ -7,7 +7,7 @@ use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::ops::Deref;
 
-/// A tensor's name. It is text; a clone shares it, for a checkpoint can have a million tensors, and each one's name lies in
+/// A tensor's name. It is text; a clone shares it, for a checkpoint can have a million tensors, and each one's name is in
 /// the tensor, in its places on both sides and in an index. It is as large as a pointer.
 ///
 /// ```

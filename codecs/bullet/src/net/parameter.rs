@@ -91,7 +91,7 @@ impl Parameter {
     }
 
     /// How `other` is broadcast when it is added to this parameter: for each axis of this one, the axis of `other` that
-    /// lies along it. `None` if `other` has an axis that this parameter lacks.
+    /// is along it. `None` if `other` has an axis that this parameter lacks.
     pub(crate) fn broadcast(&self, other: &Parameter) -> Option<Vec<AddedAxis>> {
         let lens = |parameter: &Parameter| -> Vec<(Axis, u64)> {
             parameter.axes.iter().map(|(axis, _)| *axis).zip(parameter.shape.iter().copied()).collect()

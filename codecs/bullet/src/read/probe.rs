@@ -74,7 +74,7 @@ fn begins_with_weights(file: &File) -> Result<bool> {
     Ok(is_size && values.iter().all(|bytes| is_weight(f32::from_le_bytes(*bytes))))
 }
 
-/// Whether another file of the optimizer lies beside one of this name.
+/// Whether another file of the optimizer is beside one of this name.
 fn has_companion(input: &Input, name: &str) -> bool {
     let others = [WEIGHTS, PARAMS].into_iter().chain(SLOTS).filter(|file| file.name != name);
     let mut others = others.map(|file| file.name);

@@ -56,7 +56,7 @@ fn at(entries: &[Option<Entry>], number: u64) -> Option<Entry> {
     usize::try_from(number).ok().and_then(|number| entries.get(number)).copied().flatten()
 }
 
-/// Pages of elements, each with its checksum, that lie one after the other.
+/// Pages of elements, each with its checksum, that are one after the other.
 #[derive(Default)]
 struct Pages(HashMap<u64, Rc<Vec<Option<Entry>>>>);
 

@@ -1,4 +1,4 @@
-//! Where the chunks of a dataset lie.
+//! Where the chunks of a dataset are.
 
 use super::arrays::{Entry, ExtensibleArray, FixedArray};
 use super::message::{Filters, Index};

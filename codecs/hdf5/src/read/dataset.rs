@@ -1,4 +1,4 @@
-//! Datasets: where their elements lie.
+//! Datasets: where their elements are.
 
 use super::chunks::{Chunk, Grid};
 use super::header::Message;

@@ -28,7 +28,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// A message that lies outside of an object header.
+    /// A message that is outside of an object header.
     pub(crate) fn new(kind: u16, data: Vec<u8>, at: u64, sizes: Sizes) -> Self {
         Message { kind, flags: 0, data, at, sizes }
     }

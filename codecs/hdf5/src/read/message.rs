@@ -37,7 +37,7 @@ impl Dataspace {
     }
 }
 
-/// Where the elements lie.
+/// Where the elements are.
 #[derive(Clone, Debug)]
 pub(crate) enum Layout {
     /// In the message: their offset in the file and their length.
@@ -56,7 +56,7 @@ pub(crate) enum Index {
     Single {
         filtered: Option<(u64, u32)>,
     },
-    /// Chunks lie one after the other.
+    /// Chunks are one after the other.
     Implicit,
     FixedArray,
     ExtensibleArray,

@@ -1,4 +1,4 @@
-//! Reads the groups, datasets and attributes of a file, and where the elements lie.
+//! Reads the groups, datasets and attributes of a file, and where the elements are.
 
 mod arrays;
 mod attribute;

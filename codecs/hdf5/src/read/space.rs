@@ -18,7 +18,7 @@ pub(crate) struct Sizes {
     pub(crate) length: u8,
 }
 
-/// The file, where its address 0 lies, and how much work is left.
+/// The file, where its address 0 is, and how much work is left.
 #[derive(Debug)]
 pub(crate) struct Space<'a> {
     file: &'a File,
@@ -63,7 +63,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Returns the offset in the file of `len` bytes at an address, all of which lie in the file.
+    /// Returns the offset in the file of `len` bytes at an address, all of which are in the file.
     pub(crate) fn offset(&self, address: u64, len: u64, what: &str) -> Result<u64> {
         let offset = address.checked_add(self.base);
         let end = offset.and_then(|offset| offset.checked_add(len));

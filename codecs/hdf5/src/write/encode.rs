@@ -15,7 +15,7 @@ const PREFIX: u64 = 16;
 const MESSAGE: u64 = 8;
 /// The most bytes of a message's data; `h5py` refuses larger attributes, too.
 pub(crate) const MOST_BYTES: u64 = 65_528;
-/// Bytes of a text in an attribute: its length and where it lies in the heap.
+/// Bytes of a text in an attribute: its length and where it is in the heap.
 const REFERENCE: u64 = 16;
 
 /// Whether elements of this datatype can be written.

@@ -26,7 +26,7 @@ pub(super) struct Symbol<'a> {
     pub(super) table: Option<Places>,
 }
 
-/// Where the parts of a symbol table lie.
+/// Where the parts of a symbol table are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub(super) heap: u64,

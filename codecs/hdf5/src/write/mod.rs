@@ -33,7 +33,7 @@ pub struct Draft {
 pub struct Plan {
     /// Bytes of the file.
     pub len: u64,
-    /// Bytes that hold no elements, by their offset. What lies between them and the elements is zero.
+    /// Bytes that hold no elements, by their offset. What is between them and the elements is zero.
     pub blocks: Vec<(u64, Vec<u8>)>,
     /// Offsets of the elements of each dataset, row-major, in the order in which they were added.
     pub datasets: Vec<u64>,

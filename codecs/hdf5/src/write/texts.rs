@@ -9,7 +9,7 @@ const SMALLEST: u64 = 4096;
 /// Bytes of a collection's header, and of an object's.
 const HEAD: u64 = 16;
 
-/// Where a text lies.
+/// Where a text is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reference {
     pub(super) address: u64,
@@ -93,7 +93,7 @@ impl Texts {
         at
     }
 
-    /// Returns where the texts of an object's attributes lie.
+    /// Returns where the texts of an object's attributes are.
     pub(super) fn of(&self, id: usize) -> impl Iterator<Item = &Reference> {
         self.references.get(&id).into_iter().flatten()
     }

@@ -39,7 +39,7 @@ pub(crate) fn edited(text: &str, change: impl FnOnce(&mut Value)) -> Option<Stri
     Some(text)
 }
 
-/// Puts quotes, and a mark before the number, around such numbers where they are not within a text.
+/// Puts quotes, and a mark before the number, around such numbers if they are not within a text.
 fn quoted(text: &str, mark: &str) -> String {
     let mut made = String::with_capacity(text.len() + 64);
     let (mut rest, mut is_text) = (text, false);

@@ -1,6 +1,6 @@
 //! The configuration of a model: layers, how they are connected, and their options.
 //!
-//! [`Model::parse`] reads the JSON of Keras 3, of Keras 2 and `tf_keras`, and of Keras 1 where it has the same form.
+//! [`Model::parse`] reads the JSON of Keras 3, of Keras 2 and `tf_keras`, and of Keras 1 if it has the same form.
 //! [`Model::variables`] lists the variables in the order of the layers, and [`Model::graph`] lowers the layers to
 //! operators.
 

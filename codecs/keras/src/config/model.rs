@@ -36,7 +36,7 @@ pub struct Model {
 pub enum Structure {
     /// Each layer takes what the one before it makes.
     Sequential {
-        /// Lengths of the input's axes, where they are stated; `None` for the batch and other free ones.
+        /// Lengths of the input's axes, if they are stated; `None` for the batch and other free ones.
         input: Option<Vec<Option<u64>>>,
     },
     /// As each layer's calls state.

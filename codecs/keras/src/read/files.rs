@@ -12,7 +12,7 @@ use ckpt_hdf5::{AttributeValue, attribute};
 /// The files of a model.
 pub(crate) struct Files {
     pub(crate) container: Container,
-    /// Files in which tensors lie.
+    /// Files in which tensors are.
     pub(crate) names: Vec<String>,
     /// HDF5 files, each in one of `names`.
     pub(crate) parts: Vec<Part>,

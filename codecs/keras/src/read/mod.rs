@@ -1,4 +1,4 @@
-//! Reads a model's files: their configuration, and where their tensors lie.
+//! Reads a model's files: their configuration, and where their tensors are.
 
 mod adopt;
 mod describe;

@@ -153,7 +153,7 @@ impl Part {
         Ok(())
     }
 
-    /// The same bytes in the file that the part lies in.
+    /// The same bytes in the file that the part is in.
     fn extent(&self, extent: &Extent) -> Result<Extent> {
         let mut own = extent.clone();
         own.file = self.file;

@@ -60,7 +60,7 @@ impl Layout {
         self.literals.extend(runs.runs.iter().map(literal));
     }
 
-    /// Leaves the checksum of the weights open at these places; `None` if they lie among the weights.
+    /// Leaves the checksum of the weights open at these places; `None` if they are among the weights.
     pub(super) fn checksum(&mut self, weights: Weights, places: &[u64]) -> Option<()> {
         let end = weights.start.checked_add(weights.len)?;
         for bound in [weights.start, end] {

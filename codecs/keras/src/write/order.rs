@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 type Numbered<'a> = HashMap<&'a str, usize>;
 
 /// The losses of weights without a configuration, whose layers a graph numbers: Keras finds them by the order of the
-/// layers of their class in the model, which is the graph's only where each layer needs what the one before it made.
+/// layers of their class in the model, which is the graph's only if each layer needs what the one before it made.
 /// Each variable is given by its path and its tensor.
 pub(crate) fn losses<'a>(graph: &Graph, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Loss> {
     let mut classes: BTreeMap<&str, Numbered<'_>> = BTreeMap::new();

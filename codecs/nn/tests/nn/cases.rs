@@ -4,7 +4,7 @@ use crate::build::{floats, read, rewrite};
 use ckpt_api::{Axis, Checkpoint, Contents, Kind, Op};
 use std::path::{Path, PathBuf};
 
-/// The folder `nn/NAME` of the cases; `None`, said aloud, where there are none.
+/// The folder `nn/NAME` of the cases; `None`, said aloud, if there are none.
 fn folder(name: &str) -> Option<PathBuf> {
     let Some(cases) = std::env::var_os("CKPT_CASES") else {
         eprintln!("skipped: CKPT_CASES is not set");

@@ -79,7 +79,7 @@ fn a_name_must_be_ascii_or_marked_as_utf8() {
 
 #[test]
 fn a_member_that_shares_bytes_with_another_is_refused() {
-    // The second array's local header lies in the first one's data.
+    // The second array's local header is in the first one's data.
     let inner = archive(&[Member::new("b.npy", matrix())]);
     let inner = &inner[..inner.len() - 22 - 51];
     let mut outer =
@@ -134,7 +134,7 @@ fn every_byte_of_an_array_is_under_its_checksum() {
     assert_eq!(seen, 128 + 24);
 }
 
-/// Also where the changed header looks like one of strings, which a lenient reader leaves out.
+/// Also if the changed header looks like one of strings, which a lenient reader leaves out.
 #[test]
 fn a_change_of_any_byte_of_a_header_is_corruption() {
     for member in [Member::new("a.npy", matrix()), Member::new("a.npy", matrix()).deflated()] {

@@ -23,7 +23,7 @@ pub(crate) struct Gates {
 }
 
 impl Gates {
-    /// The blocks of `elements` elements each of gates in the order `own`; `None` where that is ONNX's, or is not an
+    /// The blocks of `elements` elements each of gates in the order `own`; `None` if that is ONNX's, or is not an
     /// order of the same gates.
     pub(crate) fn of(own: &str, standard: &str, elements: u64) -> Option<Self> {
         if own == standard || own.len() != standard.len() {
@@ -37,7 +37,7 @@ impl Gates {
         (elements > 0).then_some(Gates { places, elements })
     }
 
-    /// The pieces of an extent that holds elements of so many bytes, in the order of the tensor; `None` where the blocks
+    /// The pieces of an extent that holds elements of so many bytes, in the order of the tensor; `None` if the blocks
     /// do not fill it.
     pub(crate) fn pieces(&self, whole: &Extent, element_bytes: u64) -> Option<Vec<Extent>> {
         let block = self.elements.checked_mul(element_bytes)?;

@@ -6,7 +6,7 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) ir_version: i64,
-    /// `producer_name`, `producer_version`, `domain`, `doc_string`, in this order, where they are not empty.
+    /// `producer_name`, `producer_version`, `domain`, `doc_string`, in this order, if they are not empty.
     pub(crate) texts: Vec<(&'static str, String)>,
     pub(crate) model_version: i64,
     /// The versions of the operator sets, by domain.
@@ -130,7 +130,7 @@ impl Tensor {
     }
 }
 
-/// Numbers of a typed field that lie one after the other.
+/// Numbers of a typed field that are one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     /// The field's number.
@@ -156,7 +156,7 @@ pub(crate) struct Value {
     pub(crate) name: String,
     /// Number of the data type; 0 for what is no tensor.
     pub(crate) data_type: i64,
-    /// `None` where the rank is not stated.
+    /// `None` if the rank is not stated.
     pub(crate) shape: Option<Vec<Dimension>>,
 }
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 /// How many nodes are between a tensor and the layer at most: a cast, and one that gives a bias its shape.
 const MOST_STEPS: usize = 2;
 
-/// The order of the gates of a node's tensors, where it is not ONNX's.
+/// The order of the gates of a node's tensors, if it is not ONNX's.
 pub(crate) fn stated(node: &Node) -> Option<&str> {
     let standard = standard(&node.op)?;
     let (_, own) = node.properties.iter().find(|(key, _)| key == PROPERTY)?;

@@ -42,7 +42,7 @@ pub(super) fn tensors(graph: &Graph) -> Vec<(&Stored, String)> {
         if depth == 0 {
             tensors.extend(own.inspect(|(_, name)| names.take(name)));
         } else {
-            // The bytes of others would not lie as they are.
+            // The bytes of others would not be as they are.
             let plain = own.filter(|(stored, _)| stored.typed.iter().all(Chunk::is_plain));
             let weights = weight_operands(level);
             let kept = plain.filter(|(stored, name)| weights.contains(name.as_str()) || !is_constant(stored));
@@ -78,7 +78,7 @@ fn initializers(graph: &Graph) -> impl Iterator<Item = (&Stored, &str)> {
 }
 
 /// Whether the tensor of a `Constant` node is a weight, and not a number that an operator takes: it has many elements, or
-/// is stored beside the model. Its bytes lie as they are then.
+/// is stored beside the model. Its bytes are as they are then.
 fn is_weight(stored: &Stored) -> bool {
     let Some(dtype) = dtype(stored.data_type) else { return false };
     let is_plain = stored.typed.iter().all(Chunk::is_plain);

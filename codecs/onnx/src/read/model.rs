@@ -296,7 +296,7 @@ impl Parser<'_> {
         self.wire.skip(field)
     }
 
-    /// Adds numbers of a typed field; those that are not packed and lie side by side are one chunk.
+    /// Adds numbers of a typed field; those that are not packed and are side by side are one chunk.
     fn typed(&mut self, field: &Field, tensor: &mut Tensor) -> Result<()> {
         let (tag_bytes, range) = match (&field.value, field.number) {
             (Wired::Bytes(range), _) => (0, range.clone()),

@@ -18,7 +18,7 @@ const IR_VERSION: i64 = 10;
 const OPSET: i64 = 21;
 /// The most bytes of a message; what is not data of tensors counts, too.
 const MOST_BYTES: u64 = (1 << 31) - 1;
-/// Tensors of fewer bytes stay in the model where others lie beside it.
+/// Tensors of fewer bytes stay in the model where others are beside it.
 const SMALL: u64 = 1024;
 /// Offsets of tensors in the file of external data are multiples of it.
 const ALIGNMENT: u64 = 64;
@@ -38,7 +38,7 @@ struct Placed {
     shape: Option<Shape>,
 }
 
-/// Assembles a model. Tensors of at least `threshold` bytes lie in a file of their own; without one, only if the model
+/// Assembles a model. Tensors of at least `threshold` bytes are in a file of their own; without one, only if the model
 /// would be too large.
 pub(super) fn assemble(
     built: &Built,

@@ -64,11 +64,11 @@ pub(super) enum Initializer {
 pub(super) struct Interface {
     pub(super) name: String,
     pub(super) data_type: i64,
-    /// `None` where it is not stated.
+    /// `None` if it is not stated.
     pub(super) shape: Option<Vec<Option<u64>>>,
 }
 
-/// What numbers a value has: ONNX tells them apart, the contract only where it matters.
+/// What numbers a value has: ONNX tells them apart, the contract only if it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Real,
@@ -102,7 +102,7 @@ pub(super) struct Builder<'a> {
     /// The name of each of the graph's values in the model.
     values: HashMap<String, String>,
     kinds: HashMap<String, Kind>,
-    /// Number of axes, where it is known.
+    /// Number of axes, if it is known.
     ranks: HashMap<String, usize>,
     /// The layer that is being written.
     pub(super) layer: String,
@@ -220,7 +220,7 @@ impl<'a> Builder<'a> {
         self.ranks.get(name).copied()
     }
 
-    /// Sets the number of axes of a value; `None` where it is not known.
+    /// Sets the number of axes of a value; `None` if it is not known.
     pub(super) fn set_rank(&mut self, name: &str, rank: Option<usize>) {
         match rank {
             Some(rank) => self.ranks.insert(name.to_owned(), rank),

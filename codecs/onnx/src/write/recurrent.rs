@@ -81,7 +81,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The biases of a recurrent layer: those of the inputs, then the recurrent ones, which are 0 where there are none.
+    /// The biases of a recurrent layer: those of the inputs, then the recurrent ones, which are 0 if there are none.
     fn recurrent_bias(
         &mut self,
         node: &Node,

@@ -87,7 +87,7 @@ fn is_same(own: &Tensor, before: &Tensor) -> bool {
         && own.slot.is_none()
 }
 
-/// The model and the files of its external data; `None` where tensors share bytes, or are far apart.
+/// The model and the files of its external data; `None` if tensors share bytes, or are far apart.
 fn files(
     structure: &Structure,
     count: usize,

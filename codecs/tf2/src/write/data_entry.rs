@@ -29,7 +29,7 @@ pub(crate) struct DataSize {
     pub(crate) size: u64,
     /// See [`DataEntry::original`].
     pub(crate) original: Option<(u32, u64)>,
-    /// The tensor whose bytes are all of the data; `None` where there is none.
+    /// The tensor whose bytes are all of the data; `None` if there is none.
     pub(crate) owner: Option<TensorId>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Entries<'a> {
     /// Whether partitioned tensors are written whole.
     merge: bool,
     tensors: Vec<Option<Assignment>>,
-    /// The object graph, where it is new.
+    /// The object graph, if it is new.
     graph: Vec<ExtraEntry>,
     /// Number of the tensor before which it is written.
     graph_index: usize,

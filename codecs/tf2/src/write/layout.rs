@@ -27,7 +27,7 @@ struct LayoutOptions {
     alignment: u64,
 }
 
-/// Places the data as the options ask; without options, where the checkpoint that was read had it, if it still fits
+/// Places the data as the options ask; without options, if the checkpoint that was read had it, if it still fits
 /// there, or else one after the other.
 ///
 /// # Errors

@@ -36,7 +36,7 @@ pub(super) struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// What is different, a clause each; nothing where PyTorch 2.8 or later wrote the archive.
+    /// What is different, a clause each; nothing if PyTorch 2.8 or later wrote the archive.
     pub(super) fn differences(&self) -> Vec<String> {
         let mut found = Vec::new();
         found.extend(self.version());
@@ -150,7 +150,7 @@ impl Records<'_> {
         let mut at = 0u64;
         let entries = self.all.iter().map(|(name, _, member)| {
             let large = |number: u64| number >= u32::MAX.into();
-            // Local headers lie behind the record before.
+            // Local headers are behind the record before.
             let numbers = if large(member.len) { 2 } else { 0 } + u64::from(large(at));
             at = member.start.saturating_add(member.len).saturating_add(DESCRIPTORS[0]);
             CENTRAL_BYTES + self.prefix + name.len() as u64 + if numbers > 0 { 4 + 8 * numbers } else { 0 }

@@ -1,4 +1,4 @@
-//! The files that `torch.save` writes: where the pickle lies, and where the bytes of each storage.
+//! The files that `torch.save` writes: where the pickle is, and where the bytes of each storage.
 
 mod differences;
 pub(crate) mod identity;

@@ -21,7 +21,7 @@ pub(crate) struct Saved {
     pub(crate) classes: Classes,
     /// The pickle of the constants that the code of a TorchScript archive has, which are not read.
     pub(crate) constants: Option<Tree>,
-    /// The folder of a zip archive in which the records lie.
+    /// The folder of a zip archive in which the records are.
     pub(crate) folder: Option<String>,
     /// How the file differs from the one that is written for the same pickle and storages, a clause each.
     pub(crate) differences: Vec<String>,

@@ -20,7 +20,7 @@ pub(super) fn join(extents: &mut Vec<Extent>, shape: &Shape, order: &[usize]) {
     }
 }
 
-/// The elements of a box in the order in which the tensor is stored; `None` if others lie between them.
+/// The elements of a box in the order in which the tensor is stored; `None` if others are between them.
 fn run(region: &Region, shape: &Shape, order: &[usize]) -> Option<Range<u64>> {
     let (mut first, mut unit, mut is_part) = (0u64, 1u64, false);
     for axis in order.iter().rev() {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use ckpt_api::FileId;
 
-    /// Joins boxes of a matrix of 4 rows and 6 columns, which lie at the offsets 0, 1, …; returns the offsets in order, or
+    /// Joins boxes of a matrix of 4 rows and 6 columns, which are at the offsets 0, 1, …; returns the offsets in order, or
     /// `None` if the boxes stay.
     fn joined(boxes: &[([u64; 2], [u64; 2])], order: [usize; 2]) -> Option<Vec<u64>> {
         let extent = |(number, (start, shape)): (usize, &([u64; 2], [u64; 2]))| {

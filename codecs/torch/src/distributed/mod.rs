@@ -263,7 +263,7 @@ impl Reader<'_> {
         Ok((whole, placement))
     }
 
-    /// A chunk, and where its bytes lie: regions of the whole tensor.
+    /// A chunk, and where its bytes are: regions of the whole tensor.
     fn part(&mut self, sharded: &Sharded, chunk: &Chunk) -> Result<(Tensor, Placement)> {
         let (id, file) = self.open(&chunk.at.path)?;
         let own = section(&file, chunk.at.offset, chunk.at.len)?;

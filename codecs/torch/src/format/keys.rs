@@ -10,7 +10,7 @@ pub(crate) const KEY_INDEX: &str = "index";
 pub(crate) const ZIP: &str = "torch.zip";
 pub(crate) const KEY_FOLDER: &str = "folder";
 pub(crate) const KEY_PICKLE: &str = "pickle";
-/// The dicts and lists that the names come from, where the pickle is not kept.
+/// The dicts and lists that the names come from, if the pickle is not kept.
 pub(crate) const KEY_CONTAINERS: &str = "containers";
 /// How the file that was read differs from the one that is written for it, a clause each.
 pub(crate) const KEY_DIFFERENCES: &str = "differences";

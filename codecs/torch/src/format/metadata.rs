@@ -1,4 +1,4 @@
-//! The file `.metadata` of a distributed checkpoint: which tensors there are, and where their chunks lie.
+//! The file `.metadata` of a distributed checkpoint: which tensors there are, and where their chunks are.
 //!
 //! ```text
 //! Metadata
@@ -29,7 +29,7 @@ const LONGEST_TEXT: usize = 4096;
 pub(crate) struct Metadata {
     /// In the order of the file.
     pub(crate) tensors: Vec<Sharded>,
-    /// Values that are no tensors, by name, and where they lie.
+    /// Values that are no tensors, by name, and where they are.
     pub(crate) values: Vec<(String, Location)>,
     /// How many other things are located.
     pub(crate) others: usize,
@@ -145,7 +145,7 @@ pub(crate) fn parse(tree: &Tree, limits: &Limits) -> Result<Metadata> {
     Ok(metadata)
 }
 
-/// Where everything lies.
+/// Where everything is.
 struct Locations<'a> {
     /// By name and, for tensors, the first index of the chunk.
     all: HashMap<(&'a str, Option<Vec<u64>>), Location>,

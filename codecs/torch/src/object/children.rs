@@ -1,4 +1,4 @@
-//! What lies within a value, by name: the items of containers, the tensors of modules, the fields of objects.
+//! What is within a value, by name: the items of containers, the tensors of modules, the fields of objects.
 
 use crate::pickle::{Id, Object, Tree, Value};
 use crate::tensor::call::is_tensor;
@@ -14,18 +14,18 @@ pub(crate) enum Part {
     Name(&'static str),
 }
 
-/// What a value is, for naming what lies within it.
+/// What a value is, for naming what is within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// Nothing lies within it.
+    /// Nothing is within it.
     Leaf,
     /// A dict, list, tuple, set, or one of the dicts of Python's library.
     Container,
-    /// A pickled module: within it lies what its state dict has.
+    /// A pickled module: within it is what its state dict has.
     Module,
     /// What a class of C++ packs: the weights of a quantized layer, in a tuple.
     Packed,
-    /// A call of a class or function that this crate does not know; within it lies what it is given.
+    /// A call of a class or function that this crate does not know; within it is what it is given.
     Foreign,
 }
 
@@ -89,7 +89,7 @@ fn is_convolution(tree: &Tree, object: Object, (module, _): (&str, &str)) -> boo
     module.contains(".quantized.") && module.contains(".conv") && object.state.is_some_and(is_long)
 }
 
-/// Returns what lies within a value.
+/// Returns what is within a value.
 pub(crate) fn children(tree: &Tree, id: Id) -> Vec<(Part, Id)> {
     let indexed = |list| tree.items(list).enumerate().map(|(index, id)| (Part::Index(index), id)).collect();
     match tree.value(id) {
@@ -231,7 +231,7 @@ fn module(tree: &Tree, object: Object) -> Vec<(Part, Id)> {
     all
 }
 
-/// What lies in a dict. Modules in its place could nest without end.
+/// What is in a dict. Modules in its place could nest without end.
 fn within(tree: &Tree, dict: Option<Id>) -> Vec<(Part, Id)> {
     match dict {
         Some(dict) if sort(tree, dict) == Sort::Container => children(tree, dict),

@@ -1,4 +1,4 @@
-//! How many tensors lie within each value, however values share and nest.
+//! How many tensors are within each value, however values share and nest.
 
 use super::children::{Sort, Work, children, sort};
 use crate::pickle::{Id, Tree, Value};
@@ -35,7 +35,7 @@ impl Counts {
     /// Counts for everything below `root`, in time linear in the pickle.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Corrupt`] where a container that has tensors holds itself; [`ckpt_api::Kind::Limit`] for more
+    /// [`ckpt_api::Kind::Corrupt`] if a container that has tensors holds itself; [`ckpt_api::Kind::Limit`] for more
     /// names than the pickle has values, and for tensors below too many levels.
     pub(crate) fn new(tree: &Tree, root: Id) -> Result<Self> {
         let mut counts = Counts { names: vec![0; tree.len()] };
@@ -66,7 +66,7 @@ impl Counts {
                         }
                     }
                     Seen::No => {
-                        // Nothing lies within a tensor.
+                        // Nothing is within a tensor.
                         let is_tensor = tree.object(child).is_some_and(|object| is_tensor(tree, object));
                         if let Some(entry) = seen.get_mut(index) {
                             *entry = if is_tensor { Seen::Done } else { Seen::Open };

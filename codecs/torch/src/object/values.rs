@@ -9,7 +9,7 @@ use crate::tensor::numpy;
 use ckpt_api::{MetadataMap, MetadataValue};
 use std::collections::HashSet;
 
-/// Levels of lists and maps; a value may lie within others.
+/// Levels of lists and maps; a value may be within others.
 const MOST_LEVELS: usize = MetadataValue::MAX_NESTING - 8;
 /// Bytes of the texts in a key that is a tuple, which many keys may share.
 const LONGEST_TUPLE: usize = 256;

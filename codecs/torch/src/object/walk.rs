@@ -31,11 +31,11 @@ pub(crate) struct Found {
     pub(crate) modules: usize,
     /// Attributes of modules that hold tensors and are neither parameters nor buffers, by name.
     pub(crate) attributes: Vec<String>,
-    /// What tensors lie in, by name.
+    /// What tensors are in, by name.
     pub(crate) containers: Vec<(String, Container)>,
 }
 
-/// How the names of what lies in something come about.
+/// How the names of what is in something come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Container {
     /// By keys.
@@ -46,9 +46,9 @@ pub(crate) enum Container {
 
 struct Frame {
     children: std::vec::IntoIter<(Part, Id)>,
-    /// Length of the name of what the children lie in.
+    /// Length of the name of what the children are in.
     name_len: usize,
-    /// The module that the children lie in: of that, values beside the tensors are left out.
+    /// The module that the children are in: of that, values beside the tensors are left out.
     module: Option<Id>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn walk_script(tree: &Tree, root: Id, namespace: &str, classes: &Clas
     let mut name = String::new();
     let mut frames: Vec<Frame> = Vec::new();
     frames.extend(match sort(tree, root) {
-        // Values have names of their own, also where there are no tensors.
+        // Values have names of their own, also if there are no tensors.
         Sort::Container => Some(walk.descend(root, &name)?),
         _ => walk.enter(root, &name)?,
     });
@@ -132,7 +132,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds a value, and returns what lies within it where that has tensors.
+    /// Adds a value, and returns what is within it where that has tensors.
     fn enter(&mut self, id: Id, name: &str) -> Result<Option<Frame>> {
         self.count_name(name)?;
         let is_new = self.is_new(id);

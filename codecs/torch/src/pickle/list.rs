@@ -5,7 +5,7 @@ use super::id::Id;
 
 /// Values in order: see [`super::Tree::items`].
 ///
-/// They lie in one run of [`Lists`]. A list that grows after another one did has several, which are chained: picklers
+/// They are in one run of [`Lists`]. A list that grows after another one did has several, which are chained: picklers
 /// append at most 1000 items at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct List {
@@ -16,7 +16,7 @@ pub(crate) struct List {
     len: u32,
 }
 
-/// Marks a list that lies in one run. Indexes have 31 bits.
+/// Marks a list that is in one run. Indexes have 31 bits.
 const ONE_RUN: u32 = u32::MAX;
 
 impl List {

@@ -1,4 +1,4 @@
-//! Reads one file: its tensors, and where their bytes lie.
+//! Reads one file: its tensors, and where their bytes are.
 
 use super::{losses, notes};
 use crate::container::{self, Record, Saved};

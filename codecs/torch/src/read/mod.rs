@@ -39,7 +39,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         Located::Nothing => Ok(Match::No),
         Located::Distributed => certain("a directory of torch.distributed.checkpoint"),
         Located::Zero => certain("a directory of DeepSpeed"),
-        // Another format's model may lie beside the ranks.
+        // Another format's model may be beside the ranks.
         Located::Apart(what, _) => Ok(Match::Possible(what.to_owned())),
         Located::Index(name) => match Index::read(&input.file(&name)?, input.limits()) {
             Ok(index) if index.is_ours() => certain("an index whose weight_map names files of PyTorch"),

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 /// Buffers that layers of PyTorch update without an optimizer.
 const BUFFERS: [&str; 3] = ["running_mean", "running_var", "num_batches_tracked"];
 
-/// Sets the roles of the tensors of these optimizers, and, where it is certain, which weights they are slots of.
+/// Sets the roles of the tensors of these optimizers, and, if it is certain, which weights they are slots of.
 pub(crate) fn assign(tree: &Tree, optimizers: &[(String, Id)], tensors: &mut [Tensor]) {
     let mut slots = Vec::new();
     for (prefix, id) in optimizers {
@@ -62,7 +62,7 @@ fn parameters(tree: &Tree, optimizer: Id, tensors: usize) -> Vec<String> {
 }
 
 /// The weight that each number stands for: those of the one state dict that has as many weights, all of the shapes of
-/// their slots. `None` where none or several have.
+/// their slots. `None` if none or several have.
 fn weights(
     tensors: &[Tensor],
     parameters: &[String],

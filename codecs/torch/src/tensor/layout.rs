@@ -1,4 +1,4 @@
-//! Where a view of a storage lies in the file, as extents.
+//! Where a view of a storage is in the file, as extents.
 
 use super::view::View;
 use crate::container::Record;
@@ -100,7 +100,7 @@ fn as_stored(
     Ok((build(vec![extent], encoding).with_window(window), Use::Part))
 }
 
-/// Whether the elements lie one behind the other in row-major order, as those of most tensors do.
+/// Whether the elements are one behind the other in row-major order, as those of most tensors do.
 fn is_row_major(view: &View<'_>) -> bool {
     let mut step = 1u64;
     view.shape.iter().zip(&view.strides).rev().all(|(len, stride)| {
@@ -166,7 +166,7 @@ impl<'a> Storage<'a> {
         end.is_some_and(|end| end <= self.len)
     }
 
-    /// Elements that lie one behind the other: with the record's checksum if they are all of it.
+    /// Elements that are one behind the other: with the record's checksum if they are all of it.
     fn dense(&self, first: u64, elements: u64) -> (Extent, Use) {
         let extent = self.extent(first, elements);
         let record = self.record;
@@ -198,7 +198,7 @@ struct Axes {
     /// Index, length and stride of each axis.
     axes: Vec<(usize, u64, u64)>,
     rank: usize,
-    /// How many of the last axes lie densely in the storage.
+    /// How many of the last axes are densely in the storage.
     dense: usize,
 }
 
@@ -248,7 +248,7 @@ impl Axes {
     }
 
     /// A whole, as dense as the storage, that the view is a box of: the window, its first element, and its elements.
-    /// `None` where some steps do not divide each other.
+    /// `None` if some steps do not divide each other.
     fn window(&self, view: &View<'_>) -> Option<(Window, u64, u64)> {
         let long: Vec<_> = self.axes.iter().copied().filter(|(_, len, _)| *len != 1).collect();
         let (first, last) = (long.first()?, long.last()?);
@@ -279,7 +279,7 @@ impl Axes {
         (rest == 0).then_some((Window::new(start, whole), begin, elements))
     }
 
-    /// The view as a whole whose elements lie at the distances of its strides.
+    /// The view as a whole whose elements are at the distances of its strides.
     fn strided(&self, view: &View<'_>) -> Window {
         let mut strides = vec![0; self.rank];
         for (axis, _, stride) in &self.axes {

@@ -1,4 +1,4 @@
-//! Arrays and numbers of NumPy, whose bytes lie within the pickle.
+//! Arrays and numbers of NumPy, whose bytes are within the pickle.
 //!
 //! ```text
 //! _reconstruct(ndarray, (0,), b'b'), BUILD (1, shape, dtype, is_fortran, data)     protocols 2 to 4

@@ -1,4 +1,4 @@
-//! One tensor of a file: what its view states, and where its bytes lie.
+//! One tensor of a file: what its view states, and where its bytes are.
 
 use super::layout::{Use, place};
 use super::rebuild::made;

@@ -67,7 +67,7 @@ struct StorageSum {
 }
 
 impl Archive {
-    /// An archive of an object with this pickle, whose records lie in the folder `prefix`.
+    /// An archive of an object with this pickle, whose records are in the folder `prefix`.
     pub(crate) fn new(file: FileId, prefix: impl Into<String>, pickle: &[u8]) -> Result<Self> {
         let mut archive = Archive::empty(file, prefix);
         archive.add("data.pkl", pickle)?;
@@ -210,7 +210,7 @@ impl Origin<'_> {
 }
 
 impl Crc {
-    /// The checksum, or 0 where it is filled in later.
+    /// The checksum, or 0 if it is filled in later.
     fn known(self) -> u32 {
         match self {
             Crc::Known(crc) => crc,

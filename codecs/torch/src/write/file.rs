@@ -22,7 +22,7 @@ impl Storage {
     }
 }
 
-/// Adds a file whose records lie in a folder of this name. With phases, large storages begin where the source has them
+/// Adds a file whose records are in a folder of this name. With phases, large storages begin where the source has them
 /// within a block.
 pub(super) fn add(
     placed: &mut OutputLayout,

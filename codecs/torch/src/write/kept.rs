@@ -40,7 +40,7 @@ pub(crate) struct Kept {
 
 /// Keeps in the metadata what writing the file again needs, and how the file that is written will differ.
 ///
-/// `tensors` are those that [`walk`] finds below the pickle's root, `containers` what they lie in.
+/// `tensors` are those that [`walk`] finds below the pickle's root, `containers` what they are in.
 ///
 /// # Errors
 /// Those of [`fresh::store`].

@@ -46,7 +46,7 @@ impl Nesting {
         Some(Nesting(named(DICTS, Container::Dict).chain(named(LISTS, Container::List)).collect()))
     }
 
-    /// The form in the metadata; `None` where there are none.
+    /// The form in the metadata; `None` if there are none.
     pub(super) fn value(&self) -> Option<MetadataValue> {
         let named = |kind: Container| -> Vec<MetadataValue> {
             let own = self.0.iter().filter(|(_, own)| **own == kind);
@@ -114,7 +114,7 @@ pub(super) fn entries<'a>(name: &str, steps: Vec<Step>, value: &'a MetadataValue
     entries
 }
 
-/// Whether a dict lies in these values, or in lists of theirs.
+/// Whether a dict is in these values, or in lists of theirs.
 fn has_dict(values: &[MetadataValue]) -> bool {
     let mut open = vec![values.iter()];
     while let Some(values) = open.last_mut() {
@@ -128,7 +128,7 @@ fn has_dict(values: &[MetadataValue]) -> bool {
     false
 }
 
-/// Where values lie, by name, of which the container is not the outermost dict.
+/// Where values are, by name, of which the container is not the outermost dict.
 pub(super) fn paths<'a>(named: impl Iterator<Item = (&'a str, Vec<Step>)>) -> HashMap<String, Vec<Step>> {
     named.filter(|(_, steps)| steps.len() > 1).map(|(name, steps)| (name.to_owned(), steps)).collect()
 }

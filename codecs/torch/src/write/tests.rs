@@ -144,7 +144,7 @@ fn large_storages_begin_where_they_can_share_blocks_with_the_source() {
     assert_eq!(placed(&checkpoint, aligned.0.iter().copied().map(Some).collect()), aligned);
     assert_eq!(placed(&checkpoint, vec![None, Some(1000), None, None, None]), aligned);
     assert_eq!(placed(&checkpoint, vec![Some(7); 5]), aligned, "no number may begin there");
-    // Numbers must lie on multiples of their size; what the source does not store begins as in PyTorch's files.
+    // Numbers must be on multiples of their size; what the source does not store begins as in PyTorch's files.
     let (offsets, states_alignment) =
         placed(&checkpoint, vec![Some(104), Some(1000), Some(4096 + 20), Some(7), None]);
     assert!(!states_alignment, "PyTorch could compute other offsets from it");

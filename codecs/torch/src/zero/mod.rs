@@ -7,7 +7,7 @@
 //! TAG/zero_pp_rank_R_mp_rank_00_optim_states.pt      the part of rank R, in 32 bits
 //! ```
 //!
-//! In stages 1 and 2, the parameters of a group lie one behind the other, and the ranks cut that row into pieces. In
+//! In stages 1 and 2, the parameters of a group are one behind the other, and the ranks cut that row into pieces. In
 //! stage 3, the ranks cut each parameter.
 
 mod files;
@@ -214,7 +214,7 @@ impl Merge<'_> {
         self.names.retain(|_, id| id.0 < from);
     }
 
-    /// Adds a parameter whose elements lie in these extents.
+    /// Adds a parameter whose elements are in these extents.
     fn parameter(&mut self, name: &str, shape: &Shape, joined: &Joined, extents: Vec<Extent>) -> Result<()> {
         let (dtype, encoding) = joined.encoding().ok_or_else(|| lacks("fp32 groups"))?;
         let encoding: Encoding = encoding.clone().with_order(AxisOrder::row_major(shape.rank()));

@@ -26,7 +26,7 @@ pub(super) struct Slots {
     /// How many groups of all ranks have each one.
     counts: BTreeMap<String, usize>,
     groups: usize,
-    /// Where numbers of all parameters lie, in the first file.
+    /// Where numbers of all parameters are, in the first file.
     pub(super) steps: Vec<Id>,
 }
 

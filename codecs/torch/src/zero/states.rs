@@ -1,4 +1,4 @@
-//! What the files of the ranks state: shapes and order of the parameters, and where the flat tensors lie.
+//! What the files of the ranks state: shapes and order of the parameters, and where the flat tensors are.
 
 use super::flat::{Flat, Joined};
 use crate::container::{self, Record, Saved};
@@ -126,7 +126,7 @@ impl<'a> States<'a> {
         Ok(Some(flats))
     }
 
-    /// A tensor whose elements lie one behind the other, row-major. Its checksum is compared here, because the
+    /// A tensor whose elements are one behind the other, row-major. Its checksum is compared here, because the
     /// parameters that are cut out of it have none.
     pub(crate) fn flat(&self, id: Id) -> Result<Flat> {
         let (stored, placement) = self.stored(id, "")?;
@@ -147,7 +147,7 @@ impl<'a> States<'a> {
         }
     }
 
-    /// A tensor, and where its bytes lie.
+    /// A tensor, and where its bytes are.
     pub(crate) fn tensor(&self, id: Id, name: &str) -> Result<(Tensor, Placement)> {
         let (stored, placement) = self.stored(id, name)?;
         if stored.used == Use::Part {
@@ -168,7 +168,7 @@ impl<'a> States<'a> {
         Source { file: &self.file, saved: &self.saved, limits: self.limits }
     }
 
-    /// What the tensor is, and where its bytes lie in all files.
+    /// What the tensor is, and where its bytes are in all files.
     fn stored(&self, id: Id, name: &str) -> Result<(Stored<'_>, Placement)> {
         let view = match made(self.tree(), id)? {
             Made::Tensor(view) => view,

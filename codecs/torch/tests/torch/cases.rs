@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory of reports or attacks, in which the files of one lie.
+/// A directory of reports or attacks, in which the files of one are.
 pub fn report(path: &str) -> Option<PathBuf> {
     let Some(root) = std::env::var_os("CKPT_CASES") else {
         eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");

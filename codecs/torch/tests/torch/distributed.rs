@@ -258,7 +258,7 @@ fn options_that_contradict_each_other_are_refused() {
 #[test]
 fn chunks_that_share_bytes_are_refused_before_any_is_opened() {
     let mut all = files(&chunks());
-    // The value lies behind all chunks of its file: its offset becomes that of the chunk before it.
+    // The value is behind all chunks of its file: its offset becomes that of the chunk before it.
     let metadata = all.get_mut(".metadata").unwrap();
     let offsets: Vec<usize> = (0..metadata.len() - 12)
         .filter(|at| metadata[*at..].starts_with(b"offsetJ"))

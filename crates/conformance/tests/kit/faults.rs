@@ -241,7 +241,7 @@ fn sample() -> Sample {
     tensors.into_iter().fold(sample, add)
 }
 
-/// What the kit reports of a codec with this fault; `None` where it passes.
+/// What the kit reports of a codec with this fault; `None` if it passes.
 fn complaint(fault: Fault) -> Option<String> {
     crate::complaint(&Mini(fault, AtomicU8::new(0)), &sample())
 }

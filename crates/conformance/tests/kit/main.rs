@@ -12,7 +12,7 @@ use ckpt_conformance::{Sample, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// What the kit reports of a codec on a sample; `None` where it passes.
+/// What the kit reports of a codec on a sample; `None` if it passes.
 ///
 /// One at a time: the kit measures the memory of the process, and one of the mistakes is to take gigabytes of it.
 fn complaint(codec: &dyn Codec, sample: &Sample) -> Option<String> {

@@ -25,7 +25,7 @@ const LONGEST_COMMENT: u64 = u16::MAX as u64;
 const USUAL_EXTRA: u64 = 96;
 /// Bytes that are read at a time to check a member.
 const PIECE: usize = 1 << 20;
-/// Local headers that lie so close together are read at once: bytes cost less than calls.
+/// Local headers that are so close together are read at once: bytes cost less than calls.
 const NEAR: u64 = 4 << 10;
 const READ_AT_ONCE: u64 = 64 << 10;
 
@@ -49,14 +49,14 @@ pub struct Entry {
     local: u64,
 }
 
-/// Where the bytes of a member lie.
+/// Where the bytes of a member are.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Offset of the data in the archive.
     pub start: u64,
     /// Length of the decompressed data in bytes.
     pub len: u64,
-    /// How the data is compressed; `None` where it is stored as it is.
+    /// How the data is compressed; `None` if it is stored as it is.
     pub compression: Option<Compression>,
 }
 
@@ -78,7 +78,7 @@ impl Member {
         }
     }
 
-    /// Checks that the data may be parsed as a whole, before any of it is read: its length, and, where it is compressed, how
+    /// Checks that the data may be parsed as a whole, before any of it is read: its length, and, if it is compressed, how
     /// many bytes it has for each one of the archive. What parsing takes is a multiple of the decompressed bytes, of which one
     /// byte can hold a thousand; those of honest archives hold a few.
     ///
@@ -97,7 +97,7 @@ impl Member {
     /// Reads the data, and compares its CRC-32 with `stored`, the directory's.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Corrupt`] where they differ; those of reading it.
+    /// [`ckpt_api::Kind::Corrupt`] if they differ; those of reading it.
     pub fn check_crc(&self, archive: &File, stored: u32) -> Result<()> {
         let (file, start) = self.open(archive)?;
         let mut found = 0;
@@ -206,7 +206,7 @@ fn differs(end: &End, found: String) -> Error {
 }
 
 /// Returns the length of an archive that other bytes follow, as readers find it that take the last end in a file for
-/// the archive's; `None` for an archive that ends with its file, and where there is no end.
+/// the archive's; `None` for an archive that ends with its file, and if there is no end.
 ///
 /// ```
 /// use ckpt_api::Input;
@@ -239,7 +239,7 @@ pub fn len_before_others(file: &File) -> Result<Option<u64>> {
 /// Locates the bytes of all members, in the order of `entries`; `directory` is the offset of the central directory.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Corrupt`] where a member's own header differs from its entry, and where members share bytes.
+/// [`ckpt_api::Kind::Corrupt`] if a member's own header differs from its entry, and where members share bytes.
 pub fn members(file: &File, entries: &[Entry], directory: u64) -> Result<Vec<Member>> {
     let mut ordered: Vec<(usize, &Entry)> = entries.iter().enumerate().collect();
     ordered.sort_by_key(|(_, entry)| entry.local);
@@ -261,7 +261,7 @@ pub fn members(file: &File, entries: &[Entry], directory: u64) -> Result<Vec<Mem
     Ok(members.into_iter().map(|(_, member)| member).collect())
 }
 
-/// Reads local headers in their order, those that lie close together at once.
+/// Reads local headers in their order, those that are close together at once.
 struct Headers<'a> {
     file: &'a File,
     /// Offsets of the headers that are not read yet.
@@ -278,7 +278,7 @@ impl<'a> Headers<'a> {
         Headers { file, next: next.into_iter(), read: Vec::new(), at: 0, len: 0 }
     }
 
-    /// The bytes at the next local header, which lies at `at`: `len` of them, or fewer at the end of the file, but no less
+    /// The bytes at the next local header, which is at `at`: `len` of them, or fewer at the end of the file, but no less
     /// than the fixed part of a header.
     fn bytes(&mut self, at: u64, len: u64) -> Result<&[u8]> {
         self.next.next();
@@ -328,7 +328,7 @@ struct End {
 }
 
 impl End {
-    /// The last bytes of a file, in which its end lies, and the offset of the first of them.
+    /// The last bytes of a file, in which its end is, and the offset of the first of them.
     fn tail(file: &File) -> Result<(u64, Vec<u8>)> {
         let longest = (END_BYTES + LONGEST_COMMENT).min(file.len());
         let first = file.len().saturating_sub(longest);

@@ -9,10 +9,10 @@ use std::num::NonZeroU64;
 /// Fewer bytes are copied faster than anybody finds out whether they can be shared. Tests share small ones, too.
 const WORTH_IT: u64 = if cfg!(test) { 1 } else { 1 << 20 };
 
-/// How a plan clones; `None` where all bytes are copied.
+/// How a plan clones; `None` if all bytes are copied.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] where everything must be cloned, and the file system cannot.
+/// [`ckpt_api::Kind::Usage`] if everything must be cloned, and the file system cannot.
 pub(super) fn settings(
     cloning: Cloning,
     source: &Source,

@@ -23,7 +23,7 @@ pub(super) struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// # Errors
-    /// [`ckpt_api::Kind::Defect`] where dtype, shape, or what the axes mean are not those that were written.
+    /// [`ckpt_api::Kind::Defect`] if dtype, shape, or what the axes mean are not those that were written.
     pub(super) fn new(
         planned: &'a Planned,
         number: u32,
@@ -164,7 +164,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// The error for the first byte that differs: where both lie, and their values.
+    /// The error for the first byte that differs: where both are, and their values.
     fn differs(&self, common: &Encoding, first: u64, at: usize, own: &[u8], back: &[u8]) -> Error {
         let error = Error::mismatch("the output differs from the source").tensor(self.entry.tensor);
         let error =
@@ -214,7 +214,7 @@ fn shown(dtype: DType, bytes: &[u8]) -> String {
 /// The placement that was read back, for a tensor with the source's axes.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Defect`] where what was read back is another kind of tensor.
+/// [`ckpt_api::Kind::Defect`] if what was read back is another kind of tensor.
 fn with_axes_of(
     tensor: &Tensor,
     entry: &TensorEntry<'_>,

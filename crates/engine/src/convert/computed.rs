@@ -13,7 +13,7 @@ use ckpt_api::{Added, AddedAxis, LossKind, Result, text};
 /// parts.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Mismatch`] where they do not agree.
+/// [`ckpt_api::Kind::Mismatch`] if they do not agree.
 pub(super) fn compute(planned: &Planned, parts: &[Source], commit: &Commit) -> Result<Computed> {
     let Some(verifier) = planned.registry.verifier() else {
         return Ok(Computed::not_run("this build does not include the forward pass"));

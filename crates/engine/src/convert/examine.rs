@@ -27,7 +27,7 @@ impl Verification {
 /// What was found of one tensor.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Examined {
-    /// The largest absolute difference between a number and what is stored for it; `None` where none is changed.
+    /// The largest absolute difference between a number and what is stored for it; `None` if none is changed.
     pub(super) error: Option<f64>,
     /// [`crate::digest::TensorDigest::sha256`] of what was written, for a receipt.
     pub(super) sha256: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Examined {
 /// `verified`: for each tensor, whether its bytes are known to be the source's.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Mismatch`] for the first that is not what its source holds, where the conversion is to be
+/// [`ckpt_api::Kind::Mismatch`] for the first that is not what its source holds, if the conversion is to be
 /// verified.
 pub(super) fn examine(
     planned: &Planned,

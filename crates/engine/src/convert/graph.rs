@@ -27,10 +27,10 @@ pub(super) fn record(model: &ModelGraph, is_mapped: bool) -> Result<GraphRecord>
     })
 }
 
-/// The file of a recorded model, which must be what it was; `None` where no other process can open it.
+/// The file of a recorded model, which must be what it was; `None` if no other process can open it.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] where it has changed, [`ckpt_api::Kind::Io`] where it cannot be read.
+/// [`ckpt_api::Kind::Usage`] if it has changed, [`ckpt_api::Kind::Io`] if it cannot be read.
 pub(super) fn find(addresses: &Addresses, record: &GraphRecord) -> Result<Option<Input>> {
     let Some(location) = record.location.as_deref() else { return Ok(None) };
     let input = Input::within_store(addresses.open(location)?, &record.entry);

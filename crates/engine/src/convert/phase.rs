@@ -15,7 +15,7 @@ pub enum Phase {
     Finish,
     /// Reads the output back, to compare it with the source and to hash it.
     ReadBack,
-    /// Runs the graphs of the source and of the output, where both have one.
+    /// Runs the graphs of the source and of the output, if both have one.
     Compute,
     /// Waits until the output is on the disk.
     Sync,

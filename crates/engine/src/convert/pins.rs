@@ -11,7 +11,7 @@ const ABSENT: &str = "absent";
 /// Every file that was opened to read a source, or that holds its tensors, as it is now.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`] where a file is there and cannot be opened.
+/// [`ckpt_api::Kind::Io`] if a file is there and cannot be opened.
 pub(super) fn of_source(source: &Source) -> Result<Vec<SourceFile>> {
     let opened = source.input.opened();
     let names: BTreeSet<&String> = opened.iter().chain(&source.contents.files).collect();

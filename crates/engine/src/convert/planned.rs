@@ -80,7 +80,7 @@ impl Default for Commit {
 pub struct Planned {
     pub(crate) registry: Registry,
     pub(crate) plan: Plan,
-    /// The source, where it was opened by its codec already.
+    /// The source, if it was opened by its codec already.
     source: Option<Source>,
     pub(crate) input: Input,
     pub(crate) files: Arc<Files<'static>>,
@@ -135,7 +135,7 @@ impl Planned {
     /// What a plan that was serialized runs on: its source and its target, which must be where it says.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where a store cannot be opened from here, [`ckpt_api::Kind::Io`] where a file of the
+    /// [`ckpt_api::Kind::Usage`] if a store cannot be opened from here, [`ckpt_api::Kind::Io`] if a file of the
     /// source is not what it was when the plan was made.
     pub fn resume(registry: &Registry, plan: Plan) -> Result<Self> {
         let reader = registry.reader(&plan.source.format)?;
@@ -168,7 +168,7 @@ impl Planned {
     /// Shares other memory and threads among the workers and the stores of both sides.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
+    /// [`ckpt_api::Kind::Limit`] if the conversion does not fit.
     pub fn with_resources(self, resources: Resources, reread: bool) -> Result<Self> {
         let stores = Stores { source: Some(&**self.input.store()), target: &*self.output.store };
         let held = stores.reserve(self.plan.files(), resources.max_memory);

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 /// What reading back found.
 struct Found {
     verification: Option<Verification>,
-    /// The text of the receipt, where one was asked for.
+    /// The text of the receipt, if one was asked for.
     receipt: Option<String>,
 }
 

@@ -19,7 +19,7 @@ impl Reread {
     /// Reads what the files of the output hold, which are complete.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Defect`] where the codec does not find in it what was written, [`ckpt_api::Kind::Mismatch`]
+    /// [`ckpt_api::Kind::Defect`] if the codec does not find in it what was written, [`ckpt_api::Kind::Mismatch`]
     /// where it cannot read it.
     pub(super) fn open(planned: &Planned, files: &Arc<dyn ReadStore>, commit: &Commit) -> Result<Self> {
         if planned.codec.info().reads.is_empty() {
@@ -130,7 +130,7 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
         let place = place(&entry.to.extents, name);
         let found = match place.is_empty() {
             true => named.get(entry.to.name.as_str()).or(alone),
-            // Ties lie at one place.
+            // Ties are at one place.
             false => match tied.get(entry.to.name.as_str()) {
                 Some((other, tensor)) if *other == place => Some(tensor),
                 _ => at.get(&place),

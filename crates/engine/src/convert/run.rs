@@ -25,7 +25,7 @@ impl Planned {
     /// Looks whether the output may be written where it was asked for, as [`Planned::execute`] does first.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the output exists or is the input.
+    /// [`ckpt_api::Kind::Usage`] if the output exists or is the input.
     pub fn check_output(&self) -> Result<()> {
         self.staged(StageMode::Fresh, None, |request| self.output.store.check(request))
     }
@@ -33,7 +33,7 @@ impl Planned {
     /// Does it. The output appears complete or not at all.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the output exists, is the input, or is being written by another process,
+    /// [`ckpt_api::Kind::Usage`] if the output exists, is the input, or is being written by another process,
     /// [`ckpt_api::Kind::Corrupt`] for a checksum that differs, [`ckpt_api::Kind::Lossy`] for a number that its new
     /// dtype cannot hold, [`ckpt_api::Kind::Mismatch`] if [`Conversion::verify`](crate::Conversion::verify) finds that the
     /// output is not what the source holds, [`ckpt_api::Kind::Io`], even if the source was changed meanwhile.
@@ -100,7 +100,7 @@ impl Planned {
         };
         execution.phases.begin(Phase::Write);
         let ran = run(&self.run(&*stage, execution, progress), &numbers, &finished);
-        // What is finished is kept, also where an item failed.
+        // What is finished is kept, also if an item failed.
         let handed = handing.finish();
         let ran = ran?;
         handed?;
@@ -138,7 +138,7 @@ impl Planned {
     /// that: an error that says so leaves the output with its names.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the receipt of an item is missing, or belongs to files that are gone; those of
+    /// [`ckpt_api::Kind::Usage`] if the receipt of an item is missing, or belongs to files that are gone; those of
     /// [`Planned::execute`].
     pub fn commit(
         &self,
@@ -213,7 +213,7 @@ impl Planned {
     /// Removes what items wrote, so that nothing of the plan is left.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where nothing is staged, or items are being run.
+    /// [`ckpt_api::Kind::Usage`] if nothing is staged, or items are being run.
     pub fn discard(&self) -> Result<()> {
         discard(&*self.output.store, &self.plan)
     }
@@ -221,7 +221,7 @@ impl Planned {
     /// As [`Planned::discard`], of a plan whose source need not be what it was: a plan that cannot run any more can be given up.
     ///
     /// # Errors
-    /// Those of [`Planned::discard`]; [`ckpt_api::Kind::Usage`] where the target cannot be opened from here.
+    /// Those of [`Planned::discard`]; [`ckpt_api::Kind::Usage`] if the target cannot be opened from here.
     pub fn discard_plan(registry: &Registry, plan: &Plan) -> Result<()> {
         let target = plan.target.location.as_deref().ok_or_else(|| elsewhere("target"))?;
         discard(&*registry.addresses().open(target)?, plan)

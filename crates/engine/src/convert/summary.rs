@@ -25,12 +25,12 @@ pub struct Summary {
     /// What the output does not hold as the source has it: that of the plan.
     #[serde(skip)]
     pub losses: Vec<Loss>,
-    /// How far off the values are that were rounded, in the order of the plan's tensors; empty where none was cast to a
+    /// How far off the values are that were rounded, in the order of the plan's tensors; empty if none was cast to a
     /// dtype that does not hold all values, or stored in blocks.
     pub rounding: Vec<Rounded>,
-    /// What comparing the output with the source found, where that was asked for.
+    /// What comparing the output with the source found, if that was asked for.
     pub verification: Option<Verification>,
-    /// The receipt, where one was asked for.
+    /// The receipt, if one was asked for.
     pub receipt: Option<PathBuf>,
     /// What was kept of a conversion that was killed, where resuming was asked for.
     pub resumed: Option<Resumed>,
@@ -120,7 +120,7 @@ impl Resumed {
 pub struct Rounded {
     /// Its name, as in the plan.
     pub tensor: String,
-    /// The largest absolute difference between a value and what is stored for it; 0 where all were kept.
+    /// The largest absolute difference between a value and what is stored for it; 0 if all were kept.
     pub largest_error: f64,
 }
 

@@ -8,7 +8,7 @@ use ckpt_api::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// # Errors
-/// [`ckpt_api::Kind::Mapping`] where the tensors differ.
+/// [`ckpt_api::Kind::Mapping`] if the tensors differ.
 pub(super) fn check_equal(
     files: &Files<'_>,
     comparison: &Comparison,

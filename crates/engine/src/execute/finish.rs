@@ -23,7 +23,7 @@ pub(crate) struct Finished {
 /// read everything.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Corrupt`] for a checksum of the source that differs; [`ckpt_api::Kind::Usage`] where the receipt
+/// [`ckpt_api::Kind::Corrupt`] for a checksum of the source that differs; [`ckpt_api::Kind::Usage`] if the receipt
 /// of an item is missing, or where receipts do not fit together.
 pub(crate) fn finish(plan: &Plan, files: &Files<'_>, receipts: &[ItemResult]) -> Result<Finished> {
     let mut sums = Totals::new(plan);

@@ -24,7 +24,7 @@ pub(crate) struct ItemResult {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Sums {
-    /// For each piece, the remainder of its bytes in the extent of the target; 0 where its bytes are an extent of the
+    /// For each piece, the remainder of its bytes in the extent of the target; 0 if its bytes are an extent of the
     /// source whose checksum is known.
     pub written: Vec<u32>,
     /// What pieces contribute to the checksums of extents of the source of which other pieces read the rest.
@@ -143,7 +143,7 @@ impl ItemResult {
     /// The result as JSON.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Defect`] where it has no JSON text.
+    /// [`ckpt_api::Kind::Defect`] if it has no JSON text.
     pub(crate) fn to_json(&self) -> Result<Vec<u8>> {
         serde_json::to_vec(self)
             .map_err(|error| Error::defect("the result of an item has no JSON text").found(error.to_string()))

@@ -52,7 +52,7 @@ pub(crate) fn run(
 /// The receipts of all items as an earlier process had them, whose output is complete.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Usage`] where the output was changed since.
+/// [`ckpt_api::Kind::Usage`] if the output was changed since.
 pub(crate) fn completed(run: &Run<'_>) -> Result<Vec<ItemResult>> {
     let before = earlier(run);
     let numbers: Vec<usize> = (0..run.plan.items().len()).collect();
@@ -226,7 +226,7 @@ fn checking(plan: &Plan, transfer: &Transfer<'_>) -> Checking {
     }
 }
 
-/// How many elements of the tensor lie before a piece, where its extents follow each other.
+/// How many elements of the tensor are before a piece, where its extents follow each other.
 fn first_element(transfer: &Transfer<'_>, extents: &[Extent], piece: &Piece) -> u64 {
     let before = extents.iter().take(piece.extent as usize).filter(|extent| extent.region().is_none());
     let bytes = before.map(|extent| extent.len).sum::<u64>() + piece.at;

@@ -8,7 +8,7 @@ use crate::resources::in_parallel;
 use ckpt_api::Result;
 
 /// For each tensor of the plan, whether its bytes are the source's: those that no step changes, as their checksums say that
-/// were computed when the source was read. `false` also where that is unknown: then somebody compares both.
+/// were computed when the source was read. `false` also if that is unknown: then somebody compares both.
 ///
 /// # Errors
 /// Those of reading, and where the run was canceled.

@@ -212,7 +212,7 @@ impl Formats {
     /// The codec for an output name, by its extension.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where no codec, or several, claim the extension.
+    /// [`ckpt_api::Kind::Usage`] if no codec, or several, claim the extension.
     pub fn for_extension(&self, name: &str) -> Result<Arc<dyn Codec>> {
         let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
         let extension = extension.map(str::to_ascii_lowercase);
@@ -314,8 +314,8 @@ impl Formats {
     /// Asks every codec, and returns the one that is certain.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] where none is certain, [`ckpt_api::Kind::Usage`] where several are; both
-    /// with all reasons. [`ckpt_api::Kind::Io`] where the input cannot be read.
+    /// [`ckpt_api::Kind::Unsupported`] if none is certain, [`ckpt_api::Kind::Usage`] if several are; both
+    /// with all reasons. [`ckpt_api::Kind::Io`] if the input cannot be read.
     pub fn identify(&self, input: &Input) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
         let mut evidence = Vec::new();
         let mut certain = Vec::new();

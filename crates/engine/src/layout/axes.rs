@@ -2,7 +2,7 @@
 
 use ckpt_api::Tensor;
 
-/// In which order `b`'s axes must be read to be `a`'s; `None` where the shapes do not fit.
+/// In which order `b`'s axes must be read to be `a`'s; `None` if the shapes do not fit.
 pub fn axis_order(a: &Tensor, b: &Tensor) -> Option<Vec<usize>> {
     let by_name = match (&a.axes, &b.axes) {
         (Some(axes_a), Some(axes_b)) if axes_a.len() == axes_b.len() => axes_a

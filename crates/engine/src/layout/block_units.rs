@@ -15,7 +15,7 @@ impl BlockUnits {
         BlockUnits { axis: order.last().copied().unwrap_or(0), elements: elements.max(1) }
     }
 
-    /// A box of elements as one of units; `None` where it begins or ends within one.
+    /// A box of elements as one of units; `None` if it begins or ends within one.
     pub(crate) fn of_elements(self, region: &Region) -> Option<Region> {
         if self.elements == 1 {
             return Some(region.clone());

@@ -7,7 +7,7 @@ pub(crate) fn whole_box(shape: &Shape) -> Region {
     Region { start: vec![0; shape.rank()], shape: shape.clone() }
 }
 
-/// What two boxes have in common; `None` where that is nothing.
+/// What two boxes have in common; `None` if that is nothing.
 pub(crate) fn intersection(a: &Region, b: &Region) -> Option<Region> {
     let mut start = Vec::with_capacity(a.start.len());
     let mut len = Vec::with_capacity(a.start.len());

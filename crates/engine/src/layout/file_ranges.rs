@@ -21,7 +21,7 @@ pub(crate) fn default_range_size(bytes: u64) -> u64 {
 /// which the source stores what they read: another order costs many times as much on a cold cache.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Defect`] where an extent of a target ends within an element.
+/// [`ckpt_api::Kind::Defect`] if an extent of a target ends within an element.
 pub(crate) fn cut<'a, 'p>(
     tensors: impl Iterator<Item = (u32, Cut<'a>)>,
     extents: impl Fn(u32) -> ExtentPair<'p>,
@@ -35,14 +35,14 @@ pub(crate) fn cut<'a, 'p>(
     Ok(group(pieces, &Places(extents), size))
 }
 
-/// Where a tensor lies on both sides.
+/// Where a tensor is on both sides.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ExtentPair<'a> {
     pub(crate) source: &'a [Extent],
     pub(crate) target: &'a [Extent],
 }
 
-/// Where pieces lie on both sides, by the number of their tensor.
+/// Where pieces are on both sides, by the number of their tensor.
 struct Places<F>(F);
 
 /// A byte of a file.
@@ -72,7 +72,7 @@ impl<'a, F: Fn(u32) -> ExtentPair<'a>> Places<F> {
     }
 }
 
-/// Where a byte of the concatenation of extents lies.
+/// Where a byte of the concatenation of extents is.
 fn position(extents: &[Extent], mut byte: u64) -> Place {
     for extent in extents {
         match byte.checked_sub(extent.len) {
@@ -145,7 +145,7 @@ fn cut_one(tensor: u32, cut: &Cut<'_>, size: u64, all: &mut Vec<Piece>) -> Resul
 /// Pieces of one tensor.
 struct Pieces<'a, 'c> {
     tensor: u32,
-    /// Bytes of a piece; `None` where an extent is one piece.
+    /// Bytes of a piece; `None` if an extent is one piece.
     size: Option<u64>,
     cut: &'c Cut<'a>,
     all: &'c mut Vec<Piece>,

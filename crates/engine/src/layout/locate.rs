@@ -1,4 +1,4 @@
-//! Where an element lies, for errors.
+//! Where an element is, for errors.
 
 use ckpt_api::{Encoding, FileId, Packing, Placement, Region, Shape, Window};
 

@@ -29,7 +29,7 @@ pub(super) enum Origin {
 /// What each extent of a tensor's target holds.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Defect`] where only some extents hold a box, or there are too many of the source's.
+/// [`ckpt_api::Kind::Defect`] if only some extents hold a box, or there are too many of the source's.
 pub(super) fn origins(cut: &Cut<'_>) -> Result<Vec<Origin>> {
     let Cut { transfer, target, regions } = cut;
     if regions.iter().any(Option::is_some) {
@@ -65,7 +65,7 @@ pub(crate) struct Origins<'c> {
 
 impl<'c> Origins<'c> {
     /// # Errors
-    /// [`ckpt_api::Kind::Defect`] where only some extents of the target hold a box.
+    /// [`ckpt_api::Kind::Defect`] if only some extents of the target hold a box.
     pub(crate) fn of(cut: &'c Cut<'c>) -> Result<Self> {
         Ok(Origins { cut, origins: origins(cut)? })
     }

@@ -112,7 +112,7 @@ impl fmt::Debug for ExtentNumbers {
     }
 }
 
-/// The bytes of each extent that lie in a range of their concatenation.
+/// The bytes of each extent that are in a range of their concatenation.
 pub(crate) fn within<'a>(
     extents: &'a [Extent],
     bytes: &Range<u64>,

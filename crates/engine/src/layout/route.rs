@@ -20,7 +20,7 @@ pub(crate) struct TargetLayout<'a> {
     pub(crate) encoding: &'a Encoding,
     /// Where it is written; no extents for someone who only reads.
     pub(crate) extents: &'a [Extent],
-    /// The shape that the target states, where that is not the tensor's own in stored order.
+    /// The shape that the target states, if that is not the tensor's own in stored order.
     pub(crate) shape: Option<&'a Shape>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> TargetLayout<'a> {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "RouteDocument")]
 pub(crate) struct Route {
-    /// `None` where bytes are copied.
+    /// `None` if bytes are copied.
     more: Option<Box<More>>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct Addend<'a> {
 /// Compiles the transfer of `tensor` from `source` to `target`, with what is added on the way.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where no steps lead there, naming the tensor.
+/// [`ckpt_api::Kind::Unsupported`] if no steps lead there, naming the tensor.
 pub(crate) fn compile(
     tensor: &Tensor,
     source: &Placement,

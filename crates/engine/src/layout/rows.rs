@@ -92,7 +92,7 @@ fn largest(shape: &Shape, parts: &[u64], rows: Range<u64>) -> (Region, u64) {
         lens[axis] = if fits { count / one } else { 1 };
         one *= len;
     }
-    // Axes after the one that the box lies along are whole, those before it have one index.
+    // Axes after the one that the box is along are whole, those before it have one index.
     for (axis, len) in parts.iter().enumerate() {
         if axis > along {
             (start[axis], lens[axis]) = (0, *len);

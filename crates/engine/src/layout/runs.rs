@@ -44,7 +44,7 @@ impl Runs {
         Runs { len, outer, source, target }
     }
 
-    /// How far apart neighbors begin at the source; `None` where there is one run.
+    /// How far apart neighbors begin at the source; `None` if there is one run.
     pub(crate) fn row(&self) -> Option<u64> {
         self.outer.last().map(|[_, step, _]| *step)
     }

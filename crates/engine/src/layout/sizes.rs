@@ -6,13 +6,13 @@ use ckpt_api::{Encoding, Packing};
 /// Bytes of an element in the forms that it takes between a source and a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// Bytes in the target, of a block where it has blocks; 1 where elements have a length each.
+    /// Bytes in the target, of a block if it has blocks; 1 where elements have a length each.
     pub(crate) target: u64,
     /// Elements that these bytes are: more than one where the target has blocks.
     pub(crate) elements: u64,
     /// A multiple of so many bytes of the source is whole blocks on both sides.
     pub(crate) chunk: u64,
-    /// Bytes of the largest form; `None` where elements do not take whole bytes on both sides, so that they cannot be
+    /// Bytes of the largest form; `None` if elements do not take whole bytes on both sides, so that they cannot be
     /// moved one by one.
     pub(crate) largest: Option<u64>,
     /// How many times as many bytes the largest form has as the stored one.
@@ -72,7 +72,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// `None` where each element has a length of its own.
+    /// `None` if each element has a length of its own.
     pub(super) fn of(encoding: &Encoding) -> Option<Self> {
         match encoding.blocks() {
             Some(blocks) => Some(Stored { elements: blocks.elements(), bits: 8 * blocks.bytes() }),
@@ -90,7 +90,7 @@ pub(super) fn lcm(a: u64, b: u64) -> u64 {
     (a / divisor.max(1)).saturating_mul(b)
 }
 
-/// Bits that an element takes in a file; `None` where each has a length of its own, or lies in a block.
+/// Bits that an element takes in a file; `None` if each has a length of its own, or is in a block.
 pub(super) fn stored_bits(encoding: &Encoding) -> Option<u64> {
     match encoding.packing {
         _ if encoding.blocks().is_some() => None,

@@ -27,14 +27,14 @@ pub(crate) struct SplitAddend {
     pub(super) axes: Vec<AddedAxis>,
 }
 
-/// One tensor that is added: itself, where it is stored, and where on each axis of the sum its values go.
+/// One tensor that is added: itself, if it is stored, and where on each axis of the sum its values go.
 pub(super) type Added<'a> = (&'a Tensor, &'a Placement, &'a [AddedAxis]);
 
-/// Splits every axis wherever one side does; `None` where no side does. `regions` are the boxes of the target's
+/// Splits every axis wherever one side does; `None` if no side does. `regions` are the boxes of the target's
 /// extents.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where the sizes of the two sides do not divide each other, or a slice ends within a
+/// [`ckpt_api::Kind::Unsupported`] if the sizes of the two sides do not divide each other, or a slice ends within a
 /// part.
 pub(super) fn split_axes<'r>(
     tensor: &Tensor,
@@ -195,7 +195,7 @@ fn tile_sizes(cuts: &[u64]) -> String {
     sizes.join(" and ")
 }
 
-/// A range of an axis as ranges of its parts, the slowest first; `None` where it is none.
+/// A range of an axis as ranges of its parts, the slowest first; `None` if it is none.
 pub(crate) fn split_range(start: u64, len: u64, cuts: &[u64]) -> Option<Vec<(u64, u64)>> {
     let (mut start, mut len) = (start, len);
     let mut parts = Vec::with_capacity(cuts.len());

@@ -59,7 +59,7 @@ pub enum Step {
     Add {
         /// Their names.
         tensors: Vec<String>,
-        /// How every number becomes whole units before they are added; `None` where they are added as they are.
+        /// How every number becomes whole units before they are added; `None` if they are added as they are.
         #[serde(skip_serializing_if = "Option::is_none")]
         rounded: Option<Scaling>,
     },
@@ -136,7 +136,7 @@ impl Step {
         }
     }
 
-    /// The step that undoes this one; `None` where values were rounded.
+    /// The step that undoes this one; `None` if values were rounded.
     pub fn inverse(&self) -> Option<Step> {
         Some(match self {
             Step::SwapBytes { .. } => self.clone(),
@@ -200,7 +200,7 @@ impl Step {
 /// source stores; `added` names what is added.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where no conversion exists between the dtypes, or to or from the blocks.
+/// [`ckpt_api::Kind::Unsupported`] if no conversion exists between the dtypes, or to or from the blocks.
 pub(crate) fn steps(
     from: &Encoding,
     to: &Encoding,
@@ -318,7 +318,7 @@ fn convert(
         Some(mut scaling) => {
             steps.extend(cast(dtype, DType::F32)?);
             if scaling.each_term && !added.is_empty() {
-                // They are whole units already: truncation would take one from what lies a rounding error below.
+                // They are whole units already: truncation would take one from what is a rounding error below.
                 scaling.rounding = Rounding::Nearest;
             }
             steps.push(Step::Quantize { to: to.dtype, scaling });

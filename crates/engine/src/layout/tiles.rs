@@ -137,7 +137,7 @@ fn few_passes(shape: &[u64], source: &[usize], target: &[usize], limit: u64) -> 
     })
 }
 
-/// The axes along which neighboring tiles lie interleaved in the source, so that each of them takes a pass of its own,
+/// The axes along which neighboring tiles are interleaved in the source, so that each of them takes a pass of its own,
 /// and those along which they follow each other.
 fn split_at_pass(lens: &[u64], source: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let along = source.iter().position(|axis| lens[*axis] > 1).map_or(source.len(), |first| first + 1);

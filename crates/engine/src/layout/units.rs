@@ -1,4 +1,4 @@
-//! How bytes of a target correspond to bytes of its source, where both lie in sequence.
+//! How bytes of a target correspond to bytes of its source, if both are in sequence.
 
 use super::sizes::{Stored, lcm};
 use ckpt_api::{Encoding, Error, Result};
@@ -24,7 +24,7 @@ impl Units {
         }
     }
 
-    /// Bytes of a piece of about `size` bytes; `None` where no piece can be so large.
+    /// Bytes of a piece of about `size` bytes; `None` if no piece can be so large.
     pub(super) fn piece(self, size: u64) -> Option<u64> {
         const BYTE: Stored = Stored { elements: 1, bits: 8 };
         let (source, target) = match self {

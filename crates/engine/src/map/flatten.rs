@@ -25,10 +25,10 @@ use std::collections::{HashMap, HashSet};
 use steps::{has_one_order, image_of, step_on_inputs, step_to};
 
 /// Changes the graph as the steps on flattened images change the tensors, which still have the names of the source.
-/// Removes the graph where it does not show the images, and returns that as a loss.
+/// Removes the graph if it does not show the images, and returns that as a loss.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Mapping`] where only some tensors behind a Flatten are reordered, or images have other channels.
+/// [`ckpt_api::Kind::Mapping`] if only some tensors behind a Flatten are reordered, or images have other channels.
 pub(super) fn reorder_images(
     graph: &mut Option<Graph>,
     tensors: &HashMap<&str, &Tensor>,

@@ -117,7 +117,7 @@ pub(crate) fn map(contents: &Arc<Contents>, options: &MapOptions<'_>) -> Result<
 /// A copy of the contents with the tensors that a mapping makes of its own, and what the mapping did.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Mapping`] where it does not fit.
+/// [`ckpt_api::Kind::Mapping`] if it does not fit.
 pub fn renamed(contents: &Contents, mapping: &Mapping, limits: &Limits) -> Result<(Contents, Applied)> {
     let mut contents = contents.clone();
     let applied = mapping.apply_to(&contents.checkpoint.tensors, limits)?;
@@ -192,7 +192,7 @@ impl Mapped {
     }
 }
 
-/// Tensors whose parts are reordered, or do not lie side by side, are read in runs, to which no checksum belongs: each is read as a whole beside, and
+/// Tensors whose parts are reordered, or are not side by side, are read in runs, to which no checksum belongs: each is read as a whole beside, and
 /// compared with itself.
 fn checked_whole(contents: &Contents, targets: &[Target]) -> Vec<Twins> {
     let is_in_runs = |target: &&Target| {

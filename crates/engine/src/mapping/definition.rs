@@ -297,7 +297,7 @@ impl Mapping {
         self.title.as_deref()
     }
 
-    /// Returns the framework whose names the targets have, where the sources have those of `source`, if it is known.
+    /// Returns the framework whose names the targets have, if the sources have those of `source`, if it is known.
     pub(crate) fn target_framework<'a>(&'a self, source: Option<&'a str>) -> Option<&'a str> {
         let Frameworks { source: from, target } = &self.frameworks;
         target.as_deref().or(source.filter(|_| from.is_none()))

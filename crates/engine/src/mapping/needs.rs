@@ -1,4 +1,4 @@
-//! Tensors that a target needs beside those that a mapping makes, where the model's configuration says so.
+//! Tensors that a target needs beside those that a mapping makes, if the model's configuration says so.
 
 use super::definition::{Mapping, Need};
 use ckpt_api::{Error, Loss, LossKind, Result};

@@ -41,7 +41,7 @@ pub struct Rule {
     /// The role that gives the rule its steps, if any.
     pub(crate) role: Option<String>,
     pub(crate) steps: Vec<AxisStep>,
-    /// How the parts of a split or a merge lie in the whole.
+    /// How the parts of a split or a merge are in the whole.
     pub(crate) division: Division,
     /// The sizes of parts while a parameter of theirs has no value; after that, the relation has them.
     pub(crate) sizes: Vec<Size>,

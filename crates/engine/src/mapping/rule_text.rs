@@ -254,7 +254,7 @@ impl RuleText {
         }
     }
 
-    /// Returns how the parts lie in the whole.
+    /// Returns how the parts are in the whole.
     fn division(&self, context: &Context, (relation, parts): &(Relation, usize)) -> Result<Division> {
         let takes_turns = matches!(relation, Relation::Dequantize(how) if how.split.is_some());
         let is_divided = matches!(relation, Relation::Split { .. } | Relation::Merge { .. });

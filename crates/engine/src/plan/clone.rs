@@ -83,7 +83,7 @@ impl CopiedRun {
 }
 
 impl Plan {
-    /// Bytes that the output gets by sharing blocks with the source; 0 where its file system cannot.
+    /// Bytes that the output gets by sharing blocks with the source; 0 if its file system cannot.
     pub fn cloned_bytes(&self) -> u64 {
         let ranges = self.items.iter().filter_map(|item| match item {
             super::Item::Write(range) => Some(range),
@@ -98,7 +98,7 @@ impl Plan {
         self.settings.clone.is_some_and(|clone| clone.always)
     }
 
-    /// The whole blocks of a range of a target file that a file of the source has, too; none where the plan does not clone.
+    /// The whole blocks of a range of a target file that a file of the source has, too; none if the plan does not clone.
     pub(crate) fn clones(&self, range: &FileRange) -> Vec<CopiedRun> {
         let Some(CloneSettings { block, .. }) = self.settings.clone else { return Vec::new() };
         let mut runs: Vec<CopiedRun> = Vec::new();
@@ -117,7 +117,7 @@ impl Plan {
         runs.iter().filter_map(|run| run.whole_blocks(block)).collect()
     }
 
-    /// Where a piece's bytes lie on both sides, in their order; `None` if it does not write what the source stores.
+    /// Where a piece's bytes are on both sides, in their order; `None` if it does not write what the source stores.
     pub(crate) fn copied(&self, piece: &Piece) -> Option<Vec<CopiedRun>> {
         let entry = self.tensor(piece.tensor)?;
         let is_stored = |extent: &Extent| !extent.is_compressed() && !extent.is_computed();

@@ -35,7 +35,7 @@ pub(crate) struct Parts<'a> {
 /// Compiles every tensor's route, and cuts the output into items.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where no steps lead from source to target, [`ckpt_api::Kind::Limit`] where the
+/// [`ckpt_api::Kind::Unsupported`] if no steps lead from source to target, [`ckpt_api::Kind::Limit`] if the
 /// conversion does not fit into the memory allowed, [`ckpt_api::Kind::Defect`] for what the codec placed wrongly.
 pub(crate) fn compile(parts: Parts<'_>) -> Result<Plan> {
     let Parts { source, target, settings, info, contents, placed, excluded, mut losses, .. } = parts;

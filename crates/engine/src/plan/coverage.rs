@@ -7,7 +7,7 @@ use ckpt_api::{Error, Result};
 
 impl Plan {
     /// Checks that every item writes something, and that the pieces of all items are the bytes of every extent that is
-    /// written, each of them once, from where they lie in the source. Takes the time of sorting the pieces, and a few
+    /// written, each of them once, from where they are in the source. Takes the time of sorting the pieces, and a few
     /// bytes for each.
     ///
     /// # Errors

@@ -104,7 +104,7 @@ impl Plan {
     /// SHA-256 of everything that determines what the plan does.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] where the plan has no JSON text.
+    /// [`ckpt_api::Kind::Unsupported`] if the plan has no JSON text.
     pub fn sha256(&self) -> Result<[u8; 32]> {
         let mut hasher = Hasher(Sha256::new());
         serde_json::to_writer(&mut hasher, &self.document()).map_err(|error| unwritable(&error))?;
@@ -114,7 +114,7 @@ impl Plan {
     /// The plan as JSON, with its SHA-256. Its schema is `schemas/plan.schema.json`.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] where the plan has no JSON text.
+    /// [`ckpt_api::Kind::Unsupported`] if the plan has no JSON text.
     pub fn to_json(&self) -> Result<String> {
         let mut text = serde_json::to_string_pretty(&self.signed()?).map_err(|error| unwritable(&error))?;
         text.push('\n');
@@ -124,7 +124,7 @@ impl Plan {
     /// The same document without spaces, compressed with gzip: a small part of the bytes, for plans of many tensors.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Unsupported`] where the plan has no JSON text.
+    /// [`ckpt_api::Kind::Unsupported`] if the plan has no JSON text.
     pub fn to_gzip(&self) -> Result<Vec<u8>> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         serde_json::to_writer(&mut encoder, &self.signed()?).map_err(|error| unwritable(&error))?;

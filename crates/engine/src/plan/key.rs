@@ -1,4 +1,4 @@
-//! The key of a conversion: a killed one is resumed only where everything that determines the output is the same.
+//! The key of a conversion: a killed one is resumed only if everything that determines the output is the same.
 
 use super::Plan;
 use ckpt_api::open_regular;

@@ -269,7 +269,7 @@ impl<'a> Target<'a> {
         losses
     }
 
-    /// Why the target does not have this aspect; `None` where it keeps it.
+    /// Why the target does not have this aspect; `None` if it keeps it.
     fn missing(&self, aspect: Aspect) -> Option<String> {
         match self.placed.left_out.get(&aspect) {
             Some(why) => Some(why.clone()),

@@ -58,7 +58,7 @@ impl Held {
     }
 }
 
-/// What describes a tensor beside its source's description, where it is not that itself.
+/// What describes a tensor beside its source's description, if it is not that itself.
 fn again_described(settings: &Settings) -> u64 {
     let Settings { mapping, transforms, include, exclude, dtype, .. } = settings;
     match () {
@@ -110,7 +110,7 @@ impl Stores<'_> {
 /// `stores` is what [`Stores::reserve`] returned.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
+/// [`ckpt_api::Kind::Limit`] if the conversion does not fit.
 pub(super) fn share_of(
     plan: &Plan,
     resources: Resources,
@@ -127,7 +127,7 @@ impl Plan {
     /// Shares other memory and threads among the workers; what is written stays the same.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where the conversion does not fit.
+    /// [`ckpt_api::Kind::Limit`] if the conversion does not fit.
     pub fn with_resources(self, resources: Resources, reread: bool) -> Result<Plan> {
         self.beside_stores(resources, reread, 0)
     }

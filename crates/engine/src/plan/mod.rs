@@ -64,7 +64,7 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SourceRecord {
     pub(crate) format: String,
-    /// Address of the store; `None` where no other process can open it.
+    /// Address of the store; `None` if no other process can open it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) location: Option<String>,
     /// What was named in it; empty for all of it.
@@ -84,7 +84,7 @@ pub(crate) struct SourceRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GraphRecord {
-    /// Address of the store; `None` where no other process can open it.
+    /// Address of the store; `None` if no other process can open it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) location: Option<String>,
     /// The directory as the user named it.
@@ -108,7 +108,7 @@ pub struct SourceFile {
     pub name: String,
     /// Bytes; 0 for a file that is not there.
     pub size: u64,
-    /// What identifies its content; `None` where it cannot be identified.
+    /// What identifies its content; `None` if it cannot be identified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
 }
@@ -118,7 +118,7 @@ pub struct SourceFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TargetRecord {
     pub(crate) format: String,
-    /// Address of the store; `None` where no other process can open it.
+    /// Address of the store; `None` if no other process can open it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) location: Option<String>,
     /// What the user calls the output.
@@ -145,7 +145,7 @@ pub(crate) struct Settings {
     pub(crate) dtype: Option<DType>,
     /// Of tensors that a mapping made, the source's names.
     pub(crate) made_of: BTreeMap<String, Vec<String>>,
-    /// How the output shares blocks with the source; `None` where it does not.
+    /// How the output shares blocks with the source; `None` if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clone: Option<CloneSettings>,
     /// Whether checksums of the source are not compared.
@@ -367,7 +367,7 @@ impl Plan {
         self.tensors().filter(|entry| !self.is_shared(entry.number))
     }
 
-    /// Where a tensor lies on both sides.
+    /// Where a tensor is on both sides.
     fn extents(&self, number: u32) -> ExtentPair<'_> {
         let both =
             self.target_of(number).and_then(|to| Some((self.contents.placements.get(to.tensor.0)?, to)));

@@ -1,4 +1,4 @@
-//! Where a receipt's files lie. A receipt is input like any other: with a root, it reads nothing outside of it.
+//! Where a receipt's files are. A receipt is input like any other: with a root, it reads nothing outside of it.
 
 use crate::settings;
 use ckpt_api::{Address, Error, Result, text};
@@ -18,7 +18,7 @@ impl Places {
     /// Below `root`, or anywhere, from the working directory.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Io`] where there is no such directory.
+    /// [`ckpt_api::Kind::Io`] if there is no such directory.
     pub(super) fn new(root: Option<&Path>) -> Result<Self> {
         let Some(base) = root else { return Ok(Places { base: PathBuf::from("."), root: None }) };
         let cannot =
@@ -29,7 +29,7 @@ impl Places {
     /// A directory that a receipt names; empty for the one that its paths start from.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where it is not below the root.
+    /// [`ckpt_api::Kind::Usage`] if it is not below the root.
     pub(super) fn directory(&self, recorded: &str) -> Result<PathBuf> {
         if self.root.is_none() && Address::of(recorded.as_ref()).is_some() {
             return Ok(PathBuf::from(recorded));
@@ -81,7 +81,7 @@ impl Places {
             ])
     }
 
-    /// Those of a receipt's directories that lie outside the one that its paths start from.
+    /// Those of a receipt's directories that are outside the one that its paths start from.
     pub(super) fn outside<'a>(&self, recorded: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let mut outside: Vec<String> =
             recorded.into_iter().filter(|path| leaves(Path::new(path))).map(str::to_owned).collect();

@@ -25,12 +25,12 @@ pub struct Recipe {
     /// every source, before it is joined to others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<AxisStep>,
-    /// How the parts of [`Join::Part`] and [`Join::Merged`] lie in the whole, beyond the axis and the lengths.
+    /// How the parts of [`Join::Part`] and [`Join::Merged`] are in the whole, beyond the axis and the lengths.
     #[serde(skip_serializing_if = "Division::is_plain")]
     pub division: Division,
 }
 
-/// How the parts of a split or a merge lie in the whole, beyond the axis and the lengths. Plain ones lie side by side.
+/// How the parts of a split or a merge are in the whole, beyond the axis and the lengths. Plain ones are side by side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Division {
@@ -46,7 +46,7 @@ pub struct Division {
 }
 
 impl Division {
-    /// Returns whether the parts lie side by side, and nothing else happens to them.
+    /// Returns whether the parts are side by side, and nothing else happens to them.
     pub fn is_plain(&self) -> bool {
         *self == Division::default()
     }

@@ -7,18 +7,18 @@ use std::sync::OnceLock;
 /// What a thread beside the first maps whether it uses it or not: its stack, and the heap that glibc reserves for it.
 pub(crate) const PER_THREAD: u64 = (2 << 20) + (64 << 20);
 
-/// Bytes that the process may still map; `None` where nobody limited them, or the system does not report it.
+/// Bytes that the process may still map; `None` if nobody limited them, or the system does not report it.
 pub(crate) fn address_space_left() -> Option<u64> {
     let most = soft_limit(limits()?, "Max address space")?;
     Some(most.saturating_sub(mapped(&fs::read_to_string("/proc/self/status").ok()?)?))
 }
 
-/// Bytes of the first thread's stack; `None` where nobody limited them, or the system does not report it.
+/// Bytes of the first thread's stack; `None` if nobody limited them, or the system does not report it.
 pub fn first_stack() -> Option<u64> {
     soft_limit(limits()?, "Max stack size")
 }
 
-/// Files that the process may have open at once; `None` where nobody limited them, or the system does not report it.
+/// Files that the process may have open at once; `None` if nobody limited them, or the system does not report it.
 pub fn open_files() -> Option<u64> {
     soft_limit(limits()?, "Max open files")
 }

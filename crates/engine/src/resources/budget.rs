@@ -36,7 +36,7 @@ impl Budget {
     /// The least that one worker can do with.
     pub(crate) const LEAST: u64 = SMALLEST_TILE * BUFFERS;
 
-    /// What one worker may use of `bytes`; `None` where they do not suffice.
+    /// What one worker may use of `bytes`; `None` if they do not suffice.
     pub(crate) fn of(bytes: u64) -> Option<Budget> {
         let tile = (bytes / BUFFERS).min(ALL_TILES);
         if tile < SMALLEST_TILE {

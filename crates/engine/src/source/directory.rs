@@ -80,7 +80,7 @@ impl<'a> Asked<'a> {
         codecs: &[&Arc<dyn Codec>],
         unread: &dyn UnreadFormats,
     ) -> Result<()> {
-        // What lies elsewhere is not opened to ask what it is.
+        // What is elsewhere is not opened to ask what it is.
         if input.check_links(name).is_err() {
             return Ok(());
         }

@@ -153,7 +153,7 @@ impl Source {
         self.codec.info().id
     }
 
-    /// The verdict of every codec when the format was detected; empty where the caller named it.
+    /// The verdict of every codec when the format was detected; empty if the caller named it.
     pub fn evidence(&self) -> &[Evidence] {
         &self.evidence
     }
@@ -193,7 +193,7 @@ impl Source {
     }
 
     /// The names of the tensors that a conversion with these [patterns](crate::pattern) keeps: those that match a pattern
-    /// of `include`, where it has any, and none of `exclude`. They come in the checkpoint's order.
+    /// of `include`, if it has any, and none of `exclude`. They come in the checkpoint's order.
     ///
     /// ```
     /// # fn main() -> ckpt::Result<()> {
@@ -283,7 +283,7 @@ impl Source {
     /// The same checkpoint with the names, and the tensors, that a mapping makes of its own, and how it makes them.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mapping`] where it does not fit.
+    /// [`ckpt_api::Kind::Mapping`] if it does not fit.
     pub fn renamed(&self, mapping: &Mapping, limits: &ckpt_api::Limits) -> Result<(Source, Vec<Target>)> {
         let mapping = self.with_parameters(mapping)?;
         let (contents, applied) = renamed(&self.contents, &mapping, limits)?;
@@ -345,16 +345,16 @@ impl Source {
         self.input.display(self.input.entry())
     }
 
-    /// The model that gives its graph to what a mapping makes of this checkpoint; `None` where names need no mapping.
+    /// The model that gives its graph to what a mapping makes of this checkpoint; `None` if names need no mapping.
     pub(crate) fn pending_graph(&self) -> Option<&ModelGraph> {
         pending_graph(&self.options, &self.contents)
     }
 
-    /// The same checkpoint under the names of the model that gives it its graph, where they are others; `None` where
+    /// The same checkpoint under the names of the model that gives it its graph, if they are others; `None` where
     /// they are not.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Mapping`] where the mapping does not fit, [`ckpt_api::Kind::Usage`] where the graph does not.
+    /// [`ckpt_api::Kind::Mapping`] if the mapping does not fit, [`ckpt_api::Kind::Usage`] if the graph does not.
     pub fn under_graph_names(&self) -> Result<Option<Source>> {
         let (Some(model), Some(mapping)) = (self.pending_graph(), &self.options.graph_mapping) else {
             return Ok(None);
@@ -463,7 +463,7 @@ fn refuse_placeholders(input: &Input, contents: &Contents) -> Result<()> {
     others.into_iter().try_for_each(|name| placeholder::refuse(&input.file(name)?))
 }
 
-/// The format of an input: what it shows itself, or, where that is no more than possible, what the architecture file is
+/// The format of an input: what it shows itself, or, if that is no more than possible, what the architecture file is
 /// for.
 fn recognize(
     formats: &Formats,
@@ -506,7 +506,7 @@ fn damage(formats: &Formats, input: &Input, options: &OpenOptions) -> Option<Err
     read.err().map(|error| error.file(shown))
 }
 
-/// The architecture file, where it is for the codec itself.
+/// The architecture file, if it is for the codec itself.
 fn own_architecture(info: &FormatInfo, options: &OpenOptions) -> Result<Option<ArchitectureFile>> {
     let Some((file, format)) = options.architecture.as_ref().and_then(|file| Some((file, file.format()?)))
     else {

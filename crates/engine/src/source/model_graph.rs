@@ -64,7 +64,7 @@ impl ModelGraph {
     /// checkpoint's.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the checkpoint lacks a tensor of the graph, or has it in another shape.
+    /// [`ckpt_api::Kind::Usage`] if the checkpoint lacks a tensor of the graph, or has it in another shape.
     pub(crate) fn apply(
         &self,
         checkpoint: &mut Checkpoint,

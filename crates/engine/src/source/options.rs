@@ -30,8 +30,8 @@ pub struct OpenOptions {
     /// Names of the inputs that a forward pass will be given. The graph of a built-in architecture has those of its
     /// optional inputs, such as `attention_mask`.
     pub inputs: Vec<String>,
-    /// The mapping from the source's names to those of `graph`, where they differ: a conversion with this mapping
-    /// gives its result the graph. `None` where they are the same.
+    /// The mapping from the source's names to those of `graph`, if they differ: a conversion with this mapping
+    /// gives its result the graph. `None` if they are the same.
     pub graph_mapping: Option<Arc<Mapping>>,
     /// Bounds on what the input may make the process do.
     pub limits: Limits,

@@ -54,7 +54,7 @@ impl<'a> TensorRef<'a> {
         &self.shape
     }
 
-    /// What each axis means. `None` where the format does not record it.
+    /// What each axis means. `None` if the format does not record it.
     pub fn axes(&self) -> Option<&'a [Axis]> {
         self.tensor.axes.as_deref()
     }
@@ -64,7 +64,7 @@ impl<'a> TensorRef<'a> {
         self.tensor.role
     }
 
-    /// What its integers stand for. `None` where the checkpoint does not state it.
+    /// What its integers stand for. `None` if the checkpoint does not state it.
     pub fn quantization(&self) -> Option<&'a Quantization> {
         self.tensor.quantization.as_ref()
     }
@@ -169,7 +169,7 @@ impl<'a> TensorRef<'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`TensorRef::bytes`]; [`ckpt_api::Kind::Usage`] where the memory has another length than
+    /// As [`TensorRef::bytes`]; [`ckpt_api::Kind::Usage`] if the memory has another length than
     /// [`TensorRef::byte_len`].
     pub fn read_into(&self, buffer: &mut [u8]) -> Result<()> {
         let unfit = |found: usize| {
@@ -253,7 +253,7 @@ impl<'a> TensorRef<'a> {
             .map_err(|error| too_large().found(error.to_string()))
     }
 
-    /// Fails where nobody can read the elements: [`TensorRef::bytes`] returns their blocks then.
+    /// Fails if nobody can read the elements: [`TensorRef::bytes`] returns their blocks then.
     pub fn refuse_opaque(&self) -> Result<()> {
         match self.source.canonical(self.id).blocks() {
             Some(blocks) => Err(blocks.refusal().tensor(self.name())),
@@ -334,7 +334,7 @@ struct Reader<'a> {
     parts: std::vec::IntoIter<Part>,
     checking: Checking,
     stream: Option<TensorStream<'a>>,
-    /// Elements of the tensor that lie before the next part, for errors.
+    /// Elements of the tensor that are before the next part, for errors.
     position: u64,
     /// Bytes still to be left out, and to be handed out after them; `None` for all.
     skip: usize,

@@ -212,7 +212,7 @@ impl Staged {
     }
 }
 
-/// Appends zeros up to a length, where there is memory for them.
+/// Appends zeros up to a length, if there is memory for them.
 fn grow(bytes: &mut Vec<u8>, len: usize) -> Option<()> {
     bytes.try_reserve(len.saturating_sub(bytes.len())).ok()?;
     bytes.resize(len.max(bytes.len()), 0);

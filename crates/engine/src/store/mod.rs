@@ -43,12 +43,12 @@ use std::sync::Arc;
 /// - One output has one writer: [`Store::stage`] refuses an output that another process writes, except where both ask
 ///   for [`StageMode::Shared`] with the same key. The writer's claim ends with its process, however that ends.
 /// - [`Store::check`] changes nothing. It refuses all that would make [`Stage::attach`] or [`Stage::commit`] fail and
-///   that can be known before: hours of work may lie in between.
+///   that can be known before: hours of work may be in between.
 pub trait Store: ReadStore {
     /// Prepares the files of one output. They have no names until [`Stage::commit`].
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the output may not be written: it exists, it is part of the input, another
+    /// [`ckpt_api::Kind::Usage`] if the output may not be written: it exists, it is part of the input, another
     /// process writes it. [`ckpt_api::Kind::Io`].
     fn stage(&self, request: &StageRequest<'_>) -> Result<Box<dyn Stage>>;
 
@@ -115,7 +115,7 @@ pub struct StageRequest<'a> {
     pub key: Option<[u8; 32]>,
     /// What becomes of what an earlier process staged.
     pub mode: StageMode,
-    /// Whether an output that an earlier process committed is all that is wanted, where its key is the same.
+    /// Whether an output that an earlier process committed is all that is wanted, if its key is the same.
     pub accept_complete: bool,
     /// Whether the files may be read back before they get their names. A store that sends what is written keeps it then.
     pub reread: bool,
@@ -193,7 +193,7 @@ impl<'a> StageRequest<'a> {
 /// The files that belong to an input: no output may replace them, by whatever name.
 #[derive(Clone, Debug)]
 pub struct Protected {
-    /// Where they lie.
+    /// Where they are.
     pub(crate) store: Arc<dyn ReadStore>,
     /// Those that hold the tensors.
     pub(crate) names: Vec<String>,
@@ -338,10 +338,10 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// the next commit gives the others.)
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where another process made the output meanwhile, [`ckpt_api::Kind::Io`].
+    /// [`ckpt_api::Kind::Usage`] if another process made the output meanwhile, [`ckpt_api::Kind::Io`].
     fn commit(self: Box<Self>, sync: bool) -> Result<Committed>;
 
-    /// Removes the files, also where they would stay. Returns what could not be removed, and why, for people.
+    /// Removes the files, also if they would stay. Returns what could not be removed, and why, for people.
     fn discard(self: Box<Self>) -> Vec<String>;
 }
 
@@ -392,7 +392,7 @@ pub trait WriteAt: fmt::Debug + Send + Sync {
     /// [`Store::clone_block`] bytes. Afterwards the file is as if they had been copied.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Io`] where they cannot be shared; the bytes in `range` are then unspecified. The default fails.
+    /// [`ckpt_api::Kind::Io`] if they cannot be shared; the bytes in `range` are then unspecified. The default fails.
     fn clone_range(&self, source: &std::fs::File, start: u64, range: Range<u64>) -> Result<()> {
         let _ = (source, start);
         Err(Error::io("cannot share blocks", std::io::ErrorKind::Unsupported.into()).offset(range.start))

@@ -19,7 +19,7 @@ pub(crate) fn each_number(numbers: &mut [[u8; 4]], operation: impl Fn(f32) -> f3
     )
 }
 
-/// Multiplies blocks of `block` neighboring numbers by a scale each; `before` of the first block's numbers lie before
+/// Multiplies blocks of `block` neighboring numbers by a scale each; `before` of the first block's numbers are before
 /// `numbers`. Returns what [`each_number`] returns.
 pub(crate) fn multiply_blocks(numbers: &mut [[u8; 4]], scales: &[f32], block: usize, before: usize) -> bool {
     vectorized(

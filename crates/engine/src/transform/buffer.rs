@@ -3,9 +3,9 @@
 use memmap2::MmapMut;
 use std::ops::{Deref, DerefMut};
 
-/// Bytes that lie well for what the system copies into them.
+/// Bytes that are well for what the system copies into them.
 ///
-/// Processors copy with one instruction (`rep movsb`), and some of them take six times as long where the target lies a
+/// Processors copy with one instruction (`rep movsb`), and some of them take six times as long where the target is a
 /// few bytes further within its page than the source within its own. What is stored begins at a page as a rule, and
 /// what an allocator gives begins a few bytes after one.
 ///
@@ -80,7 +80,7 @@ impl Buffer {
 }
 
 impl Pages {
-    /// `None` where the system has none left.
+    /// `None` if the system has none left.
     fn new(len: usize) -> Option<Self> {
         let map = MmapMut::map_anon(len).ok()?;
         // A kernel without huge pages refuses, and nothing is lost.

@@ -14,7 +14,7 @@ pub fn permute(source: &[u8], shape: &[usize], order: &[usize], size: usize, out
 }
 
 /// As [`permute`], into a part of a larger array: element 0 goes to element `first` of `out`, and `distances[k]`
-/// elements lie between neighbors along axis `k` of the result.
+/// elements are between neighbors along axis `k` of the result.
 pub(crate) fn permute_into(
     source: &[u8],
     shape: &[usize],
@@ -56,7 +56,7 @@ fn is_element(bytes: usize) -> bool {
     [1, 2, 4, 8, 16].contains(&bytes)
 }
 
-/// An axis of the result: its length and how far apart its elements lie, in elements.
+/// An axis of the result: its length and how far apart its elements are, in elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct AxisStride {
     len: usize,
@@ -64,7 +64,7 @@ struct AxisStride {
     target: usize,
 }
 
-/// How far apart neighbors lie along each axis of a row-major array, in elements.
+/// How far apart neighbors are along each axis of a row-major array, in elements.
 pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for k in (1..shape.len()).rev() {

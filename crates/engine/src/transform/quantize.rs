@@ -30,7 +30,7 @@ pub fn quantize(dtype: DType, scaling: Scaling, first: u64, source: &[u8], out: 
     }
 }
 
-/// Stores integers of `N` bytes; `false` where one is not in `range`.
+/// Stores integers of `N` bytes; `false` if one is not in `range`.
 fn store<const N: usize>(scaling: Scaling, range: [f64; 2], numbers: &[[u8; 4]], out: &mut [u8]) -> bool {
     let out = out.as_chunks_mut::<N>().0;
     // Each way is a loop of its own.
@@ -63,7 +63,7 @@ fn store_as<const N: usize>(
     fit
 }
 
-/// The integer that stands for a number, and whether it lies in `range`.
+/// The integer that stands for a number, and whether it is in `range`.
 #[inline(always)]
 fn integer(scaling: Scaling, [low, high]: [f64; 2], number: f32) -> (f64, bool) {
     let integer = scaling.units(number);
@@ -184,7 +184,7 @@ mod tests {
                 assert!(text.contains("element 11") && text.contains(&high.to_string()), "{text}");
             }
         }
-        // Truncation brings back what lies less than one outside.
+        // Truncation brings back what is less than one outside.
         assert_eq!(stored(DType::I8, 1, Rounding::Truncate, &[127.9, -128.9]).unwrap(), [127, 128]);
     }
 

@@ -13,7 +13,7 @@ pub(super) const TABLE: &str = "tensors";
 /// Layers listed for one tensor.
 const MAX_USERS: usize = 8;
 
-/// A column: its heading, its class, and the cell of a tensor, which is empty where there is nothing to show.
+/// A column: its heading, its class, and the cell of a tensor, which is empty if there is nothing to show.
 type Column<'a> = (&'static str, &'static str, Box<dyn Fn(&TensorSummary) -> String + 'a>);
 
 /// Returns the section, and rules of style for its columns.

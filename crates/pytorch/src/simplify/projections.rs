@@ -5,7 +5,7 @@ use crate::translate::PROJECTION;
 use ckpt_api::{Attribute, Node, Op, Shape};
 
 impl Rewriter<'_> {
-    /// Replaces the products. A value is joined to one axis of inputs before, and divided after, where the kernel has
+    /// Replaces the products. A value is joined to one axis of inputs before, and divided after, if the kernel has
     /// several.
     pub(super) fn projections(&mut self) {
         for number in 0..self.graph.nodes.len() {

@@ -33,7 +33,7 @@ impl Spool {
     /// Waits until every part that is whole now is in the store.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Io`] where one cannot be sent.
+    /// [`ckpt_api::Kind::Io`] if one cannot be sent.
     pub(crate) fn wait_for_parts(&self) -> Result<()> {
         let pending: Vec<u64> = {
             let state = self.lock();
@@ -68,7 +68,7 @@ impl Spool {
         new.filter_map(|(number, part)| Some((*number, part.sent.as_ref()?.1.clone()))).collect()
     }
 
-    /// The bytes of a range of one part; `None` where the part was sent and they are gone.
+    /// The bytes of a range of one part; `None` if the part was sent and they are gone.
     pub(crate) fn read_if_kept(&self, range: Range<u64>) -> Result<Option<TransferBuffer>> {
         let number = range.start / self.part;
         let is_gone = || self.lock().parts.get(&number).is_some_and(|part| part.is_gone);

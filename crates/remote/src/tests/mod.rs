@@ -41,7 +41,7 @@ fn content(store: &RemoteStore, name: &str) -> ckpt_api::Result<Vec<u8>> {
     read(&*file).map_err(|error| ckpt_api::Error::io("reading", error))
 }
 
-/// Bytes that differ from one another wherever they lie.
+/// Bytes that differ from one another wherever they are.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at / 251 + at % 251) as u8).collect()
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 /// Bytes of a part.
 const PART: usize = SMALLEST_PART as usize;
 
-/// Bytes that differ from one another wherever they lie.
+/// Bytes that differ from one another wherever they are.
 fn bytes(len: usize) -> Vec<u8> {
     static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
     WHOLE.get_or_init(|| super::bytes(3 * PART))[..len].to_vec()
@@ -88,7 +88,7 @@ fn output() -> ([OutputFile; 2], Vec<u8>) {
     ([OutputFile::new("a", whole.len() as u64), OutputFile::new("index", 5)], whole)
 }
 
-/// Writes all of it by two stages, whose border lies within a part.
+/// Writes all of it by two stages, whose border is within a part.
 fn write_all(name: &str) -> ([OutputFile; 2], Vec<u8>) {
     let (files, whole) = output();
     let stages = [shared(name, &files), shared(name, &files)];

@@ -201,7 +201,7 @@ impl Special {
         }
         if let Some(last) = last {
             if self.has_config && !self.is_text("eos", last) {
-                // The end of a turn, where the template ends texts with another token.
+                // The end of a turn, if the template ends texts with another token.
                 if let Some(name) = ["eot", "eom"].into_iter().find(|name| !self.names.contains(name)) {
                     self.names.push(name);
                     self.set_field(name, self.field("eos").cloned());

@@ -43,9 +43,9 @@ impl Criterion {
 /// Bound on the error of each element of a node's result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErrorBound {
-    /// The arithmetic's part; `None` where the node is exact.
+    /// The arithmetic's part; `None` if the node is exact.
     pub(crate) rounding: Option<Magnitude>,
-    /// The part of how weights are stored, one for each element; empty where there is none.
+    /// The part of how weights are stored, one for each element; empty if there is none.
     pub(crate) storage: Vec<f64>,
 }
 

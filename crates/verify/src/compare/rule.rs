@@ -75,7 +75,7 @@ impl StorageChanges {
 
     fn add(&mut self, (own, name): (&SourceParameters, &str), from: &Storage, to: &Storage) {
         let blocks = to.blocks.as_ref().filter(|_| from.blocks != to.blocks);
-        // A tensor that cannot be read fails where it is used.
+        // A tensor that cannot be read fails if it is used.
         let of_blocks = || Some(StorageError::of_blocks(blocks?, largest(&own.load(name).ok()?)));
         let Some(error) = of_blocks().or_else(|| to.error_from(from)) else { return };
         // A tensor that several nodes share counts once.
@@ -168,7 +168,7 @@ fn has_equal_sums(
     if to.added.is_none() || from.added.is_some() {
         return false;
     }
-    // A tensor that cannot be read fails where it is used.
+    // A tensor that cannot be read fails if it is used.
     own.load(name).ok().is_some_and(|own| theirs.load(other).is_ok_and(|theirs| own == theirs))
 }
 

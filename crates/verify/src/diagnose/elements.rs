@@ -45,7 +45,7 @@ pub(super) fn without_unit_axes(tensor: &Tensor, other: &Tensor) -> Result<Tenso
     Ok(tensor.clone().with_shape(Shape::new(lens)?).with_axes(axes))
 }
 
-/// Returns the tensor with its outputs as the outputs of each input channel, where that is how the other depthwise kernel
+/// Returns the tensor with its outputs as the outputs of each input channel, if that is how the other depthwise kernel
 /// counts them: `[out, in, y, x]` with one input each becomes `[in, multiplier, y, x]`.
 pub(super) fn with_multiplier(tensor: &Tensor, other: &Tensor) -> Result<Tensor> {
     let has_one_input = tensor.axis(Axis::In).is_none_or(|axis| tensor.shape.get(axis) == Some(&1));

@@ -59,7 +59,7 @@ impl Checkpoints<'_> {
         Ok(found)
     }
 
-    /// Compares a tensor with its counterpart; `None` where they differ by no more than their storage explains.
+    /// Compares a tensor with its counterpart; `None` if they differ by no more than their storage explains.
     fn compare(&self, role: &str, a: &str, b: &str) -> Result<Option<TensorDiagnosis>> {
         let (Some(own), Some(theirs)) = (self.a.tensor(a), self.b.tensor(b)) else { return Ok(None) };
         let elements = own.shape.elements();
@@ -112,14 +112,14 @@ fn side(parameters: &SourceParameters, name: &str) -> Option<TensorSide> {
 /// The elements that differ by more than their storage explains.
 struct Differences {
     count: u64,
-    /// Largest difference; `None` where one is not finite.
+    /// Largest difference; `None` if one is not finite.
     max: Option<f64>,
     /// Position of the first.
     first: usize,
 }
 
 impl Differences {
-    /// Compares row-major elements; `None` where none differs.
+    /// Compares row-major elements; `None` if none differs.
     fn of(x: &[f64], y: &[f64], error: Option<StorageError>) -> Option<Self> {
         let mut found: Option<Differences> = None;
         for (position, (x, y)) in x.iter().zip(y).enumerate() {

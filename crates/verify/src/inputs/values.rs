@@ -205,7 +205,7 @@ impl GivenValues {
     /// Returns the values for all inputs of `program`, with a summary for reports.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] for real numbers where indices are needed.
+    /// [`ckpt_api::Kind::Usage`] for real numbers if indices are needed.
     pub(crate) fn bind(
         &mut self,
         program: &Program,

@@ -52,7 +52,7 @@ pub(super) fn storage_bound(
 /// A tensor with one number for each channel.
 struct PerChannel {
     values: Vec<f64>,
-    /// The number of all channels where there is no tensor.
+    /// The number of all channels if there is no tensor.
     default: f64,
     error: Option<StorageError>,
 }

@@ -14,7 +14,7 @@ pub(super) struct LayerBounds<'a> {
     pub(super) parameters: &'a SourceParameters<'a>,
     /// Storage errors by tensor.
     pub(super) errors: &'a HashMap<String, StorageError>,
-    /// The first graph over [`ErrorBounds`](crate::parameters::ErrorBounds); `None` where storage changes
+    /// The first graph over [`ErrorBounds`](crate::parameters::ErrorBounds); `None` if storage changes
     /// nothing.
     pub(super) of_errors: Option<&'a Program<'a>>,
 }

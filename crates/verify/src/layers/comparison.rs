@@ -45,7 +45,7 @@ struct NodePair<'n> {
     a: &'n Node,
     b: &'n Node,
     reference: Vec<Value>,
-    /// Results of the second node; `None` where it cannot run on the same inputs.
+    /// Results of the second node; `None` if it cannot run on the same inputs.
     found: Option<Vec<Value>>,
     /// What must hold for each result.
     criteria: Vec<Criterion>,
@@ -180,7 +180,7 @@ impl LayerComparison<'_, '_> {
         info.inputs.iter().map(|input| self.activations.get(input.name).cloned()).collect()
     }
 
-    /// The same values in the shapes of the second graph's node; `None` where its inputs are others.
+    /// The same values in the shapes of the second graph's node; `None` if its inputs are others.
     fn inputs_for_b(&self, node: usize, values: &[Value]) -> Option<Vec<Value>> {
         let info = self.b.1.node(node)?;
         if info.inputs.len() != values.len() {
@@ -238,7 +238,7 @@ impl LayerResults {
     }
 }
 
-/// Compares one output; `None` where the shapes or the kinds of numbers differ.
+/// Compares one output; `None` if the shapes or the kinds of numbers differ.
 fn compare_values(reference: &Value, found: &Value, criterion: &Criterion) -> Option<Comparison> {
     let found = reshaped(found, &reference.shape)?;
     are_comparable(reference, &found).then(|| compare(reference, &found, criterion))

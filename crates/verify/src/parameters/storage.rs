@@ -27,7 +27,7 @@ pub(crate) struct StorageError {
 }
 
 impl Storage {
-    /// Returns the error of storing numbers of type `from` as this type; `None` where it changes no number.
+    /// Returns the error of storing numbers of type `from` as this type; `None` if it changes no number.
     pub(crate) fn error_from(&self, from: &Storage) -> Option<StorageError> {
         if self == from {
             return None;

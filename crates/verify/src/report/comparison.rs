@@ -92,15 +92,15 @@ pub struct Metrics {
     pub max_relative: f64,
     /// `√(Σe² / elements)`.
     pub rms: f64,
-    /// `‖e‖₂ / ‖reference‖₂`; `None` where the reference is 0 and the array is not.
+    /// `‖e‖₂ / ‖reference‖₂`; `None` if the reference is 0 and the array is not.
     pub relative_l2: Option<f64>,
-    /// `max|e| / max|reference|`; `None` where the reference is 0 and the array is not.
+    /// `max|e| / max|reference|`; `None` if the reference is 0 and the array is not.
     pub relative_max: Option<f64>,
-    /// Cosine of the angle between the two; `None` where one of them is 0.
+    /// Cosine of the angle between the two; `None` if one of them is 0.
     pub cosine: Option<f64>,
     /// Largest distance in units in the last place of the narrower of both types; `None` for integers.
     pub max_ulp: Option<u64>,
-    /// The element with the largest `|e|`, or else the first that is not finite on one side; `None` where all are
+    /// The element with the largest `|e|`, or else the first that is not finite on one side; `None` if all are
     /// equal.
     #[serde(rename = "where")]
     pub worst: Option<WorstElement>,

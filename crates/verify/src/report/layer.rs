@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Layer {
-    /// Name of the node in the first graph; `None` where only the second graph has it.
+    /// Name of the node in the first graph; `None` if only the second graph has it.
     pub a: Option<String>,
-    /// Name of the node in the second graph; `None` where only the first graph has it.
+    /// Name of the node in the second graph; `None` if only the first graph has it.
     pub b: Option<String>,
     /// Operator of the first graph's node, or of the second's where only that exists.
     pub op: String,
@@ -18,7 +18,7 @@ pub struct Layer {
     pub value: String,
     /// The node's tensors.
     pub tensors: Vec<TensorPair>,
-    /// Comparison of the results; `None` where they cannot be compared, for the reason that `diagnosis` states.
+    /// Comparison of the results; `None` if they cannot be compared, for the reason that `diagnosis` states.
     pub comparison: Option<Comparison>,
     /// Whether the rule holds; [`Verdict::NotCompared`] where the graphs differ here although their outputs agree.
     pub verdict: Verdict,

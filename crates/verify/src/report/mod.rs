@@ -27,9 +27,9 @@ pub struct Report {
     /// The mapping from `a`'s names to `b`'s: a file, or the name of a built-in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapping: Option<String>,
-    /// The inputs of both graphs; empty where only tensors were compared.
+    /// The inputs of both graphs; empty if only tensors were compared.
     pub inputs: Vec<InputSummary>,
-    /// One comparison for each device; empty where only tensors were compared.
+    /// One comparison for each device; empty if only tensors were compared.
     pub runs: Vec<Run>,
     /// The comparison of tensors, where a graph is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub struct Run {
     pub rule: Rule,
     /// The graphs' outputs, end to end.
     pub outputs: Vec<OutputReport>,
-    /// Every layer on the reference's own activations, in the first graph's order; empty where layers were not
+    /// Every layer on the reference's own activations, in the first graph's order; empty if layers were not
     /// compared.
     pub layers: Vec<Layer>,
     /// Index in `layers` of the first that fails.

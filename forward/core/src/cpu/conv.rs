@@ -79,7 +79,7 @@ where
         let (places, each) = (window.places(), conv.outputs / conv.groups);
         let work = conv.batch.saturating_mul(conv.outputs).saturating_mul(places).saturating_mul(taps.len());
         let image = Image { conv, window: &window, x: from.x };
-        // Whole images where there are enough for all threads: their places fill tiles together.
+        // Whole images if there are enough for all threads: their places fill tiles together.
         let whole =
             conv.batch.is_multiple_of(parallel::most_threads()) || conv.batch > 4 * parallel::most_threads();
         let unit = if whole { conv.outputs } else { 1 };

@@ -247,7 +247,7 @@ pub(super) fn select<T: Copy + Send + Sync>(
     })
 }
 
-/// Computes each element of `y` from two; `None` where one cannot be computed.
+/// Computes each element of `y` from two; `None` if one cannot be computed.
 fn pairs<T: Copy + Sync, Y: Send>(
     shape: &[usize],
     strides: &[Vec<usize>; 2],

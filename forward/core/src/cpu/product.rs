@@ -93,7 +93,7 @@ impl Product for i64 {
 /// Rows of a panel that are filled at a time, so that they stay in the L1 cache.
 const BLOCK: usize = 16;
 
-/// Where the elements of a panel lie: lane `l` of row `k` is element `first + l·lane + steps[k]`.
+/// Where the elements of a panel are: lane `l` of row `k` is element `first + l·lane + steps[k]`.
 pub(super) struct Lanes<'a> {
     pub(super) first: usize,
     pub(super) lane: usize,

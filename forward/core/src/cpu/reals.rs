@@ -51,7 +51,7 @@ fn counts(pool: &Pool, axis: usize) -> Vec<usize> {
     (0..window.output[axis]).map(count).collect()
 }
 
-/// The kernel elements on an axis that lie within the image for some output place, in order. There are no more of them than
+/// The kernel elements on an axis that are within the image for some output place, in order. There are no more of them than
 /// output places times places of the image, however long the kernel is.
 fn taps(window: &Window, axis: usize) -> Vec<usize> {
     let mut taps: Vec<usize> = Vec::new();

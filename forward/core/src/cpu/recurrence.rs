@@ -63,7 +63,7 @@ impl<A: Real + Tile<C>, const C: usize> Panels<A, C> {
     fn new<T: Stored<A>>(kernel: &Recurrence, weight: &[T], gates: std::ops::Range<usize>) -> Self {
         let Recurrence { hidden, weight: [unit, inner], .. } = *kernel;
         let steps: Vec<usize> = (0..hidden).map(|k| k * inner).collect();
-        // A panel does not cross from one gate to the next, which may lie elsewhere.
+        // A panel does not cross from one gate to the next, which may be elsewhere.
         let panels = hidden.div_ceil(C);
         let mut columns = vec![[A::ZERO; C]; gates.len() * panels * hidden];
         for (panel, columns) in columns.chunks_exact_mut(hidden.max(1)).enumerate() {

@@ -103,7 +103,7 @@ pub struct Pad {
     pub output: Vec<usize>,
     /// Elements added before the first on each axis; a negative number cuts elements off.
     pub before: Vec<i64>,
-    /// What lies outside the input.
+    /// What is outside the input.
     pub border: Border,
 }
 
@@ -171,7 +171,7 @@ pub struct MatMul {
 
 /// A cross-correlation of up to three dimensions. Operands: `x` `[batch, inputs, planes, rows, columns]`, `weight`,
 /// `bias` (one for each output) if `bias` is set. `s = 0`; for ascending input channel of the output's group, then
-/// kernel plane, row and column, if the place lies within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding adds
+/// kernel plane, row and column, if the place is within the image: `s = s + x·w`; `y = s` or `s + bias`. Padding adds
 /// nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Conv {
@@ -464,7 +464,7 @@ impl Kernel {
         }
     }
 
-    /// Returns which of its functions the kernel computes, where it has several.
+    /// Returns which of its functions the kernel computes, if it has several.
     pub fn function(&self) -> Option<String> {
         match self {
             Kernel::Unary(unary) => Some(format!("{:?}", unary.function)),
@@ -527,7 +527,7 @@ impl Window {
         self.output.iter().product()
     }
 
-    /// Returns the output places on `axis` for which kernel element `k` lies within the image.
+    /// Returns the output places on `axis` for which kernel element `k` is within the image.
     pub fn covered(&self, axis: usize, k: usize) -> Range<usize> {
         let (stride, shift) = (self.stride[axis].max(1), k * self.dilation[axis]);
         let first = self.before[axis].saturating_sub(shift).div_ceil(stride);
@@ -536,7 +536,7 @@ impl Window {
         first.min(behind)..behind
     }
 
-    /// Returns the kernel elements that lie within the image for output place `p` on `axis`.
+    /// Returns the kernel elements that are within the image for output place `p` on `axis`.
     pub fn taps(&self, axis: usize, p: usize) -> Range<usize> {
         let (dilation, start) = (self.dilation[axis].max(1), p.saturating_mul(self.stride[axis]));
         let until = |end: usize| end.saturating_sub(start).div_ceil(dilation).min(self.kernel[axis]);

@@ -25,7 +25,7 @@ pub struct Recurrence {
     pub batch: usize,
     /// Units.
     pub hidden: usize,
-    /// Strides of `x`: step, example. The gates of an example lie side by side, each with all of its units.
+    /// Strides of `x`: step, example. The gates of an example are side by side, each with all of its units.
     pub x: [usize; 2],
     /// Strides of the weight: unit of a gate, hidden unit `k`.
     pub weight: [usize; 2],

@@ -15,7 +15,7 @@ pub(super) fn blocks(lowering: &mut Lowering) -> Result<()> {
     let stated = lowering.node.int("blocksize", 0)?;
     let size = usize::try_from(stated).ok().filter(|size| (1..1 << 16).contains(size));
     let size = size.ok_or_else(|| Attribute::Int(stated).invalid("blocksize", "at least 1"))?;
-    // Whether the channels of a place of the block lie side by side.
+    // Whether the channels of a place of the block are side by side.
     let depth_last = match lowering.node.text("mode")?.unwrap_or("DCR") {
         "DCR" => false,
         "CRD" => true,

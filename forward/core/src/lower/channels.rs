@@ -44,7 +44,7 @@ fn number_of_groups(lowering: &Lowering, channels: usize) -> Result<usize> {
     })
 }
 
-/// Multiplies with the tensor `scale` of this many elements and adds `bias`, where the node has them; `shape` is
+/// Multiplies with the tensor `scale` of this many elements and adds `bias`, if the node has them; `shape` is
 /// theirs.
 fn affine(lowering: &mut Lowering, value: Local, len: usize, shape: &[usize]) -> Result<Local> {
     let mut value = value;
@@ -121,7 +121,7 @@ pub(super) fn local_response(lowering: &mut Lowering) -> Result<()> {
     lowering.finish(&value, &x.shape[..])
 }
 
-/// Lowers `x / norm`, and 0 where the norm is 0: the sum of sizes for `p` 1, the root of the sum of squares for `p` 2.
+/// Lowers `x / norm`, and 0 if the norm is 0: the sum of sizes for `p` 1, the root of the sum of squares for `p` 2.
 pub(super) fn unit_norm(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["axis", "p"])?;
     lowering.allow_roles(&[])?;

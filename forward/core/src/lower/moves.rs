@@ -276,7 +276,7 @@ pub(super) fn pad(lowering: &mut Lowering) -> Result<()> {
     Ok(())
 }
 
-/// What lies around a value. Fails where the source does not record that.
+/// What is around a value. Fails if the source does not record that.
 fn border(lowering: &Lowering, x: &Info) -> Result<Border> {
     match lowering.node.text("mode")? {
         None | Some("constant") => {}

@@ -23,7 +23,7 @@ pub(super) enum Summary {
     LogSumExp,
 }
 
-/// Lowers a function of the elements on `axes`: these become the last axes, where they are not.
+/// Lowers a function of the elements on `axes`: these become the last axes, if they are not.
 pub(super) fn reduce(lowering: &mut Lowering, summary: Summary) -> Result<()> {
     lowering.allow_attributes(&["axes", "keepdims", "noop_with_empty_axes"])?;
     lowering.allow_roles(&[])?;

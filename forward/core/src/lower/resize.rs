@@ -154,7 +154,7 @@ impl Mode {
     }
 }
 
-/// Where an element of the result lies among those of the value.
+/// Where an element of the result is among those of the value.
 #[derive(Clone, Copy)]
 enum Coordinates {
     HalfPixel,

@@ -18,7 +18,7 @@ pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
 /// strides continue evenly.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] where more than [`MAX_RANK`] remain.
+/// [`ckpt_api::Kind::Unsupported`] if more than [`MAX_RANK`] remain.
 pub(super) fn merge_axes<const N: usize>(
     shape: &[usize],
     strides: [&[usize]; N],

@@ -220,12 +220,12 @@ impl Spread {
             let (begin, len) = pads[axis];
             output[axis] = len;
             let reach = (kernel[axis] - 1) * dilation[axis];
-            // The window's first place is `begin − reach` of the spread image; what lies before it is left out.
+            // The window's first place is `begin − reach` of the spread image; what is before it is left out.
             let cut = begin.saturating_sub(reach);
             skipped[axis] = cut.div_ceil(step[axis]).min(image.sides[axis]);
             first[axis] = (skipped[axis] * step[axis]).saturating_sub(cut);
             before[axis] = reach.saturating_sub(begin);
-            // The window ends there; what lies behind it is left out, too.
+            // The window ends there; what is behind it is left out, too.
             let end = (len + reach).saturating_sub(before[axis]);
             let places = end.saturating_sub(first[axis]).div_ceil(step[axis]);
             kept[axis] = places.min(image.sides[axis] - skipped[axis]);
@@ -238,7 +238,7 @@ impl Spread {
         Ok(Spread { step, skipped, kept, first, window })
     }
 
-    /// Returns the phases of all axes; `None` where zeros are inserted instead: for steps of 1, where there are none, and
+    /// Returns the phases of all axes; `None` if zeros are inserted instead: for steps of 1, if there are none, and
     /// for dilated or short kernels.
     fn phases(&self, image: &Image) -> Option<Vec<[Phase; 3]>> {
         let Window { kernel, dilation, output, before, .. } = &self.window;
@@ -251,7 +251,7 @@ impl Spread {
         }
         let of = |axis: usize, first: usize| {
             let step = self.step[axis];
-            // The first output meets the place that lies here, counted from the first that is kept.
+            // The first output meets the place that is here, counted from the first that is kept.
             let lead = before[axis] + self.first[axis];
             let tap = (lead + step - first % step) % step;
             // Of the image, in steps: negative where the first tap meets a place before it.

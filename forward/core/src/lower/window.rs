@@ -44,7 +44,7 @@ pub(super) fn conv(lowering: &mut Lowering) -> Result<()> {
     Ok(())
 }
 
-/// Fails where attribute `kernel_shape` states another kernel than the weight has.
+/// Fails if attribute `kernel_shape` states another kernel than the weight has.
 pub(super) fn check_kernel_shape(lowering: &Lowering, kernel: &[usize]) -> Result<()> {
     match lowering.lengths("kernel_shape", kernel.len(), 1)?.filter(|stated| stated != kernel) {
         Some(stated) => {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file in `tests/host`, compiled to `name` in a folder for tests. `None`, and a message, where there is no C++
+/// A file in `tests/host`, compiled to `name` in a folder for tests. `None`, and a message, if there is no C++
 /// compiler and `CKPT_REQUIRE_CXX` is not set.
 pub fn compile(source: &str, name: &str, options: &[&str]) -> Option<PathBuf> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));

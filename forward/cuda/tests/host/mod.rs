@@ -22,7 +22,7 @@ pub struct HostCxx {
 }
 
 impl HostCxx {
-    /// `None`, and a message, where there is no C++ compiler and `CKPT_REQUIRE_CXX` is not set.
+    /// `None`, and a message, if there is no C++ compiler and `CKPT_REQUIRE_CXX` is not set.
     pub fn open(arithmetic: Arithmetic) -> Option<Self> {
         static DRIVER: LazyLock<Option<PathBuf>> = LazyLock::new(build);
         let mut driver = Command::new(DRIVER.as_deref()?)

@@ -17,7 +17,7 @@ impl Dispatch {
     /// What runs for `kernel` into a buffer of `output`.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Limit`] where a size or an index leaves [`MAX_ELEMENTS`]; [`ckpt_api::Kind::Unsupported`] for
+    /// [`ckpt_api::Kind::Limit`] if a size or an index leaves [`MAX_ELEMENTS`]; [`ckpt_api::Kind::Unsupported`] for
     /// a function that has no such result, and for sizes that contradict each other.
     pub fn new(kernel: &Kernel, output: Element) -> Result<Self> {
         let sizes = Sizes { kernel, element: output };

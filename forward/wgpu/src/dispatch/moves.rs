@@ -37,7 +37,7 @@ pub(super) fn pad(sizes: Sizes, pad: &Pad) -> Result<Dispatch> {
     }
     let mut before = [0; MAX_RANK];
     for (word, value) in before.iter_mut().zip(&pad.before) {
-        // No index is as large, so that what lies further outside is outside in the same way.
+        // No index is as large, so that what is further outside is outside in the same way.
         let value = i32::try_from(*value).unwrap_or(if *value < 0 { i32::MIN } else { i32::MAX });
         *word = value.clamp(-(1 << 30), 1 << 30).cast_unsigned();
     }

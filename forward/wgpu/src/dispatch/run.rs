@@ -11,7 +11,7 @@ const MAX_GROUPS: u32 = 65535;
 pub struct Dispatch {
     /// What runs.
     pub shader: Shader,
-    /// Threads that have something to do; 0 where nothing is to be run.
+    /// Threads that have something to do; 0 if nothing is to be run.
     pub threads: u32,
     /// The shader's `Params`.
     pub params: Vec<u32>,

@@ -128,7 +128,7 @@ pub(super) fn window(sizes: Sizes, window: &Window) -> Result<Vec<u32>> {
         words.extend(sizes.words([rows, columns])?);
     }
     for axis in [1, 2] {
-        // The furthest place must be an index, too, though it may lie in the padding.
+        // The furthest place must be an index, too, though it may be in the padding.
         sizes.reach(
             0,
             &[(window.output[axis], window.stride[axis]), (window.kernel[axis], window.dilation[axis])],

@@ -31,7 +31,7 @@ pub(super) fn float(tag: usize, value: f32) -> Vec<u8> {
     [table::varint(tag << 3 | 5), value.to_le_bytes().to_vec()].concat()
 }
 
-/// True once in `of`, and never where the input has ended.
+/// True once in `of`, and never if the input has ended.
 pub(super) fn rarely(u: &mut Unstructured, of: u16) -> Result<bool> {
     Ok(u.int_in_range(0..=of - 1)? == of - 1)
 }

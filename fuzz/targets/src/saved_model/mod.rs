@@ -1,4 +1,4 @@
-//! SavedModels of a few variables: what lies beside their tensors, in protocol buffers made field by field.
+//! SavedModels of a few variables: what is beside their tensors, in protocol buffers made field by field.
 
 mod fields;
 mod functions;
@@ -10,7 +10,7 @@ use ckpt_api::Input;
 use fields::{VARIABLES, message, number};
 use std::collections::BTreeMap;
 
-/// What lies beside the tensors; of no bytes, a file is not there.
+/// What is beside the tensors; of no bytes, a file is not there.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// `_CHECKPOINTABLE_OBJECT_GRAPH`.

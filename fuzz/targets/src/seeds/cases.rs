@@ -91,7 +91,7 @@ impl Case {
         joined
     }
 
-    /// As `inputs::files` takes it, after a byte of options; `None` where a file is too long for that.
+    /// As `inputs::files` takes it, after a byte of options; `None` if a file is too long for that.
     fn named(&self, entry: &str, files: &BTreeMap<String, Vec<u8>>) -> Option<Vec<u8>> {
         let name = |name: &str| Some([&[u8::try_from(name.len()).ok()?][..], name.as_bytes()].concat());
         let has = |option: &str| self.options.iter().any(|set| set == option);

@@ -1,5 +1,5 @@
 //! Mapping files: parsing, applying to names, inverting, explaining, writing back. Of the text: a file until the first 0,
-//! then names, one on each line; a few that are always the same where there are none.
+//! then names, one on each line; a few that are always the same if there are none.
 
 use arbitrary::{Arbitrary, Unstructured};
 use ckpt::mapping::Mapping;

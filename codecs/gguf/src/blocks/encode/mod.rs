@@ -1,4 +1,4 @@
-//! Encoders with the bytes of llama.cpp's quantizer, and of `gguf-py`'s where it has one.
+//! Encoders with the bytes of llama.cpp's quantizer, and of `gguf-py`'s if it has one.
 //!
 //! The order of operations is part of the definition: sums are added from the first number on, products from the left, and
 //! each operation rounds once. A fused multiplication and addition, or a sum in another order, gives other blocks.

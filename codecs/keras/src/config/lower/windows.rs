@@ -92,7 +92,7 @@ impl Kernel {
         };
         let cut = cut.ok_or("a size is too large")?;
         let total = cut.max(0);
-        // What is cut of an image without padding lies behind it.
+        // What is cut of an image without padding is behind it.
         let begin = if is_same { total / 2 } else { 0 };
         let whole = match len {
             Length::Known(len) => Length::Known(len.saturating_sub(1).max(0)) * stride,

@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
         let mut inputs = Vec::new();
         for state in states {
             inputs.push(match state {
-                // A first state is 0 where there is none.
+                // A first state is 0 if there is none.
                 Some(name) if !self.is_zero(name) => self.operand(name)?,
                 _ => String::new(),
             });

@@ -12,7 +12,7 @@ use ckpt_graph::Length;
 pub(super) type Stretch = (usize, usize);
 
 impl<'a> Reader<'a> {
-    /// A value repeated along free axes, where it has the length 1.
+    /// A value repeated along free axes, if it has the length 1.
     pub(super) fn stretched(&mut self, layer: &str, value: String, stretches: &[Stretch]) -> Read<String> {
         let mut value = value;
         for stretch in stretches {

@@ -49,7 +49,7 @@ pub(super) struct Reader<'a> {
     file: &'a File,
     pub(super) tensors: &'a mut [Tensor],
     pub(super) known: HashMap<&'a str, Known>,
-    /// Lengths of the axes of values, where they are known.
+    /// Lengths of the axes of values, if they are known.
     pub(super) shapes: HashMap<String, Dims>,
     pub(super) dtypes: HashMap<&'a str, i64>,
     /// The types of constants that have fewer than 32 bits.
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         self.known.get(name).unwrap_or(&Known::Computed)
     }
 
-    /// Sets what is known of a node's output; `false` where too many numbers are known already.
+    /// Sets what is known of a node's output; `false` if too many numbers are known already.
     pub(super) fn set(&mut self, name: &'a str, known: Known) -> bool {
         let numbers = match &known {
             Known::Ints(ints) => ints.values.len(),
@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
         self.file
     }
 
-    /// The lengths of a value's axes, where its rank is known.
+    /// The lengths of a value's axes, if its rank is known.
     pub(super) fn shape(&self, name: &str) -> Option<Dims> {
         match self.known.get(name) {
             Some(Known::Tensor(id)) => self.tensors.get(*id).map(|tensor| of_sizes(&tensor.shape)),
@@ -345,7 +345,7 @@ impl<'a> Reader<'a> {
         self.outputs.contains(name)
     }
 
-    /// Names the axes of a tensor; `false` where another node needs other ones.
+    /// Names the axes of a tensor; `false` if another node needs other ones.
     pub(super) fn claim(&mut self, id: usize, axes: &[Axis]) -> bool {
         let Some(tensor) = self.tensors.get_mut(id) else { return false };
         match tensor.axes.as_deref() {
@@ -570,7 +570,7 @@ impl StoredNode {
         }
     }
 
-    /// Texts; `None` also where one is not UTF-8.
+    /// Texts; `None` also if one is not UTF-8.
     pub(super) fn texts(&self, name: &str) -> Option<Vec<String>> {
         match self.attribute(name)? {
             StoredAttribute::Texts(values) => {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const STRICTER: [&str; 4] =
     ["does not begin with '{'", "names a tensor twice", "is given twice", "has too many elements"];
 
-/// Whether both accepted; panics where they differ.
+/// Whether both accepted; panics if they differ.
 pub fn agree(bytes: &[u8]) -> bool {
     let files = BTreeMap::from([("m.safetensors".to_owned(), bytes.to_vec())]);
     let input = Input::memory("m.safetensors", files);

@@ -79,7 +79,7 @@ pub(super) fn dims(tensor: &TensorProto, limit: usize) -> Option<Vec<usize>> {
     (elements <= limit).then_some(dims)
 }
 
-/// Repeats the last value where there are fewer than elements; without any, all are 0.
+/// Repeats the last value if there are fewer than elements; without any, all are 0.
 fn filled<T: Copy + Default>(mut values: Vec<T>, shape: &[usize]) -> Option<Vec<T>> {
     let elements = shape.iter().product();
     if values.len() > elements {

@@ -43,7 +43,7 @@ pub(super) struct Function<'a> {
     pub name: &'a str,
     /// What it takes after its own arguments.
     pub bound: Vec<Bound<'a>>,
-    /// Public names of its results, where they are known.
+    /// Public names of its results, if they are known.
     pub results: Vec<Option<String>>,
 }
 

@@ -576,7 +576,7 @@ fn output_number(node: &NodeDef, result: &str, item: usize) -> usize {
     output_names(node).iter().position(|name| *name == result).unwrap_or(item)
 }
 
-/// Returns the names of an operation's results, where they have several.
+/// Returns the names of an operation's results, if they have several.
 pub(super) fn output_names(node: &NodeDef) -> &'static [&'static str] {
     match node.op.as_str() {
         "FusedBatchNormV3" | "FusedBatchNormV2" | "FusedBatchNorm" => {

@@ -2,7 +2,7 @@
 //!
 //! Which constants are weights is known when the graph is made, so each has a key of its own until then: its name and
 //! its shape. An operation that only reshapes a constant is the same constant in another shape; one that takes a part of
-//! it, or turns it, is a constant whose bytes lie in several ranges of the file.
+//! it, or turns it, is a constant whose bytes are in several ranges of the file.
 
 use super::super::catalog::{Catalog, GraphConstant, TensorInfo, last};
 use super::super::chain::Context;
@@ -22,7 +22,7 @@ const LEAST: u64 = 2;
 /// Most elements of all constants that are repeated numbers, and of those of which parts are taken.
 const MOST_ELEMENTS: usize = 1 << 22;
 
-/// Most ranges of the file in which a constant lies: fewer than the limit on the stored pieces of a tensor.
+/// Most ranges of the file in which a constant is: fewer than the limit on the stored pieces of a tensor.
 const MOST_RANGES: usize = 1 << 12;
 
 /// Operations that take a part of a constant, or turn it.

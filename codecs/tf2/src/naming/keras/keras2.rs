@@ -138,7 +138,7 @@ fn add_layers<'m>(
     Ok(stored)
 }
 
-/// Adds the models that contain a layer, where they are missing.
+/// Adds the models that contain a layer, if they are missing.
 fn add_models<'m>(
     objects: &mut Objects,
     containers: &mut BTreeMap<&'m [u64], Container>,

@@ -35,9 +35,9 @@ pub(crate) enum Value<'a> {
     Global(&'a str, &'a str),
     /// What Python would call.
     Object(Object),
-    /// An object that lies outside of the pickle, by its id.
+    /// An object that is outside of the pickle, by its id.
     Persistent(Id),
-    /// A buffer that lies outside of the pickle (protocol 5).
+    /// A buffer that is outside of the pickle (protocol 5).
     Buffer,
 }
 
@@ -136,7 +136,7 @@ impl Tree {
         self.end.saturating_sub(self.pickle_bytes())
     }
 
-    /// Where a text or bytes stand in the pickle: the first byte, and how many. `None` where they are written with
+    /// Where a text or bytes stand in the pickle: the first byte, and how many. `None` if they are written with
     /// escapes.
     pub(crate) fn range_of(&self, id: Id) -> Option<(u32, u32)> {
         match self.node(id)? {
@@ -458,7 +458,7 @@ impl Builder {
         }
     }
 
-    /// Whether Python could call it: a class or function, what another call returns, or what lies outside of the pickle.
+    /// Whether Python could call it: a class or function, what another call returns, or what is outside of the pickle.
     pub(crate) fn is_callable(&self, id: Id) -> bool {
         matches!(self.0.node(id), Some(Node::Global(..) | Node::Object(_) | Node::Persistent(_)))
     }

@@ -53,7 +53,7 @@ impl Tree {
         }
     }
 
-    /// The id of what lies outside of the pickle.
+    /// The id of what is outside of the pickle.
     pub(crate) fn persistent(&self, id: Id) -> Option<Id> {
         match self.node(id)? {
             Node::Persistent(id) => Some(*id),
@@ -84,7 +84,7 @@ impl Tree {
         }
     }
 
-    /// Module and name of what an object calls, also where the class is named by a persistent id, as files that hold
+    /// Module and name of what an object calls, also if the class is named by a persistent id, as files that hold
     /// whole modules do it before PyTorch 1.6.
     pub(crate) fn callable(&self, object: Object) -> Option<(&str, &str)> {
         let class = match self.value(object.callable) {

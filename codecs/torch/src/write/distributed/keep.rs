@@ -1,6 +1,6 @@
 //! What is kept of a directory that is read, so that it can be written again as it was.
 //!
-//! Its file `.metadata` is kept in the metadata, if it names nothing but tensors and where they lie.
+//! Its file `.metadata` is kept in the metadata, if it names nothing but tensors and where they are.
 
 use super::value;
 use crate::format::keys::{DCP, KEY_METADATA, KEY_OBJECTS};

@@ -26,7 +26,7 @@ impl<'a> Kept<'a> {
         Some(Kept { bytes, metadata, paths: metadata::paths(&tree) })
     }
 
-    /// Where the values lie in the dicts and lists that were saved.
+    /// Where the values are in the dicts and lists that were saved.
     pub(super) fn paths(&self) -> Paths {
         self.paths.clone()
     }
@@ -39,7 +39,7 @@ impl<'a> Kept<'a> {
         Ok(is_same.then(|| (laid, self.bytes.to_vec())))
     }
 
-    /// The files, and where each of their parts is stated to lie.
+    /// The files, and where each of their parts is stated to be.
     fn shards(&self, parts: &Parts<'_>) -> Option<(Vec<Shard>, Vec<&Location>)> {
         let Metadata { tensors, values, others } = &self.metadata;
         if *others > 0 || tensors.len() != parts.tensors.len() || values.len() != parts.objects.len() {

@@ -1,4 +1,4 @@
-//! Where the archives lie in the files of a directory.
+//! Where the archives are in the files of a directory.
 
 use super::parts::{Part, Parts, Shard};
 use crate::format::metadata::Location;
@@ -24,9 +24,9 @@ pub(super) struct Laid {
     pub(super) files: Vec<(String, u64)>,
     pub(super) literals: Vec<Literal>,
     pub(super) sums: Vec<Sums>,
-    /// Where the parts lie, in the order of the files.
+    /// Where the parts are, in the order of the files.
     pub(super) locations: Vec<Location>,
-    /// Where the objects lie.
+    /// Where the objects are.
     pub(super) objects: Vec<Location>,
     /// The chunks of every tensor.
     pub(super) chunks: Vec<Vec<Placed>>,
@@ -98,7 +98,7 @@ impl Laid {
         Ok(())
     }
 
-    /// Adds an archive at the end of a file, and returns where it lies.
+    /// Adds an archive at the end of a file, and returns where it is.
     fn add(&mut self, archive: Archive, place: &mut Place) -> Result<Location> {
         let (len, literals, sums) = archive.finish()?;
         let start = place.end;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Version of the layout, as PyTorch 2.15 states it. Older versions of PyTorch ignore it.
 const VERSION: &str = "1.0.0";
 
-/// Where the values lie in the dicts and lists that were saved, by name.
+/// Where the values are in the dicts and lists that were saved, by name.
 pub(super) type Paths = HashMap<String, Vec<Step>>;
 
 /// Returns the pickle of the file.
@@ -136,7 +136,7 @@ fn plan(pickle: &mut Pickle, parts: &Parts<'_>, paths: &Paths) {
     pickle.end_items(&mut items);
 }
 
-/// Where everything lies.
+/// Where everything is.
 fn locate(pickle: &mut Pickle, parts: &Parts<'_>, laid: &Laid) {
     let chunks = laid.chunks.iter().map(Vec::len).sum::<usize>();
     let mut items = pickle.begin_items(Items::Dict, parts.objects.len() + chunks);

@@ -29,7 +29,7 @@ use kept::Kept;
 use layout::Laid;
 use parts::Parts;
 
-/// Whether a directory is written: if the option `form` says so, where the output is a directory without a name of its
+/// Whether a directory is written: if the option `form` says so, if the output is a directory without a name of its
 /// own, or where one was read and the output's name has none of the endings of files.
 ///
 /// # Errors

@@ -61,7 +61,7 @@ impl Disk for Sharing {
     }
 }
 
-/// A source of matrices alone: they lie side by side, in the order in which every format stores them.
+/// A source of matrices alone: they are side by side, in the order in which every format stores them.
 fn matrices() -> Place {
     let place = Place::new();
     let conversion =
@@ -84,7 +84,7 @@ fn convert(place: &Place, conversion: &Conversion, disk: &Arc<Sharing>) -> Resul
     planned(place, conversion, disk)?.execute(&execution, &|_| ())
 }
 
-/// With one item for all tensors that lie side by side.
+/// With one item for all tensors that are side by side.
 fn whole(format: &str) -> Conversion {
     let resources = Resources { threads: 1, item_size: 1 << 20, ..Resources::default() };
     Conversion { resources, ..to(format, &[]) }

@@ -8,9 +8,9 @@ use ckpt_api::{AddedAxis, Error, Region, Result, Scaling, Shape};
 pub(super) struct Sum<'a> {
     /// The box of the tensor.
     pub(super) region: &'a Region,
-    /// The order in which its axes lie.
+    /// The order in which its axes are.
     pub(super) order: &'a [usize],
-    /// How many elements lie before it, for errors.
+    /// How many elements are before it, for errors.
     pub(super) first: u64,
 }
 
@@ -51,7 +51,7 @@ fn sum_of([a, b]: [f32; 2], rounded: Option<Scaling>) -> f32 {
     }
 }
 
-/// The box of the addend that is added within `region`; `None` where nothing is.
+/// The box of the addend that is added within `region`; `None` if nothing is.
 pub(super) fn needed(addend: &Addend, region: &Region) -> Option<Region> {
     let rank = addend.transfer.shape.rank();
     let (mut start, mut len) = (vec![0; rank], vec![0; rank]);

@@ -84,7 +84,7 @@ impl<'a> Files<'a> {
     /// Reports bytes to the observer.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Io`] where reading was canceled.
+    /// [`ckpt_api::Kind::Io`] if reading was canceled.
     pub(super) fn handed_out(&self, bytes: usize) -> Result<()> {
         if let Some(Observer(tell)) = self.observer.get() {
             tell(bytes as u64);
@@ -103,7 +103,7 @@ impl<'a> Files<'a> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
     }
 
-    /// Whether they lie where reading ahead pays: not on this machine.
+    /// Whether they are where reading ahead pays: not on this machine.
     pub(super) fn are_far(&self) -> bool {
         matches!(&self.origin, Origin::Input(opening) if opening.input.directory().is_none())
     }
@@ -185,7 +185,7 @@ impl Handle<'_> {
         }
     }
 
-    /// Whether the system holds the byte at `offset` in memory; `false` where it does not tell.
+    /// Whether the system holds the byte at `offset` in memory; `false` if it does not tell.
     pub(super) fn is_in_memory(&self, offset: u64) -> bool {
         self.as_file().is_some_and(|file| is_in_memory(file, offset))
     }
@@ -212,7 +212,7 @@ impl Handle<'_> {
 #[cfg(target_os = "linux")]
 fn is_in_memory(file: &std::fs::File, offset: u64) -> bool {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
-    /// What `statfs` calls the file system whose files lie in memory, which does not know the flag.
+    /// What `statfs` calls the file system whose files are in memory, which does not know the flag.
     const TMPFS: u32 = 0x0102_1994;
     let mut byte = [0];
     match preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {

@@ -163,7 +163,7 @@ const LONGER: u64 = 8;
 /// An extent that is read.
 struct Part<'a, 'f> {
     file: Handle<'f>,
-    /// Where it lies in its file.
+    /// Where it is in its file.
     offset: u64,
     /// Where it begins and ends in the run of bytes that it is a part of.
     begin: u64,
@@ -194,7 +194,7 @@ impl Part<'_, '_> {
         }
     }
 
-    /// Whether the last byte of runs that lie in the extent is in memory.
+    /// Whether the last byte of runs that are in the extent is in memory.
     fn is_in_memory(&self, runs: &Runs) -> bool {
         let last = runs.end().saturating_sub(1).saturating_sub(self.begin);
         self.offset.checked_add(last).is_some_and(|offset| self.file.is_in_memory(offset))
@@ -222,7 +222,7 @@ impl Part<'_, '_> {
         Ok(())
     }
 
-    /// Reads every run, as far as it lies in this part, to where it belongs.
+    /// Reads every run, as far as it is in this part, to where it belongs.
     fn read_runs(&mut self, runs: &Runs, out: &mut [u8]) -> Result<()> {
         for (source, target) in runs.iter() {
             let (mut at, end) = (source.max(self.begin), (source + runs.len).min(self.end));
@@ -370,7 +370,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[cfg_attr(miri, ignore = "asks the system what it holds in memory")]
     fn no_byte_of_rows_that_are_in_memory_is_read_twice() {
-        // Of tmpfs it is known, whatever the system's temporary files lie on.
+        // Of tmpfs it is known, whatever the system's temporary files are on.
         let Ok(mut file) = tempfile::tempfile_in("/dev/shm") else {
             eprintln!("skipped: there is no /dev/shm");
             return;

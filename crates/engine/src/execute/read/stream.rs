@@ -30,7 +30,7 @@ pub struct TensorStream<'a> {
     checking: Checking,
     /// What the part contributes to the checksums of extents that it does not read from end to end.
     shares: Vec<PartialSum>,
-    /// Elements that lie before the part in the target's order.
+    /// Elements that are before the part in the target's order.
     first: u64,
     /// Elements before the next ones; bytes handed out.
     position: u64,
@@ -47,12 +47,12 @@ pub struct TensorStream<'a> {
 pub(crate) struct Buffers {
     bytes: Buffer,
     spare: Buffer,
-    /// What is read at once, where it is not where it belongs yet.
+    /// What is read at once, if it is not where it belongs yet.
     piece: Buffer,
 }
 
 impl Buffers {
-    /// Room for so many bytes that lie at `offset` of a file.
+    /// Room for so many bytes that are at `offset` of a file.
     pub(crate) fn room(&mut self, len: u64, offset: u64) -> Result<&mut [u8]> {
         self.bytes.resize(to_usize(len)?, offset);
         Ok(&mut self.bytes)
@@ -62,7 +62,7 @@ impl Buffers {
 enum Mode {
     /// The source's bytes follow each other as the target wants them.
     Sequence(Sequence),
-    /// Boxes of the result, gathered: of its blocks, where it has some.
+    /// Boxes of the result, gathered: of its blocks, if it has some.
     Tiles { tiles: Tiles, checks: Checks },
 }
 
@@ -164,7 +164,7 @@ impl<'a> TensorStream<'a> {
         Ok(stream)
     }
 
-    /// Elements of the tensor that lie before the part, for errors.
+    /// Elements of the tensor that are before the part, for errors.
     pub fn starting_at(mut self, position: u64) -> Self {
         (self.first, self.position) = (position, position);
         self
@@ -182,7 +182,7 @@ impl<'a> TensorStream<'a> {
         self
     }
 
-    /// Its memory, for the next one; none where that may be larger than a new stream's.
+    /// Its memory, for the next one; none if that may be larger than a new stream's.
     pub(crate) fn into_memory(self) -> Buffers {
         if self.transfer.steps.iter().any(changes_form) { Buffers::default() } else { self.buffers }
     }
@@ -267,7 +267,7 @@ impl<'a> TensorStream<'a> {
         let Mode::Sequence(sequence) = &mut self.mode else { return Ok(None) };
         let len = (self.budget.chunk as u64).min(sequence.left);
         let all = self.transfer.source.extents.get(..sequence.extents.end).unwrap_or_default();
-        // The first of several counts: there are several only where they are small.
+        // The first of several counts: there are several only if they are small.
         let first = all.get(sequence.extents.start);
         let first = first.map_or(0, |extent| extent.offset.saturating_add(sequence.done));
         self.buffers.bytes.resize(to_usize(len)?, first);
@@ -381,7 +381,7 @@ impl Sequence {
         Sequence { extents, done, left: bytes.end.saturating_sub(bytes.start), padding, check: None }
     }
 
-    /// Reads the next bytes of the first extent that is left; what they contribute to its checksum, where they are the
+    /// Reads the next bytes of the first extent that is left; what they contribute to its checksum, if they are the
     /// last ones that this part reads of it and others read the rest.
     fn read(
         &mut self,

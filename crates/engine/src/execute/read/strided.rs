@@ -1,6 +1,6 @@
-//! Elements that lie at stated distances in an extent: views that skip or repeat what is stored.
+//! Elements that are at stated distances in an extent: views that skip or repeat what is stored.
 //!
-//! The fastest axes whose elements lie close to each other are read as one span, and their elements are picked out of
+//! The fastest axes whose elements are close to each other are read as one span, and their elements are picked out of
 //! it; the axes around them are walked.
 
 use super::files::Handle;
@@ -32,7 +32,7 @@ pub(super) struct Strided {
     at_once: u64,
     /// Bytes from the first to the last of the other inner axes.
     span: u64,
-    /// Bytes that lie together at both sides.
+    /// Bytes that are together at both sides.
     run: u64,
     /// Axes that repeat what is stored, fastest first: their first index is read, and copied to the others.
     repeated: Vec<Axis>,
@@ -166,7 +166,7 @@ fn positions(axes: &[Axis]) -> impl Iterator<Item = (u64, u64)> + '_ {
     })
 }
 
-/// Copies runs of so many bytes from where they lie to where they belong.
+/// Copies runs of so many bytes from where they are to where they belong.
 fn pick(axes: &[Axis], run: u64, source: &[u8], out: &mut [u8]) -> Result<()> {
     let Some((last, outer)) = axes.split_last() else { return Ok(()) };
     let (run, step, apart) = (to_usize(run)?, to_usize(last.source)?, to_usize(last.target)?);

@@ -48,7 +48,7 @@ pub(super) fn known_by<'a>(plan: &Plan, entry: &TensorEntry<'a>, piece: &Piece) 
 /// Whether the output still holds what an earlier process wrote for an item: reads every byte of it.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Io`] where the run was canceled.
+/// [`ckpt_api::Kind::Io`] if the run was canceled.
 pub(super) fn is_intact(run: &Run<'_>, receipt: &ItemResult) -> Result<bool> {
     let Some(Item::Write(range)) = run.plan.items().get(receipt.item) else { return Ok(false) };
     let Ok(file) = run.stage.open(range.file) else { return Ok(false) };
@@ -91,7 +91,7 @@ fn is_whole(
     found.is_some_and(|found| Some(checksum.assemble(extent.len, [found])) == checksum.value)
 }
 
-/// What the bytes of a piece, as the output holds them, contribute to its extent's checksum; `None` where they cannot
+/// What the bytes of a piece, as the output holds them, contribute to its extent's checksum; `None` if they cannot
 /// be read.
 fn remainder(
     checksum: &Checksum,

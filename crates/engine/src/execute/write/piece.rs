@@ -33,7 +33,7 @@ impl<'a, 'w> PieceWriter<'a, 'w> {
         }
     }
 
-    /// Writes bytes at an offset of the piece; `false` where they do not lie within it.
+    /// Writes bytes at an offset of the piece; `false` if they are not within it.
     pub(crate) fn write(&mut self, mut offset: u64, bytes: &[u8]) -> Result<bool> {
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.len) {
             return Ok(false);
@@ -49,7 +49,7 @@ impl<'a, 'w> PieceWriter<'a, 'w> {
         Ok(true)
     }
 
-    /// What the piece contributes to the extent's checksum (0 where there is none); `None` where bytes are missing.
+    /// What the piece contributes to the extent's checksum (0 if there is none); `None` if bytes are missing.
     pub(crate) fn finish(self) -> Option<u32> {
         let complete = self.written == self.len;
         complete.then(|| self.check.map_or(0, ScatteredChecksum::remainder))

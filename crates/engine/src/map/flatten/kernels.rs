@@ -109,7 +109,7 @@ fn stored_axes((tensor, placement): Located<'_>, all: bool) -> Vec<usize> {
 
 /// How the channels of a kernel moved.
 struct Turned {
-    /// Where they are now; `None` where the order alone does not show it: `permute 2 1 0` is its own inverse.
+    /// Where they are now; `None` if the order alone does not show it: `permute 2 1 0` is its own inverse.
     to: Option<Channels>,
     axes: Vec<Option<usize>>,
 }

@@ -2,7 +2,7 @@
 
 use ckpt_api::{Axis, Shape, Tensor};
 
-/// The length of an axis, where the tensor has it.
+/// The length of an axis, if the tensor has it.
 pub(super) fn axis_len(tensor: &Tensor, axis: Axis) -> Option<u64> {
     let index = tensor.axes.as_ref()?.iter().position(|own| *own == axis)?;
     tensor.shape.get(index).copied()

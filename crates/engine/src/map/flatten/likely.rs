@@ -103,7 +103,7 @@ fn wrong_step(name: &str, steps: &[AxisStep], to: Channels, convolutions: &Convo
     Some(Loss::new(LossKind::Convention, name, detail))
 }
 
-/// The steps for a tensor with this many inputs, in quotation marks; none where they cannot be whole images.
+/// The steps for a tensor with this many inputs, in quotation marks; none if they cannot be whole images.
 fn steps_for(inputs: u64, axis: &str, convolutions: &Convolutions, to: Channels) -> String {
     let steps = convolutions.channels_of(inputs).into_iter().filter_map(|channels| {
         Some(format!("'{} {} {channels}{axis}'", step_to(to), inputs.checked_div(channels)?))

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub(super) struct Layer<'m> {
     pub(super) name: &'m str,
     pub(super) inputs: u64,
-    /// `None` where its outputs are not the layer's, as the gates of a recurrent one.
+    /// `None` if its outputs are not the layer's, as the gates of a recurrent one.
     outputs: Option<u64>,
     /// The axis of the source that a step on its inputs has to name, where neither length nor meaning shows it.
     pub(super) axis: Option<usize>,

@@ -1,4 +1,4 @@
-//! Parts of a whole that do not lie side by side on one axis: those that take turns on it, and those that are stored in
+//! Parts of a whole that are not side by side on one axis: those that take turns on it, and those that are stored in
 //! different orders.
 //!
 //! No byte moves. A part that takes turns is a view with strides; parts that are joined become runs of bytes, each a box of

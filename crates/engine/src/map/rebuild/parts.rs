@@ -95,7 +95,7 @@ impl<'p> Stored<'p> {
         self.order.iter().rev().take_while(is_whole).count()
     }
 
-    /// The axes of a box along which its runs lie, and those of a run.
+    /// The axes of a box along which its runs are, and those of a run.
     fn divided(&self, region: &Region) -> (&[usize], &[usize]) {
         // The axis before those that are whole is one run, too.
         let joined = self.joined(region).saturating_add(1).min(self.order.len());

@@ -110,7 +110,7 @@ pub(super) fn squeeze(mut placed: PlacedTensor, axis: usize, step: &AxisStep) ->
     Ok(placed)
 }
 
-/// Changes what a tensor's axes mean, where it says that.
+/// Changes what a tensor's axes mean, if it says that.
 pub(super) fn change_axes(tensor: &mut Tensor, change: impl FnOnce(&mut Vec<Axis>)) {
     if let Some(axes) = tensor.axes.take() {
         let mut axes = axes.into_vec();

@@ -1,4 +1,4 @@
-//! Blocks that several files share, where the system has that.
+//! Blocks that several files share, if the system has that.
 
 pub(super) use system::{clone_block, clone_range};
 
@@ -12,7 +12,7 @@ mod system {
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
-    /// Bytes of a block that files in `directory` can share with `source`; `None` where they cannot. Two files without names
+    /// Bytes of a block that files in `directory` can share with `source`; `None` if they cannot. Two files without names
     /// try it: whether a file system of a kind that shares blocks was made with that is not told otherwise.
     pub(crate) fn clone_block(source: &File, directory: &Path) -> Option<NonZeroU64> {
         const LARGEST: u64 = 1 << 20;

@@ -29,7 +29,7 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
         write_at(file, offset, bytes)
     }
 
-    /// Bytes of a block that files in `directory` can share with this one; `None` where they cannot.
+    /// Bytes of a block that files in `directory` can share with this one; `None` if they cannot.
     fn clone_block(&self, source: &fs::File, directory: &Path) -> Option<NonZeroU64> {
         clone_block(source, directory)
     }

@@ -1,6 +1,6 @@
 //! The journal of an output: what a process that is killed leaves to the next one.
 //!
-//! It lies beside the output while that has no name, and whoever writes the output holds a lock on it: an exclusive
+//! It is beside the output while that has no name, and whoever writes the output holds a lock on it: an exclusive
 //! one, or a shared one where several processes write together. Records follow each other, each with its length and
 //! checksum, so that one that was cut off is recognized. The first names the temporary files and the key of what
 //! determines their bytes; then come the notes of the writers; where a file is attached, its path; and, when all files
@@ -94,10 +94,10 @@ const ATTACHED: u8 = b'A';
 const NAMED: u8 = b'N';
 
 impl Journal {
-    /// Takes the output whose journal lies at `path`: nobody else writes it while this exists.
+    /// Takes the output whose journal is at `path`: nobody else writes it while this exists.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where another process writes it, [`ckpt_api::Kind::Io`].
+    /// [`ckpt_api::Kind::Usage`] if another process writes it, [`ckpt_api::Kind::Io`].
     pub(super) fn take(disk: &Arc<dyn Disk>, path: &Path) -> Result<Self> {
         Self::lock(disk, path, false)
     }
@@ -222,7 +222,7 @@ impl State {
         State { disk, file, end: 0, pending, bytes: 0, written, records: false }
     }
 
-    /// What lies behind `end` is forgotten.
+    /// What is behind `end` is forgotten.
     fn go_to(&mut self, end: u64) -> io::Result<()> {
         self.end = end;
         self.disk.set_len(&self.file, end)
@@ -242,7 +242,7 @@ impl State {
     }
 }
 
-/// The journal, locked; `None` where its holder removed it meanwhile.
+/// The journal, locked; `None` if its holder removed it meanwhile.
 fn open(disk: &dyn Disk, path: &Path, shared: bool) -> Result<Option<File>> {
     let failed = |error| unwritable(path, error);
     let mut options = fs::OpenOptions::new();
@@ -272,7 +272,7 @@ fn open(disk: &dyn Disk, path: &Path, shared: bool) -> Result<Option<File>> {
 /// Opens a regular file of this very name, through no link.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] where something else has the name.
+/// [`io::ErrorKind::InvalidInput`] if something else has the name.
 pub(super) fn open_own(path: &Path, options: &fs::OpenOptions) -> io::Result<File> {
     let other = || io::Error::from(io::ErrorKind::InvalidInput);
     let is_file = |meta: &fs::Metadata| meta.is_file();
@@ -324,7 +324,7 @@ fn next(reader: &mut impl Read, left: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 impl Past {
-    /// Takes a record; `None` where it is not what one looks like.
+    /// Takes a record; `None` if it is not what one looks like.
     fn take(&mut self, payload: &[u8]) -> Option<()> {
         let (tag, body) = payload.split_first()?;
         match (*tag, &self.header) {

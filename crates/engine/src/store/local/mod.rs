@@ -39,15 +39,15 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// The store in `directory`; the working directory where it is empty.
+    /// The store in `directory`; the working directory if it is empty.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         LocalStore { directory: Directory::new(directory), disk: Arc::new(Os) }
     }
 
-    /// The store that a path lies in, and its name there.
+    /// The store that a path is in, and its name there.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Usage`] where the path has no file name, or its directory does not exist.
+    /// [`ckpt_api::Kind::Usage`] if the path has no file name, or its directory does not exist.
     pub fn of(path: &Path) -> Result<(Self, String)> {
         let shown = || path.display().to_string();
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {

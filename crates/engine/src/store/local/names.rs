@@ -10,7 +10,7 @@ pub(super) const TEMPORARY: &str = ".ckpt-tmp";
 pub(super) const ASIDE: &str = ".ckpt-old";
 const JOURNAL: &str = ".ckpt-journal";
 
-/// The path of an output file, which lies in `directory`.
+/// The path of an output file, which is in `directory`.
 pub(super) fn target(directory: &Path, name: &str) -> Result<PathBuf> {
     let inside = !name.is_empty()
         && !name.contains('\0')
@@ -75,7 +75,7 @@ pub(super) fn is_same_name(a: &Path, b: &Path) -> bool {
     name(a) == name(b) && directory(a) == directory(b)
 }
 
-/// The directory that a file lies in; `.` where its path names none.
+/// The directory that a file is in; `.` if its path names none.
 pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -111,14 +111,14 @@ impl Naming {
         &self.directory
     }
 
-    /// What a file is called before it has the name `target`, relative to the output's directory; it lies beside it.
+    /// What a file is called before it has the name `target`, relative to the output's directory; it is beside it.
     pub(super) fn temporary(&self, target: &str) -> String {
         let name = Path::new(target).file_name().unwrap_or_default().to_string_lossy();
         let sum = crc32c(&[self.whole.as_bytes(), &[0], target.as_bytes()]);
         format!(".{}.{sum:08x}{TEMPORARY}", short(&name))
     }
 
-    /// The same for a file that may lie elsewhere.
+    /// The same for a file that may be elsewhere.
     pub(super) fn temporary_elsewhere(&self, target: &Path) -> String {
         self.temporary(&real(target).to_string_lossy())
     }

@@ -41,7 +41,7 @@ pub(super) fn unname(naming: &Naming, past: &Past, attachment: Option<&Path>) ->
 /// Removes the temporary file of what an earlier process attached: it is attached again, or not wanted.
 pub(super) fn clean_attached(disk: &dyn Disk, naming: &Naming, past: &Past) {
     let attached = past.attached.as_deref().and_then(|path| Listed::attached(naming, path, None));
-    // What fails here fails where the name is needed.
+    // What fails here fails if the name is needed.
     attached.into_iter().for_each(|file| drop(remove(disk, &file.temporary)));
 }
 
@@ -71,8 +71,8 @@ impl Listed {
         Some(Listed { aside: aside(&temporary), target, temporary, is_own: true })
     }
 
-    /// An attachment lies anywhere. Of the journal's word for it, only files with names that this output alone gives
-    /// are touched; the attachment itself only where the present request names it, too.
+    /// An attachment is anywhere. Of the journal's word for it, only files with names that this output alone gives
+    /// are touched; the attachment itself only if the present request names it, too.
     fn attached(naming: &Naming, path: &Path, requested: Option<&Path>) -> Option<Self> {
         path.file_name().filter(|_| path.is_absolute())?;
         let temporary = path.with_file_name(naming.temporary_elsewhere(path));

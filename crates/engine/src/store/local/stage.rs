@@ -60,12 +60,12 @@ struct Pending {
 #[derive(Debug)]
 struct Staged {
     disk: Arc<dyn Disk>,
-    /// `None` where too many others are open: then every access opens it.
+    /// `None` if too many others are open: then every access opens it.
     handle: Option<fs::File>,
     path: PathBuf,
     /// The name that it will have, for errors.
     target: PathBuf,
-    /// Bytes of a block that it can share; `None` where it cannot.
+    /// Bytes of a block that it can share; `None` if it cannot.
     block: OnceLock<Option<NonZeroU64>>,
 }
 

@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 /// What a file has as long as nobody writes to it, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
-    /// Its number on its file system; 0 where it has none.
+    /// Its number on its file system; 0 if it has none.
     pub(crate) inode: u64,
     /// Bytes.
     pub(crate) len: u64,

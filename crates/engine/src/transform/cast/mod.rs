@@ -27,7 +27,7 @@ pub fn castable(from: DType, to: DType) -> bool {
 }
 
 /// Converts little-endian whole-byte elements of `source` into `out`, and returns the largest absolute rounding error
-/// among them: 0 where the target holds every value. `first` is the position of the first element in its tensor, for
+/// among them: 0 if the target holds every value. `first` is the position of the first element in its tensor, for
 /// errors. NaN and infinities stay what they are.
 ///
 /// # Errors

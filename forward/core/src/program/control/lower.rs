@@ -135,7 +135,7 @@ fn repeated<'a>(
     Ok((Control::Loop(Box::new(Repeated { body, carried, trips })), outputs))
 }
 
-/// Returns the number of iterations, where the node states it.
+/// Returns the number of iterations, if the node states it.
 fn trips(node: &Node) -> Result<Option<usize>> {
     if !node.attributes.contains_key("trip_count") {
         return Ok(None);

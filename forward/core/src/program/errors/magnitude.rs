@@ -92,7 +92,7 @@ impl Program<'_> {
         Ok(Some(Magnitude { sums, summands, is_followed: false }))
     }
 
-    /// Returns a bound on the error of each output of the node at index `node`, where the node's tensors have
+    /// Returns a bound on the error of each output of the node at index `node`, if the node's tensors have
     /// errors; with the errors of rounding in binary32. `errors` is a program of the same graph, whose tensors are
     /// bounds on the errors of this program's tensors.
     ///

@@ -38,7 +38,7 @@ pub(super) fn errors(lowered: &Lowered, inputs: &[Option<Array>], load: Fetch) -
     Ok(follow(lowered, inputs, load)?.into_iter().map(|output| output.error).collect())
 }
 
-/// Returns a node's outputs with bounds on their errors, where its inputs have errors.
+/// Returns a node's outputs with bounds on their errors, if its inputs have errors.
 ///
 /// # Errors
 /// Those of the kernels, and of `load`.

@@ -174,7 +174,7 @@ pub(super) fn step(function: Function, y: f64) -> f64 {
     }
 }
 
-/// A bound on a function's derivative at `x`, where its value is `y`.
+/// A bound on a function's derivative at `x`, if its value is `y`.
 pub(super) fn slope(function: Function, x: f64, y: f64) -> f64 {
     match function {
         Function::Square => 2.0 * x.abs(),

@@ -16,7 +16,7 @@ const PARTS: f32 = 1024.0;
 /// Limit on the elements of a matrix of weights.
 const MAX_ELEMENTS: usize = 1 << 20;
 
-/// How pixels of the result lie among those of the image.
+/// How pixels of the result are among those of the image.
 #[derive(Clone, Copy)]
 pub(super) enum Weights {
     /// Cubic, with the pixels' centers at halves, or at whole numbers.

@@ -272,7 +272,7 @@ fn model_scope(operation: &str) -> &str {
     scope(layer)
 }
 
-/// Whether a scope is another or lies within it.
+/// Whether a scope is another or is within it.
 fn within(outer: &str, inner: &str) -> bool {
     !outer.is_empty()
         && inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -159,7 +159,7 @@ fn cases() -> impl Strategy<Value = Case> {
         })
 }
 
-/// A tensor whose stored bytes lie in extents that were cut anywhere, each with its checksum.
+/// A tensor whose stored bytes are in extents that were cut anywhere, each with its checksum.
 fn cut_anywhere(tensor: Tensor, encoding: Encoding, bytes: &[u8], cuts: &BTreeSet<usize>) -> Contents {
     let mut edges: Vec<usize> =
         [0].into_iter().chain(cuts.iter().copied().filter(|cut| *cut < bytes.len())).collect();
@@ -386,7 +386,7 @@ proptest! {
         slab in 16u64..400,
     ) {
         let shape = [a, b, c];
-        // Which axes of the added tensor lie along which axes, and in which order it has them.
+        // Which axes of the added tensor are along which axes, and in which order it has them.
         let own: Vec<usize> = which.iter().copied().filter(|axis| kinds[*axis] == 0).collect();
         let axes: Vec<AddedAxis> = (0..3).map(|axis| match kinds[axis] {
             0 => AddedAxis::Along(own.iter().position(|other| *other == axis).unwrap()),

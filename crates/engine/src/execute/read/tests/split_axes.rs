@@ -11,7 +11,7 @@ use ckpt_api::{
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// For every stored position, slowest axis first, the number of the element that lies there.
+/// For every stored position, slowest axis first, the number of the element that is there.
 fn stored(shape: &Shape, encoding: &Encoding) -> Vec<f32> {
     let mut out = vec![f32::NAN; shape.elements() as usize];
     for number in 0..shape.elements() {

@@ -1,4 +1,4 @@
-//! Parts that do not lie side by side, against plain loops over values.
+//! Parts that are not side by side, against plain loops over values.
 
 use super::*;
 use crate::recipe::Division;
