@@ -62,12 +62,11 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
         translation.notes.push(note.into());
         return Ok(Some(translation));
     };
-    let mapping = family.mapping_of(request.source, formats)?.inverse()?;
     let mut translation = unchanged(request);
     translation.exclude.extend(constants(request.source));
     let directory = Directory { family: &family, pairs, source: request.source, dtype: request.dtype };
     let config = directory.config()?;
-    let mapping = with_lengths(&mapping.inverse()?, &config)?;
+    let mapping = with_lengths(&family.mapping_of(request.source, formats)?.inverse()?, &config)?;
     if request.dtype.is_none()
         && let Some((dtype, exact)) = exact::dtype(request.source, &mapping, &translation.exclude)?
     {
