@@ -185,6 +185,13 @@ CASES = {
         **LLAMA, pad_token_id=0, original_max_position_embeddings=16, rope_scaling=LONG), lambda: tokens(17), logits="logits"),
     "phi3 long with a short text": case(hf.Phi3ForCausalLM, hf.Phi3Config(
         **LLAMA, pad_token_id=0, original_max_position_embeddings=16, rope_scaling=LONG), lambda: tokens(16), logits="logits"),
+    "starcoder2": case(hf.Starcoder2ForCausalLM, hf.Starcoder2Config(**LLAMA, sliding_window=7), lambda: tokens(30),
+                       logits="logits"),
+    "starcoder2 masked": case(
+        hf.Starcoder2ForCausalLM,
+        hf.Starcoder2Config(**LLAMA, use_bias=False, tie_word_embeddings=False, hidden_act="gelu",
+                            rope_scaling=dict(rope_type="linear", factor=2.0)),
+        lambda: padded(20), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),

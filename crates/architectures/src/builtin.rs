@@ -13,8 +13,21 @@ macro_rules! files {
     };
 }
 
-const FILES: &[(&str, &str)] =
-    files!["albert", "bert", "gemma", "gpt2", "llama", "mlp", "moe", "phi", "phi3", "resnet", "t5", "vit",];
+const FILES: &[(&str, &str)] = files![
+    "albert",
+    "bert",
+    "gemma",
+    "gpt2",
+    "llama",
+    "mlp",
+    "moe",
+    "phi",
+    "phi3",
+    "resnet",
+    "starcoder2",
+    "t5",
+    "vit",
+];
 
 /// The blocks that every template may use.
 const BLOCKS: &str = include_str!("../data/architectures/blocks.toml");
