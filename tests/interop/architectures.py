@@ -192,6 +192,12 @@ CASES = {
         hf.Starcoder2Config(**LLAMA, use_bias=False, tie_word_embeddings=False, hidden_act="gelu",
                             rope_scaling=dict(rope_type="linear", factor=2.0)),
         lambda: padded(20), logits="logits"),
+    "olmo2": case(hf.Olmo2ForCausalLM, hf.Olmo2Config(**LLAMA, pad_token_id=0), lambda: tokens(30), logits="logits"),
+    "olmo2 masked": case(
+        hf.Olmo2ForCausalLM,
+        hf.Olmo2Config(**LLAMA, pad_token_id=0, attention_bias=True, tie_word_embeddings=True,
+                       rope_scaling=dict(type="linear", factor=2.0)),
+        lambda: padded(20), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),

@@ -21,6 +21,7 @@ const FILES: &[(&str, &str)] = files![
     "llama",
     "mlp",
     "moe",
+    "olmo2",
     "phi",
     "phi3",
     "resnet",
