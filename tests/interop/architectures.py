@@ -198,6 +198,17 @@ CASES = {
         hf.Olmo2Config(**LLAMA, pad_token_id=0, attention_bias=True, tie_word_embeddings=True,
                        rope_scaling=dict(type="linear", factor=2.0)),
         lambda: padded(20), logits="logits"),
+    "stablelm": case(hf.StableLmForCausalLM, hf.StableLmConfig(**LLAMA), lambda: tokens(30), logits="logits"),
+    "stablelm masked": case(
+        hf.StableLmForCausalLM,
+        hf.StableLmConfig(**LLAMA, use_qkv_bias=True, qk_layernorm=True, use_parallel_residual=True,
+                          partial_rotary_factor=0.5),
+        lambda: padded(20), logits="logits"),
+    "stablelm tied": case(
+        hf.StableLmForCausalLM,
+        hf.StableLmConfig(**LLAMA, qk_layernorm=True, partial_rotary_factor=1.0, tie_word_embeddings=True,
+                          rope_scaling=dict(rope_type="linear", factor=2.0)),
+        lambda: tokens(30), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),
@@ -253,6 +264,9 @@ CASES = {
         hf.ViTModel, hf.ViTConfig(**VIT, qkv_bias=False), lambda: pixels(2, 3, 32, 32),
         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
 }
+
+# The initialization of transformers 4 fails on norms without a bias. All weights are set below.
+hf.StableLmPreTrainedModel._init_weights = lambda self, module: None
 
 # The architectures that describe families of another name.
 ARCHITECTURES = {"electra": "bert", "mt5": "t5", "mistral": "llama", "qwen2": "llama", "qwen3": "llama", "smollm3": "llama",

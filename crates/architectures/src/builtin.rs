@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = files![
     "phi",
     "phi3",
     "resnet",
+    "stablelm",
     "starcoder2",
     "t5",
     "vit",
