@@ -209,6 +209,16 @@ CASES = {
         hf.StableLmConfig(**LLAMA, qk_layernorm=True, partial_rotary_factor=1.0, tie_word_embeddings=True,
                           rope_scaling=dict(rope_type="linear", factor=2.0)),
         lambda: tokens(30), logits="logits"),
+    "gptneox": case(hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig(**LLAMA), lambda: tokens(30), logits="logits"),
+    "gptneox in sequence": case(
+        hf.GPTNeoXForCausalLM,
+        hf.GPTNeoXConfig(**LLAMA, use_parallel_residual=False, attention_bias=False, rotary_pct=1.0, hidden_act="gelu_fast"),
+        lambda: tokens(30), logits="logits"),
+    "gptneox masked": case(
+        hf.GPTNeoXForCausalLM,
+        hf.GPTNeoXConfig(**LLAMA, rotary_pct=0.5, rotary_emb_base=5000, tie_word_embeddings=True,
+                         rope_scaling=dict(rope_type="linear", factor=2.0)),
+        lambda: padded(20), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),

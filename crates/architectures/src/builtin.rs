@@ -18,6 +18,7 @@ const FILES: &[(&str, &str)] = files![
     "bert",
     "gemma",
     "gpt2",
+    "gptneox",
     "llama",
     "mlp",
     "moe",
