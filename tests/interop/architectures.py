@@ -219,6 +219,13 @@ CASES = {
         hf.GPTNeoXConfig(**LLAMA, rotary_pct=0.5, rotary_emb_base=5000, tie_word_embeddings=True,
                          rope_scaling=dict(rope_type="linear", factor=2.0)),
         lambda: padded(20), logits="logits"),
+    "glm4": case(hf.Glm4ForCausalLM, hf.Glm4Config(**LLAMA, head_dim=12, pad_token_id=0, partial_rotary_factor=0.7),
+                 lambda: tokens(30), logits="logits"),
+    "glm4 masked": case(
+        hf.Glm4ForCausalLM,
+        hf.Glm4Config(**LLAMA, head_dim=8, pad_token_id=0, attention_bias=False, partial_rotary_factor=1.0,
+                      tie_word_embeddings=True, rope_theta=5e5),
+        lambda: padded(20), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),

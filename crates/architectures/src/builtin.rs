@@ -17,6 +17,7 @@ const FILES: &[(&str, &str)] = files![
     "albert",
     "bert",
     "gemma",
+    "glm4",
     "gpt2",
     "gptneox",
     "llama",
