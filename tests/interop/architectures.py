@@ -38,6 +38,7 @@ LLAMA = dict(num_hidden_layers=3, hidden_size=32, num_attention_heads=4, num_key
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 MOE = dict(moe_intermediate_size=24, num_experts=5, num_experts_per_tok=3)
+GLM = dict(moe_intermediate_size=24, n_routed_experts=5, num_experts_per_tok=3)
 GEMMA = dict(head_dim=12, sliding_window=7)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 LONG = dict(type="longrope", long_factor=[1.0, 1.5, 2.0, 4.0], short_factor=[1.0, 1.0, 1.25, 1.5])
@@ -226,6 +227,15 @@ CASES = {
         hf.Glm4Config(**LLAMA, head_dim=8, pad_token_id=0, attention_bias=False, partial_rotary_factor=1.0,
                       tie_word_embeddings=True, rope_theta=5e5),
         lambda: padded(20), logits="logits"),
+    "glm4moe": case(
+        hf.Glm4MoeForCausalLM,
+        hf.Glm4MoeConfig(**LLAMA, **GLM, head_dim=12, first_k_dense_replace=1, use_qk_norm=True, attention_bias=True,
+                         routed_scaling_factor=2.5, n_shared_experts=2, partial_rotary_factor=0.7),
+        lambda: tokens(30), logits="logits"),
+    "glm4moe masked": case(
+        hf.Glm4MoeForCausalLM,
+        hf.Glm4MoeConfig(**LLAMA, **GLM, head_dim=8, first_k_dense_replace=0, norm_topk_prob=False, tie_word_embeddings=True),
+        lambda: padded(20), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),
@@ -300,7 +310,7 @@ def randomize(model: torch.nn.Module) -> torch.nn.Module:
             is_scale = name.endswith("weight") and parameter.dim() == 1
             parameter.copy_(torch.randn(parameter.shape, generator=random) / fan ** 0.5 + is_scale)
         for name, buffer in model.named_buffers():
-            if "running" in name:
+            if "running" in name or "correction" in name:
                 buffer.copy_(torch.rand(buffer.shape, generator=random) + 0.5)
     return model.eval()
 

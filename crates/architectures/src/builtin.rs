@@ -18,6 +18,7 @@ const FILES: &[(&str, &str)] = files![
     "bert",
     "gemma",
     "glm4",
+    "glm4moe",
     "gpt2",
     "gptneox",
     "llama",
