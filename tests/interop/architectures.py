@@ -42,6 +42,7 @@ GLM = dict(moe_intermediate_size=24, n_routed_experts=5, num_experts_per_tok=3)
 GEMMA = dict(head_dim=12, sliding_window=7)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 LONG = dict(type="longrope", long_factor=[1.0, 1.5, 2.0, 4.0], short_factor=[1.0, 1.0, 1.25, 1.5])
+MODERN = TEXT | dict(global_attn_every_n_layers=2, local_attention=8, pad_token_id=0)
 VIT = dict(num_hidden_layers=3, hidden_size=24, num_attention_heads=4, intermediate_size=36, image_size=32, patch_size=8)
 
 
@@ -236,6 +237,14 @@ CASES = {
         hf.Glm4MoeForCausalLM,
         hf.Glm4MoeConfig(**LLAMA, **GLM, head_dim=8, first_k_dense_replace=0, norm_topk_prob=False, tie_word_embeddings=True),
         lambda: padded(20), logits="logits"),
+    "modernbert": case(hf.ModernBertModel, hf.ModernBertConfig(**MODERN), lambda: tokens(20), last_hidden_state="last_hidden_state"),
+    "modernbert masked": case(hf.ModernBertForMaskedLM, hf.ModernBertConfig(**MODERN), lambda: padded(20), prediction_logits="logits"),
+    "modernbert biased": case(
+        hf.ModernBertForMaskedLM,
+        hf.ModernBertConfig(**MODERN, decoder_bias=False, norm_bias=True, mlp_bias=True, attention_bias=True, classifier_bias=True,
+                            local_rope_theta=None, tie_word_embeddings=False, classifier_activation="silu",
+                            hidden_activation="relu"),
+        lambda: tokens(20), prediction_logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),
@@ -346,7 +355,7 @@ def a_checkpoint_computes_what_transformers_computes(folder, name):
     family = name.split()[0]
     assert f"note: architecture {ARCHITECTURES.get(family, family)} " in said, said
     # What a model computes for padding depends on how it is run: a token that sees none has any weights.
-    is_causal = family not in ("bert", "electra", "albert", "vit")
+    is_causal = family not in ("bert", "electra", "albert", "modernbert", "vit")
     mask = inputs.get("decoder_attention_mask", inputs.get("attention_mask")) if is_causal else None
     for own, theirs in CASES[name].outputs.items():
         wanted = expected[theirs]

@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = files![
     "gptneox",
     "llama",
     "mlp",
+    "modernbert",
     "moe",
     "olmo2",
     "phi",
