@@ -245,6 +245,15 @@ CASES = {
                             local_rope_theta=None, tie_word_embeddings=False, classifier_activation="silu",
                             hidden_activation="relu"),
         lambda: tokens(20), prediction_logits="logits"),
+    "gpt-oss": case(
+        hf.GptOssForCausalLM, hf.GptOssConfig(**LLAMA, head_dim=12, num_local_experts=5, num_experts_per_tok=3, sliding_window=7),
+        lambda: tokens(30), logits="logits"),
+    "gpt-oss masked": case(
+        hf.GptOssForCausalLM,
+        hf.GptOssConfig(**LLAMA, head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=7, rope_scaling=None,
+                        attention_bias=False, tie_word_embeddings=True,
+                        layer_types=["full_attention", "sliding_attention", "full_attention"]),
+        lambda: padded(20), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
                         last_hidden_state="last_hidden_state", pooler_output="pooler_output"),
     "bert language masked": case(hf.BertForMaskedLM, hf.BertConfig(**TEXT), lambda: padded(9), prediction_logits="logits"),

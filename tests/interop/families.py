@@ -142,7 +142,7 @@ transformers.StableLmPreTrainedModel._init_weights = lambda self, module: None
 # Models whose graph is known.
 GRAPHS = ["llama", "llama_rope", "llama_yarn", "llama_bias", "mistral", "mixtral", "smollm3", "granite", "qwen2",
           "qwen3", "qwen2_moe", "qwen3_moe", "phi", "phi3", "phi3_long", "gemma", "gemma2", "gemma3", "starcoder2",
-          "olmo2", "stablelm", "stablelm_norms", "gptneox", "glm4"]
+          "olmo2", "stablelm", "stablelm_norms", "gptneox", "glm4", "gpt_oss"]
 # Regular expressions by which tokenizer.json splits texts, by the name that llama.cpp gives them.
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 LETTERS = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"

@@ -19,6 +19,7 @@ const FILES: &[(&str, &str)] = files![
     "gemma",
     "glm4",
     "glm4moe",
+    "gpt-oss",
     "gpt2",
     "gptneox",
     "llama",
