@@ -214,7 +214,8 @@ CASES = {
     "gptneox": case(hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig(**LLAMA), lambda: tokens(30), logits="logits"),
     "gptneox in sequence": case(
         hf.GPTNeoXForCausalLM,
-        hf.GPTNeoXConfig(**LLAMA, use_parallel_residual=False, attention_bias=False, rotary_pct=1.0, hidden_act="gelu_fast"),
+        hf.GPTNeoXConfig(**LLAMA, use_parallel_residual=False, attention_bias=False, rotary_pct=1.0,
+                         hidden_act="gelu_fast"),
         lambda: tokens(30), logits="logits"),
     "gptneox masked": case(
         hf.GPTNeoXForCausalLM,
@@ -235,23 +236,27 @@ CASES = {
         lambda: tokens(30), logits="logits"),
     "glm4moe masked": case(
         hf.Glm4MoeForCausalLM,
-        hf.Glm4MoeConfig(**LLAMA, **GLM, head_dim=8, first_k_dense_replace=0, norm_topk_prob=False, tie_word_embeddings=True),
+        hf.Glm4MoeConfig(**LLAMA, **GLM, head_dim=8, first_k_dense_replace=0, norm_topk_prob=False,
+                         tie_word_embeddings=True),
         lambda: padded(20), logits="logits"),
-    "modernbert": case(hf.ModernBertModel, hf.ModernBertConfig(**MODERN), lambda: tokens(20), last_hidden_state="last_hidden_state"),
-    "modernbert masked": case(hf.ModernBertForMaskedLM, hf.ModernBertConfig(**MODERN), lambda: padded(20), prediction_logits="logits"),
+    "modernbert": case(hf.ModernBertModel, hf.ModernBertConfig(**MODERN), lambda: tokens(20),
+                       last_hidden_state="last_hidden_state"),
+    "modernbert masked": case(hf.ModernBertForMaskedLM, hf.ModernBertConfig(**MODERN), lambda: padded(20),
+                              prediction_logits="logits"),
     "modernbert biased": case(
         hf.ModernBertForMaskedLM,
-        hf.ModernBertConfig(**MODERN, decoder_bias=False, norm_bias=True, mlp_bias=True, attention_bias=True, classifier_bias=True,
-                            local_rope_theta=None, tie_word_embeddings=False, classifier_activation="silu",
-                            hidden_activation="relu"),
+        hf.ModernBertConfig(**MODERN, decoder_bias=False, norm_bias=True, mlp_bias=True, attention_bias=True,
+                            classifier_bias=True, local_rope_theta=None, tie_word_embeddings=False,
+                            classifier_activation="silu", hidden_activation="relu"),
         lambda: tokens(20), prediction_logits="logits"),
     "gpt-oss": case(
-        hf.GptOssForCausalLM, hf.GptOssConfig(**LLAMA, head_dim=12, num_local_experts=5, num_experts_per_tok=3, sliding_window=7),
+        hf.GptOssForCausalLM,
+        hf.GptOssConfig(**LLAMA, head_dim=12, num_local_experts=5, num_experts_per_tok=3, sliding_window=7),
         lambda: tokens(30), logits="logits"),
     "gpt-oss masked": case(
         hf.GptOssForCausalLM,
-        hf.GptOssConfig(**LLAMA, head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=7, rope_scaling=None,
-                        attention_bias=False, tie_word_embeddings=True,
+        hf.GptOssConfig(**LLAMA, head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=7,
+                        rope_scaling=None, attention_bias=False, tie_word_embeddings=True,
                         layer_types=["full_attention", "sliding_attention", "full_attention"]),
         lambda: padded(20), logits="logits"),
     "bert masked": case(hf.BertModel, hf.BertConfig(**TEXT), lambda: padded(9, token_type_ids=True),
@@ -383,7 +388,8 @@ def a_resnet_computes_what_torchvision_computes(folder, name):
 
 
 @check("bert masked", "electra masked", "albert masked", "gpt2 masked", "t5 masked", "llama masked", "mixtral masked",
-       "gemma3 masked", "phi masked", "phi3 masked")
+       "gemma3 masked", "phi masked", "phi3 masked", "stablelm masked", "glm4 masked", "glm4moe masked", "gpt-oss masked",
+       "modernbert masked")
 def a_graph_with_masks_computes_the_same_in_onnxruntime(folder, name):
     family, inputs = name.split()[0], CASES[name].inputs()
     model, path = made(folder, name), folder / "model.onnx"
