@@ -304,6 +304,21 @@ fn layers_behind_those_of_the_model_are_left_out_with_a_note() {
 }
 
 #[test]
+fn a_scaling_that_the_file_has_no_key_for_is_noted() {
+    for (class, is_noted) in [("StableLmForCausalLM", true), ("LlamaForCausalLM", false)] {
+        let mut config = llama();
+        config["architectures"] = json!([class]);
+        config["rope_scaling"] = json!({"rope_type": "linear", "factor": 2.0});
+        config["layer_norm_eps"] = json!(1e-5);
+        config["use_parallel_residual"] = json!(false);
+        config["partial_rotary_factor"] = json!(1.0);
+        let notes = notes(directory(&config, &NAMES).path());
+        let found = notes.iter().any(|note| note.contains("does not scale the rotary frequencies"));
+        assert_eq!(found, is_noted, "{class}: {notes:?}");
+    }
+}
+
+#[test]
 fn scales_beside_the_weights_are_refused_with_what_to_do() {
     for (quantization, mapping) in [
         (json!({"quant_method": "mxfp4"}), "mxfp4-to-bf16"),

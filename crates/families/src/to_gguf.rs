@@ -3,7 +3,7 @@
 use crate::agreement::Agreement;
 use crate::card::Card;
 use crate::config::{Config, insert};
-use crate::family::{ConstantKind, Family, Key, Space, TokenizerValue};
+use crate::family::{Compute, ConstantKind, Family, Key, Space, TokenizerValue};
 use crate::formats::GGUF;
 use crate::identity::Identity;
 use crate::{catalog, keys, nested, pooling, rope, tied};
@@ -83,6 +83,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     translation.notes.extend(family.dropped_note().map(Into::into));
     translation.notes.extend(family.assumed_note(&config).map(Into::into));
     translation.notes.extend(other_scores(&family, &config).map(Into::into));
+    translation.notes.extend(unscaled(&family, &config)?.map(Into::into));
     if request.option(LIKE).is_none() {
         let header = Header::new(family, config, request)?;
         translation.notes.extend(header.notes.iter().cloned().map(Into::into));
@@ -128,6 +129,22 @@ fn constants(family: &Family, config: &Config) -> Result<Vec<ConstantTensor>> {
         }
     }
     Ok(tensors)
+}
+
+/// A note on a scaling of the rotary frequencies that the files of a family have no keys for.
+fn unscaled(family: &Family, config: &Config) -> Result<Option<String>> {
+    let common = if family.common { catalog::common()? } else { Vec::new() };
+    let common = common.iter().filter(|key| !family.omit.contains(&key.name));
+    let is_kept = common.chain(&family.keys).any(|key| key.compute == Some(Compute::Rope));
+    let rope = config.rope();
+    let kind = rope.kind().filter(|kind| *kind != "default" && !is_kept && family.constants.is_empty());
+    Ok(kind.map(|kind| {
+        format!(
+            "llama.cpp does not scale the rotary frequencies of {}, the model does ('{}'): they compute other numbers",
+            family.title,
+            printable(kind)
+        )
+    }))
 }
 
 /// Refuses weights beside scales that a built-in mapping multiplies: the mapping of a family takes numbers.
