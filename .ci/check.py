@@ -10,7 +10,7 @@ Without a record, the comparison is with the last commit that is older than a da
 merge; CKPT_CI_BASE names another one. What did not run is listed with the time at which it last passed.
 
 CKPT_CI_CACHE (~/.cache/ckpt-ci) is the cache folder: compiled dependencies and virtual environments, found again by a hash of
-what they are made from. CKPT_CI_CACHE_GB (24) bounds it. CI_SECONDS (5280) ends the whole, SECTION_SECONDS (3600) a section
+what they are made from. CKPT_CI_CACHE_GB (24) bounds it. CI_SECONDS (5280) ends the whole, SECTION_SECONDS (4500) a section
 that hangs, FUZZ_SECONDS (6) each fuzz target.
 """
 
@@ -167,7 +167,7 @@ def time_left() -> float:
 
 
 def limit() -> float:
-    return max(1.0, min(time_left(), int(os.environ.get("SECTION_SECONDS", "3600"))))
+    return max(1.0, min(time_left(), int(os.environ.get("SECTION_SECONDS", "4500"))))
 
 
 STARTED = time.monotonic()
