@@ -138,8 +138,7 @@ impl Family {
     /// [`ckpt_api::Kind::Defect`] for a name that no mapping has.
     pub(crate) fn mapping_of(&self, source: &Source, formats: &Formats) -> Result<Mapping> {
         let name = self.variant_of(source).map_or(&self.mapping, |variant| &variant.mapping);
-        let missing = || Error::defect("a family names a mapping that is not there").field(name);
-        formats.mapping(name).ok_or_else(missing)
+        mapping_named(name, formats)
     }
 
     /// The class that loads a checkpoint.
@@ -173,6 +172,15 @@ impl Family {
         let dropped = self.dropped.join(" and ");
         (!dropped.is_empty()).then(|| format!("GGUF files of {} do not have {dropped}", self.title))
     }
+}
+
+/// The built-in mapping that a family names.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Defect`] for a name that no mapping has.
+pub(crate) fn mapping_named(name: &str, formats: &Formats) -> Result<Mapping> {
+    let missing = || Error::defect("a family names a mapping that is not there").field(name);
+    formats.mapping(name).ok_or_else(missing)
 }
 
 /// A value as messages show it.

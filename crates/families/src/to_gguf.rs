@@ -3,7 +3,7 @@
 use crate::agreement::Agreement;
 use crate::card::Card;
 use crate::config::{Config, insert};
-use crate::family::{Compute, ConstantKind, Family, Key, Space, TokenizerValue};
+use crate::family::{Compute, ConstantKind, Family, Key, Space, TokenizerValue, mapping_named};
 use crate::formats::GGUF;
 use crate::identity::Identity;
 use crate::{catalog, keys, nested, pooling, rope, tied};
@@ -59,9 +59,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     refuse_quantized(&family, &config)?;
     let has_mxfp4 = config.first(&[METHOD]).and_then(|method| method.as_str()) == Some(MXFP4);
     let mapping = match family.mxfp4_mapping.as_ref().filter(|_| has_mxfp4) {
-        Some(name) => formats
-            .mapping(name)
-            .ok_or_else(|| Error::defect("a family names a mapping that is not there").field(name))?,
+        Some(name) => mapping_named(name, formats)?,
         None => family.mapping_of(source, formats)?,
     };
     let mapping = mapping.with_configuration(|key| config.count(&[key]))?;
