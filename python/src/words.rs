@@ -43,6 +43,8 @@ impl Vocabulary for Keywords {
             "dtype" => quoted("dtype"),
             "memory" => quoted("max_memory"),
             "forward-memory" => "max_memory=".to_owned(),
+            "keep-quantized" => "keep_quantized=True".to_owned(),
+            "parts" => "ckpt.open(…, parts=True)".to_owned(),
             "overwrite" => "overwrite=True".to_owned(),
             "resume" => "resume=True".to_owned(),
             "verify" => "verify=True".to_owned(),

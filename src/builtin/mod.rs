@@ -8,6 +8,7 @@ use ckpt_architectures::BuiltinArchitectures;
 use ckpt_engine::Registry;
 use ckpt_engine::formats::Formats;
 use ckpt_families::KnownFamilies;
+use ckpt_quantized::KnownSchemes;
 use std::sync::Arc;
 
 /// The codecs that this build contains, the mappings and architectures that come with the program, with the feature
@@ -38,6 +39,7 @@ pub(crate) fn registry() -> Registry {
     let formats = Formats::with(codecs, mappings::all())
         .with_architectures(BuiltinArchitectures)
         .with_model_kinds(KnownFamilies)
+        .with_groups(KnownSchemes)
         .with_unread(ForeignFormats);
     #[cfg(feature = "remote")]
     let formats = formats.with_opener(ckpt_remote::RemoteAddresses);

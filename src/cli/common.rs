@@ -36,12 +36,15 @@ pub(super) struct OneInput {
     /// Option for reading; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Read the tensors that are stored for quantized weights, and not the numbers that they stand for
+    #[arg(long)]
+    parts: bool,
 }
 
 impl OneInput {
     /// Opens it.
     pub(super) fn open(&self, registry: &Registry) -> Result<Source> {
-        self.reading.open(registry, &self.path, pairs(&self.set)?)
+        self.reading.open(registry, &self.path, pairs(&self.set)?, self.parts)
     }
 }
 
@@ -56,6 +59,9 @@ pub(super) struct Inputs {
     /// Option for reading; `ckpt formats` lists them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Read the tensors that are stored for quantized weights, and not the numbers that they stand for
+    #[arg(long)]
+    parts: bool,
 }
 
 impl Inputs {
@@ -71,7 +77,8 @@ impl Inputs {
         report: impl Fn(&Path, Source) -> Result<String>,
     ) -> Result<Report> {
         let report = |path: &Path| {
-            report(path, self.reading.open_mapped(registry, path, pairs(&self.set)?, mapping.cloned())?)
+            let more = (pairs(&self.set)?, self.parts);
+            report(path, self.reading.open_mapped(registry, path, more, mapping.cloned())?)
         };
         match &self.paths[..] {
             [path] => report(path).map(Report::from),
@@ -124,6 +131,9 @@ pub(super) struct TwoInputs {
     /// Architecture of the second checkpoint: a file, or the name of a built-in one
     #[arg(long, value_name = "FILE|NAME")]
     b_arch: Option<PathBuf>,
+    /// Read the tensors that are stored for quantized weights, and not the numbers that they stand for
+    #[arg(long)]
+    parts: bool,
 }
 
 /// What files may make the process do.
@@ -173,6 +183,7 @@ impl TwoInputs {
                 arch.and_then(|path| read_architecture(registry, path, limits)).transpose()?;
             options.graph = arch.and_then(|path| read_graph(registry, path, limits)).transpose()?;
             options.graph_mapping = graph_mapping;
+            options.parts = self.parts;
             open_one(registry, path, &options).map_err(|error| error.in_words(&words))
         };
         Ok((
@@ -209,14 +220,17 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Opens `path`; `more` are options that name no side.
+    /// Opens `path`; `more` are options that name no side, and `parts` says whether quantized weights are read as they are
+    /// stored.
     pub(super) fn open(
         &self,
         registry: &Registry,
         path: &Path,
         more: Vec<(String, String)>,
+        parts: bool,
     ) -> Result<Source> {
-        self.open_with(registry, path, more, self.architecture(registry)?, None)
+        let options = self.options(registry, more, self.architecture(registry)?)?;
+        open_one(registry, path, &options.parts(parts))
     }
 
     /// As [`Reading::open`], under the names of the model that gives the graph, to which the mapping leads.
@@ -224,10 +238,12 @@ impl Reading {
         &self,
         registry: &Registry,
         path: &Path,
-        more: Vec<(String, String)>,
+        (more, parts): (Vec<(String, String)>, bool),
         mapping: Option<Arc<Mapping>>,
     ) -> Result<Source> {
-        let source = self.open_with(registry, path, more, self.architecture(registry)?, mapping)?;
+        let mut options = self.options(registry, more, self.architecture(registry)?)?.parts(parts);
+        options.graph_mapping = mapping;
+        let source = open_one(registry, path, &options)?;
         Ok(source.under_graph_names()?.unwrap_or(source))
     }
 
@@ -237,17 +253,18 @@ impl Reading {
         &self,
         registry: &Registry,
         path: &Path,
-        more: Vec<(String, String)>,
+        (more, parts): (Vec<(String, String)>, bool),
         inputs: Vec<String>,
         mapping: Option<Arc<Mapping>>,
     ) -> Result<Source> {
-        let mut options = self.options(registry, more, self.architecture(registry)?)?.inputs(inputs);
+        let options = self.options(registry, more, self.architecture(registry)?)?;
+        let mut options = options.inputs(inputs).parts(parts);
         options.graph_mapping = mapping;
         let source = open_one(registry, path, &options)?;
         Ok(source.under_graph_names()?.unwrap_or(source))
     }
 
-    /// As [`Reading::open`], with this architecture file in place of its own.
+    /// Opens `path` with this architecture file in place of its own.
     pub(super) fn open_with(
         &self,
         registry: &Registry,

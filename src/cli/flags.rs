@@ -47,6 +47,8 @@ impl Vocabulary for Flags {
             "dtype" => valued("--dtype"),
             "memory" => valued("--max-memory"),
             "forward-memory" => "--max-memory".to_owned(),
+            "keep-quantized" => "--keep-quantized".to_owned(),
+            "parts" => "--parts".to_owned(),
             "overwrite" if *self == Flags::Planned => "`ckpt plan --force`".to_owned(),
             "overwrite" => "--force".to_owned(),
             "resume" => "--resume".to_owned(),

@@ -79,6 +79,9 @@ pub(super) struct ConversionArguments {
     /// What floating-point weights become: f64, f32, f16, bf16, f8_e4m3; also float16, half, bfloat16 and the like
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<String>,
+    /// Carry the tensors that are stored for quantized weights, and not the numbers that they stand for
+    #[arg(long, conflicts_with = "dtype")]
+    keep_quantized: bool,
     /// Accept a kind of loss that changes what the model computes; or `all`
     #[arg(long, value_name = "KIND")]
     allow: Vec<String>,
@@ -203,6 +206,7 @@ pub(super) fn prepare(
         .unchecked(arguments.no_check)
         .limits(limits);
     conversion.architecture = for_target;
+    conversion.keep_quantized = arguments.keep_quantized;
     conversion.directory = is_directory;
     conversion.mapping = mapping;
     conversion.code = code;

@@ -75,7 +75,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         (arguments.forward.inputs(registry.addresses(), &limits)?, arguments.forward.memory()?);
     let (set, names) = (pairs(&arguments.set)?, inputs.names(registry)?);
     let mapping = arguments.names.mapping(registry, &limits)?;
-    let source = arguments.reading.open_to_run(registry, &arguments.path, set, names, mapping)?;
+    let source = arguments.reading.open_to_run(registry, &arguments.path, (set, false), names, mapping)?;
     if let Some(path) = &arguments.output {
         outputs::check_source(&source, path)?;
     }

@@ -72,10 +72,10 @@ pub use io::{
     read_exact_at,
 };
 pub use layout::{
-    Added, AddedAxis, AxisOrder, AxisPart, BlockScales, CheckParameters, Compression, Computed,
-    DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding, Extent, Extents, FileId, LongestOutput,
-    MostlyOne, Operation, Packing, Parameters, Placement, Region, Rounding, Scaling, Signs, StartStream,
-    StoredBytes, TensorId, Tile, Window, check_cover,
+    Added, AddedAxis, Along, AxisOrder, AxisPart, BlockIndex, BlockNumbers, CheckParameters, Compression,
+    Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding, Extent, Extents, FieldOrder,
+    FileId, LongestOutput, MostlyOne, Operation, PackedIntegers, Packing, Parameters, Placement, Region,
+    Rounding, Scaling, Signs, StartStream, StoredBytes, TensorId, Tile, Window, check_cover,
 };
 pub use loss::{Aspect, Loss, LossKind, Role};
 pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};

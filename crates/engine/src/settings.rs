@@ -23,6 +23,10 @@ pub const STRICT: Setting = Setting::new("strict", "Policy::strict");
 /// The memory of a conversion: a size.
 pub const MEMORY: Setting = Setting::new("memory", "Resources::max_memory")
     .with_words(|size| format!("`Resources::max_memory` of {size}"));
+/// Whether the tensors that are stored for quantized weights are carried as they are.
+pub const KEEP_QUANTIZED: Setting = Setting::new("keep-quantized", "Conversion::keep_quantized");
+/// Whether quantized weights are read as the tensors that are stored for them.
+pub const PARTS: Setting = Setting::new("parts", "OpenOptions::parts");
 /// The memory of a forward pass.
 pub const FORWARD_MEMORY: Setting = Setting::new("forward-memory", "verify::Options::memory");
 /// Whether an existing output is replaced.
@@ -53,7 +57,7 @@ pub const MAPPING_PARAMETER: Setting = Setting::new("mapping-parameter", "Mappin
 pub const MORE_FORMATS: Setting = Setting::new("more-formats", "Registry::add");
 
 /// All settings that a text can name: an interface has words of its own for each, or means the library's.
-pub const ALL: [Setting; 32] = [
+pub const ALL: [Setting; 34] = [
     Setting::ARCHITECTURE,
     Setting::READ_OPTION,
     Setting::WRITE_OPTION,
@@ -72,6 +76,8 @@ pub const ALL: [Setting; 32] = [
     STORE_OPTION,
     STRICT,
     MEMORY,
+    KEEP_QUANTIZED,
+    PARTS,
     FORWARD_MEMORY,
     OVERWRITE,
     RESUME,

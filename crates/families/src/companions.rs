@@ -65,10 +65,7 @@ pub(crate) fn translate(request: &ModelRequest<'_>) -> Result<Option<ModelTransl
         names.iter().filter(|name| !is_hidden(name) && *name != FILE).partition(|name| belongs(name));
     let templates = input.list(TEMPLATES).unwrap_or_default().into_iter();
     let templates: Vec<String> = templates.map(|name| format!("{TEMPLATES}/{name}")).collect();
-    translation.files.push(CompanionFile {
-        name: FILE.to_owned(),
-        bytes: adapted(&config, input, limits, request.dtype)?,
-    });
+    translation.files.push(CompanionFile { name: FILE.to_owned(), bytes: adapted(&config, request)? });
     for name in own.into_iter().chain(&templates) {
         translation.files.push(CompanionFile { name: name.clone(), bytes: read(input, name, limits)? });
     }
@@ -99,12 +96,27 @@ pub(crate) fn read(input: &Input, name: &str, limits: &Limits) -> Result<Vec<u8>
     file.bytes(0, file.len())
 }
 
-/// The configuration, with the dtype of the output.
-fn adapted(config: &Config, input: &Input, limits: &Limits, dtype: Option<DType>) -> Result<Vec<u8>> {
+/// Keys of the configuration that state how weights are quantized.
+const QUANTIZATION: [&str; 3] = ["quantization_config", "compression_config", "quantization"];
+
+/// The configuration, with the dtype of the output, and without what no longer holds of its weights.
+fn adapted(config: &Config, request: &ModelRequest<'_>) -> Result<Vec<u8>> {
+    let (input, limits) = (request.source.input(), request.source.limits());
     let bytes = read(input, FILE, limits)?;
-    let Some(name) = dtype.and_then(torch_name) else { return Ok(bytes) };
+    let is_decoded = request.source.grouped().is_some();
+    let name = request.dtype.and_then(torch_name);
+    if name.is_none() && !is_decoded {
+        return Ok(bytes);
+    }
     let Ok(Value::Object(mut root)) = serde_json::from_slice::<Value>(&bytes) else { return Ok(bytes) };
+    for key in QUANTIZATION.iter().filter(|_| is_decoded) {
+        root.remove(*key);
+        if let Some(Value::Object(text)) = root.get_mut("text_config") {
+            text.remove(*key);
+        }
+    }
     for key in ["dtype", "torch_dtype"] {
+        let Some(name) = name else { continue };
         if root.contains_key(key) {
             root.insert(key.to_owned(), Value::from(name));
         }

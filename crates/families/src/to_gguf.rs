@@ -7,7 +7,7 @@ use crate::family::{Compute, ConstantKind, Family, Key, Space, TokenizerValue, m
 use crate::formats::GGUF;
 use crate::identity::Identity;
 use crate::{catalog, keys, nested, pooling, rope, tied};
-use ckpt_api::{Checkpoint, DType, Error, Metadata, MetadataMap, Result, Tensor};
+use ckpt_api::{Checkpoint, DType, Metadata, MetadataMap, Result, Tensor};
 use ckpt_engine::formats::{ConstantTensor, Formats, ModelRequest, ModelTranslation};
 use ckpt_engine::source::{Configuration, Source};
 use ckpt_engine::words::printable;
@@ -56,7 +56,6 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     let Some(class) = config.class() else { return Ok(None) };
     let Some(family) = catalog::of_class(class)? else { return Ok(Some(unknown(&config, class, request))) };
     let config = config.with_defaults(&family.defaults);
-    refuse_quantized(&family, &config)?;
     let has_mxfp4 = config.first(&[METHOD]).and_then(|method| method.as_str()) == Some(MXFP4);
     let mapping = match family.mxfp4_mapping.as_ref().filter(|_| has_mxfp4) {
         Some(name) => mapping_named(name, formats)?,
@@ -65,6 +64,7 @@ pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result
     let mapping = mapping.with_configuration(|key| config.count(&[key]))?;
     let mut translation = ModelTranslation::new(None);
     translation.mapping = Some(nested::adapt(&family, &config, request, mapping, &mut translation)?);
+    translation.takes_stored = has_mxfp4 && family.mxfp4_mapping.is_some();
     translation.constants = constants(&family, &config)?;
     tied::leave_out(source, &config, &mut translation)?;
     leave_out_layers(&family, &config, request, &mut translation);
@@ -145,26 +145,6 @@ fn unscaled(family: &Family, config: &Config) -> Result<Option<String>> {
     }))
 }
 
-/// Refuses weights beside scales that a built-in mapping multiplies: the mapping of a family takes numbers.
-fn refuse_quantized(family: &Family, config: &Config) -> Result<()> {
-    let method = config.first(&[METHOD]).and_then(|method| method.as_str());
-    let blocks = config.first(&["quantization_config.weight_block_size"]);
-    let mapping = match method {
-        Some(MXFP4) if family.mxfp4_mapping.is_none() => "mxfp4-to-bf16",
-        Some("fp8") if blocks.is_some() => "fp8-blocks-to-bf16",
-        _ => return Ok(()),
-    };
-    let first = format!("convert the directory with --map {mapping} first");
-    Err(Error::unsupported("weights are stored with scales beside them")
-        .file(config.shown())
-        .field(METHOD)
-        .found(method.unwrap_or_default().to_owned())
-        .expected("weights of bf16, f16 or f32")
-        .help(format!(
-            "{first}, put config.json without quantization_config beside the result, and convert that"
-        )))
-}
-
 /// Leaves out the layers behind those of the model, such as those that predict several tokens.
 fn leave_out_layers(
     family: &Family,
@@ -198,7 +178,11 @@ fn types(request: &ModelRequest<'_>) -> (Vec<(String, String)>, Option<DType>) {
     if request.option(TYPE).is_some() {
         return (options, request.dtype);
     }
-    let first = request.source.checkpoint().tensors.iter().find(|tensor| is_matrix(tensor));
+    // Numbers that quantized weights stand for have a dtype that the model does not.
+    let grouped = request.source.grouped();
+    let is_own = |tensor: &&Tensor| grouped.is_none_or(|grouped| grouped.scheme(&tensor.name).is_none());
+    let mut tensors = request.source.checkpoint().tensors.iter();
+    let first = tensors.find(|tensor| is_matrix(tensor) && is_own(tensor));
     let own = first.map(|tensor| tensor.dtype);
     let named = |dtype: &DType| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
     let Some(dtype) = request.dtype.or(own).filter(named) else { return (options, request.dtype) };

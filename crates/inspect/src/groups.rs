@@ -72,6 +72,7 @@ mod tests {
             dtype: DType::F32,
             logical_dtype: None,
             blocks: None,
+            scheme: None,
             scale: None,
             quantization: None,
             shape: Shape::new([2, 3]).unwrap(),

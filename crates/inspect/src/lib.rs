@@ -79,6 +79,9 @@ pub struct TensorSummary {
     /// The encoding of the blocks in which the numbers are stored, such as `gguf.Q4_K`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<String>,
+    /// How a quantized weight is stored, such as `gptq int4 g128`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
     /// The stored integer that stands for 1.0, if the checkpoint states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<NonZeroU32>,
@@ -109,8 +112,11 @@ pub struct TensorSummary {
 
 impl TensorSummary {
     /// The dtype for people: `f32`, `i16 at 255` with a scale, `qi8 (scale 0.5, zero point 3)`, `u4 as u8` where the values have another one than is
-    /// stored, `f32 as Q4_K` in blocks.
+    /// stored, `f32 as Q4_K` in blocks, `f32 as gptq int4 g128` in several tensors.
     pub fn shown_dtype(&self) -> String {
+        if let Some(scheme) = &self.scheme {
+            return format!("{} as {scheme}", self.dtype);
+        }
         if let Some(blocks) = &self.blocks {
             let (_, name) = blocks.split_once('.').unwrap_or(("", blocks));
             return format!("{} as {name}", self.dtype);
@@ -224,6 +230,7 @@ fn summary(source: &Source, id: TensorId, values: Option<values::Values>) -> Ten
         dtype: placement.encoding.dtype,
         logical_dtype: exactly_stored(tensor.dtype, &placement.encoding),
         blocks: placement.encoding.blocks().map(|blocks| blocks.name().to_owned()),
+        scheme: source.grouped().and_then(|grouped| grouped.scheme(&tensor.name)).map(str::to_owned),
         scale: placement.encoding.scaling().map(|scaling| scaling.scale).or_else(|| tensor.scale()),
         quantization: tensor.quantization.as_ref().and_then(Quantization::affine).cloned().map(Box::new),
         shape: tensor.shape.clone(),
@@ -245,7 +252,11 @@ fn exactly_stored(dtype: DType, encoding: &Encoding) -> Option<DType> {
 
 /// Returns the bytes that a placement describes, before compression.
 pub fn placement_bytes(placement: &Placement) -> u64 {
-    placement.extents.iter().fold(0, |sum, extent| extent.len.saturating_add(sum))
+    let stored = placement.extents.iter().flat_map(|extent| match extent.computed() {
+        Some(computed) => computed.stored(),
+        None => vec![extent],
+    });
+    stored.fold(0, |sum, extent| extent.len.saturating_add(sum))
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ fn inverse_of(
     path: &Path,
     arguments: &Arguments,
 ) -> Result<(Mapping, Option<String>)> {
-    let source = arguments.reading.open(registry, path, pairs(&arguments.set)?)?;
+    let source = arguments.reading.open(registry, path, pairs(&arguments.set)?, false)?;
     let mapping = source.with_parameters(mapping)?;
     let applied = mapping.apply_to(&source.checkpoint().tensors, &arguments.reading.limits()?)?;
     match applied.inverse {

@@ -24,7 +24,7 @@ impl Extent {
     /// compressed.
     pub fn decompression_memory(&self) -> u64 {
         if let Some(computed) = self.computed() {
-            let parts = computed.stored().map(Extent::decompression_memory);
+            let parts = computed.stored().into_iter().map(Extent::decompression_memory);
             return parts.fold(0, u64::saturating_add);
         }
         let Some(compression) = self.compression() else { return 0 };

@@ -331,6 +331,25 @@ impl Error {
         }
     }
 
+    /// A copy without what caused it: for what is found once and reported several times.
+    #[must_use]
+    pub fn without_cause(&self) -> Self {
+        let Details { kind, message, file, offset, field, tensor, found, expected, help, source: _ } =
+            &*self.0;
+        Error(Box::new(Details {
+            kind: *kind,
+            message: message.clone(),
+            file: file.clone(),
+            offset: *offset,
+            field: field.clone(),
+            tensor: tensor.clone(),
+            found: found.clone(),
+            expected: expected.clone(),
+            help: help.clone(),
+            source: None,
+        }))
+    }
+
     /// The sort of problem.
     pub fn kind(&self) -> Kind {
         self.0.kind

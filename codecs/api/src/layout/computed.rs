@@ -1,23 +1,31 @@
 //! Numbers that are computed from stored ones while they are read.
 
+use super::packed::PackedIntegers;
 use crate::{
-    BlockScales, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operation, Packing, Result, Shape,
+    BlockIndex, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operation, Packing,
+    Result, Shape,
 };
 use std::fmt;
 
-impl BlockScales {
-    /// The scales of blocks of these lengths.
-    pub fn new(
-        name: impl Into<String>,
-        stored: Extent,
-        encoding: Encoding,
-        shape: Shape,
-        block: Vec<u64>,
-    ) -> Self {
-        BlockScales { name: name.into(), stored, encoding, shape, block }
+/// How deep numbers may be computed from numbers that are computed themselves.
+const MAX_LEVELS: usize = 4;
+/// The most entries of a table that numbers are looked up in.
+const MAX_TABLE: u64 = 256;
+
+impl BlockNumbers {
+    /// The numbers of blocks of these lengths.
+    pub fn new(name: impl Into<String>, numbers: Computed, shape: Shape, block: Vec<u64>) -> Self {
+        BlockNumbers { name: name.into(), numbers, shape, block, index: None }
     }
 
-    /// The shape of the tensor of scales: the number of blocks on each axis.
+    /// The same with an axis on which a tensor states the block of each index.
+    #[must_use]
+    pub fn with_index(mut self, index: Option<BlockIndex>) -> Self {
+        self.index = index;
+        self
+    }
+
+    /// The shape of the tensor of numbers: how many blocks each axis has.
     ///
     /// # Errors
     /// [`crate::Kind::Corrupt`] for blocks that have no length, or not one for each axis.
@@ -26,23 +34,56 @@ impl BlockScales {
             return Err(Error::corrupt("the blocks do not fit the tensor")
                 .found(format!("blocks of {:?} in {}", self.block, self.shape)));
         }
-        Shape::new(self.shape.iter().zip(&self.block).map(|(len, block)| len.div_ceil(*block)))
+        let mut blocks: Vec<u64> =
+            self.shape.iter().zip(&self.block).map(|(len, block)| len.div_ceil(*block)).collect();
+        if let Some(index) = &self.index {
+            let axis = blocks.get_mut(index.axis);
+            *axis.ok_or_else(|| Error::corrupt("the index of blocks is on an axis that does not exist"))? =
+                index.blocks;
+        }
+        Shape::new(blocks)
     }
 
     fn check(&self, elements: u64) -> Result<()> {
         let wrong = |what: &str| Error::corrupt(what).tensor(&self.name);
-        check_stored(&self.stored, &self.encoding)?;
         if self.shape.elements() != elements {
-            return Err(wrong("the scales belong to a tensor of another size"));
+            return Err(wrong("the numbers of blocks belong to a tensor of another size"));
         }
-        let scales = self.blocks()?.elements();
-        if self.encoding.blocks().is_some()
-            || self.encoding.packing != Packing::Bytes
-            || self.encoding.stored_len(scales) != Some(self.stored.len)
-        {
-            return Err(wrong("the stored scales do not fit the blocks")
-                .found(crate::count(self.stored.len, "byte"))
-                .expected(format!("{scales} of {}", self.encoding.dtype)));
+        let blocks = self.blocks()?.elements();
+        if self.numbers.elements() != Some(blocks) {
+            return Err(wrong("the stored numbers do not fit the blocks")
+                .found(crate::count(self.numbers.stored.len, "byte"))
+                .expected(format!("{blocks} of {}", self.numbers.encoding.dtype)));
+        }
+        match &self.index {
+            Some(index) => index.check(&self.shape),
+            None => Ok(()),
+        }
+    }
+}
+
+impl BlockIndex {
+    /// The blocks, of `blocks`, of the indices of an axis.
+    pub fn new(
+        name: impl Into<String>,
+        axis: usize,
+        blocks: u64,
+        stored: Extent,
+        encoding: Encoding,
+    ) -> Self {
+        BlockIndex { name: name.into(), axis, blocks, stored, encoding }
+    }
+
+    fn check(&self, shape: &Shape) -> Result<()> {
+        check_stored(&self.stored, &self.encoding)?;
+        let is_plain = self.encoding.blocks().is_none() && self.encoding.packing == Packing::Bytes;
+        let is_integer = matches!(self.encoding.dtype, DType::I32 | DType::I64 | DType::U32 | DType::U8);
+        let len = shape.get(self.axis).and_then(|len| self.encoding.stored_len(*len));
+        if !is_plain || !is_integer || len != Some(self.stored.len) {
+            return Err(Error::corrupt("the index of blocks does not fit its axis")
+                .tensor(&self.name)
+                .found(format!("{} of {}", crate::count(self.stored.len, "byte"), self.encoding.dtype))
+                .expected(format!("an integer for each index of axis {} of {shape}", self.axis)));
         }
         Ok(())
     }
@@ -51,7 +92,14 @@ impl BlockScales {
 impl Computed {
     /// The stored elements, as 32-bit floats.
     pub fn new(stored: Extent, encoding: Encoding) -> Self {
-        Computed { stored, encoding, operations: Vec::new() }
+        Computed { stored, encoding, packed: None, operations: Vec::new() }
+    }
+
+    /// The integers that stored words hold, as 32-bit floats.
+    #[must_use]
+    pub fn with_packed(mut self, packed: PackedIntegers) -> Self {
+        self.packed = Some(packed);
+        self
     }
 
     /// The same with these operations.
@@ -63,7 +111,14 @@ impl Computed {
 
     /// The number of elements; `None` if the bytes do not hold whole ones.
     pub fn elements(&self) -> Option<u64> {
-        let Computed { stored: Extent { len, .. }, encoding, .. } = self;
+        let Computed { stored: Extent { len, .. }, encoding, packed, .. } = self;
+        if let Some(packed) = packed {
+            let is_word = matches!(encoding.dtype, DType::U8 | DType::I32 | DType::U32);
+            let plain = Encoding::new(encoding.dtype, encoding.order.clone());
+            let word = encoding.dtype.bits().filter(|_| is_word && *encoding == plain)?;
+            let words = packed.stored_words(word).ok()?;
+            return packed.elements().filter(|_| encoding.stored_len(words) == Some(*len));
+        }
         let elements = match (encoding.blocks(), encoding.packing) {
             (Some(blocks), _) => len.checked_div(blocks.bytes())?.checked_mul(blocks.elements())?,
             (None, Packing::Bits) => len.checked_mul(8)?.checked_div(u64::from(encoding.dtype.bits()?))?,
@@ -75,7 +130,8 @@ impl Computed {
     /// The extent of the computed numbers, without a region.
     ///
     /// # Errors
-    /// [`crate::Kind::Corrupt`] for stored bytes that do not hold whole elements, and for scales that do not fit them.
+    /// [`crate::Kind::Corrupt`] for stored bytes that do not hold whole elements, and for numbers of blocks that do not fit
+    /// them.
     pub fn into_extent(self) -> Result<Extent> {
         let len = self.check()?;
         let (file, offset) = (self.stored.file, self.stored.offset);
@@ -84,53 +140,137 @@ impl Computed {
 
     /// Checks that the parts fit each other; returns the length of the computed numbers in bytes.
     fn check(&self) -> Result<u64> {
-        check_stored(&self.stored, &self.encoding)?;
-        let wrong = || {
-            Error::corrupt("the stored elements of computed numbers are not whole ones")
-                .found(crate::count(self.stored.len, "byte"))
-                .expected(format!("elements of {}", self.encoding.dtype))
-        };
-        let elements = self.elements().ok_or_else(wrong)?;
-        for operation in &self.operations {
-            if let Operation::MultiplyBlocks(scales) = operation {
-                scales.check(elements)?;
+        let mut left = vec![(self, MAX_LEVELS)];
+        while let Some((computed, levels)) = left.pop() {
+            let elements = computed.check_elements()?;
+            if levels == 0 && !computed.operations.is_empty() {
+                return Err(Error::unsupported("numbers are computed from numbers at too many levels")
+                    .expected(format!("at most {MAX_LEVELS}")));
+            }
+            for operation in &computed.operations {
+                let Some((numbers, blocks)) = operation.operand() else { continue };
+                match blocks {
+                    Some(blocks) => blocks.check(elements)?,
+                    None => computed.check_table(numbers)?,
+                }
+                left.push((numbers, levels.saturating_sub(1)));
             }
         }
-        elements.checked_mul(4).ok_or_else(wrong)
+        self.check_elements()?.checked_mul(4).ok_or_else(|| Error::corrupt("computed numbers are too many"))
     }
 
-    /// The extents that are stored: of the elements, and of scales.
-    pub fn stored(&self) -> impl Iterator<Item = &Extent> {
-        let scales = self.operations.iter().filter_map(|operation| match operation {
-            Operation::MultiplyBlocks(scales) => Some(&scales.stored),
+    fn check_elements(&self) -> Result<u64> {
+        check_stored(&self.stored, &self.encoding)?;
+        self.elements().ok_or_else(|| {
+            let expected = match &self.packed {
+                Some(packed) => {
+                    format!("{} × {} integers of {} bits", packed.rows, packed.columns, packed.bits)
+                }
+                None => format!("elements of {}", self.encoding.dtype),
+            };
+            Error::corrupt("the stored elements of computed numbers are not whole ones")
+                .found(crate::count(self.stored.len, "byte"))
+                .expected(expected)
+        })
+    }
+
+    /// Checks that a table has an entry for every number that the stored elements can be.
+    fn check_table(&self, table: &Computed) -> Result<()> {
+        let bits = match (&self.packed, self.encoding.dtype, self.encoding.packing) {
+            (Some(packed), ..) => Some(packed.bits),
+            (None, DType::U8, Packing::Bytes) => Some(8),
             _ => None,
-        });
-        [&self.stored].into_iter().chain(scales)
+        };
+        let expected = bits.map(|bits| 1_u64 << bits.min(8)).filter(|entries| *entries <= MAX_TABLE);
+        match expected {
+            Some(entries) if table.elements() == Some(entries) => Ok(()),
+            _ => Err(Error::corrupt("a table does not have an entry for every stored number")
+                .found(table.elements().map(|found| crate::count(found, "entry")).unwrap_or_default())
+                .expected(expected.map_or("unsigned integers of at most 8 bits".to_owned(), |entries| {
+                    crate::count(entries, "entry")
+                }))),
+        }
+    }
+
+    /// The extents that are stored: of the elements, and of all that belongs to them.
+    pub fn stored(&self) -> Vec<&Extent> {
+        let (mut left, mut found) = (vec![self], Vec::new());
+        while let Some(computed) = left.pop() {
+            found.push(&computed.stored);
+            for operation in &computed.operations {
+                let Some((numbers, blocks)) = operation.operand() else { continue };
+                left.push(numbers);
+                found.extend(blocks.and_then(|blocks| blocks.index.as_ref()).map(|index| &index.stored));
+            }
+        }
+        found
+    }
+
+    /// Bytes of the indices of blocks that reading any of the numbers needs as a whole.
+    pub fn index_len(&self) -> u64 {
+        let (mut left, mut sum) = (vec![self], 0_u64);
+        while let Some(computed) = left.pop() {
+            for (numbers, blocks) in computed.operations.iter().filter_map(Operation::operand) {
+                left.push(numbers);
+                let index = blocks.and_then(|blocks| blocks.index.as_ref());
+                sum = sum.saturating_add(index.map_or(0, |index| index.stored.len));
+            }
+        }
+        sum
     }
 
     /// [`Computed::stored`], to be changed.
-    pub(crate) fn stored_mut(&mut self) -> impl Iterator<Item = &mut Extent> {
-        let scales = self.operations.iter_mut().filter_map(|operation| match operation {
-            Operation::MultiplyBlocks(scales) => Some(&mut scales.stored),
-            _ => None,
-        });
-        [&mut self.stored].into_iter().chain(scales)
+    pub(crate) fn stored_mut(&mut self) -> Vec<&mut Extent> {
+        let (mut left, mut found) = (vec![self], Vec::new());
+        while let Some(computed) = left.pop() {
+            found.push(&mut computed.stored);
+            for operation in &mut computed.operations {
+                match operation {
+                    Operation::LookUp(table) => left.push(table),
+                    Operation::AddBlocks(blocks)
+                    | Operation::SubtractBlocks(blocks)
+                    | Operation::MultiplyBlocks(blocks)
+                    | Operation::DivideBlocks(blocks) => {
+                        let BlockNumbers { numbers, index, .. } = &mut **blocks;
+                        left.push(numbers);
+                        found.extend(index.as_mut().map(|index| &mut index.stored));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
     }
 
     /// Checks what [`Computed::into_extent`] made, which may come from a plan.
     pub(crate) fn check_extent(&self, extent: &Extent, files: usize, limits: &Limits) -> Result<()> {
         let len = self.check()?;
         let is_own = (extent.file, extent.offset, extent.len) == (self.stored.file, self.stored.offset, len);
-        let exist = self.stored().all(|stored| stored.file.0 < files);
+        let stored = self.stored();
+        let exist = stored.iter().all(|stored| stored.file.0 < files);
         if !is_own || !exist || extent.compression().is_some() || extent.checksum.is_some() {
             return Err(Error::corrupt("an extent of computed numbers contradicts itself"));
         }
-        for stored in self.stored() {
+        for stored in stored {
             if let Some(compression) = stored.compression() {
                 compression.check(stored.len, limits).map_err(|error| error.offset(stored.offset))?;
             }
         }
         Ok(())
+    }
+}
+
+impl Operation {
+    /// The numbers that it takes beside those that it changes, and the blocks that they belong to; a table has no blocks.
+    pub fn operand(&self) -> Option<(&Computed, Option<&BlockNumbers>)> {
+        match self {
+            Operation::LookUp(table) => Some((table, None)),
+            Operation::AddBlocks(blocks)
+            | Operation::SubtractBlocks(blocks)
+            | Operation::MultiplyBlocks(blocks)
+            | Operation::DivideBlocks(blocks) => Some((&blocks.numbers, Some(blocks))),
+            _ => None,
+        }
     }
 }
 
@@ -167,7 +307,7 @@ impl Extent {
     /// The file ranges that hold the bytes: more than one if scales belong to them. Each is a file, its first byte, and
     /// the number of stored bytes.
     pub fn stored_ranges(&self) -> impl Iterator<Item = (FileId, u64, u64)> {
-        let computed = self.computed().into_iter().flat_map(Computed::stored);
+        let computed = self.computed().map(Computed::stored).unwrap_or_default().into_iter();
         let own = self.computed().is_none().then_some(self);
         computed.chain(own).map(|extent| (extent.file, extent.offset, extent.stored_len()))
     }
@@ -183,8 +323,18 @@ impl fmt::Display for Operation {
             Operation::Exp => f.write_str("exp"),
             Operation::Log => f.write_str("log"),
             Operation::Round(dtype) => write!(f, "round to {dtype}"),
+            Operation::LookUp(_) => f.write_str("look up"),
+            Operation::AddBlocks(numbers) => {
+                write!(f, "add '{}' to each block of {:?}", numbers.name, numbers.block)
+            }
+            Operation::SubtractBlocks(numbers) => {
+                write!(f, "subtract '{}' from each block of {:?}", numbers.name, numbers.block)
+            }
             Operation::MultiplyBlocks(scales) => {
                 write!(f, "scale each block of {:?} by '{}'", scales.block, scales.name)
+            }
+            Operation::DivideBlocks(scales) => {
+                write!(f, "divide each block of {:?} by '{}'", scales.block, scales.name)
             }
         }
     }
@@ -193,7 +343,7 @@ impl fmt::Display for Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Blocks, Compression, Decoder};
+    use crate::{Along, Blocks, Compression, Decoder, FieldOrder};
 
     fn extent(len: u64) -> Extent {
         Extent::new(FileId(0), 8, len)
@@ -202,7 +352,7 @@ mod tests {
     fn scales(len: u64, shape: &[u64], block: &[u64]) -> Operation {
         let encoding = Encoding::new(DType::F32, vec![0]);
         let shape = Shape::new(shape).unwrap();
-        let scales = BlockScales::new("s", extent(len), encoding, shape, block.to_vec());
+        let scales = BlockNumbers::new("s", Computed::new(extent(len), encoding), shape, block.to_vec());
         Operation::MultiplyBlocks(Box::new(scales))
     }
 
@@ -231,6 +381,52 @@ mod tests {
         assert!(!computed(scales(4 * 3 * 2, &[300, 100], &[128, 128])), "a tensor of another size");
         assert!(!computed(scales(4 * 3 * 2, &[300, 200], &[128])), "a block without a length");
         assert!(!computed(scales(4, &[300, 200], &[0, 200])), "a block of nothing");
+    }
+
+    #[test]
+    fn a_table_has_an_entry_for_every_stored_number() {
+        let looked_up = |bits, entries: u64| {
+            let table = Computed::new(extent(4 * entries), Encoding::new(DType::F32, vec![0]));
+            let packed = PackedIntegers::new(bits, [1, 8], Along::Row, FieldOrder::HighestFirst);
+            Computed::new(extent(u64::from(bits)), Encoding::new(DType::U8, vec![0]))
+                .with_packed(packed)
+                .with_operations(vec![Operation::LookUp(Box::new(table))])
+                .into_extent()
+        };
+        assert_eq!(looked_up(4, 16).unwrap().len, 32);
+        assert_eq!(looked_up(2, 4).unwrap().len, 32);
+        assert!(looked_up(4, 8).is_err() && looked_up(4, 32).is_err());
+    }
+
+    #[test]
+    fn an_index_states_a_block_for_every_index_of_its_axis() {
+        let indexed = |axis, indices: u64, blocks| {
+            let scales = Computed::new(extent(4 * 3 * 6), Encoding::new(DType::F32, vec![0]));
+            let index =
+                BlockIndex::new("g", axis, blocks, extent(4 * indices), Encoding::new(DType::I32, vec![0]));
+            let shape = Shape::new([8u64, 6]).unwrap();
+            let blocks = BlockNumbers::new("s", scales, shape, vec![1, 1]).with_index(Some(index));
+            Computed::new(extent(48), Encoding::new(DType::U8, vec![0]))
+                .with_operations(vec![Operation::MultiplyBlocks(Box::new(blocks))])
+                .into_extent()
+        };
+        assert_eq!(indexed(0, 8, 3).unwrap().stored_ranges().count(), 3);
+        assert!(indexed(0, 7, 3).is_err(), "an index of another length");
+        assert!(indexed(0, 8, 4).is_err(), "scales for other blocks");
+        assert!(indexed(2, 8, 3).is_err(), "an axis that does not exist");
+    }
+
+    #[test]
+    fn numbers_are_computed_at_a_few_levels_at_most() {
+        let nested = |levels: usize| {
+            let plain = || Computed::new(extent(4), Encoding::new(DType::F32, vec![0]));
+            let scaled = |numbers| {
+                let blocks = BlockNumbers::new("s", numbers, Shape::new([1u64]).unwrap(), vec![1]);
+                plain().with_operations(vec![Operation::AddBlocks(Box::new(blocks))])
+            };
+            (0..levels).fold(plain(), |numbers, _| scaled(numbers)).into_extent()
+        };
+        assert!(nested(MAX_LEVELS).is_ok() && nested(MAX_LEVELS + 1).is_err());
     }
 
     #[test]

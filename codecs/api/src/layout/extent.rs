@@ -1,5 +1,6 @@
 //! Runs of bytes in files, and numbers that are computed from them: each can hold the other.
 
+use super::packed::PackedIntegers;
 use crate::{Checksum, Compression, DType, Decoder, Encoding, Error, FileId, Scalar, Shape};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -62,7 +63,7 @@ impl Extent {
     /// Whether every decoder that reading needs is known, as it is but for extents that were read from a document.
     pub fn has_decoder(&self) -> bool {
         let own = self.compression().is_none_or(Compression::has_decoder);
-        own && self.computed().is_none_or(|computed| computed.stored().all(Extent::has_decoder))
+        own && self.computed().is_none_or(|computed| computed.stored().into_iter().all(Extent::has_decoder))
     }
 
     /// Attaches decoders to the stored bytes, and checks that these can be as long as stated.
@@ -78,7 +79,9 @@ impl Extent {
             is_possible.map_err(|error| (error.offset(offset), file))?;
         }
         match rare.computed.as_deref_mut() {
-            Some(computed) => computed.stored_mut().try_for_each(|stored| stored.attach_decoders(known)),
+            Some(computed) => {
+                computed.stored_mut().into_iter().try_for_each(|stored| stored.attach_decoders(known))
+            }
             None => Ok(()),
         }
     }
@@ -215,6 +218,9 @@ pub struct Computed {
     pub stored: Extent,
     /// How they are encoded. Their order does not matter.
     pub encoding: Encoding,
+    /// How the stored words hold integers, if these are packed into them; else each stored element is a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<PackedIntegers>,
     /// What happens to each number, in order.
     #[serde(default)]
     pub operations: Vec<Operation>,
@@ -237,23 +243,49 @@ pub enum Operation {
     Log,
     /// Rounds to the nearest number that this dtype has, ties to even.
     Round(DType),
-    /// Multiplies each block of numbers by a scale of its own.
-    MultiplyBlocks(Box<BlockScales>),
+    /// Replaces a number, which is a whole one, by the entry of a table with this index.
+    LookUp(Box<Computed>),
+    /// Adds to each block of numbers one of its own.
+    AddBlocks(Box<BlockNumbers>),
+    /// Subtracts from each block of numbers one of its own.
+    SubtractBlocks(Box<BlockNumbers>),
+    /// Multiplies each block of numbers by one of its own.
+    MultiplyBlocks(Box<BlockNumbers>),
+    /// Divides each block of numbers by one of its own.
+    DivideBlocks(Box<BlockNumbers>),
 }
 
-/// A tensor of scales, each of which belongs to a block of another tensor's elements.
+/// Numbers, each of which belongs to a block of another tensor's elements: scales, or zero points.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct BlockScales {
-    /// The name of the tensor of scales, for people.
+pub struct BlockNumbers {
+    /// The name of their tensor, for people.
     pub name: String,
-    /// The stored scales in row-major order: an extent without a region that is not computed itself.
-    pub stored: Extent,
-    /// How they are encoded.
-    pub encoding: Encoding,
+    /// The numbers, one a block, in row-major order.
+    pub numbers: Computed,
     /// The shape of the tensor of elements, which the stored elements fill in row-major order.
     pub shape: Shape,
     /// The length of a block on each axis of `shape`, at least 1; the last block on an axis may be shorter.
     pub block: Vec<u64>,
+    /// An axis on which a block is not a run of indices: a tensor states the block of each index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<BlockIndex>,
+}
+
+/// The block of each index of an axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct BlockIndex {
+    /// The name of its tensor, for people.
+    pub name: String,
+    /// The axis.
+    pub axis: usize,
+    /// The number of blocks on this axis.
+    pub blocks: u64,
+    /// The number of the block of each index: an extent without a region that is not computed itself.
+    pub stored: Extent,
+    /// How these are encoded.
+    pub encoding: Encoding,
 }

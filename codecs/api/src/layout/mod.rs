@@ -10,6 +10,7 @@ mod extent;
 mod fit;
 mod ids;
 mod mostly_one;
+mod packed;
 mod placement;
 mod plain_decoders;
 mod tiles;
@@ -24,9 +25,10 @@ pub use decoder::{
     StartStream, StoredBytes,
 };
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
-pub use extent::{BlockScales, Computed, Extent, Operation, Region};
+pub use extent::{BlockIndex, BlockNumbers, Computed, Extent, Operation, Region};
 pub(crate) use fit::check_fit;
 pub use ids::{FileId, TensorId};
 pub use mostly_one::{Extents, MostlyOne};
+pub use packed::{Along, FieldOrder, PackedIntegers};
 pub use placement::{Added, AddedAxis, Placement, Window};
 pub use plain_decoders::Signs;

@@ -1,6 +1,8 @@
 //! Where a tensor's bytes are, or go.
 
-use crate::{Blocks, DType, Decoder, Encoding, Error, Extents, FileId, Name, Shape, Tensor, TensorId};
+use crate::{
+    Blocks, DType, Decoder, Encoding, Error, Extent, Extents, FileId, Name, Packing, Shape, Tensor, TensorId,
+};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// Where one tensor's bytes are (reading) or go (writing), and how they encode its values.
@@ -38,6 +40,25 @@ impl Placement {
         encoding: Encoding,
     ) -> Self {
         Placement { tensor, name: name.into(), extents: extents.into(), encoding, rare: None }
+    }
+
+    /// The one extent of a tensor that is stored whole and in order, as plain elements; `Some(None)` if it has no elements, and
+    /// `None` if it is stored in another way.
+    pub fn whole_extent(&self, tensor: &Tensor) -> Option<Option<&Extent>> {
+        let encoding = &self.encoding;
+        let is_plain = encoding.tiles().is_empty()
+            && encoding.order.iter().copied().eq(0..tensor.shape.rank())
+            && encoding.blocks().is_none()
+            && encoding.packing == Packing::Bytes
+            && encoding.dtype == tensor.dtype
+            && self.window().is_none();
+        match &self.extents[..] {
+            [] if tensor.shape.elements() == 0 => Some(None),
+            [extent] if is_plain && extent.region().is_none() && !extent.is_computed() => {
+                Some(Some(extent).filter(|_| tensor.shape.elements() > 0))
+            }
+            _ => None,
+        }
     }
 
     /// The shape that the file states, if that is not the tensor's own axes in stored order: a format that adds

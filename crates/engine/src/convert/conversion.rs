@@ -53,6 +53,8 @@ pub struct Conversion {
     pub exclude: Vec<String>,
     /// What floating-point weights become.
     pub dtype: Option<DType>,
+    /// Carry the tensors that are stored for quantized weights, and not the numbers that they stand for.
+    pub keep_quantized: bool,
     /// Which losses are accepted.
     pub policy: Policy,
     /// Memory and threads.

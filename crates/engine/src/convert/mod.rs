@@ -10,6 +10,7 @@ mod examine;
 mod from_memory;
 mod generated;
 mod graph;
+mod grouped;
 mod handing;
 mod location;
 mod model;
@@ -115,6 +116,7 @@ impl Conversion {
         output: impl IntoDestination,
     ) -> Result<Planned> {
         let output = output.into_destination(registry.addresses())?;
+        let source = &*self.with_numbers(registry, source, &output)?;
         if let Some(mapping) = &self.mapping
             && let Some(generated) = &mapping.generated
             && let Some(mut translation) = source.translation(mapping)?
@@ -151,6 +153,8 @@ impl Conversion {
     ) -> Result<Planned> {
         let codec = self.writer(registry, &output)?;
         let mut mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
+        let dequantized = grouped::losses(source, &mapped.excluded);
+        mapped.losses.extend(dequantized);
         if let Some((translation, generated)) = remarks {
             generated::report(translation, generated, &mut mapped, code.is_some());
         }
@@ -421,6 +425,7 @@ fn source_record(source: &Source) -> Result<SourceRecord> {
         format: source.format().to_owned(),
         location: source.input.store().location(),
         entry: source.input.entry().to_owned(),
+        parts: source.options.parts,
         options: source.options.options.clone(),
         architecture: source.options.architecture.clone(),
         graph: graph.transpose()?,

@@ -86,6 +86,8 @@ fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit
         graph: None,
         inputs: Vec::new(),
         graph_mapping: None,
+        // What was written is compared, whatever it stands for.
+        parts: true,
         limits: commit.limits.clone(),
         vocabulary: commit.vocabulary.clone(),
     };

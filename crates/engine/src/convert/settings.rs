@@ -92,6 +92,14 @@ impl Conversion {
         self
     }
 
+    /// Carries the tensors that are stored for quantized weights as they are, and does not compute the numbers that they stand
+    /// for. Default: no.
+    #[must_use]
+    pub fn keep_quantized(mut self, keep: bool) -> Self {
+        self.keep_quantized = keep;
+        self
+    }
+
     /// Chooses which losses are accepted. Default: those that do not change what the model computes.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {

@@ -1,6 +1,7 @@
 //! Which codecs exist, and which one an input is for.
 
 mod architectures;
+mod groups;
 mod mappings;
 mod models;
 mod registered;
@@ -8,6 +9,7 @@ mod unread;
 
 pub use architectures::OPTION_PREFIX;
 pub use architectures::{Architectures, Choices};
+pub use groups::{Group, Groups, TensorGroups};
 pub use models::{
     CompanionFile, ConstantTensor, Describe, GraphForm, ModelKinds, ModelRequest, ModelTranslation,
 };
@@ -31,6 +33,7 @@ pub struct Formats {
     mappings: Vec<RegisteredMapping>,
     architectures: Option<Arc<dyn Architectures>>,
     model_kinds: Option<Arc<dyn ModelKinds>>,
+    groups: Option<Arc<dyn TensorGroups>>,
     unread: Option<Arc<dyn UnreadFormats>>,
     addresses: Addresses,
 }
@@ -86,6 +89,18 @@ impl Formats {
     /// The kinds of models that conversions carry whole.
     pub fn model_kinds(&self) -> Option<&dyn ModelKinds> {
         self.model_kinds.as_deref()
+    }
+
+    /// Sets what recognizes weights that several stored tensors describe together.
+    #[must_use]
+    pub fn with_groups(mut self, groups: impl TensorGroups + 'static) -> Self {
+        self.groups = Some(Arc::new(groups));
+        self
+    }
+
+    /// What recognizes weights that several stored tensors describe together.
+    pub fn groups(&self) -> Option<&dyn TensorGroups> {
+        self.groups.as_deref()
     }
 
     /// Adds what opens addresses of its schemes, such as `s3://bucket/model`.

@@ -114,6 +114,8 @@ pub struct ModelTranslation {
     pub dtype: Option<DType>,
     /// Tensors that follow from the model's configuration: the output has them before all others.
     pub constants: Vec<ConstantTensor>,
+    /// Whether it takes the tensors that are stored for quantized weights, and not the numbers that they stand for.
+    pub takes_stored: bool,
     /// Tensors that are left out, because they follow from the files beside the output.
     pub exclude: Vec<String>,
     /// Tensors of the source whose numbers `dtype` holds exactly.
@@ -133,6 +135,7 @@ impl ModelTranslation {
             mapping,
             options: Vec::new(),
             dtype: None,
+            takes_stored: false,
             constants: Vec::new(),
             exclude: Vec::new(),
             exact: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::definition::{Generated, Ignore, Mapping, MappingGenerator, Translation};
 use super::lookup::Entry;
+use super::relation::Relation;
 use crate::pattern::Pattern;
 use crate::words::printable;
 use ckpt_api::{Error, Result, Text, text};
@@ -82,6 +83,11 @@ impl Mapping {
     /// Returns whether the mapping is made for the graph of each checkpoint: it has no rules of its own.
     pub fn is_generated(&self) -> bool {
         self.generated.is_some()
+    }
+
+    /// Returns whether a rule multiplies quantized elements by scales.
+    pub(crate) fn dequantizes(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.relation, Relation::Dequantize(_)))
     }
 
     /// Returns whether a generated mapping leads from its target to its source.

@@ -79,9 +79,13 @@ fn decompressing(plan: &Plan) -> u64 {
 
 /// Bytes that computing numbers takes at most in one worker.
 fn computing(plan: &Plan) -> u64 {
-    let mut extents = plan.tensors().flat_map(|entry| &entry.from.extents);
+    let extents = plan.tensors().flat_map(|entry| &entry.from.extents);
+    let each = extents.filter_map(|extent| extent.computed()).map(|computed| {
+        let stored = computed.stored().len() as u64;
+        COMPUTING.saturating_mul(stored).saturating_add(4 * computed.index_len())
+    });
     // The last one is kept while the next one is opened.
-    if extents.any(Extent::is_computed) { 2 * COMPUTING } else { 0 }
+    each.max().unwrap_or(0).saturating_mul(2)
 }
 
 /// The stores of a conversion, which hold bytes that are on their way.
@@ -148,7 +152,7 @@ pub(super) fn bytes(placement: &Placement) -> u64 {
 /// Bytes of all that is stored, from which numbers may be computed.
 pub(super) fn read_bytes(placement: &Placement) -> u64 {
     let stored = placement.extents.iter().map(|extent| match extent.computed() {
-        Some(computed) => computed.stored().fold(0, |sum: u64, stored| sum.saturating_add(stored.len)),
+        Some(computed) => computed.stored().iter().fold(0, |sum: u64, stored| sum.saturating_add(stored.len)),
         None => extent.len,
     });
     stored.fold(0, u64::saturating_add)

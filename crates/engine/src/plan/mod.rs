@@ -69,6 +69,9 @@ pub(crate) struct SourceRecord {
     pub(crate) location: Option<String>,
     /// What was named in it; empty for all of it.
     pub(crate) entry: String,
+    /// Whether quantized weights were read as the tensors that are stored for them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) parts: bool,
     /// Options for reading.
     pub(crate) options: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

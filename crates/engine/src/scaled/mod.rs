@@ -84,7 +84,7 @@ impl Scaled<'_> {
         let mut kinds: BTreeMap<(usize, Text), (usize, &str)> = BTreeMap::new();
         for group in groups {
             let Some(scheme) = self.schemes.get(group.scheme) else { continue };
-            let detail = text![format!("with {}; ", group.ends()), way_out(group.mapping(scheme))];
+            let detail = text![format!("with {}; ", group.ends()), group.way_out(scheme)];
             kinds.entry((group.scheme, detail)).or_insert((0, &group.elements.name)).0 += 1;
         }
         let text = |((scheme, detail), (count, first)): ((usize, Text), (usize, &str))| {
@@ -118,7 +118,7 @@ impl Scaled<'_> {
             match problem {
                 None => kept.push(group),
                 Some(problem) => {
-                    let way_out = way_out(group.mapping(scheme));
+                    let way_out = group.way_out(scheme);
                     let detail = text![format!("quantized ({}): {problem}; ", scheme.title), way_out];
                     losses.push(Loss::new(LossKind::ScaleDropped, target, detail));
                 }
@@ -142,6 +142,25 @@ impl Group<'_> {
         scheme.mapping_for(&self.elements.shape, &scales.shape)
     }
 
+    /// Says how to get numbers of elements and scales.
+    fn way_out(&self, scheme: &Scheme) -> Text {
+        match self.mapping(scheme) {
+            _ if scheme.decodes => text![
+                "a dtype of floats, such as with ",
+                Setting::DTYPE.of("bf16"),
+                ", decodes them if the configuration beside them states how they are packed"
+            ],
+            Some(name) => {
+                text![
+                    format!("the built-in mapping {name}, given with "),
+                    Setting::MAPPING,
+                    ", multiplies them"
+                ]
+            }
+            None => "nothing here decodes them".into(),
+        }
+    }
+
     /// The names of all members.
     fn names(&self) -> impl Iterator<Item = &str> {
         let tensors = self.others.iter().map(|(_, tensor)| *tensor).chain([self.elements]);
@@ -150,16 +169,6 @@ impl Group<'_> {
 
     fn ends(&self) -> String {
         self.others.iter().map(|(end, _)| words::quote(end)).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// Says how to get numbers of elements and scales.
-fn way_out(mapping: Option<&str>) -> Text {
-    match mapping {
-        Some(name) => {
-            text![format!("the built-in mapping {name}, given with "), Setting::MAPPING, ", multiplies them"]
-        }
-        None => "no built-in mapping decodes them".into(),
     }
 }
 

@@ -24,6 +24,9 @@ pub(super) struct Scheme {
     /// floats wants the numbers that they stand for.
     #[serde(default)]
     pub(super) stops_float_dtype: bool,
+    /// Whether the weights are read as numbers if the configuration states the scheme.
+    #[serde(default)]
+    pub(super) decodes: bool,
     /// Lengths of the blocks that the mapping takes.
     #[serde(default)]
     block: Vec<u64>,

@@ -5,6 +5,7 @@ mod configuration;
 mod directory;
 mod given_graph;
 mod graph_file;
+mod grouped;
 mod index;
 mod model_graph;
 mod options;
@@ -14,6 +15,7 @@ mod tensor;
 pub use architecture::template_choices;
 pub(crate) use architecture::template_parameter;
 pub use configuration::Configuration;
+pub use grouped::Grouped;
 pub use model_graph::ModelGraph;
 pub use options::OpenOptions;
 pub use tensor::{ByteChunks, Chunks, TensorRef};
@@ -51,6 +53,8 @@ pub struct Source {
     pub(crate) files: Arc<Files<'static>>,
     /// How it was opened.
     pub(crate) options: OpenOptions,
+    /// How quantized weights are stored; `None` if there are none.
+    grouped: Option<Arc<Grouped>>,
     index: Arc<NameIndex>,
     evidence: Vec<Evidence>,
 }
@@ -123,6 +127,13 @@ impl Source {
         let read = read.and_then(|contents| contents.check(&options.limits).map(|()| contents));
         let mut contents = read.map_err(|error| placeholder::explain(error.file(shown.as_str()), &input))?;
         refuse_placeholders(&input, &contents)?;
+        let grouped = match formats.groups().filter(|_| !options.parts) {
+            Some(groups) => {
+                let found = groups.find(&contents, &input, &options.limits)?;
+                Grouped::new(&mut contents, found, &options.limits)?.map(Arc::new)
+            }
+            None => None,
+        };
         match options.architecture.as_ref().filter(|file| file.format().is_none()) {
             Some(file) => architecture::apply(formats, file, &input, &mut contents, &options)?,
             None => architecture::check_parameters(formats, &contents, &options)?,
@@ -145,7 +156,16 @@ impl Source {
         notes.for_each(|text| text.settle(&*options.vocabulary));
         let files = Files::new(&input, &contents);
         let contents = Arc::new(contents);
-        Ok(Source { input, codec, contents, files, options, index: Arc::default(), evidence: Vec::new() })
+        Ok(Source {
+            input,
+            codec,
+            contents,
+            files,
+            options,
+            grouped,
+            index: Arc::default(),
+            evidence: Vec::new(),
+        })
     }
 
     /// The format's id.
@@ -393,6 +413,7 @@ impl Source {
             format: Some(record.format.clone()),
             options: record.options.clone(),
             architecture: record.architecture.clone(),
+            parts: record.parts,
             ..options
         };
         Self::open(formats, input.clone(), &options)

@@ -33,6 +33,8 @@ pub struct OpenOptions {
     /// The mapping from the source's names to those of `graph`, if they differ: a conversion with this mapping
     /// gives its result the graph. `None` if they are the same.
     pub graph_mapping: Option<Arc<Mapping>>,
+    /// Whether quantized weights are read as the tensors that are stored for them, and not as the numbers that they stand for.
+    pub parts: bool,
     /// Bounds on what the input may make the process do.
     pub limits: Limits,
     /// How notes, losses and reports about this source name settings.
@@ -48,6 +50,7 @@ impl Default for OpenOptions {
             graph: None,
             inputs: Vec::new(),
             graph_mapping: None,
+            parts: false,
             limits: Limits::default(),
             vocabulary: Arc::new(LibraryWords),
         }
@@ -72,6 +75,13 @@ impl OpenOptions {
     #[must_use]
     pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.push((key.into(), value.into()));
+        self
+    }
+
+    /// Reads quantized weights as the tensors that are stored for them. Default: as the numbers that they stand for.
+    #[must_use]
+    pub fn parts(mut self, parts: bool) -> Self {
+        self.parts = parts;
         self
     }
 

@@ -19,23 +19,85 @@ pub(crate) fn each_number(numbers: &mut [[u8; 4]], operation: impl Fn(f32) -> f3
     )
 }
 
-/// Multiplies blocks of `block` neighboring numbers by a scale each; `before` of the first block's numbers are before
+/// What happens to a number and another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+/// Combines blocks of `block` neighboring numbers with one of `others` each; `before` of the first block's numbers are before
 /// `numbers`. Returns what [`each_number`] returns.
-pub(crate) fn multiply_blocks(numbers: &mut [[u8; 4]], scales: &[f32], block: usize, before: usize) -> bool {
+pub(crate) fn with_blocks(
+    arithmetic: Arithmetic,
+    numbers: &mut [[u8; 4]],
+    others: &[f32],
+    block: usize,
+    before: usize,
+) -> bool {
+    match arithmetic {
+        Arithmetic::Add => blockwise(numbers, others, (block, before), |number, other| number + other),
+        Arithmetic::Subtract => blockwise(numbers, others, (block, before), |number, other| number - other),
+        Arithmetic::Multiply => blockwise(numbers, others, (block, before), |number, other| number * other),
+        Arithmetic::Divide => blockwise(numbers, others, (block, before), |number, other| number / other),
+    }
+}
+
+/// Combines each number with its own of `others`. Returns what [`each_number`] returns.
+pub(crate) fn with_each(arithmetic: Arithmetic, numbers: &mut [[u8; 4]], others: &[f32]) -> bool {
+    match arithmetic {
+        Arithmetic::Add => pairwise(numbers, others, |number, other| number + other),
+        Arithmetic::Subtract => pairwise(numbers, others, |number, other| number - other),
+        Arithmetic::Multiply => pairwise(numbers, others, |number, other| number * other),
+        Arithmetic::Divide => pairwise(numbers, others, |number, other| number / other),
+    }
+}
+
+#[inline]
+fn pairwise(numbers: &mut [[u8; 4]], others: &[f32], operation: impl Fn(f32, f32) -> f32) -> bool {
     vectorized(
         #[inline(always)]
         || {
             let mut overflows = false;
-            let (first, others) = numbers.split_at_mut(block.saturating_sub(before).min(numbers.len()));
-            let blocks = [first].into_iter().chain(others.chunks_mut(block.max(1)));
-            for (numbers, scale) in blocks.zip(scales) {
+            for (number, other) in numbers.iter_mut().zip(others) {
+                overflows |= replace(number, &|number| operation(number, *other));
+            }
+            overflows
+        },
+    )
+}
+
+#[inline]
+fn blockwise(
+    numbers: &mut [[u8; 4]],
+    others: &[f32],
+    (block, before): (usize, usize),
+    operation: impl Fn(f32, f32) -> f32,
+) -> bool {
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut overflows = false;
+            let (first, rest) = numbers.split_at_mut(block.saturating_sub(before).min(numbers.len()));
+            let blocks = [first].into_iter().chain(rest.chunks_mut(block.max(1)));
+            for (numbers, other) in blocks.zip(others) {
                 for number in numbers {
-                    overflows |= replace(number, &|number| number * scale);
+                    overflows |= replace(number, &|number| operation(number, *other));
                 }
             }
             overflows
         },
     )
+}
+
+/// Replaces each number, a whole one, by the entry of a table at this index; a number without an entry becomes NaN.
+pub(crate) fn look_up(numbers: &mut [[u8; 4]], table: &[f32]) {
+    for number in numbers {
+        let entry = table.get(f32::from_le_bytes(*number) as usize);
+        *number = entry.copied().unwrap_or(f32::NAN).to_le_bytes();
+    }
 }
 
 /// The exponential, rounded once. The system's own for 32-bit floats differ in the last bit from one system to the next; the
@@ -105,7 +167,7 @@ mod tests {
     fn every_block_has_its_scale_and_the_first_may_have_begun_before() {
         let scaled = |before, count, scales: &[f32]| {
             let mut numbers = bytes(&vec![1.0; count]);
-            assert!(!multiply_blocks(&mut numbers, scales, 3, before));
+            assert!(!with_blocks(Arithmetic::Multiply, &mut numbers, scales, 3, before));
             numbers.into_iter().map(f32::from_le_bytes).collect::<Vec<f32>>()
         };
         assert_eq!(scaled(0, 5, &[2.0, 3.0]), [2.0, 2.0, 2.0, 3.0, 3.0]);

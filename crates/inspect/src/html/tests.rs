@@ -77,6 +77,7 @@ fn tensor(name: String, number: usize) -> TensorSummary {
         dtype: DType::F32,
         logical_dtype: None,
         blocks: None,
+        scheme: None,
         scale: None,
         quantization: None,
         shape: Shape::new([300, 64]).unwrap(),

@@ -2,13 +2,13 @@
 //!
 //! A range is computed in pieces that stay in the cache, so the memory is bounded whatever is asked for.
 
-use super::block_scales::{ScaleReader, Verified, to_floats};
-use super::elementwise::apply_elementwise;
+use super::block_numbers::{BlockReader, Verified, elements_to_floats, to_floats};
 use super::files::{ComputedNumbers, Handle};
 use super::memory::to_usize;
+use super::packed_words::PackedWords;
 use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
-use crate::transform::{Buffer, cast, each_number, exp, log};
+use crate::transform::{Arithmetic, Buffer, cast, each_number, exp, log, look_up};
 use ckpt_api::{Computed, DType, Encoding, Error, Operation, Packing, Result, Scalar};
 use std::sync::{Mutex, PoisonError};
 
@@ -31,8 +31,56 @@ pub(crate) struct Computing<'a> {
 struct Memory<'a> {
     numbers: Buffer,
     spare: Buffer,
-    /// For each operation, the scales that it needs.
-    scales: Vec<Option<ScaleReader<'a>>>,
+    /// For integers that are packed into words, what was read of them last.
+    words: PackedWords,
+    /// For each operation, the numbers that it takes.
+    operands: Operands<'a>,
+}
+
+/// The numbers that an operation takes beside those that it changes.
+enum Operand<'a> {
+    None,
+    Table(Vec<f32>),
+    Blocks(Box<BlockReader<'a>>),
+}
+
+/// Those of all operations.
+struct Operands<'a>(Vec<Operand<'a>>);
+
+impl<'a> Operands<'a> {
+    fn get(&self, index: usize) -> Option<&Operand<'a>> {
+        self.0.get(index)
+    }
+
+    /// Combines numbers with those of their blocks.
+    fn by_blocks(
+        &mut self,
+        index: usize,
+        arithmetic: Arithmetic,
+        first: u64,
+        numbers: &mut [[u8; 4]],
+    ) -> Result<bool> {
+        match self.0.get_mut(index) {
+            Some(Operand::Blocks(blocks)) => blocks.apply(arithmetic, first, numbers),
+            _ => Err(Error::defect("the numbers of blocks were not opened")),
+        }
+    }
+}
+
+impl<'a> Operand<'a> {
+    fn open(verified: Verified<'_, 'a>, operation: &Operation) -> Result<Self> {
+        match operation.operand() {
+            None => Ok(Operand::None),
+            Some((_, Some(blocks))) => BlockReader::open(verified, blocks).map(Box::new).map(Operand::Blocks),
+            Some((table, None)) => {
+                let table = Computing::open(verified, table)?;
+                let mut bytes = vec![0; to_usize(table.elements.saturating_mul(4))?];
+                table.read_at(0, &mut bytes)?;
+                let floats = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+                Ok(Operand::Table(floats.collect()))
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for Memory<'_> {
@@ -48,18 +96,24 @@ impl<'a> Computing<'a> {
     pub(super) fn open(verified: Verified<'_, 'a>, computed: &Computed) -> Result<Self> {
         let (stored, start) = verified(&computed.stored)?;
         let elements = computed.elements().ok_or_else(|| Error::defect("computed elements are not whole"))?;
-        let scales = computed.operations.iter().map(|operation| match operation {
-            Operation::MultiplyBlocks(scales) => ScaleReader::open(verified, scales).map(Some),
-            _ => Ok(None),
-        });
-        let scales = scales.collect::<Result<_>>()?;
+        let operands = computed.operations.iter().map(|operation| Operand::open(verified, operation));
+        let operands = Operands(operands.collect::<Result<_>>()?);
+        let steps = match computed.packed {
+            Some(_) => Vec::new(),
+            None => to_floats(&computed.encoding)?,
+        };
         Ok(Computing {
             stored,
             start,
             elements,
-            unit: unit(&computed.encoding),
-            steps: to_floats(&computed.encoding)?,
-            memory: Mutex::new(Memory { numbers: Buffer::default(), spare: Buffer::default(), scales }),
+            unit: if computed.packed.is_some() { 1 } else { unit(&computed.encoding) },
+            steps,
+            memory: Mutex::new(Memory {
+                numbers: Buffer::default(),
+                spare: Buffer::default(),
+                words: PackedWords::default(),
+                operands,
+            }),
             computed: computed.clone(),
         })
     }
@@ -83,19 +137,24 @@ impl<'a> Computing<'a> {
     /// Reads stored elements as floats.
     fn load(&self, first: u64, count: u64, memory: &mut Memory<'_>) -> Result<()> {
         let encoding = &self.computed.encoding;
+        let Memory { numbers, spare, words, .. } = memory;
+        if let Some(packed) = &self.computed.packed {
+            let word = encoding.dtype.bits().unwrap_or(u32::BITS);
+            numbers.resize(to_usize(count.saturating_mul(4))?, 0);
+            return words.read(packed, word, (&self.stored, self.start), first, numbers.as_chunks_mut().0);
+        }
         let bytes = |elements| {
             encoding.stored_len(elements).ok_or_else(|| Error::defect("stored elements have no length"))
         };
         let (offset, len) = (self.start + bytes(first)?, bytes(count)?);
-        let Memory { numbers, spare, .. } = memory;
         numbers.resize(to_usize(len)?, offset);
         self.stored.read_at(offset, numbers)?;
-        apply_elementwise(&self.steps, first, 0, numbers, spare).map(drop)
+        elements_to_floats(&self.steps, first, numbers, spare)
     }
 
     /// Applies one operation; returns whether a number became too large.
     fn operate(&self, index: usize, first: u64, memory: &mut Memory<'a>) -> Result<bool> {
-        let Memory { numbers, spare, scales } = memory;
+        let Memory { numbers, spare, operands, .. } = memory;
         let floats = numbers.as_chunks_mut::<4>().0;
         Ok(match self.computed.operations.get(index) {
             Some(Operation::Multiply(factor)) => {
@@ -117,10 +176,23 @@ impl<'a> Computing<'a> {
                 cast(*dtype, DType::F32, first, spare, numbers.vec())?;
                 false
             }
-            Some(Operation::MultiplyBlocks(_)) => match scales.get_mut(index) {
-                Some(Some(scales)) => scales.multiply(first, floats)?,
-                _ => return Err(Error::defect("the scales of blocks were not opened")),
+            Some(Operation::LookUp(_)) => match operands.get(index) {
+                Some(Operand::Table(table)) => {
+                    look_up(floats, table);
+                    false
+                }
+                _ => return Err(Error::defect("the table of an operation was not opened")),
             },
+            Some(Operation::AddBlocks(_)) => operands.by_blocks(index, Arithmetic::Add, first, floats)?,
+            Some(Operation::SubtractBlocks(_)) => {
+                operands.by_blocks(index, Arithmetic::Subtract, first, floats)?
+            }
+            Some(Operation::MultiplyBlocks(_)) => {
+                operands.by_blocks(index, Arithmetic::Multiply, first, floats)?
+            }
+            Some(Operation::DivideBlocks(_)) => {
+                operands.by_blocks(index, Arithmetic::Divide, first, floats)?
+            }
             Some(_) | None => return Err(Error::unsupported("an operation that this version does not know")),
         })
     }

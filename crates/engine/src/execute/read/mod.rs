@@ -3,7 +3,7 @@
 mod add;
 mod ahead;
 mod announce;
-mod block_scales;
+mod block_numbers;
 mod checks;
 mod computing;
 mod elementwise;
@@ -12,6 +12,7 @@ mod gather;
 mod lockstep;
 mod memory;
 mod opened;
+mod packed_words;
 mod stream;
 mod strided;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::placed::{PlacedTensor, STORE_WHOLE};
 use crate::recipe::{Dequantize, Join, ScaledFormat, Target};
 use ckpt_api::{
-    AxisOrder, BlockScales, Computed, DType, Encoding, Error, Extent, Extents, Loss, LossKind, Operation,
+    AxisOrder, BlockNumbers, Computed, DType, Encoding, Error, Extent, Extents, Loss, LossKind, Operation,
     Packing, Result, Shape, Tensor,
 };
 
@@ -34,7 +34,8 @@ pub(super) fn dequantize(
     }
     let extent = match (stored_elements, stored_scales) {
         (Some(stored), Some(of_scales)) => {
-            let scales = BlockScales::new(&other.name, of_scales, encoding_of_scales, shape.clone(), block);
+            let scales = Computed::new(of_scales, encoding_of_scales);
+            let scales = BlockNumbers::new(&other.name, scales, shape.clone(), block);
             let operations = vec![Operation::MultiplyBlocks(Box::new(scales))];
             Some(Computed::new(stored, encoding).with_operations(operations).into_extent()?)
         }
@@ -149,21 +150,13 @@ fn mxfp4_shape(elements: &Tensor, scales: &Tensor) -> Result<(Shape, Vec<u64>)> 
 /// Returns the one extent of a tensor that is stored whole and in order, without a region; `None` if it has no elements.
 fn stored(placed: &PlacedTensor) -> Result<(Option<Extent>, Encoding)> {
     let PlacedTensor { tensor, placement } = placed;
-    let encoding = &placement.encoding;
-    let is_plain = encoding.tiles().is_empty()
-        && encoding.order.iter().copied().eq(0..tensor.shape.rank())
-        && encoding.blocks().is_none()
-        && encoding.packing == Packing::Bytes
-        && encoding.dtype == tensor.dtype
-        && placement.window().is_none();
-    match &placement.extents[..] {
-        [] if tensor.shape.elements() == 0 => Ok((None, encoding.clone())),
-        [extent] if is_plain && extent.region().is_none() && !extent.is_computed() => {
-            Ok((Some(extent.clone()).filter(|_| tensor.shape.elements() > 0), encoding.clone()))
+    match placement.whole_extent(tensor) {
+        Some(extent) => Ok((extent.cloned(), placement.encoding.clone())),
+        None => {
+            Err(Error::unsupported("a tensor that is not stored whole and in order cannot be dequantized")
+                .tensor(&tensor.name)
+                .help(STORE_WHOLE))
         }
-        _ => Err(Error::unsupported("a tensor that is not stored whole and in order cannot be dequantized")
-            .tensor(&tensor.name)
-            .help(STORE_WHOLE)),
     }
 }
 

@@ -1,0 +1,249 @@
+//! Takes small integers out of the words that they are packed into.
+
+use super::simd::vectorized;
+use ckpt_api::{FieldOrder, PackedIntegers};
+
+/// Replaces each number by an integer of a row: `words` are little-endian words of the row, from the one on that holds the
+/// row's integer `first`. Integers whose words are not there become 0.
+pub(crate) fn unpack_row(
+    packed: &PackedIntegers,
+    word: u32,
+    words: &[u8],
+    first: u64,
+    numbers: &mut [[u8; 4]],
+) {
+    let bits = packed.bits;
+    let (per_word, mask) = ((word / bits.max(1)).max(1), mask(bits));
+    let at = |index: usize| words.get(index).copied().unwrap_or(0);
+    match packed.order {
+        // The words are little-endian, so the integers follow each other in the bytes, too.
+        FieldOrder::Dense => {
+            let skipped = (first * u64::from(bits)) % u64::from(word);
+            let (byte, bit) = ((skipped / 8) as usize, (skipped % 8) as u32);
+            unpack_stream(bits, words.get(byte..).unwrap_or_default(), bit, numbers);
+        }
+        FieldOrder::EvenOdd | FieldOrder::Whole | FieldOrder::HighestFirst | FieldOrder::Runs => {
+            let size = (word / 8) as usize;
+            let before = (first % u64::from(per_word)) as usize;
+            if before == 0 && word == 8 && bits == 4 {
+                return unpack_high_first(words, numbers);
+            }
+            for (index, number) in numbers.iter_mut().enumerate() {
+                let field = before + index;
+                let (own, place) = (field / per_word as usize, (field % per_word as usize) as u32);
+                let bytes: [u8; 4] =
+                    std::array::from_fn(|byte| if byte < size { at(own * size + byte) } else { 0 });
+                let shift = match packed.order {
+                    FieldOrder::EvenOdd => 4 * (place / 2 + 4 * (place % 2)),
+                    FieldOrder::Whole | FieldOrder::Dense => bits * place,
+                    FieldOrder::HighestFirst | FieldOrder::Runs => bits * (per_word - 1 - place),
+                };
+                *number = float((u32::from_le_bytes(bytes) >> shift) & mask);
+            }
+        }
+    }
+}
+
+/// Replaces each number by the integer that begins at bit `shift` of its word of `words`, and ends in that of `next`.
+pub(crate) fn unpack_words(
+    bits: u32,
+    word: u32,
+    shift: u32,
+    (words, next): (&[u8], &[u8]),
+    numbers: &mut [[u8; 4]],
+) {
+    let mask = mask(bits);
+    let crosses = shift + bits > word;
+    vectorized(
+        #[inline(always)]
+        || {
+            if word == 8 {
+                let next = next.iter().copied().chain(std::iter::repeat(0));
+                for ((number, low), high) in numbers.iter_mut().zip(words).zip(next) {
+                    let both = u32::from(*low) | (u32::from(high) << 8);
+                    *number = float((both >> shift) & mask);
+                }
+            } else if crosses {
+                let pairs = words.as_chunks::<4>().0.iter().zip(next.as_chunks::<4>().0);
+                for (number, (low, high)) in numbers.iter_mut().zip(pairs) {
+                    let (low, high) = (u32::from_le_bytes(*low), u32::from_le_bytes(*high));
+                    *number = float(((low >> shift) | (high << (32 - shift))) & mask);
+                }
+            } else {
+                for (number, own) in numbers.iter_mut().zip(words.as_chunks::<4>().0) {
+                    *number = float((u32::from_le_bytes(*own) >> shift) & mask);
+                }
+            }
+        },
+    );
+}
+
+/// Adds to each 32-bit word, wrapping, one of `increments`, of which the first belongs to the word of index 0.
+pub(crate) fn increment_words(words: &mut [u8], first: u64, increments: &[u32]) {
+    let Some(from) = first.checked_rem(increments.len() as u64) else { return };
+    let increments = increments.iter().cycle().skip(from as usize);
+    for (word, increment) in words.as_chunks_mut::<4>().0.iter_mut().zip(increments) {
+        *word = u32::from_le_bytes(*word).wrapping_add(*increment).to_le_bytes();
+    }
+}
+
+/// Integers that follow each other bit by bit, from bit `bit` of the first byte on, of bytes that go on to the right.
+fn unpack_stream(bits: u32, bytes: &[u8], bit: u32, numbers: &mut [[u8; 4]]) {
+    let mask = mask(bits);
+    if bit == 0 {
+        let used = (numbers.len() / 8 * bits as usize).min(bytes.len());
+        let (groups, rest) = (bytes.get(..used).unwrap_or_default(), bytes.get(used..).unwrap_or_default());
+        let whole = groups.len() / (bits as usize).max(1) * 8;
+        let (first, last) = numbers.split_at_mut(whole.min(numbers.len()));
+        match bits {
+            4 => unpack_groups::<4>(groups, first),
+            8 => unpack_groups::<8>(groups, first),
+            2 => unpack_groups::<2>(groups, first),
+            3 => unpack_groups::<3>(groups, first),
+            5 => unpack_groups::<5>(groups, first),
+            6 => unpack_groups::<6>(groups, first),
+            7 => unpack_groups::<7>(groups, first),
+            _ => unpack_groups::<1>(groups, first),
+        }
+        return unpack_each(bits, mask, rest, 0, last);
+    }
+    unpack_each(bits, mask, bytes, bit, numbers);
+}
+
+fn unpack_each(bits: u32, mask: u32, bytes: &[u8], bit: u32, numbers: &mut [[u8; 4]]) {
+    let at = |index: usize| u32::from(bytes.get(index).copied().unwrap_or(0));
+    let mut from = bit as usize;
+    for number in numbers {
+        let both = at(from / 8) | (at(from / 8 + 1) << 8);
+        *number = float((both >> (from % 8)) & mask);
+        from += bits as usize;
+    }
+}
+
+/// Eight integers of `BITS` bits in each `BITS` bytes.
+fn unpack_groups<const BITS: usize>(bytes: &[u8], numbers: &mut [[u8; 4]]) {
+    let mask = (1_u64 << BITS) - 1;
+    vectorized(
+        #[inline(always)]
+        || {
+            for (numbers, group) in numbers.as_chunks_mut::<8>().0.iter_mut().zip(bytes.as_chunks::<BITS>().0)
+            {
+                let mut all = [0; 8];
+                all.iter_mut().zip(group).for_each(|(to, from)| *to = *from);
+                let all = u64::from_le_bytes(all);
+                for (index, number) in numbers.iter_mut().enumerate() {
+                    *number = float(((all >> (index * BITS)) & mask) as u32);
+                }
+            }
+        },
+    );
+}
+
+/// Two integers of 4 bits in each byte, the first in the high bits.
+fn unpack_high_first(bytes: &[u8], numbers: &mut [[u8; 4]]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            let (pairs, last) = numbers.as_chunks_mut::<2>();
+            for (pair, byte) in pairs.iter_mut().zip(bytes) {
+                *pair = [float(u32::from(byte >> 4)), float(u32::from(byte & 15))];
+            }
+            if let ([number], Some(byte)) = (last, bytes.get(pairs.len())) {
+                *number = float(u32::from(byte >> 4));
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn mask(bits: u32) -> u32 {
+    (1 << bits.min(31)) - 1
+}
+
+/// Integers of at most 8 bits are exact.
+#[inline(always)]
+fn float(integer: u32) -> [u8; 4] {
+    (integer as f32).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_api::Along;
+
+    /// Packs integers low bits first, one after the other.
+    fn dense(integers: &[u32], bits: u32) -> Vec<u8> {
+        let mut bytes = vec![0_u8; (integers.len() * bits as usize).div_ceil(32) * 4 + 4];
+        for (index, integer) in integers.iter().enumerate() {
+            for bit in 0..bits as usize {
+                let at = index * bits as usize + bit;
+                bytes[at / 8] |= (((integer >> bit) & 1) as u8) << (at % 8);
+            }
+        }
+        bytes
+    }
+
+    fn integers(count: usize, bits: u32) -> Vec<u32> {
+        (0..count as u32).map(|index| index.wrapping_mul(2_654_435_761) >> (32 - bits)).collect()
+    }
+
+    fn unpacked(packed: &PackedIntegers, word: u32, words: &[u8], first: u64, count: usize) -> Vec<u32> {
+        let mut numbers = vec![[0; 4]; count];
+        unpack_row(packed, word, words, first, &mut numbers);
+        numbers.into_iter().map(|number| f32::from_le_bytes(number) as u32).collect()
+    }
+
+    #[test]
+    fn integers_of_every_width_come_out_of_a_dense_row_from_any_one_on() {
+        for bits in 1..=8 {
+            let all = integers(77, bits);
+            let packed = PackedIntegers::new(bits, [1, 77], Along::Row, FieldOrder::Dense);
+            let bytes = dense(&all, bits);
+            for first in [0_usize, 1, 8, 31, 64] {
+                let word = first * bits as usize / 32;
+                let found = unpacked(&packed, 32, &bytes[4 * word..], first as u64, 77 - first);
+                assert_eq!(found, all[first..], "{bits} bits from {first}");
+            }
+        }
+    }
+
+    #[test]
+    fn even_columns_are_before_odd_ones() {
+        let packed = PackedIntegers::new(4, [1, 16], Along::Row, FieldOrder::EvenOdd);
+        // Field k holds column 0 2 4 6 1 3 5 7 of its eight.
+        let words = [0x7531_6420_u32.to_le_bytes(), 0xfdb9_eca8_u32.to_le_bytes()].concat();
+        assert_eq!(unpacked(&packed, 32, &words, 0, 16), (0..16).collect::<Vec<_>>());
+        assert_eq!(unpacked(&packed, 32, &words[4..], 11, 3), [11, 12, 13]);
+    }
+
+    #[test]
+    fn whole_integers_leave_bits_of_a_word_unused() {
+        let packed = PackedIntegers::new(3, [1, 20], Along::Row, FieldOrder::Whole);
+        let word = |from: u32| (0..10).map(|k| ((from + k) % 8) << (3 * k)).sum::<u32>().to_le_bytes();
+        let words = [word(0), word(10)].concat();
+        assert_eq!(unpacked(&packed, 32, &words, 0, 20), (0..20).map(|n| n % 8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_first_of_a_byte_can_be_in_its_high_bits() {
+        let packed = PackedIntegers::new(4, [1, 5], Along::Row, FieldOrder::HighestFirst);
+        assert_eq!(unpacked(&packed, 8, &[0x12, 0x34, 0x50], 0, 5), [1, 2, 3, 4, 5]);
+        assert_eq!(unpacked(&packed, 8, &[0x12, 0x34, 0x50], 1, 4), [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn an_integer_of_a_column_can_end_in_the_next_word() {
+        let (low, high) = (0xc000_0000_u32.to_le_bytes(), 0x0000_0001_u32.to_le_bytes());
+        let mut numbers = [[0; 4]];
+        unpack_words(3, 32, 30, (&low, &high), &mut numbers);
+        assert_eq!(f32::from_le_bytes(numbers[0]), 7.0);
+    }
+
+    #[test]
+    fn increments_wrap_within_their_words() {
+        let mut words = [0x7777_7777_u32.to_le_bytes(), u32::MAX.to_le_bytes(), 0_u32.to_le_bytes()].concat();
+        increment_words(&mut words, 1, &[1, 0x1111_1111]);
+        let words: Vec<u32> = words.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        assert_eq!(words, [0x8888_8888, 0, 0x1111_1111]);
+    }
+}

@@ -1,0 +1,202 @@
+//! What the configuration beside a checkpoint states of its quantized weights.
+
+use crate::compressed;
+use crate::gptq;
+use crate::mlx;
+use ckpt_api::{Error, Input, Limits, Result};
+use ckpt_engine::source::Configuration;
+use serde_json::{Map, Value};
+
+/// Files beside a checkpoint that state how it is quantized; older repositories of GPTQ have the second.
+const FILES: [&str; 2] = ["config.json", "quantize_config.json"];
+/// Where `config.json` states it.
+const KEYS: [&str; 4] =
+    ["quantization_config", "compression_config", "text_config.quantization_config", "quantization"];
+/// Names of the methods, for people.
+pub(crate) const KNOWN: [&str; 9] = [
+    "gptq",
+    "awq",
+    "bitsandbytes",
+    "compressed-tensors",
+    "fp8",
+    "modelopt",
+    "mxfp4",
+    "hqq",
+    "the quantization of MLX",
+];
+/// The block of FP8 scales if none is stated.
+pub(crate) const FP8_BLOCK: [u64; 2] = [128, 128];
+
+/// What a configuration states.
+pub(crate) struct Config {
+    pub(crate) method: Method,
+    file: String,
+}
+
+/// How weights are quantized.
+pub(crate) enum Method {
+    /// Nothing is stated.
+    None,
+    Gptq(gptq::Settings),
+    Awq(gptq::Settings),
+    BitsAndBytes,
+    CompressedTensors(compressed::Settings),
+    /// Floats of 8 bits, with a scale for each block of rows and columns.
+    Fp8 {
+        block: [u64; 2],
+    },
+    ModelOpt,
+    Mxfp4,
+    Mlx(mlx::Settings),
+    Hqq,
+    /// A method that nobody here knows.
+    Unknown(String),
+}
+
+impl Config {
+    /// Reads what is stated beside an input.
+    ///
+    /// # Errors
+    /// Whatever keeps the file from being read; [`ckpt_api::Kind::Unsupported`] for a variant of a method that is not known.
+    pub(crate) fn beside(input: &Input, limits: &Limits) -> Result<Self> {
+        for name in FILES {
+            let Some(configuration) = Configuration::beside(input, &[name.to_owned()], limits)? else {
+                continue;
+            };
+            let file = input.display(name);
+            let own = match name {
+                "config.json" => KEYS.iter().find_map(|key| configuration.get(key)?.as_object()),
+                _ => configuration.root().as_object(),
+            };
+            if let Some(own) = own {
+                let fields = Stated { object: own, file: &file };
+                let method = method(&fields, name != "config.json", limits)?;
+                return Ok(Config { method, file });
+            }
+        }
+        Ok(Config { method: Method::None, file: String::new() })
+    }
+
+    /// The file that states it, for people.
+    pub(crate) fn shown(&self) -> &str {
+        &self.file
+    }
+}
+
+fn method(stated: &Stated<'_>, is_gptq: bool, limits: &Limits) -> Result<Method> {
+    let name = stated.text("quant_method")?;
+    match name.map(|name| name.to_ascii_lowercase()).as_deref() {
+        Some("gptq") => gptq::Settings::gptq(stated).map(Method::Gptq),
+        Some("awq") => gptq::Settings::awq(stated).map(Method::Awq),
+        Some("auto-round" | "auto_round" | "intel/auto-round") => auto_round(stated),
+        Some("bitsandbytes") => Ok(Method::BitsAndBytes),
+        Some("compressed-tensors") => {
+            compressed::Settings::new(stated, limits).map(Method::CompressedTensors)
+        }
+        Some("fp8" | "fbgemm_fp8" | "fine_grained_fp8") => Ok(Method::Fp8 { block: fp8_block(stated)? }),
+        Some("modelopt" | "modelopt_fp4") => Ok(Method::ModelOpt),
+        Some("mxfp4") => Ok(Method::Mxfp4),
+        Some("hqq") => Ok(Method::Hqq),
+        Some(other) => Ok(Method::Unknown(other.to_owned())),
+        None if is_gptq => gptq::Settings::gptq(stated).map(Method::Gptq),
+        None if stated.object.contains_key("config_groups") => {
+            compressed::Settings::new(stated, limits).map(Method::CompressedTensors)
+        }
+        None if stated.object.contains_key("group_size") => mlx::Settings::new(stated).map(Method::Mlx),
+        None if stated.object.contains_key("load_in_4bit") => Ok(Method::BitsAndBytes),
+        None => Ok(Method::None),
+    }
+}
+
+/// AutoRound packs as GPTQ or AWQ do.
+fn auto_round(stated: &Stated<'_>) -> Result<Method> {
+    let format = stated.text("packing_format")?.unwrap_or("auto_round:auto_gptq");
+    match format.rsplit(':').next() {
+        Some("auto_gptq" | "gptq") => gptq::Settings::gptq(stated).map(Method::Gptq),
+        Some("auto_awq" | "awq") => gptq::Settings::awq(stated).map(Method::Awq),
+        _ => Ok(Method::Unknown(format!("auto-round with the packing format {format}"))),
+    }
+}
+
+fn fp8_block(stated: &Stated<'_>) -> Result<[u64; 2]> {
+    match stated.object.get("weight_block_size") {
+        None | Some(Value::Null) => Ok(FP8_BLOCK),
+        Some(Value::Array(lens)) => {
+            match lens.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>().as_deref() {
+                Some([rows, columns]) if *rows > 0 && *columns > 0 => Ok([*rows, *columns]),
+                _ => Err(stated.wrong("weight_block_size", "two lengths of at least 1")),
+            }
+        }
+        Some(_) => Err(stated.wrong("weight_block_size", "two lengths of at least 1")),
+    }
+}
+
+/// The fields of an object, and the file that they are in.
+#[derive(Clone, Copy)]
+pub(crate) struct Stated<'a> {
+    pub(crate) object: &'a Map<String, Value>,
+    pub(crate) file: &'a str,
+}
+
+impl<'a> Stated<'a> {
+    fn field(&self, key: &str) -> Option<&'a Value> {
+        self.object.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The text of a field.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for something else.
+    pub(crate) fn text(&self, key: &str) -> Result<Option<&'a str>> {
+        let Some(value) = self.field(key) else { return Ok(None) };
+        value.as_str().map(Some).ok_or_else(|| self.wrong(key, "a text"))
+    }
+
+    /// The whole number of a field.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for something else.
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>> {
+        let Some(value) = self.field(key) else { return Ok(None) };
+        value.as_i64().map(Some).ok_or_else(|| self.wrong(key, "a whole number"))
+    }
+
+    /// Whether a field is true.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Corrupt`] for something else than true and false.
+    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>> {
+        let Some(value) = self.field(key) else { return Ok(None) };
+        value.as_bool().map(Some).ok_or_else(|| self.wrong(key, "true or false"))
+    }
+
+    /// The object of a field.
+    pub(crate) fn inner(&self, key: &str) -> Option<Stated<'a>> {
+        let object = self.object.get(key)?.as_object()?;
+        Some(Stated { object, file: self.file })
+    }
+
+    /// The texts of a field that is a list.
+    pub(crate) fn texts(&self, key: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.object.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// The error about a field.
+    pub(crate) fn wrong(&self, key: &str, expected: impl Into<String>) -> Error {
+        let found = self.object.get(key).map_or("nothing".to_owned(), Value::to_string);
+        Error::corrupt("the configuration of quantized weights is not valid")
+            .file(self.file)
+            .field(key)
+            .found(found)
+            .expected(expected.into())
+    }
+
+    /// The error about a variant that is not known.
+    pub(crate) fn unknown(&self, key: &str, found: &str, known: &str) -> Error {
+        Error::unsupported("the weights are quantized in a way that is not known")
+            .file(self.file)
+            .field(key)
+            .found(format!("'{found}'"))
+            .expected(known)
+    }
+}
