@@ -24,19 +24,21 @@ def open(
     architecture: Architecture | None = None,
     *,
     limits: Mapping[str, int] | None = None,
+    parts: bool = False,
 ) -> Checkpoint:
     """Opens a checkpoint, and detects its format. Reads headers only.
 
     `options` are those of the format, as `ckpt formats` lists them; `architecture` describes the layers where the
     format does not: a dict, a file, the name of a built-in architecture, or a model whose graph is taken; `limits` are
-    bounds on what an untrusted file may contain.
+    bounds on what an untrusted file may contain. Quantized weights are the numbers that they stand for; with `parts`, they
+    are the tensors that are stored for them.
 
     >>> import ckpt
     >>> with ckpt.open("examples/data/digits") as checkpoint:
     ...     print(checkpoint.format, len(checkpoint), checkpoint["digits/hidden/kernel"].shape)
     tf2 16 (64, 32)
     """
-    return Checkpoint(_ckpt.Source(path(path_), reading(format, options, architecture, limits)))
+    return Checkpoint(_ckpt.Source(path(path_), reading(format, options, architecture, limits, parts=parts)))
 
 
 class _Description(NamedTuple):

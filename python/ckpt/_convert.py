@@ -32,6 +32,7 @@ class Settings(TypedDict):
     include: list[str]
     exclude: list[str]
     dtype: str | None
+    keep_quantized: bool
     allow: list[str]
     strict: bool
     overwrite: bool
@@ -61,6 +62,7 @@ def plan(
     inverse: bool = False,
     transform: str | Iterable[str] | None = None,
     dtype: str | None = None,
+    keep_quantized: bool = False,
     include: str | Iterable[str] | None = None,
     exclude: str | Iterable[str] | None = None,
     options: Options | None = None,
@@ -115,6 +117,7 @@ def plan(
         include=several(include),
         exclude=[*several(exclude), *(_literal(name) for name in left_out)],
         dtype=dtype,
+        keep_quantized=keep_quantized,
         allow=several(allow),
         strict=strict,
         overwrite=overwrite,
@@ -145,6 +148,7 @@ def convert(
     inverse: bool = False,
     transform: str | Iterable[str] | None = None,
     dtype: str | None = None,
+    keep_quantized: bool = False,
     include: str | Iterable[str] | None = None,
     exclude: str | Iterable[str] | None = None,
     options: Options | None = None,
@@ -174,7 +178,8 @@ def convert(
     - `map` renames tensors: the name of a built-in mapping, a mapping file, a dict of names, or a function of a name,
       which leaves a tensor out by returning `None`. Values for a mapping's parameters follow its name, as in
       `"llama-hf-to-gguf,heads=32,kv_heads=8"`. `inverse` reads a mapping backwards.
-    - `dtype` is what floating-point weights become, such as `"bf16"`.
+    - `dtype` is what floating-point weights become, such as `"bf16"`. Quantized weights become the numbers that they stand
+      for; `keep_quantized` carries the tensors that are stored for them.
     - `include` and `exclude` are patterns of names.
     - `options` are those of both formats: each goes to the one that knows it. One that both know is an error: open the
       input with `ckpt.open`, which takes those for reading; beside an open checkpoint, all are the output's.
@@ -198,8 +203,8 @@ def convert(
     5
     """
     made = plan(
-        input, output, to=to, map=map, inverse=inverse, transform=transform, dtype=dtype, include=include,
-        exclude=exclude, options=options, format=format, architecture=architecture, limits=limits, allow=allow,
+        input, output, to=to, map=map, inverse=inverse, transform=transform, dtype=dtype,
+        keep_quantized=keep_quantized, include=include, exclude=exclude, options=options, format=format, architecture=architecture, limits=limits, allow=allow,
         strict=strict, overwrite=overwrite, resume=resume, verify=verify, clone=clone, check=check, code=code,
         receipt=receipt, threads=threads, max_memory=max_memory, item_size=item_size,
     )  # fmt: skip

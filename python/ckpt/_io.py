@@ -44,7 +44,7 @@ def save(
     held = [_arrays.given(name, value) for name, value in tensors.items()]
     settings = Settings(
         to=format, options=pairs(options), renaming=None, transforms=[], code=None, include=[], exclude=[],
-        dtype=None, allow=several(allow), strict=False, overwrite=overwrite, resume=False, verify=False,
+        dtype=None, keep_quantized=False, allow=several(allow), strict=False, overwrite=overwrite, resume=False, verify=False,
         clone="never", check=True, receipt=None,
         threads=threads or 0, max_memory=None if max_memory is None else str(max_memory), item_size=None,
     )  # fmt: skip

@@ -30,6 +30,7 @@ class Reading(TypedDict):
     architecture_json: str | None
     architecture_model: str | None
     inputs: list[str]
+    parts: bool
 
 
 class RenamingArguments(TypedDict):
@@ -72,6 +73,7 @@ def reading(
     architecture: Architecture | None = None,
     limits: Mapping[str, int] | None = None,
     inputs: list[str] | None = None,
+    parts: bool = False,
 ) -> Reading:
     """How a checkpoint is opened."""
     made = Reading(
@@ -82,6 +84,7 @@ def reading(
         architecture_json=None,
         architecture_model=None,
         inputs=inputs or [],
+        parts=parts,
     )
     if architecture is None:
         pass

@@ -33,6 +33,7 @@ pub(crate) struct Settings {
     include: Vec<String>,
     exclude: Vec<String>,
     dtype: Option<String>,
+    keep_quantized: bool,
     allow: Vec<String>,
     strict: bool,
     overwrite: bool,
@@ -60,6 +61,7 @@ impl Settings {
         conversion.exclude.clone_from(&self.exclude);
         let dtype = |name: &String| name.parse::<DType>().map_err(|error| error.field("dtype"));
         conversion.dtype = self.dtype.as_ref().map(dtype).transpose()?;
+        conversion.keep_quantized = self.keep_quantized;
         conversion.policy.strict = self.strict;
         self.allow.iter().try_for_each(|kind| conversion.policy.accept(kind))?;
         conversion.resources = self.resources()?;

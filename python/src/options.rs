@@ -21,6 +21,8 @@ pub(crate) struct Reading {
     architecture_model: Option<PathBuf>,
     /// Inputs of a forward pass to come.
     inputs: Vec<String>,
+    /// Whether quantized weights are read as the tensors that are stored for them.
+    parts: bool,
 }
 
 impl Reading {
@@ -31,7 +33,7 @@ impl Reading {
     pub(crate) fn options(&self, registry: &Registry) -> Result<OpenOptions, Failure> {
         let limits = self.limits()?;
         let options = OpenOptions::new().set_all(self.options.clone()).inputs(self.inputs.clone());
-        let mut options = options.limits(limits.clone()).vocabulary(crate::words::Keywords);
+        let mut options = options.limits(limits.clone()).vocabulary(crate::words::Keywords).parts(self.parts);
         options.format.clone_from(&self.format);
         if let Some(name) = &self.architecture_name {
             options = options.architecture(named(name)?);

@@ -319,20 +319,6 @@ fn a_scaling_that_the_file_has_no_key_for_is_noted() {
 }
 
 #[test]
-fn scales_beside_the_weights_are_refused_with_what_to_do() {
-    for (quantization, mapping) in [
-        (json!({"quant_method": "mxfp4"}), "mxfp4-to-bf16"),
-        (json!({"quant_method": "fp8", "weight_block_size": [128, 128]}), "fp8-blocks-to-bf16"),
-    ] {
-        let mut config = llama();
-        config["quantization_config"] = quantization;
-        let error = converted(directory(&config, &NAMES).path(), &Conversion::new()).unwrap_err();
-        assert_eq!(error.kind(), ckpt::Kind::Unsupported);
-        assert!(error.to_string().contains(mapping), "{error}");
-    }
-}
-
-#[test]
 fn a_configuration_that_lacks_a_key_is_named() {
     let mut config = llama();
     config.as_object_mut().unwrap().remove("vocab_size");

@@ -108,6 +108,8 @@ mod parts_and_sums;
 mod people;
 #[cfg(all(feature = "cli", feature = "gguf", feature = "safetensors"))]
 mod quantized;
+#[cfg(all(feature = "npz", feature = "safetensors", feature = "torch"))]
+mod quantized_groups;
 mod real_files;
 mod recipes;
 #[cfg(all(feature = "remote", feature = "cli", feature = "safetensors", feature = "tf2"))]

@@ -26,23 +26,25 @@ fn quantized_weights_are_not_written_without_their_scales() {
     let place = Workplace::new();
     let mut seen = 0;
     for (name, target, more, says) in [
-        ("blocks", "o.safetensors", &["--dtype", "bf16"][..], "fp8-blocks-to-bf16"),
-        ("blocks", "o.gguf", &[], "fp8-blocks-to-bf16"),
-        ("blocks", "o.npz", &[], "fp8-blocks-to-bf16"),
+        ("blocks", "o.gguf", &[][..], "fp8 e4m3 128x128"),
+        ("blocks", "o.npz", &[], "fp8 e4m3 128x128"),
         ("blocks", "o.safetensors", &["--exclude", "**.weight_scale_inv"], "is not written"),
         ("gptq", "o.safetensors", &["--dtype", "bf16"], "GPTQ"),
         ("gptq", "o.safetensors", &["--exclude", "**.scales"], "'.scales' is not written"),
-        ("nf4", "o.gguf", &[], "NF4"),
-        ("nf4", "o.safetensors", &["--dtype", "f16"], "'.absmax' becomes f16"),
+        ("nf4", "o.gguf", &[], "bitsandbytes nf4 g64"),
     ] {
         let source = root.join(format!("{name}.safetensors"));
         let said = place.refused(&[&["convert", text(&source), target][..], more].concat());
         assert!(said.contains("scale-dropped") && said.contains(says), "{name} to {target}: {said}");
         seen += 1;
     }
-    for (name, target) in [("blocks", "b.safetensors"), ("gptq", "g.npz"), ("nf4", "n.npz")] {
+    for (name, target, more) in [
+        ("blocks", "b.safetensors", &[][..]),
+        ("gptq", "g.npz", &[]),
+        ("nf4", "n.npz", &["--keep-quantized"]),
+    ] {
         let source = root.join(format!("{name}.safetensors"));
-        let said = reported(&place, &["convert", text(&source), target]);
+        let said = reported(&place, &[&["convert", text(&source), target][..], more].concat());
         assert!(said.contains("quantized weights"), "{name} to {target}: {said}");
         seen += 1;
     }
@@ -50,6 +52,12 @@ fn quantized_weights_are_not_written_without_their_scales() {
     let map = ["--map", "fp8-blocks-to-bf16", "--allow", "narrowed"];
     let said = reported(&place, &[&["convert", text(&blocks), "numbers.safetensors"][..], &map].concat());
     assert!(!said.contains("quantized weights") && said.contains("dequantized"), "{said}");
+    for name in ["blocks", "nf4"] {
+        let (source, target) = (root.join(format!("{name}.safetensors")), format!("{name}-f16.safetensors"));
+        let said = reported(&place, &["convert", text(&source), &target, "--dtype", "f16"]);
+        assert!(said.contains("dequantized (1)"), "{name}: {said}");
+        seen += 1;
+    }
     assert_eq!(seen, 11);
 }
 

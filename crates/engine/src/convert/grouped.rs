@@ -61,6 +61,7 @@ fn numbers<'s>(source: &'s Source, grouped: &Grouped, dtype: Option<DType>) -> R
 
 /// The error of a conversion that would take stored tensors for numbers.
 fn stop(grouped: &Grouped) -> Error {
+    let kind = LossKind::ScaleDropped.name();
     let names: Vec<&str> = grouped.groups().map(|group| group.tensor.name.as_str()).collect();
     let schemes = grouped.groups().next().map(|group| format!(" ({})", group.scheme)).unwrap_or_default();
     let error = Error::lossy(
@@ -73,8 +74,10 @@ fn stop(grouped: &Grouped) -> Error {
         KEEP_QUANTIZED
     ]);
     match names.is_empty() {
-        true => error.found(grouped.problem().map(ToString::to_string).unwrap_or_default()),
-        false => error.found(format!("{}{schemes}", first_few(&names, SHOWN))),
+        true => {
+            error.found(format!("{kind}: {}", grouped.problem().map(ToString::to_string).unwrap_or_default()))
+        }
+        false => error.found(format!("{kind}: {}{schemes}", first_few(&names, SHOWN))),
     }
 }
 

@@ -82,7 +82,8 @@ fn computing(plan: &Plan) -> u64 {
     let extents = plan.tensors().flat_map(|entry| &entry.from.extents);
     let each = extents.filter_map(|extent| extent.computed()).map(|computed| {
         let stored = computed.stored().len() as u64;
-        COMPUTING.saturating_mul(stored).saturating_add(4 * computed.index_len())
+        // Of the numbers of blocks, fewer are in memory than of those that they change.
+        (COMPUTING / 2).saturating_mul(stored + 1).saturating_add(computed.index_len().saturating_mul(4))
     });
     // The last one is kept while the next one is opened.
     each.max().unwrap_or(0).saturating_mul(2)
