@@ -1,11 +1,11 @@
 //! compressed-tensors: packed integers, 8-bit integers and floats, NVFP4 and MXFP4, as `config_groups` state them.
 
-use crate::config::Stated;
 use crate::fp8::{self, nvfp4, nvfp4_weight};
 use crate::mxfp4;
 use crate::names::Targets;
 use crate::numbers::{Blocks, FLOATS, Weight, numbers, numbers_as, packed};
 use crate::parts::{Part, Parts};
+use crate::stated::Stated;
 use ckpt_api::{
     Along, BlockIndex, Computed, DType, Encoding, Error, FieldOrder, Limits, Operation, PackedIntegers,
     Packing, Result, Scalar, Shape,

@@ -1,11 +1,12 @@
 //! Floats of 8 bits with scales that multiply them: for the whole tensor, for rows, or for blocks; and NVFP4 of ModelOpt.
 
-use crate::config::FP8_BLOCK;
 use crate::numbers::{Blocks, Weight, numbers, numbers_as};
 use crate::parts::{Part, Parts};
 use ckpt_api::{DType, Encoding, Operation, Packing, Result, Shape};
 use ckpt_engine::formats::Group;
 
+/// The block of scales if none is stated.
+pub(crate) const BLOCK: [u64; 2] = [128, 128];
 /// Elements of a block of NVFP4.
 pub(crate) const NVFP4_BLOCK: u64 = 16;
 const FLOATS_OF_8_BITS: [DType; 2] = [DType::F8E4m3, DType::F8E5m2];
@@ -26,7 +27,7 @@ pub(crate) fn weight(stem: &str, parts: &Parts<'_>, block: Option<[u64; 2]>) -> 
     let Some(ending) = SCALES.into_iter().find(|ending| parts.has(&own, ending)) else { return Ok(None) };
     let scales = parts.need(&own, ending, "")?;
     scales.is_of(&[DType::F32, DType::Bf16, DType::F16, DType::F8E8m0])?;
-    let (block, title) = block_of(&weights, &scales, block.unwrap_or(FP8_BLOCK))?;
+    let (block, title) = block_of(&weights, &scales, block.unwrap_or(BLOCK))?;
     let shape = weights.shape().clone();
     let of_scales = Operation::MultiplyBlocks(Blocks::new(&shape, block).of(&scales, numbers(&scales)));
     let computed = numbers(&weights).with_operations(vec![of_scales]);

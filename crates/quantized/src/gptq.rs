@@ -3,9 +3,9 @@
 //! Both store the matrix [in, out]. GPTQ packs weights along the inputs, AWQ along the outputs; both pack zero points along the
 //! outputs.
 
-use crate::config::Stated;
 use crate::numbers::{Blocks, FLOATS, Weight, numbers, packed};
 use crate::parts::{Part, Parts};
+use crate::stated::Stated;
 use ckpt_api::{Along, BlockIndex, DType, FieldOrder, Operation, PackedIntegers, Result, Shape};
 use ckpt_engine::formats::Group;
 

@@ -18,6 +18,7 @@ mod mxfp4;
 mod names;
 mod numbers;
 mod parts;
+mod stated;
 
 use crate::config::{Config, Method};
 use crate::parts::Parts;

@@ -1,10 +1,10 @@
 //! MLX: integers of 1 to 8 bits with a scale and a bias for each group of a row; and MXFP4, MXFP8 and NVFP4.
 
-use crate::config::Stated;
 use crate::fp8::NVFP4_BLOCK;
 use crate::mxfp4;
 use crate::numbers::{Blocks, FLOATS, Weight, numbers, numbers_as, packed};
 use crate::parts::{Part, Parts};
+use crate::stated::Stated;
 use ckpt_api::{
     Along, DType, Encoding, Error, FieldOrder, Operation, PackedIntegers, Packing, Result, Shape,
 };

@@ -1,9 +1,8 @@
 //! A checkpoint whose quantized weights are numbers, beside the tensors that are stored for them.
 
-use super::{OpenOptions, Source};
 use crate::formats::{Group, Groups};
 use crate::words;
-use ckpt_api::{Contents, DType, Error, Limits, Result, TensorId, Ties};
+use ckpt_api::{Contents, DType, Error, Limits, Placement, Result, TensorId, Ties};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -54,6 +53,17 @@ impl Grouped {
         self.groups.values()
     }
 
+    /// The stored tensors.
+    pub(super) fn stored(&self) -> &Arc<Contents> {
+        &self.stored
+    }
+
+    /// Where the numbers of a weight are as its library rounds them on the way to a dtype, if it rounds more than once.
+    pub(super) fn rounded(&self, name: &str, dtype: DType) -> Option<&Placement> {
+        let (own, placement) = self.groups.get(name)?.rounded.as_ref()?;
+        (*own == dtype).then_some(placement)
+    }
+
     /// Why some weights have no numbers.
     pub fn problem(&self) -> Option<&Error> {
         self.problem.as_ref()
@@ -90,39 +100,4 @@ fn note(groups: &[Group]) -> Vec<String> {
         "quantized, and shown as the numbers that they stand for: {}",
         each.collect::<Vec<_>>().join(", ")
     )]
-}
-
-impl Source {
-    /// How the quantized weights are stored; `None` if there are none, or if their stored tensors are read.
-    ///
-    /// Their tensors of this source are numbers; [`Source::stored`] has the stored ones.
-    pub fn grouped(&self) -> Option<&Grouped> {
-        self.grouped.as_deref()
-    }
-
-    /// The same checkpoint with the tensors that are stored for its quantized weights.
-    #[must_use]
-    pub fn stored(&self) -> Source {
-        match &self.grouped {
-            Some(grouped) => {
-                let contents = Arc::clone(&grouped.stored);
-                let options = OpenOptions { parts: true, ..self.options.clone() };
-                Source { contents, options, index: Arc::default(), grouped: None, ..self.clone() }
-            }
-            None => self.clone(),
-        }
-    }
-
-    /// The same checkpoint with quantized weights as their libraries round them on the way to `dtype`.
-    pub(crate) fn rounded_to(&self, dtype: Option<DType>) -> Source {
-        let Some((grouped, dtype)) = self.grouped.as_deref().zip(dtype) else { return self.clone() };
-        let mut contents = Contents::clone(&self.contents);
-        for (tensor, placement) in contents.checkpoint.tensors.iter().zip(&mut contents.placements) {
-            let rounded = grouped.groups.get(tensor.name.as_str()).and_then(|group| group.rounded.as_ref());
-            if let Some((_, own)) = rounded.filter(|(own, _)| *own == dtype) {
-                *placement = own.clone().with_tensor(placement.tensor);
-            }
-        }
-        self.with_contents(contents)
-    }
 }

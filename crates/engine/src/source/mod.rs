@@ -10,6 +10,7 @@ mod index;
 mod model_graph;
 mod options;
 mod parameters;
+mod stored;
 mod tensor;
 
 pub use architecture::template_choices;

@@ -55,6 +55,21 @@ pub(crate) fn with_each(arithmetic: Arithmetic, numbers: &mut [[u8; 4]], others:
     }
 }
 
+/// Subtracts from each number its own of `zeros`, and multiplies the difference by its own of `scales`. Returns what
+/// [`each_number`] returns.
+pub(crate) fn affine_each(numbers: &mut [[u8; 4]], zeros: &[f32], scales: &[f32]) -> bool {
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut overflows = false;
+            for ((number, zero), scale) in numbers.iter_mut().zip(zeros).zip(scales) {
+                overflows |= replace(number, &|number| (number - zero) * scale);
+            }
+            overflows
+        },
+    )
+}
+
 #[inline]
 fn pairwise(numbers: &mut [[u8; 4]], others: &[f32], operation: impl Fn(f32, f32) -> f32) -> bool {
     vectorized(

@@ -12,14 +12,16 @@ mod quantize;
 mod simd;
 mod swap;
 
-pub(crate) use arithmetic::{Arithmetic, each_number, exp, log, look_up, with_blocks, with_each};
+pub(crate) use arithmetic::{
+    Arithmetic, affine_each, each_number, exp, log, look_up, with_blocks, with_each,
+};
 pub(crate) use buffer::Buffer;
 pub use cast::power;
 pub use cast::{cast, castable, exact, for_each_number, restorable};
 pub use moments::Moments;
 pub use numbers::each_block;
 pub use pack::{pack, unpack};
-pub(crate) use packed::{increment_words, unpack_row, unpack_words};
+pub(crate) use packed::{increment_words, look_up_pairs, unpack_row, unpack_words};
 pub use permute::permute;
 pub(crate) use permute::{permute_into, strides};
 pub use quantize::{dequantize, quantizable, quantize};

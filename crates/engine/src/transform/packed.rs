@@ -155,6 +155,18 @@ fn unpack_high_first(bytes: &[u8], numbers: &mut [[u8; 4]]) {
     );
 }
 
+/// Replaces each number by the entry of a table at the integer of 4 bits that a byte holds for it, the first of two in the high
+/// bits. `pairs` has both entries of each byte.
+pub(crate) fn look_up_pairs(bytes: &[u8], pairs: &[[[u8; 4]; 2]; 256], numbers: &mut [[u8; 4]]) {
+    let (whole, last) = numbers.as_chunks_mut::<2>();
+    for (pair, byte) in whole.iter_mut().zip(bytes) {
+        *pair = pairs[usize::from(*byte)];
+    }
+    if let ([number], Some(byte)) = (last, bytes.get(whole.len())) {
+        *number = pairs[usize::from(*byte)][0];
+    }
+}
+
 #[inline(always)]
 fn mask(bits: u32) -> u32 {
     (1 << bits.min(31)) - 1

@@ -1,12 +1,11 @@
 //! The numbers that belong to blocks of a tensor's elements, read as they are needed.
 
-use super::computing::Computing;
 use super::elementwise::apply_elementwise;
 use super::files::{ComputedNumbers, Handle};
 use super::memory::to_usize;
 use crate::layout::{Step, steps};
 use crate::resources::COMPUTED_ELEMENTS;
-use crate::transform::{Arithmetic, Buffer, with_blocks, with_each};
+use crate::transform::{Arithmetic, Buffer, affine_each, with_blocks, with_each};
 use ckpt_api::{BlockIndex, BlockNumbers, DType, Encoding, Error, Extent, Result, Shape};
 
 /// Opens a stored extent whose checksum is right: its file, and where it begins there.
@@ -14,7 +13,7 @@ pub(super) type Verified<'v, 'a> = &'v dyn Fn(&Extent) -> Result<(Handle<'a>, u6
 
 /// Changes runs of a tensor's elements by the numbers of their blocks.
 pub(super) struct BlockReader<'a> {
-    numbers: Computing<'a>,
+    numbers: Box<dyn ComputedNumbers + 'a>,
     /// The shape of the tensor of elements.
     shape: Shape,
     block: Vec<u64>,
@@ -33,10 +32,14 @@ pub(super) struct BlockReader<'a> {
 const AHEAD: u64 = COMPUTED_ELEMENTS / 4;
 
 impl<'a> BlockReader<'a> {
-    pub(super) fn open(verified: Verified<'_, 'a>, blocks: &BlockNumbers) -> Result<Self> {
+    pub(super) fn open(
+        verified: Verified<'_, 'a>,
+        blocks: &BlockNumbers,
+        numbers: Box<dyn ComputedNumbers + 'a>,
+    ) -> Result<Self> {
         let index = blocks.index.as_ref().map(|index| read_index(verified, index, &blocks.shape));
         Ok(BlockReader {
-            numbers: Computing::open(verified, &blocks.numbers)?,
+            numbers,
             shape: blocks.shape.clone(),
             block: blocks.block.clone(),
             blocks: blocks.blocks()?,
@@ -77,6 +80,34 @@ impl<'a> BlockReader<'a> {
                     _ => with_blocks(arithmetic, now, numbers, to_usize(block)?, to_usize(column % block)?),
                 };
             }
+            (at, rest) = (at + take, later);
+        }
+        Ok(overflows)
+    }
+
+    /// Whether its blocks are those of `other`, one for each column of a row.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let is_gathered = self.index.as_ref().is_some_and(|(axis, _)| axis + 1 == self.shape.rank());
+        let own = (&self.shape, &self.block, &self.index);
+        self.block.last() == Some(&1) && !is_gathered && own == (&other.shape, &other.block, &other.index)
+    }
+
+    /// Subtracts from `elements` the numbers of this one, and multiplies them by those of `scales`, whose blocks are the same.
+    /// As [`BlockReader::apply`].
+    pub(super) fn apply_affine(
+        &mut self,
+        scales: &mut Self,
+        first: u64,
+        elements: &mut [[u8; 4]],
+    ) -> Result<bool> {
+        let columns = self.shape.last().copied().unwrap_or(1);
+        let (mut at, mut rest, mut overflows) = (first, elements, false);
+        while !rest.is_empty() {
+            let (row, column) = (at / columns, at % columns);
+            let take = (columns - column).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(to_usize(take)?);
+            let from = self.row_of(row)? * columns + column;
+            overflows |= affine_each(now, self.read(from, take)?, scales.read(from, take)?);
             (at, rest) = (at + take, later);
         }
         Ok(overflows)

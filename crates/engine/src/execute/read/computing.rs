@@ -8,8 +8,8 @@ use super::memory::to_usize;
 use super::packed_words::PackedWords;
 use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
-use crate::transform::{Arithmetic, Buffer, cast, each_number, exp, log, look_up};
-use ckpt_api::{Computed, DType, Encoding, Error, Operation, Packing, Result, Scalar};
+use crate::transform::{Arithmetic, Buffer, cast, each_number, exp, log, look_up, look_up_pairs};
+use ckpt_api::{Computed, DType, Encoding, Error, FieldOrder, Operation, Packing, Result, Scalar};
 use std::sync::{Mutex, PoisonError};
 
 /// A computed extent, opened.
@@ -24,8 +24,13 @@ pub(crate) struct Computing<'a> {
     unit: u64,
     /// From stored elements to 32-bit floats.
     steps: Vec<Step>,
+    /// If the stored elements are pairs of integers in a byte, for which a table has numbers, those of each byte.
+    pairs: Option<Box<Pairs>>,
     memory: Mutex<Memory<'a>>,
 }
+
+/// The numbers of both integers in each byte.
+type Pairs = [[[u8; 4]; 2]; 256];
 
 /// What one piece needs.
 struct Memory<'a> {
@@ -71,7 +76,10 @@ impl<'a> Operand<'a> {
     fn open(verified: Verified<'_, 'a>, operation: &Operation) -> Result<Self> {
         match operation.operand() {
             None => Ok(Operand::None),
-            Some((_, Some(blocks))) => BlockReader::open(verified, blocks).map(Box::new).map(Operand::Blocks),
+            Some((numbers, Some(blocks))) => {
+                let numbers = Box::new(Computing::open(verified, numbers)?);
+                BlockReader::open(verified, blocks, numbers).map(Box::new).map(Operand::Blocks)
+            }
             Some((table, None)) => {
                 let table = Computing::open(verified, table)?;
                 let mut bytes = vec![0; to_usize(table.elements.saturating_mul(4))?];
@@ -108,6 +116,7 @@ impl<'a> Computing<'a> {
             elements,
             unit: if computed.packed.is_some() { 1 } else { unit(&computed.encoding) },
             steps,
+            pairs: pairs(computed, &operands),
             memory: Mutex::new(Memory {
                 numbers: Buffer::default(),
                 spare: Buffer::default(),
@@ -125,13 +134,58 @@ impl<'a> Computing<'a> {
 
     /// Computes `count` numbers from `first` on.
     fn compute(&self, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<()> {
-        self.load(first, count, memory)?;
-        for index in 0..self.computed.operations.len() {
-            if self.operate(index, first, memory)? {
+        let mut index = 0;
+        if !self.load_from_table(first, count, memory)? {
+            self.load(first, count, memory)?;
+        } else {
+            index += 1;
+        }
+        while index < self.computed.operations.len() {
+            let overflows = match self.operate_affine(index, first, memory)? {
+                Some(overflows) => {
+                    index += 1;
+                    overflows
+                }
+                None => self.operate(index, first, memory)?,
+            };
+            if overflows {
                 return Err(self.overflow(index, first, count, memory)?);
             }
+            index += 1;
         }
         Ok(())
+    }
+
+    /// Reads stored elements and does the first operation, if they are pairs of integers that a table is asked for; returns
+    /// whether they are.
+    fn load_from_table(&self, first: u64, count: u64, memory: &mut Memory<'_>) -> Result<bool> {
+        let Some(pairs) = &self.pairs else { return Ok(false) };
+        let Memory { numbers, spare, .. } = memory;
+        // Two numbers share a byte.
+        if !first.is_multiple_of(2) {
+            return Ok(false);
+        }
+        spare.resize(to_usize(count.div_ceil(2))?, 0);
+        self.stored.read_at(self.start + first / 2, spare)?;
+        numbers.resize(to_usize(count.saturating_mul(4))?, 0);
+        look_up_pairs(spare, pairs, numbers.as_chunks_mut().0);
+        Ok(true)
+    }
+
+    /// Does this operation and the next one in one pass, if they subtract and multiply by numbers of the same blocks; returns
+    /// whether a number became too large.
+    fn operate_affine(&self, index: usize, first: u64, memory: &mut Memory<'a>) -> Result<Option<bool>> {
+        let Memory { numbers, operands, .. } = memory;
+        let operations = self.computed.operations.get(index..).unwrap_or_default();
+        let [Operation::SubtractBlocks(_), Operation::MultiplyBlocks(_), ..] = operations else {
+            return Ok(None);
+        };
+        match operands.0.get_mut(index..) {
+            Some([Operand::Blocks(zeros), Operand::Blocks(scales), ..]) if zeros.is_like(scales) => {
+                zeros.apply_affine(scales, first, numbers.as_chunks_mut().0).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Reads stored elements as floats.
@@ -241,6 +295,17 @@ impl ComputedNumbers for Computing<'_> {
         }
         Ok(())
     }
+}
+
+/// The numbers of both integers in each byte, if the first of two is in its high bits and a table has numbers for them.
+fn pairs(computed: &Computed, operands: &Operands<'_>) -> Option<Box<Pairs>> {
+    let packed = computed.packed.as_ref()?;
+    let is_pair = packed.bits == 4 && packed.order == FieldOrder::HighestFirst && packed.rows == 1;
+    let is_byte = computed.encoding.dtype.bits() == Some(8);
+    let Some(Operand::Table(table)) = operands.get(0).filter(|_| is_pair && is_byte) else { return None };
+    let entry = |integer: usize| table.get(integer).copied().unwrap_or(f32::NAN).to_le_bytes();
+    let pairs: Vec<[[u8; 4]; 2]> = (0..256).map(|byte| [entry(byte >> 4), entry(byte & 15)]).collect();
+    Box::<[_]>::from(pairs).try_into().ok()
 }
 
 /// The smallest number of elements that fill whole bytes, or a block.
