@@ -22,9 +22,9 @@ mod stated;
 
 use crate::config::{Config, Method};
 use crate::parts::Parts;
-use ckpt_api::{Contents, Error, Input, Limits, Result, first_few};
+use ckpt_api::{Contents, DType, Error, Input, Limits, Result, Tensor, TensorId, first_few};
 use ckpt_engine::formats::{Group, Groups, TensorGroups};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// The schemes that come with the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,9 +84,33 @@ impl TensorGroups for KnownSchemes {
                 .expected(config::KNOWN.join(", "));
             groups.problem = groups.problem.or(Some(error));
         }
+        groups.problem = groups.problem.or_else(|| undescribed(contents, &found, &config));
         groups.groups = found;
         Ok(groups)
     }
+}
+
+/// The error about a weight of a quantized dtype that the configuration's method does not describe: cast, its elements would be
+/// taken for numbers.
+fn undescribed(contents: &Contents, groups: &[Group], config: &Config) -> Option<Error> {
+    if matches!(config.method, Method::None | Method::Unknown(_)) {
+        return None;
+    }
+    let described: HashSet<TensorId> = groups.iter().flat_map(|group| group.parts.iter().copied()).collect();
+    let is_left = |(id, tensor): &(usize, &Tensor)| {
+        let is_small = tensor.dtype.bytes() == Some(1) || matches!(tensor.dtype, DType::I32 | DType::U32);
+        let is_weight =
+            tensor.name.ends_with("weight") && tensor.shape.rank() > 0 && tensor.dtype != DType::Bool;
+        is_small && is_weight && !described.contains(&TensorId(*id))
+    };
+    let (_, tensor) = contents.checkpoint.tensors.iter().enumerate().find(is_left)?;
+    Some(
+        Error::corrupt("a quantized weight lacks the tensors that describe it")
+            .file(config.shown())
+            .tensor(&tensor.name)
+            .found(format!("{} of {} alone", tensor.dtype, tensor.shape))
+            .expected("scales beside it, as the configuration's method has them"),
+    )
 }
 
 /// What stands before the ending of a tensor's name in the names of its group's other tensors, in the order of names.

@@ -83,10 +83,11 @@ fn setting(stated: &Stated<'_>, all: Option<Setting>) -> Result<Setting> {
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for parts that are missing or do not fit each other.
 pub(crate) fn weight(stem: &str, parts: &Parts<'_>, settings: &Settings) -> Result<Option<Group>> {
-    let Some(weights) = parts.find(stem, ".weight")? else { return Ok(None) };
-    if weights.dtype() != DType::U32 {
+    let weights = parts.need(stem, ".weight", ".scales")?;
+    if weights.dtype().is_float() {
         return Ok(None);
     }
+    weights.is_of(&[DType::U32])?;
     let setting = match settings.own.get(stem) {
         Some(Some(own)) => *own,
         Some(None) => {

@@ -25,8 +25,12 @@ pub(crate) fn unpack_row(
         FieldOrder::EvenOdd | FieldOrder::Whole | FieldOrder::HighestFirst | FieldOrder::Runs => {
             let size = (word / 8) as usize;
             let before = (first % u64::from(per_word)) as usize;
-            if before == 0 && word == 8 && bits == 4 {
-                return unpack_high_first(words, numbers);
+            match (before, word, packed.order) {
+                (0, 8, FieldOrder::HighestFirst) if bits == 4 => return unpack_high_first(words, numbers),
+                (0, 32, FieldOrder::EvenOdd) if numbers.len().is_multiple_of(8) => {
+                    return unpack_even_odd(words, numbers);
+                }
+                _ => {}
             }
             for (index, number) in numbers.iter_mut().enumerate() {
                 let field = before + index;
@@ -133,6 +137,22 @@ fn unpack_groups<const BITS: usize>(bytes: &[u8], numbers: &mut [[u8; 4]]) {
                 let all = u64::from_le_bytes(all);
                 for (index, number) in numbers.iter_mut().enumerate() {
                     *number = float(((all >> (index * BITS)) & mask) as u32);
+                }
+            }
+        },
+    );
+}
+
+/// Eight integers of 4 bits in each 32-bit word, the even ones before the odd ones.
+fn unpack_even_odd(words: &[u8], numbers: &mut [[u8; 4]]) {
+    const SHIFTS: [u32; 8] = [0, 16, 4, 20, 8, 24, 12, 28];
+    vectorized(
+        #[inline(always)]
+        || {
+            for (numbers, word) in numbers.as_chunks_mut::<8>().0.iter_mut().zip(words.as_chunks::<4>().0) {
+                let word = u32::from_le_bytes(*word);
+                for (number, shift) in numbers.iter_mut().zip(SHIFTS) {
+                    *number = float((word >> shift) & 15);
                 }
             }
         },
