@@ -1,23 +1,20 @@
 #!/usr/bin/env python3
-"""Converts Hugging Face directories to GGUF and back, compares whole files with llama.cpp's converter, and logits with transformers.
+"""Converts Hugging Face directories to GGUF and back, compares whole files with llama.cpp's converter, and logits, also those of
+llama.cpp, with transformers.
 
     python tests/interop/families.py --ckpt target/debug/ckpt     (packages: requirements-transformers.txt)
 
-The converter is that of the source package of llama-cpp-python, which is downloaded to a cache. Each model is a tiny one with
+Converter and libraries of llama.cpp are downloaded to a cache: see llama_packages.py. Each model is a tiny one with
 random weights and a tokenizer that is trained here.
 """
 
 import contextlib
-import hashlib
 import importlib
 import io
 import json
-import os
 import pathlib
 import shutil
 import sys
-import tarfile
-import urllib.request
 from unittest import mock
 
 import safetensors.torch
@@ -26,11 +23,9 @@ import tokenizers
 import torch
 import transformers
 from harness import check, ckpt, convert, main
+from llama_library import Library, NotLoaded
+from llama_packages import converter, libraries
 
-# The source package whose converter is the reference, by its hash.
-PACKAGE = "https://files.pythonhosted.org/packages/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/llama_cpp_python-0.3.36.tar.gz"
-SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "ckpt-interop"
 TYPES = ["f32", "f16", "bf16", "q8_0"]
 SIZES = dict(vocab_size=320, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64)
@@ -45,7 +40,7 @@ T5 = dict(vocab_size=320, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
           decoder_start_token_id=0)
 STATES = dict(vocab_size=320, hidden_size=32, num_hidden_layers=2, state_size=4)
 MODERN = without("num_key_value_heads") | dict(global_attn_every_n_layers=2, local_attention=8, pad_token_id=0, bos_token_id=None,
-                                               eos_token_id=None, cls_token_id=None, sep_token_id=None)
+                                               eos_token_id=None, cls_token_id=None, sep_token_id=None, layer_norm_eps=1e-5)
 NOMIC = dict(architectures=["NomicBertModel"], model_type="nomic_bert", n_layer=2, n_embd=32, n_inner=64, n_head=4, n_positions=8192,
              vocab_size=320, type_vocab_size=2, layer_norm_epsilon=1e-12, rotary_emb_base=1000, rotary_emb_fraction=1.0,
              rotary_emb_interleaved=False, rotary_emb_scale_base=None, activation_function="swiglu", causal=False, qkv_proj_bias=False,
@@ -117,7 +112,7 @@ FAMILIES = {
         **SIZES, **EXPERTS, head_dim=16, use_qk_norm=True, attention_bias=True, routed_scaling_factor=2.5,
         num_nextn_predict_layers=1))),
     "deepseek2": ("deepseek-v3", lambda: transformers.DeepseekV2ForCausalLM(transformers.DeepseekV2Config(
-        **SIZES | dict(num_key_value_heads=4), **EXPERTS, **LATENT, q_lora_rank=None))),
+        **SIZES | dict(num_key_value_heads=4, num_hidden_layers=27), **EXPERTS, **LATENT, q_lora_rank=None))),
     "deepseek3": ("deepseek-v3", lambda: transformers.DeepseekV3ForCausalLM(transformers.DeepseekV3Config(
         **SIZES | dict(num_key_value_heads=4), **EXPERTS, **LATENT, q_lora_rank=24, scoring_func="sigmoid",
         topk_method="noaux_tc", rope_scaling=dict(
@@ -129,7 +124,9 @@ FAMILIES = {
         **SIZES | dict(num_hidden_layers=4), head_dim=16, intermediate_size_mlp=96, num_local_experts=4,
         interleave_moe_layer_step=2))),
     "llama4_images": ("llama4", lambda: transformers.Llama4ForConditionalGeneration(transformers.Llama4Config(
-        text_config=transformers.Llama4TextConfig(**SIZES, head_dim=16, intermediate_size_mlp=96, num_local_experts=4),
+        # Without a layer of four that is not rotated, llama.cpp ends.
+        text_config=transformers.Llama4TextConfig(
+            **SIZES | dict(num_hidden_layers=4), head_dim=16, intermediate_size_mlp=96, num_local_experts=4),
         vision_config=transformers.Llama4VisionConfig(
             hidden_size=32, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14,
             vision_output_dim=32, projector_input_dim=32, projector_output_dim=32)))),
@@ -137,12 +134,38 @@ FAMILIES = {
         text_config=transformers.MistralConfig(**SIZES, head_dim=16), vision_config=transformers.PixtralVisionConfig(
             hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)))),
 }
+# Rows that fill blocks of 256.
+WIDE = ("llama-bpe", lambda: transformers.LlamaForCausalLM(
+    transformers.LlamaConfig(**SIZES | dict(hidden_size=256, intermediate_size=512))))
 # That of transformers 4 fails on norms without a bias. All weights are set below, or read.
 transformers.StableLmPreTrainedModel._init_weights = lambda self, module: None
 # Models whose graph is known.
 GRAPHS = ["llama", "llama_rope", "llama_yarn", "llama_bias", "mistral", "mixtral", "smollm3", "granite", "qwen2",
           "qwen3", "qwen2_moe", "qwen3_moe", "phi", "phi3", "phi3_long", "gemma", "gemma2", "gemma3", "starcoder2",
           "olmo2", "stablelm", "stablelm_norms", "gptneox", "glm4", "gpt_oss"]
+# Models that llama.cpp gives no logits of.
+ENCODERS = ["bert", "bert_head", "modern_bert", "modern_bert_head", "t5_encoder"]
+# How far llama.cpp's numbers are from those of transformers at most, relative to the largest: in f32, with rounded weights, and
+# with activations in blocks.
+CLOSE, ROUNDED, ACTIVATIONS = 2e-6, {"f16": 5e-3, "bf16": 3e-2, "q8_0": 5e-2}, 3e-2
+# Models of which llama.cpp computes something else in f32, by how much at most, and why.
+GELU = "llama.cpp takes GELU from a table of f16"
+APART = {
+    **dict.fromkeys(["phi", "gemma", "gemma2", "gemma3", "starcoder2", "gptneox", "bert", "bert_head", "modern_bert", "t5_gated", "mt5",
+                     "t5_encoder"], (2e-3, GELU)),
+    "falcon_mamba": (1e-3, "no key states mixer_rms_eps"),
+    "mamba2": (1e-2, "transformers normalizes over all groups, llama.cpp over each"),
+    "gpt_oss": (2e-5, "llama.cpp truncates the limits of YaRN's correction"),
+}
+# llama.cpp does not scale the logits of tied embeddings.
+FACTORS = {"t5": 32**0.5}
+# transformers chooses factors by the length of the text, llama.cpp by that of its memory, which has 256 tokens and more.
+LENGTHS = {"phi3_long": (24,)}
+# Models that llama.cpp has no tensors for, and what it says.
+REFUSED = {
+    "mamba_bias": "tensor 'blk.0.ssm_conv1d.bias' not found",
+    "modern_bert_head": "wrong number of tensors",
+}
 # Regular expressions by which tokenizer.json splits texts, by the name that llama.cpp gives them.
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 LETTERS = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
@@ -164,7 +187,7 @@ SPLITS = {
 }
 SPLITS["stablelm2"] = SPLITS["qwen2"]
 # Tokens that a family looks up by their texts.
-SPECIAL = {"glm4": ["<|endoftext|>", "<|user|>", "<|observation|>", "[gMASK]"]}
+SPECIAL = {"dbrx": ["<s>", "</s>", "<unk>", "<|endoftext|>"], "glm4": ["<|endoftext|>", "<|user|>", "<|observation|>", "[gMASK]"]}
 
 
 # The beginnings of model cards, by family; the others have none.
@@ -202,22 +225,6 @@ datasets:
 ---
 """,
 }
-
-
-def converter() -> pathlib.Path:
-    """The folder of llama.cpp's converter."""
-    folder = CACHE / f"llama.cpp-{SHA256[:12]}"
-    if not folder.exists():
-        with urllib.request.urlopen(PACKAGE, timeout=120) as answer:
-            data = answer.read()
-        assert hashlib.sha256(data).hexdigest() == SHA256, "the package is another one"
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            wanted = [member for member in archive if any(part in member.name for part in
-                      ("/vendor/llama.cpp/conversion/", "/vendor/llama.cpp/gguf-py/gguf/", "/llama.cpp/convert_hf_to_gguf.py"))]
-            temporary = folder.with_suffix(".tmp")
-            archive.extractall(temporary, wanted, filter="data")
-            temporary.rename(folder)
-    return next(folder.glob("*/vendor/llama.cpp"))
 
 
 def tokenizer(pre: str) -> tokenizers.Tokenizer:
@@ -270,7 +277,7 @@ def words(folder: pathlib.Path, is_published: bool) -> None:
 
 def save(folder: pathlib.Path, family: str, dtype: torch.dtype = torch.bfloat16) -> pathlib.Path:
     """The directory of a model."""
-    pre, make = FAMILIES[family]
+    pre, make = WIDE if family == "wide" else FAMILIES[family]
     torch.manual_seed(7)
     model = make()
     with torch.no_grad():
@@ -435,6 +442,53 @@ def both_forms_compute_what_transformers_computes(folder, family):
     assert done.returncode == 0 and "nothing was run" not in done.stdout, done.stdout + done.stderr
 
 
+@check(*(family for family in FAMILIES if family not in REFUSED))
+def llama_cpp_computes_what_transformers_computes(folder, family):
+    model = save(folder / f"tiny-{family}", family, torch.float32)
+    for kind in TYPES:
+        convert(model, folder / f"{kind}.gguf", "--set", f"type={kind}", "--allow", "all")
+    loaded, embeds = opened(model), family in ENCODERS
+    most, _ = APART.get(family, (CLOSE, ""))
+    for count in LENGTHS.get(family, (12, 24)):
+        ids = torch.randint(3, 64, (1, count))
+        inputs = dict(input_ids=ids) | (dict(decoder_input_ids=ids) if loaded.config.is_encoder_decoder else {})
+        with torch.no_grad():
+            expected = (loaded.base_model if embeds else loaded)(**inputs)[0][0].numpy() * FACTORS.get(family, 1)
+        errors = {}
+        for kind in TYPES:
+            found = LLAMA_CPP.compute(folder / f"{kind}.gguf", ids[0].tolist(), embeds)
+            errors[kind] = float(abs(found - expected).max() / abs(expected).max())
+        assert errors["f32"] <= most, f"{count} tokens: {errors}"
+        assert family not in APART or errors["f32"] > CLOSE, f"no longer apart: {errors}"
+        assert all(errors[kind] <= ROUNDED[kind] for kind in ROUNDED), f"{count} tokens: {errors}"
+
+
+@check(*REFUSED)
+def llama_cpp_does_not_load_what_it_has_no_tensors_for(folder, family):
+    convert(save(folder / f"tiny-{family}", family), folder / "model.gguf", "--allow", "all")
+    try:
+        LLAMA_CPP.compute(folder / "model.gguf", [1, 2, 3], family in ENCODERS)
+    except NotLoaded as error:
+        assert REFUSED[family] in str(error), error
+    else:
+        raise AssertionError("llama.cpp loads the file: remove it from the table")
+
+
+@check("q4_0", "q2_k", "q3_k_m", "q4_k_m", "q5_k_m", "q6_k", "iq4_nl", "iq4_xs", "iq3_s", "tq1_0", "tq2_0", "mxfp4_moe")
+def llama_cpp_computes_what_ckpt_computes_of_blocks(folder, kind):
+    model = save(folder / "tiny-wide", "wide")
+    convert(model, folder / "model.gguf", "--set", f"type={kind}", "--allow", "all")
+    ids = torch.randint(3, 64, (1, 24))
+    safetensors.torch.save_file({"input_ids": ids}, folder / "ids.safetensors")
+    done = ckpt("run", folder / "model.gguf", "--input", f"input_ids={folder / 'ids.safetensors'}:input_ids", "--output",
+                folder / "outputs.safetensors")
+    assert done.returncode == 0, done.stderr
+    expected = safetensors.torch.load_file(folder / "outputs.safetensors")["logits"][0].numpy()
+    found = LLAMA_CPP.compute(folder / "model.gguf", ids[0].tolist(), False)
+    error = float(abs(found - expected).max() / abs(expected).max())
+    assert error <= ACTIVATIONS, error
+
+
 @check("llama", "qwen3_moe", "gemma3")
 def a_fault_in_a_file_is_found_in_its_layer(folder, family):
     model, file = save(folder / f"tiny-{family}", family), folder / "faulty.gguf"
@@ -449,9 +503,6 @@ def a_fault_in_a_file_is_found_in_its_layer(folder, family):
 
 @check("q8_0", "q4_k_m", "tq2_0")
 def blocks_are_no_difference_and_a_fault_among_them_is(folder, kind):
-    # Rows that fill blocks of 256.
-    FAMILIES["wide"] = ("llama-bpe", lambda: transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(**SIZES | dict(hidden_size=256, intermediate_size=512))))
     model, faulty = save(folder / "tiny-wide", "wide"), folder / "faulty"
     convert(model, folder / "model.gguf", "--set", f"type={kind}", "--allow", "all")
     done = ckpt("verify", model, folder / "model.gguf")
@@ -511,7 +562,8 @@ def difference(own: pathlib.Path, theirs: pathlib.Path) -> str:
 if __name__ == "__main__":
     try:
         converter()
+        LLAMA_CPP = Library(libraries())
     except OSError as error:
-        print(f"skipped: llama.cpp's converter can't be downloaded: {error}")
+        print(f"skipped: llama.cpp can't be downloaded or loaded: {error}")
         sys.exit(0)
     sys.exit(main(__doc__.split("\n")[0], torch, transformers, tokenizers))

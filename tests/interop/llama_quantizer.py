@@ -3,59 +3,26 @@
 
     python tests/interop/llama_quantizer.py --ckpt target/debug/ckpt      (packages: gguf, numpy, safetensors, ml_dtypes)
 
-The library is that of the npm package `@node-llama-cpp/linux-x64`, whose `libggml-base.so` is compiled without fused
-multiplication and addition. `CKPT_LLAMA_CPP` names a directory that has it already. If it can't be downloaded, or the
-system can't load it, the script says so and checks nothing.
+The library is that of an npm package: see llama_packages.py. If it can't be downloaded, or the system can't load it, the
+script says so and checks nothing.
 """
 
 import ctypes
-import hashlib
-import io
-import os
 import pathlib
 import sys
-import tarfile
-import tempfile
-import urllib.request
 
 import gguf
 import numpy as np
 from harness import check, convert, main
-
-URL = "https://registry.npmjs.org/@node-llama-cpp/linux-x64/-/linux-x64-3.22.1.tgz"
-SHA256 = "0d953e1503d5ab4608d8ed5b739132308c81ac05ffeb760d2a7f30e08a9f90e0"
+from llama_library import MIXES, Library
+from llama_packages import libraries
 
 # The types with an encoder: the elements of a block.
 TYPES = {
     "Q4_0": 32, "Q4_1": 32, "Q5_0": 32, "Q5_1": 32, "Q8_0": 32, "Q2_K": 256, "Q3_K": 256, "Q4_K": 256, "Q5_K": 256,
     "Q6_K": 256, "IQ4_NL": 32, "IQ4_XS": 256, "IQ3_S": 256, "TQ1_0": 256, "TQ2_0": 256, "MXFP4": 32,
 }  # fmt: skip
-# The mixes, with their numbers.
-MIXES = {
-    "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12, "Q3_K_L": 13, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17,
-    "Q6_K": 18, "IQ4_NL": 25, "IQ4_XS": 30, "IQ3_S": 26, "IQ3_M": 27, "TQ1_0": 36, "TQ2_0": 37, "MXFP4_MOE": 38,
-}  # fmt: skip
 ROWS = 4608
-LIBRARIES = {}
-
-
-def download(folder: pathlib.Path) -> pathlib.Path:
-    with urllib.request.urlopen(URL, timeout=60) as answer:
-        package = answer.read()
-    found = hashlib.sha256(package).hexdigest()
-    assert found == SHA256, f"the package has the SHA-256 {found}"
-    with tarfile.open(fileobj=io.BytesIO(package)) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "package" / "bins" / "linux-x64"
-
-
-def load(folder: pathlib.Path) -> None:
-    """Loads the libraries, each after those that it needs."""
-    for name in ["libggml-base.so", "libggml.v0.5.0.so", "libllama.v0.5.0.so"]:
-        LIBRARIES[name.split(".")[0]] = ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
-    quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
-    LIBRARIES["quiet"] = quiet  # Kept: the library calls it.
-    LIBRARIES["libllama"].llama_log_set(quiet, None)
 
 
 def rows() -> np.ndarray:
@@ -83,7 +50,7 @@ def blocks(kind: str, x: np.ndarray) -> bytes:
     out = np.zeros(x.size // elements * size, np.uint8)
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, out)]
     counts = [ctypes.c_int64(count) for count in (0, len(x), x.shape[1])]
-    LIBRARIES["libggml-base"].ggml_quantize_chunk(ctypes.c_int(own), *pointers, *counts, None)
+    BASE.ggml_quantize_chunk(ctypes.c_int(own), *pointers, *counts, None)
     return out.tobytes()
 
 
@@ -151,20 +118,9 @@ MODELS = {
 }  # fmt: skip
 
 
-def quantize(source, target, number: int) -> bytes:
+def quantize(source, target, mix: str) -> bytes:
     """The file that the library makes."""
-    library = LIBRARIES["libllama"]
-
-    class Parameters(ctypes.Structure):
-        _fields_ = [("threads", ctypes.c_int32), ("file_type", ctypes.c_int), ("output", ctypes.c_int),
-                    ("embedding", ctypes.c_int), ("requantize", ctypes.c_bool), ("rest", ctypes.c_uint8 * 111)]  # fmt: skip
-
-    library.llama_model_quantize_default_params.restype = Parameters
-    parameters = library.llama_model_quantize_default_params()
-    parameters.threads, parameters.file_type, parameters.requantize = 1, number, True
-    library.llama_model_quantize.restype = ctypes.c_uint32
-    failed = library.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(parameters))
-    assert not failed, "llama.cpp refuses the model"
+    LIBRARY.quantize(source, target, mix)
     return target.read_bytes()
 
 
@@ -186,9 +142,9 @@ def blocks_are_those_of_llama_cpp(folder, kind):
 def files_are_those_of_llama_quantize(folder, name):
     model(folder / "in.gguf", **MODELS[name])
     wrong = []
-    for mix, number in MIXES.items():
+    for mix in MIXES:
         convert(folder / "in.gguf", folder / f"{mix}.gguf", "--set", f"type={mix}", "--allow", "all")
-        if (folder / f"{mix}.gguf").read_bytes() != quantize(folder / "in.gguf", folder / "expected.gguf", number):
+        if (folder / f"{mix}.gguf").read_bytes() != quantize(folder / "in.gguf", folder / "expected.gguf", mix):
             wrong.append(mix)
     assert not wrong, f"{len(MIXES) - len(wrong)} of {len(MIXES)} files are equal, not {', '.join(wrong)}"
 
@@ -196,24 +152,22 @@ def files_are_those_of_llama_quantize(folder, name):
 @check("Q4_K_M", "IQ4_XS", "Q2_K")
 def quantized_files_are_quantized_again(folder, first):
     model(folder / "in.gguf", layers=4)
-    quantize(folder / "in.gguf", folder / "source.gguf", MIXES[first])
+    quantize(folder / "in.gguf", folder / "source.gguf", first)
     for mix in ["Q3_K_M", "Q6_K", "Q4_K_M"]:
         convert(folder / "source.gguf", folder / f"{mix}.gguf", "--set", f"type={mix}", "--allow", "all")
-        expected = quantize(folder / "source.gguf", folder / "expected.gguf", MIXES[mix])
+        expected = quantize(folder / "source.gguf", folder / "expected.gguf", mix)
         assert (folder / f"{mix}.gguf").read_bytes() == expected, mix
 
 
 def start() -> int:
-    if own := os.environ.get("CKPT_LLAMA_CPP"):
-        load(pathlib.Path(own))
-        return main(__doc__, np)
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            load(download(pathlib.Path(folder)))
-        except OSError as error:
-            print(f"skipped: llama.cpp's library can't be downloaded or loaded: {error}")
-            return 0
-        return main(__doc__, np)
+    global BASE, LIBRARY
+    try:
+        BASE = ctypes.CDLL(str(libraries() / "libggml-base.so"))
+        LIBRARY = Library(libraries())
+    except OSError as error:
+        print(f"skipped: llama.cpp's library can't be downloaded or loaded: {error}")
+        return 0
+    return main(__doc__, np)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """Compares tokenizers that `ckpt` converted with llama.cpp, `tokenizers` and SentencePiece, on 200 lines in ten scripts.
 
-    npm pack @node-llama-cpp/linux-x64@3.22.1      (unpack it: its folder bins/linux-x64 is LIBRARIES)
     cargo build -p ckpt-tokenizers --example tokenizer
-    python tests/interop/tokenizer_files.py --program target/debug/examples/tokenizer --llama LIBRARIES
-                                                   (packages: requirements-tokenizers.txt)
+    python tests/interop/tokenizer_files.py --program target/debug/examples/tokenizer  (packages: requirements-transformers.txt)
 
-The tokenizers are the fixtures of `crates/tokenizers`, and one with each name of a pre-tokenizer. The last line counts:
-`interop: 97 passed, 0 failed`.
+llama.cpp's libraries are downloaded to a cache: see llama_packages.py. The tokenizers are the fixtures of `crates/tokenizers`,
+and one with each name of a pre-tokenizer. The last line counts: `interop: 97 passed, 0 failed`.
 """
 
 import argparse
@@ -23,7 +21,8 @@ import tempfile
 import gguf
 import sentencepiece
 import tokenizers
-from llama_vocabulary import Library
+from llama_library import Library
+from llama_packages import libraries
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "crates/tokenizers/tests/fixtures"
@@ -154,9 +153,12 @@ def try_names(program, library) -> list[bool]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True, help="the example `tokenizer` of the crate")
-    parser.add_argument("--llama", required=True, type=pathlib.Path, help="the folder of llama.cpp's shared libraries")
     arguments = parser.parse_args()
-    library = Library(arguments.llama.resolve())
+    try:
+        library = Library(libraries())
+    except OSError as error:
+        print(f"skipped: llama.cpp's libraries can't be downloaded or loaded: {error}")
+        return 0
     results = []
     for name, kind in KINDS:
         scripts = [script for script in SENTENCES if kind != "wordpiece" or script not in MARKED]
