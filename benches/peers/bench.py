@@ -23,6 +23,7 @@ import forward
 import gguf_model
 import growth
 import harness
+import models
 import onnx_model
 import pytorch
 import report
@@ -278,7 +279,8 @@ def instant(bench: Bench) -> dict[str, dict]:
 
 # Groups of tables by their names: those of the large tensors as a safetensors file, and those that make their own.
 OF_SAFETENSORS = {"pytorch": pytorch.measure, "gguf": gguf_model.measure, "onnx": onnx_model.measure}
-OTHERS = {"networks": networks, "small": small, "tiny": tiny, "small-pytorch": pytorch.small, "instant": instant}
+OTHERS = {"networks": networks, "small": small, "tiny": tiny, "small-pytorch": pytorch.small,
+          "models": models.measure, "instant": instant}
 GROUPS = ("tensorflow", *OF_SAFETENSORS, *OTHERS)
 
 

@@ -5,6 +5,8 @@ import sys
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+# What knows llama.cpp's packages.
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "..", "tests", "interop"))
 
 
 def tf2_to_safetensors(prefix: str, out: str) -> None:
@@ -153,10 +155,69 @@ def compare_pt(path: str, out: str) -> None:
         assert all(found[name].view(torch.int32).equal(expected[name].view(torch.int32)) for name in found)
 
 
+def hf_to_f16(folder: str, out: str) -> None:
+    by_converter(folder, out, "f16")
+
+
+def hf_to_q8_0(folder: str, out: str) -> None:
+    by_converter(folder, out, "q8_0")
+
+
+def hf_to_q4_k_m(folder: str, out: str) -> None:
+    plain = f"{out}.bf16"
+    by_converter(folder, plain, "bf16")
+    by_quantizer(plain, out, "Q4_K_M")
+    os.unlink(plain)
+
+
+def gguf_to_q4_0(path: str, out: str) -> None:
+    by_quantizer(path, out, "Q4_0")
+
+
+def gguf_to_q3_k_m(path: str, out: str) -> None:
+    by_quantizer(path, out, "Q3_K_M")
+
+
+def gguf_to_q4_k_m(path: str, out: str) -> None:
+    by_quantizer(path, out, "Q4_K_M")
+
+
+def gguf_to_q6_k(path: str, out: str) -> None:
+    by_quantizer(path, out, "Q6_K")
+
+
+def by_converter(folder: str, out: str, kind: str) -> None:
+    import runpy
+
+    import llama_packages
+
+    root = llama_packages.converter()
+    sys.path[:0] = [str(root), str(root / "gguf-py")]
+    sys.argv = ["convert_hf_to_gguf.py", folder, "--outfile", out, "--outtype", kind]
+    runpy.run_path(str(root / sys.argv[0]), run_name="__main__")
+
+
+def by_quantizer(path: str, out: str, mix: str) -> None:
+    import llama_library
+    import llama_packages
+
+    llama_library.Library(llama_packages.libraries()).quantize(path, out, mix, threads=2)
+
+
+def compare_models(path: str, out: str) -> None:
+    """Not a job: whether two GGUF files have the same keys and tensors, in any order."""
+    import gguf
+
+    files = [gguf.GGUFReader(each) for each in (path, out)]
+    keys = [{key: field.contents() for key, field in file.fields.items() if not key.startswith("GGUF.")} for file in files]
+    tensors = [{each.name: (each.tensor_type, each.data.tobytes()) for each in file.tensors} for file in files]
+    assert keys[0] == keys[1] and tensors[0] == tensors[1] and tensors[0]
+
+
 JOBS = {job.__name__: job for job in (
     tf2_to_safetensors, safetensors_to_tf2, transpose, f16, compare, pt_to_safetensors, safetensors_to_pt,
     onnx_to_safetensors, compare_pt, gguf_to_safetensors, safetensors_to_q8_0, safetensors_to_q4_0, compare_gguf,
-    compare_q8_0, compare_q4_0)}
+    compare_q8_0, compare_q4_0, compare_models, hf_to_f16, hf_to_q8_0, hf_to_q4_k_m, gguf_to_q4_0, gguf_to_q3_k_m, gguf_to_q4_k_m, gguf_to_q6_k)}
 
 if __name__ == "__main__":
     JOBS[sys.argv[1]](*sys.argv[2:])
