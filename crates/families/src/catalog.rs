@@ -142,4 +142,93 @@ mod tests {
         found.sort();
         assert_eq!(found, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
+
+    const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/family.schema.json");
+    const LEAST: &str = "title = 't'\nclasses = ['C']\narchitecture = 'a'\nmodel_type = 'm'\nmapping = 'x'\n";
+
+    fn schema() -> jsonschema::Validator {
+        let schema = serde_json::from_str(&std::fs::read_to_string(SCHEMA).unwrap()).unwrap();
+        jsonschema::draft202012::new(&schema).unwrap()
+    }
+
+    #[test]
+    fn the_schema_of_families_accepts_what_the_program_accepts() {
+        let tokenizer = "[tokenizer]\nkinds = ['bpe']\n";
+        let texts = [
+            (LEAST, "", true),
+            (LEAST, "told = 'k'", false),
+            (LEAST, "told_by = 1", false),
+            (LEAST, "common = 'yes'", false),
+            (LEAST, "constants = ['llama3-frequencies', 'long-factors']", true),
+            (LEAST, "constants = ['llama4-frequencies']", false),
+            (LEAST, "defaults = { a = 1, b = { like = 'c' } }", true),
+            (LEAST, "flags = { a = 't', b = { tensor = 't', present = 1, absent = 'x' } }", true),
+            (LEAST, "flags = { a = { tensor = 't', present = 1 } }", false),
+            (LEAST, "flags = { a = true }", false),
+            (LEAST, "names = { a = 1 }", false),
+            (LEAST, "scores = { config = 'c', default = 1, wide_layers = 2 }", true),
+            (LEAST, "scores = { config = 'c' }", false),
+            (LEAST, "[[variant]]\ntensors = ['t']\nmapping = 'x'\nclass = 'D'", true),
+            (LEAST, "[[variant]]\nmapping = 'x'", false),
+            (LEAST, "[[implied]]\nkey = 'k'\nvalue = 1\nconfig = { a = false }", true),
+            (LEAST, "[[implied]]\nkey = 'k'\nvalue = -1\nconfig = {}", false),
+            (LEAST, "[[key]]\nname = 'k'\ntype = 'f32'\nconfig = ['a.b']\ntimes = 0.5\nplus = ['c']", true),
+            (LEAST, "[[key]]\nname = 'k'\ncompute = 'rope'\nnullable = true\nonly_true = true", true),
+            (LEAST, "[[key]]\nname = 'k'\ncompute = 'ropes'", false),
+            (LEAST, "[[key]]\nname = 'k'\ntype = 'u64'", false),
+            (LEAST, "[[key]]\nname = 'k'\nconfig = 'a'", false),
+            (LEAST, "[[key]]\nconfig = ['a']", false),
+            ("title = 't'\nclasses = ['C']\narchitecture = 'a'\nmodel_type = 'm'\n", "", false),
+        ];
+        let texts = texts.map(|(least, more, is_valid)| {
+            let more = more
+                .strip_prefix("[[")
+                .map_or_else(|| format!("{more}\n{tokenizer}"), |table| format!("{tokenizer}[[{table}"));
+            (format!("{least}{more}"), is_valid)
+        });
+        let tokenizers = [
+            (
+                "kinds = ['sentencepiece', 'wordpiece']\npre = 'p'\nspace_prefix = 'none'\ncounts_types = true",
+                true,
+            ),
+            ("kinds = ['bpe']\ntokens = [['eot', '<end>']]\nvocab_multiple = 8", true),
+            ("kinds = ['bpe']\n[[tokenizer.key]]\nname = 'k'\nvalue = 7\nvocab_size = 9\nfirst = true", true),
+            ("kinds = ['bpe']\n[[tokenizer.key]]\nname = 'k'\nvalue = 'text'", false),
+            ("kinds = ['bpe']\ntokens = [['eot']]", false),
+            ("kinds = ['bpe']\nspace_prefix = true", false),
+            ("kinds = ['pairs']", false),
+            ("pre = 'p'", false),
+        ];
+        let tokenizers = tokenizers.map(|(more, is_valid)| (format!("{LEAST}[tokenizer]\n{more}"), is_valid));
+        let built_in = FILES.iter().map(|(_, text)| ((*text).to_owned(), true));
+        let schema = schema();
+        for (text, is_valid) in texts.into_iter().chain(tokenizers).chain(built_in) {
+            let value: serde_json::Value =
+                toml::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(toml::from_str::<Family>(&text).is_ok(), is_valid, "the program: {text}");
+            let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+            assert_eq!(errors.is_empty(), is_valid, "the schema: {text}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn the_schema_of_families_refuses_a_default_of_another_type_than_its_key() {
+        let schema = schema();
+        let keys = [
+            ("default = 1", true),
+            ("default = -1", false),
+            ("default = 'x'", false),
+            ("type = 'f32'\ndefault = 1", true),
+            ("type = 'f32'\ndefault = true", false),
+            ("type = 'bool'\ndefault = false", true),
+            ("type = 'bool'\ndefault = 1", false),
+            ("type = 'text'\ndefault = 'x'", true),
+            ("type = 'text'\ndefault = 1", false),
+        ];
+        for (key, is_valid) in keys {
+            let text = format!("{LEAST}[tokenizer]\nkinds = ['bpe']\n[[key]]\nname = 'k'\n{key}");
+            let value: serde_json::Value = toml::from_str(&text).unwrap();
+            assert_eq!(schema.is_valid(&value), is_valid, "{key}");
+        }
+    }
 }
