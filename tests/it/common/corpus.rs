@@ -65,7 +65,8 @@ impl Case {
 
     /// With the format found from the content, or named where that does not tell.
     pub fn opening(&self) -> ckpt::OpenOptions {
-        let options = ckpt::OpenOptions::new().set_all(self.pairs());
+        // The manifest states what the files store.
+        let options = ckpt::OpenOptions::new().set_all(self.pairs()).parts(true);
         if self.is_told() { options } else { options.format(&self.codec) }
     }
 }
