@@ -222,7 +222,7 @@ impl Header {
     }
 
     /// The keys of the file, in the order of llama.cpp's converter.
-    fn describe(&self, checkpoint: &Checkpoint) -> Result<Metadata> {
+    fn describe(self, checkpoint: &Checkpoint) -> Result<Metadata> {
         let mut pairs = MetadataMap::default();
         pairs.insert("general.architecture", self.family.architecture.as_str());
         if self.family.constants.contains(&ConstantKind::LongFactors) {
@@ -235,14 +235,14 @@ impl Header {
         self.identity.add(&checkpoint.tensors, &mut pairs);
         keys::add(&self.family, &self.common, &self.config, &mut pairs)?;
         insert(&mut pairs, "general.quantization_version".to_owned(), Some(2u32));
-        for (key, value) in self.tokenizer.iter() {
-            pairs.insert(key, value.clone());
+        for (key, value) in self.tokenizer {
+            pairs.insert(key, value);
         }
         let (family, common, config) = (&self.family, &self.common, &self.config);
         Agreement { family, common, config, pairs: &pairs, tensors: &checkpoint.tensors }.check()?;
         let mut metadata = Metadata::default();
-        for (key, value) in pairs.iter() {
-            metadata.insert(GGUF, key, value.clone());
+        for (key, value) in pairs {
+            metadata.insert(GGUF, &key, value);
         }
         Ok(metadata)
     }
@@ -288,8 +288,8 @@ fn tokenizer(
     };
     add_own(family, &wanted, false, &mut keys.pairs);
     insert(&mut keys.pairs, SPACE_PREFIX.to_owned(), last);
-    for (key, value) in keys.pairs.iter() {
-        pairs.insert(key, value.clone());
+    for (key, value) in keys.pairs {
+        pairs.insert(key, value);
     }
     Ok((pairs, keys.notes))
 }

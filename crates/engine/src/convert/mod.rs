@@ -149,7 +149,7 @@ impl Conversion {
         registry: &Registry,
         source: &Source,
         output: Destination,
-        Additions { remarks, code, model }: Additions<'_>,
+        Additions { remarks, code, mut model }: Additions<'_>,
     ) -> Result<Planned> {
         let codec = self.writer(registry, &output)?;
         let mut mapped = map(&source.contents, &self.map_options(comes_from(source, codec.info())))?;
@@ -164,7 +164,7 @@ impl Conversion {
         if let Some(model) = source.options.graph.as_deref() {
             model.describe(codec.info(), &mut Arc::make_mut(&mut mapped.contents).checkpoint);
         }
-        if let Some(model) = &model {
+        if let Some(model) = &mut model {
             model::describe(model, Arc::make_mut(&mut mapped.contents))?;
             model::keep_losses(model, &mut mapped);
         }

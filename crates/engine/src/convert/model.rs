@@ -1,7 +1,7 @@
 //! What a model adds to the conversion of its tensors: constants, metadata, files beside the output.
 
 use super::Conversion;
-use crate::formats::{CompanionFile, ConstantTensor, ModelRequest, ModelTranslation};
+use crate::formats::{CompanionFile, ConstantTensor, ModelRequest, ModelTranslation, no_metadata};
 use crate::map::Mapped;
 use crate::registry::Registry;
 use crate::source::Source;
@@ -10,7 +10,7 @@ use ckpt_api::{
     Placement, Reading, Result, TensorId, Ties,
 };
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 impl Conversion {
     /// Asks what the conversion adds to the tensors of a model; nothing if the user names a mapping.
@@ -46,7 +46,7 @@ impl Conversion {
 }
 
 /// Puts the constants before the tensors of the output, and adds the model's metadata.
-pub(super) fn describe(model: &ModelTranslation, contents: &mut Contents) -> Result<()> {
+pub(super) fn describe(model: &mut ModelTranslation, contents: &mut Contents) -> Result<()> {
     let count = model.constants.len();
     for tensor in model.constants.iter().map(|constant| &constant.tensor) {
         if contents.checkpoint.tensor(&tensor.name).is_some() {
@@ -62,9 +62,11 @@ pub(super) fn describe(model: &ModelTranslation, contents: &mut Contents) -> Res
     });
     contents.placements.splice(0..0, placed.collect::<Vec<_>>());
     number(contents, count);
-    for (namespace, entries) in (model.describe)(&contents.checkpoint)?.iter() {
-        for (key, value) in entries.iter() {
-            contents.checkpoint.metadata.insert(namespace, key, value.clone());
+    let describe = std::mem::replace(&mut model.describe, no_metadata());
+    // A vocabulary has a hundred thousand texts and more: moved, not copied.
+    for (namespace, entries) in BTreeMap::from(describe(&contents.checkpoint)?) {
+        for (key, value) in entries {
+            contents.checkpoint.metadata.insert(&namespace, &key, value);
         }
     }
     contents.add_notes(model.notes.iter().cloned());

@@ -101,7 +101,12 @@ impl Formats {
 }
 
 /// Computes the metadata of an output from its checkpoint, whose tensors have their new names, shapes and dtypes.
-pub type Describe = Box<dyn Fn(&Checkpoint) -> Result<Metadata> + Send + Sync>;
+pub type Describe = Box<dyn FnOnce(&Checkpoint) -> Result<Metadata> + Send + Sync>;
+
+/// Computes none.
+pub(crate) fn no_metadata() -> Describe {
+    Box::new(|_| Ok(Metadata::default()))
+}
 
 /// What a conversion of a model adds to its tensors.
 #[non_exhaustive]
@@ -140,7 +145,7 @@ impl ModelTranslation {
             exclude: Vec::new(),
             exact: Vec::new(),
             files: Vec::new(),
-            describe: Box::new(|_| Ok(Metadata::default())),
+            describe: no_metadata(),
             notes: Vec::new(),
         }
     }

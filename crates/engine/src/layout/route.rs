@@ -434,6 +434,22 @@ impl Transfer<'_> {
         self.source.extents.iter().any(|extent| extent.is_compressed() && extent.region().is_none())
     }
 
+    /// Bytes, in their largest form, of the blocks within which the order of the elements changes; as many as there can be for a
+    /// source that is stored in parts, compressed or computed.
+    pub(crate) fn reordered(&self) -> u64 {
+        let Placement { extents, encoding, .. } = &*self.source;
+        let is_plain =
+            |extent: &Extent| !extent.is_compressed() && !extent.is_computed() && extent.region().is_none();
+        let (1, true, None, Some(size)) =
+            (extents.len(), extents.iter().all(is_plain), self.source.window(), self.sizes.largest)
+        else {
+            return u64::MAX;
+        };
+        let kept = encoding.order.iter().zip(&*self.order).take_while(|(own, other)| own == other).count();
+        let axes = self.order.iter().skip(kept).filter_map(|axis| self.shape.get(*axis));
+        axes.fold(size, |bytes, len| bytes.saturating_mul(*len))
+    }
+
     /// Bytes of the concatenation of some extents of the source.
     pub(crate) fn stored_len(&self, extents: ExtentNumbers) -> u64 {
         let extents = self.source.extents.get(extents.indices()).unwrap_or_default();

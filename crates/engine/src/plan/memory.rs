@@ -122,8 +122,12 @@ pub(super) fn share_of(
     reread: bool,
     stores: u64,
 ) -> Result<(Budget, usize, u64)> {
-    let sizes =
-        plan.tensors().map(|entry| (bytes(entry.from).max(bytes(entry.to)), entry.access == Access::Tile));
+    let sizes = plan.tensors().zip(0..).map(|(entry, number)| {
+        let is_tiled = entry.access == Access::Tile;
+        let reordered =
+            is_tiled.then(|| plan.transfer(number).map_or(u64::MAX, |transfer| transfer.reordered()));
+        (bytes(entry.from).max(bytes(entry.to)), reordered)
+    });
     let useful = plan.items().len();
     share(resources, &Held::new(plan, reread, stores), useful, sizes, address_space_left())
 }
@@ -161,12 +165,13 @@ pub(super) fn read_bytes(placement: &Placement) -> u64 {
 
 /// Shares the memory among as many threads as are wanted, useful, and have room.
 ///
-/// `sizes` has, for each tensor, how many bytes it moves, and whether in tiles; `useful` how many items there are.
+/// `sizes` has, for each tensor, how many bytes it moves, and those of the blocks within which their order changes, if it does;
+/// `useful` how many items there are.
 fn share(
     resources: Resources,
     held: &Held,
     useful: usize,
-    sizes: impl Iterator<Item = (u64, bool)> + Clone,
+    sizes: impl Iterator<Item = (u64, Option<u64>)> + Clone,
     room: Option<u64>,
 ) -> Result<(Budget, usize, u64)> {
     let fixed = held.all;
@@ -174,8 +179,9 @@ fn share(
         0 => default_threads(),
         threads => threads,
     };
-    let peak =
-        |budget: Budget| sizes.clone().map(|(bytes, tiled)| budget.peak(bytes, tiled)).max().unwrap_or(0);
+    let peak = |budget: Budget| {
+        sizes.clone().map(|(bytes, reordered)| budget.peak(bytes, reordered)).max().unwrap_or(0)
+    };
     let mapped = |threads: u64| match room {
         None => u64::MAX,
         Some(room) => room.saturating_sub(held.ahead + PER_THREAD * (threads - 1)),

@@ -15,6 +15,8 @@ const CHUNK: u64 = 768 << 10;
 /// What the tiles of all workers may have together. Of a square matrix of 64 MiB, this is rows of the result from end
 /// to end, made of runs of 8 KiB; half of it is made of runs of 4 KiB, which cost twice as many system calls.
 pub(crate) const ALL_TILES: u64 = 32 << 20;
+/// A tile that is large enough if the order of elements changes only within smaller blocks: their runs do not get longer.
+const SUFFICIENT_TILE: u64 = 1 << 20;
 /// What the compressed extents that a worker keeps open may hold, unless one alone holds more.
 pub(crate) const DECOMPRESSED: u64 = 8 << 20;
 /// Elements that a worker computes at once, where numbers are computed from stored ones.
@@ -61,9 +63,15 @@ impl Budget {
         Budget { chunk: (self.chunk / factor / 48 * 48).max(48), ..self }
     }
 
-    /// What one worker with this budget holds at most for a tensor of `bytes`.
-    pub(crate) fn peak(self, bytes: u64, tiled: bool) -> u64 {
-        let piece = if tiled { self.tile } else { self.chunk as u64 };
+    /// The budget for elements whose order changes only within blocks of so many bytes.
+    pub(crate) fn for_blocks(self, bytes: u64) -> Budget {
+        Budget { tile: self.tile.min(bytes.max(SUFFICIENT_TILE)), ..self }
+    }
+
+    /// What one worker with this budget holds at most for a tensor of `bytes`, whose order changes within blocks of so many bytes,
+    /// if it does.
+    pub(crate) fn peak(self, bytes: u64, reordered: Option<u64>) -> u64 {
+        let piece = reordered.map_or(self.chunk as u64, |block| self.for_blocks(block).tile);
         piece.min(bytes) * BUFFERS
     }
 }

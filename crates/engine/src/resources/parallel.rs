@@ -44,7 +44,7 @@ pub fn in_parallel<T: Copy + Sync, R: Send>(
 /// As many threads as there are processors and room for, at most four.
 pub fn default_threads() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let each = PER_THREAD + Budget::default().peak(u64::MAX, true);
+    let each = PER_THREAD + Budget::default().peak(u64::MAX, Some(u64::MAX));
     let roomy =
         address_space_left().map_or(usize::MAX, |room| usize::try_from(room / each).unwrap_or(usize::MAX));
     processors.min(roomy.max(1)).min(4)

@@ -117,7 +117,7 @@ impl<'a> TensorStream<'a> {
         checking: Checking,
         budget: Budget,
     ) -> Result<Self> {
-        let mut budget = budget.for_growth(transfer.sizes.growth);
+        let mut budget = budget.for_growth(transfer.sizes.growth).for_blocks(transfer.reordered());
         // Whole blocks are decoded and encoded.
         let whole = to_usize(transfer.sizes.chunk)?;
         budget.chunk = (budget.chunk / whole * whole).max(whole);
