@@ -149,11 +149,26 @@ fn every_kind_of_loss_and_step_is_in_the_schema_of_plans() {
     let stored = serde_json::json!({ "file": 0, "offset": 8, "len": 1 });
     let plain =
         serde_json::json!({ "dtype": "f8_e4m3", "endian": "little", "order": [0], "packing": "bytes" });
-    let scales =
-        serde_json::json!({ "name": "s", "stored": stored, "encoding": plain, "shape": [1], "block": [128] });
-    let operations = serde_json::json!([{ "multiply": 0.5 }, { "divide": 3.0 }, { "add": -1.0 }, { "round": "bf16" },
-                                        { "multiply-blocks": scales }]);
-    let computed = serde_json::json!({ "stored": stored, "encoding": plain, "operations": operations });
+    let numbers = serde_json::json!({ "stored": stored, "encoding": plain, "operations": [] });
+    let index =
+        serde_json::json!({ "name": "g", "axis": 0, "blocks": 1, "stored": stored, "encoding": plain });
+    let blocks =
+        serde_json::json!({ "name": "s", "numbers": numbers, "shape": [1], "block": [128], "index": index });
+    let [left, right] = [false, true].map(|is_transposed| match is_transposed {
+        true => serde_json::json!({ "numbers": numbers, "is_transposed": true }),
+        false => serde_json::json!({ "numbers": numbers }),
+    });
+    let product = serde_json::json!({ "name": "p", "rows": 1, "columns": 1, "rank": 1, "factor": 2.0, "left": left, "right": right });
+    let rows = serde_json::json!({ "name": "m", "rows": 1, "columns": 1, "numbers": numbers });
+    let operations = serde_json::json!([{ "multiply": 0.5 }, { "divide": 3.0 }, { "add": -1.0 }, "exp", "log",
+                                        { "round": "bf16" }, { "look-up": numbers }, { "add-blocks": blocks },
+                                        { "subtract-blocks": blocks }, { "multiply-blocks": blocks },
+                                        { "divide-blocks": blocks }, { "add-product": product }, { "scale-rows": rows }]);
+    let packed = serde_json::json!({ "bits": 4, "rows": 1, "columns": 2, "along": "row", "order": "even-odd", "increments": [1] });
+    let computed = serde_json::json!({ "stored": stored, "encoding": plain, "packed": packed, "operations": operations });
+    // It is what a plan has.
+    let parsed: ckpt::api::Computed = serde_json::from_value(computed.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&parsed).unwrap(), computed);
     let placement = serde_json::json!({
         "tensor": 0, "name": "w",
         "extents": [{ "file": 0, "offset": 0, "len": 4, "region": { "start": [0], "shape": [1] },

@@ -74,8 +74,9 @@ pub use io::{
 pub use layout::{
     Added, AddedAxis, Along, AxisOrder, AxisPart, BlockIndex, BlockNumbers, CheckParameters, Compression,
     Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding, Extent, Extents, FieldOrder,
-    FileId, LongestOutput, MostlyOne, Operation, PackedIntegers, Packing, Parameters, Placement, Region,
-    Rounding, Scaling, Signs, StartStream, StoredBytes, TensorId, Tile, Window, check_cover,
+    FileId, LongestOutput, MatrixFactor, MatrixProduct, MostlyOne, Operand, Operation, PackedIntegers,
+    Packing, Parameters, Placement, Region, Rounding, RowMagnitudes, Scaling, Signs, StartStream,
+    StoredBytes, TensorId, Tile, Window, check_cover,
 };
 pub use loss::{Aspect, Loss, LossKind, Role};
 pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};

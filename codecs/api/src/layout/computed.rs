@@ -2,13 +2,15 @@
 
 use super::packed::PackedIntegers;
 use crate::{
-    BlockIndex, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operation, Packing,
-    Result, Shape,
+    BlockIndex, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operand, Operation,
+    Packing, Result, Shape,
 };
 use std::fmt;
 
 /// How deep numbers may be computed from numbers that are computed themselves.
 const MAX_LEVELS: usize = 4;
+/// How many times rows may be scaled.
+const MAX_ROW_SCALINGS: u32 = 3;
 /// The most entries of a table that numbers are looked up in.
 const MAX_TABLE: u64 = 256;
 
@@ -148,15 +150,28 @@ impl Computed {
                     .expected(format!("at most {MAX_LEVELS}")));
             }
             for operation in &computed.operations {
-                let Some((numbers, blocks)) = operation.operand() else { continue };
-                match blocks {
-                    Some(blocks) => blocks.check(elements)?,
-                    None => computed.check_table(numbers)?,
+                let Some(operand) = operation.operand() else { continue };
+                match operand {
+                    Operand::Table(table) => computed.check_table(table)?,
+                    Operand::Blocks(blocks) => blocks.check(elements)?,
+                    Operand::Product(product) => product.check(elements)?,
+                    Operand::Rows(rows) if levels == MAX_LEVELS => rows.check(elements)?,
+                    Operand::Rows(_) => return Err(too_many_norms()),
                 }
-                left.push((numbers, levels.saturating_sub(1)));
+                left.extend(operand.numbers().map(|numbers| (numbers, levels.saturating_sub(1))));
             }
         }
+        if self.row_scalings() > MAX_ROW_SCALINGS {
+            return Err(too_many_norms());
+        }
         self.check_elements()?.checked_mul(4).ok_or_else(|| Error::corrupt("computed numbers are too many"))
+    }
+
+    /// How many times rows are scaled: each time, all that is before is read again for rows of which only a part is asked for.
+    pub fn row_scalings(&self) -> u32 {
+        let scalings =
+            self.operations.iter().filter(|operation| matches!(operation, Operation::ScaleRows(_)));
+        u32::try_from(scalings.count()).unwrap_or(u32::MAX)
     }
 
     fn check_elements(&self) -> Result<u64> {
@@ -197,10 +212,9 @@ impl Computed {
         let (mut left, mut found) = (vec![self], Vec::new());
         while let Some(computed) = left.pop() {
             found.push(&computed.stored);
-            for operation in &computed.operations {
-                let Some((numbers, blocks)) = operation.operand() else { continue };
-                left.push(numbers);
-                found.extend(blocks.and_then(|blocks| blocks.index.as_ref()).map(|index| &index.stored));
+            for operand in computed.operations.iter().filter_map(Operation::operand) {
+                left.extend(operand.numbers());
+                found.extend(operand.index().map(|index| &index.stored));
             }
         }
         found
@@ -210,20 +224,19 @@ impl Computed {
     pub fn index_len(&self) -> u64 {
         let (mut left, mut sum) = (vec![self], 0_u64);
         while let Some(computed) = left.pop() {
-            for (numbers, blocks) in computed.operations.iter().filter_map(Operation::operand) {
-                left.push(numbers);
-                let index = blocks.and_then(|blocks| blocks.index.as_ref());
-                sum = sum.saturating_add(index.map_or(0, |index| index.stored.len));
+            for operand in computed.operations.iter().filter_map(Operation::operand) {
+                left.extend(operand.numbers());
+                sum = sum.saturating_add(operand.index().map_or(0, |index| index.stored.len));
             }
         }
         sum
     }
 
-    /// [`Computed::stored`], to be changed.
-    pub(crate) fn stored_mut(&mut self) -> Vec<&mut Extent> {
+    /// [`Computed::stored`] and how the extents are encoded, to be changed.
+    pub(crate) fn stored_mut(&mut self) -> Vec<(&mut Extent, &mut Encoding)> {
         let (mut left, mut found) = (vec![self], Vec::new());
         while let Some(computed) = left.pop() {
-            found.push(&mut computed.stored);
+            found.push((&mut computed.stored, &mut computed.encoding));
             for operation in &mut computed.operations {
                 match operation {
                     Operation::LookUp(table) => left.push(table),
@@ -233,13 +246,30 @@ impl Computed {
                     | Operation::DivideBlocks(blocks) => {
                         let BlockNumbers { numbers, index, .. } = &mut **blocks;
                         left.push(numbers);
-                        found.extend(index.as_mut().map(|index| &mut index.stored));
+                        found.extend(index.as_mut().map(|index| (&mut index.stored, &mut index.encoding)));
                     }
+                    Operation::AddProduct(product) => {
+                        left.extend([&mut product.left.numbers, &mut product.right.numbers]);
+                    }
+                    Operation::ScaleRows(rows) => left.push(&mut rows.numbers),
                     _ => {}
                 }
             }
         }
         found
+    }
+
+    /// The same numbers, if each file has a number that is `first` higher.
+    #[must_use]
+    pub fn behind_files(mut self, first: usize) -> Self {
+        self.move_files(first);
+        self
+    }
+
+    pub(crate) fn move_files(&mut self, first: usize) {
+        for (stored, _) in self.stored_mut() {
+            stored.file = stored.file.behind(first);
+        }
     }
 
     /// Checks what [`Computed::into_extent`] made, which may come from a plan.
@@ -261,17 +291,45 @@ impl Computed {
 }
 
 impl Operation {
-    /// The numbers that it takes beside those that it changes, and the blocks that they belong to; a table has no blocks.
-    pub fn operand(&self) -> Option<(&Computed, Option<&BlockNumbers>)> {
+    /// The numbers that it takes beside those that it changes; `None` if it takes none.
+    pub fn operand(&self) -> Option<Operand<'_>> {
         match self {
-            Operation::LookUp(table) => Some((table, None)),
+            Operation::LookUp(table) => Some(Operand::Table(table)),
             Operation::AddBlocks(blocks)
             | Operation::SubtractBlocks(blocks)
             | Operation::MultiplyBlocks(blocks)
-            | Operation::DivideBlocks(blocks) => Some((&blocks.numbers, Some(blocks))),
+            | Operation::DivideBlocks(blocks) => Some(Operand::Blocks(blocks)),
+            Operation::AddProduct(product) => Some(Operand::Product(product)),
+            Operation::ScaleRows(rows) => Some(Operand::Rows(rows)),
             _ => None,
         }
     }
+}
+
+impl<'a> Operand<'a> {
+    /// The numbers: those of a table or of blocks, or those of both factors.
+    fn numbers(self) -> impl Iterator<Item = &'a Computed> {
+        let (first, second) = match self {
+            Operand::Table(table) => (table, None),
+            Operand::Blocks(blocks) => (&blocks.numbers, None),
+            Operand::Product(product) => (&product.left.numbers, Some(&product.right.numbers)),
+            Operand::Rows(rows) => (&rows.numbers, None),
+        };
+        std::iter::once(first).chain(second)
+    }
+
+    /// The block of each index of an axis, if a tensor states it.
+    fn index(self) -> Option<&'a BlockIndex> {
+        match self {
+            Operand::Blocks(blocks) => blocks.index.as_ref(),
+            Operand::Table(_) | Operand::Product(_) | Operand::Rows(_) => None,
+        }
+    }
+}
+
+fn too_many_norms() -> Error {
+    Error::unsupported("rows are scaled to norms too often")
+        .expected(format!("at most {MAX_ROW_SCALINGS} times"))
 }
 
 fn check_stored(stored: &Extent, encoding: &Encoding) -> Result<()> {
@@ -336,6 +394,10 @@ impl fmt::Display for Operation {
             Operation::DivideBlocks(scales) => {
                 write!(f, "divide each block of {:?} by '{}'", scales.block, scales.name)
             }
+            Operation::AddProduct(product) => {
+                write!(f, "add {} × '{}' of rank {}", product.factor, product.name, product.rank)
+            }
+            Operation::ScaleRows(rows) => write!(f, "scale each row to the norm in '{}'", rows.name),
         }
     }
 }

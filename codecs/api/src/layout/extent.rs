@@ -60,6 +60,17 @@ impl Extent {
         self.rare.as_mut()?.computed.as_deref_mut()
     }
 
+    /// The same bytes, if each file has a number that is `first` higher: those of a checkpoint whose files are listed behind
+    /// others.
+    #[must_use]
+    pub fn behind_files(mut self, first: usize) -> Self {
+        self.file = self.file.behind(first);
+        if let Some(computed) = self.computed_mut() {
+            computed.move_files(first);
+        }
+        self
+    }
+
     /// Whether every decoder that reading needs is known, as it is but for extents that were read from a document.
     pub fn has_decoder(&self) -> bool {
         let own = self.compression().is_none_or(Compression::has_decoder);
@@ -80,7 +91,7 @@ impl Extent {
         }
         match rare.computed.as_deref_mut() {
             Some(computed) => {
-                computed.stored_mut().into_iter().try_for_each(|stored| stored.attach_decoders(known))
+                computed.stored_mut().into_iter().try_for_each(|(stored, _)| stored.attach_decoders(known))
             }
             None => Ok(()),
         }
@@ -253,6 +264,24 @@ pub enum Operation {
     MultiplyBlocks(Box<BlockNumbers>),
     /// Divides each block of numbers by one of its own.
     DivideBlocks(Box<BlockNumbers>),
+    /// Adds a multiple of a product of two matrices.
+    AddProduct(Box<MatrixProduct>),
+    /// Scales each row of a matrix to a norm of its own. Only of numbers that are no operands, and a few times.
+    ScaleRows(Box<RowMagnitudes>),
+}
+
+/// The numbers that an [`Operation`] takes beside those that it changes.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Operand<'a> {
+    /// A table.
+    Table(&'a Computed),
+    /// Numbers of blocks.
+    Blocks(&'a BlockNumbers),
+    /// The factors of a product.
+    Product(&'a MatrixProduct),
+    /// The norms of rows.
+    Rows(&'a RowMagnitudes),
 }
 
 /// Numbers, each of which belongs to a block of another tensor's elements: scales, or zero points.
@@ -288,4 +317,72 @@ pub struct BlockIndex {
     pub stored: Extent,
     /// How these are encoded.
     pub encoding: Encoding,
+}
+
+/// A multiple of the product of two matrices, for each element of a matrix.
+///
+/// The element in row `i` and column `j` becomes `element + factor · Σ left[i][k] · right[k][j]`. The sum is one of 32-bit
+/// floats, which begins at 0 and takes `k` in ascending order; no product is fused with a sum.
+///
+/// ```
+/// use ckpt_api::{Computed, DType, Encoding, Extent, FileId, MatrixFactor, MatrixProduct, Operation, Scalar};
+/// let numbers = |offset, count| {
+///     Computed::new(Extent::new(FileId(0), offset, count * 4), Encoding::new(DType::F32, vec![0]))
+/// };
+/// // A matrix of 3 rows and 5 columns, and a product of rank 2.
+/// let (left, right) = (MatrixFactor::new(numbers(60, 6)), MatrixFactor::new(numbers(84, 10)));
+/// let factor = Scalar::new(0.5).expect("it is finite");
+/// let product = MatrixProduct::new("a", [3, 5], 2, factor, left, right);
+/// let sum = numbers(0, 15).with_operations(vec![Operation::AddProduct(Box::new(product))]);
+/// assert_eq!(sum.into_extent()?.len, 60);
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct MatrixProduct {
+    /// What people call it.
+    pub name: String,
+    /// Rows of the matrix, which the stored elements fill in row-major order.
+    pub rows: u64,
+    /// Its columns.
+    pub columns: u64,
+    /// Columns of the left factor, and rows of the right one.
+    pub rank: u64,
+    /// By what the product is multiplied.
+    pub factor: Scalar,
+    /// The factor with as many rows as the matrix.
+    pub left: MatrixFactor,
+    /// The factor with as many columns as the matrix.
+    pub right: MatrixFactor,
+}
+
+/// A factor of a [`MatrixProduct`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct MatrixFactor {
+    /// Its numbers, in row-major order.
+    pub numbers: Computed,
+    /// Whether they are in column-major order instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_transposed: bool,
+}
+
+/// The Euclidean norm that each row of a matrix gets.
+///
+/// Each element of a row is multiplied by `number / norm`, where `norm` is the square root, rounded to a 32-bit float, of the sum of
+/// squares in 64-bit floats: eight sums, of which number `i % 8` takes element `i` of the row, and which are added in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RowMagnitudes {
+    /// The name of their tensor, for people.
+    pub name: String,
+    /// Rows of the matrix, which the stored elements fill in row-major order.
+    pub rows: u64,
+    /// Its columns.
+    pub columns: u64,
+    /// The norms, one a row.
+    pub numbers: Computed,
 }

@@ -13,6 +13,7 @@ mod mostly_one;
 mod packed;
 mod placement;
 mod plain_decoders;
+mod product;
 mod tiles;
 
 pub use axis_order::{AxisOrder, AxisPart, Tile};
@@ -25,7 +26,10 @@ pub use decoder::{
     StartStream, StoredBytes,
 };
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
-pub use extent::{BlockIndex, BlockNumbers, Computed, Extent, Operation, Region};
+pub use extent::{
+    BlockIndex, BlockNumbers, Computed, Extent, MatrixFactor, MatrixProduct, Operand, Operation, Region,
+    RowMagnitudes,
+};
 pub(crate) use fit::check_fit;
 pub use ids::{FileId, TensorId};
 pub use mostly_one::{Extents, MostlyOne};

@@ -159,7 +159,8 @@ impl Placement {
     /// Gives blocks that were read from a document their decoders, from those of `known`.
     pub fn attach(&mut self, known: &[Blocks]) {
         let computed = self.extents.iter_mut().filter_map(|extent| extent.computed_mut());
-        let encodings = computed.map(|computed| &mut computed.encoding).chain([&mut self.encoding]);
+        let stored = computed.flat_map(|computed| computed.stored_mut());
+        let encodings = stored.map(|(_, encoding)| encoding).chain([&mut self.encoding]);
         encodings.for_each(|encoding| encoding.attach(known));
     }
 

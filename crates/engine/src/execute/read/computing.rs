@@ -6,6 +6,8 @@ use super::block_numbers::{BlockReader, Verified, elements_to_floats, to_floats}
 use super::files::{ComputedNumbers, Handle};
 use super::memory::to_usize;
 use super::packed_words::PackedWords;
+use super::products::ProductReader;
+use super::row_scales::RowScaler;
 use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
 use crate::transform::{Arithmetic, Buffer, cast, each_number, exp, log, look_up, look_up_pairs};
@@ -47,6 +49,8 @@ enum Operand<'a> {
     None,
     Table(Vec<f32>),
     Blocks(Box<BlockReader<'a>>),
+    Product(Box<ProductReader<'a>>),
+    Rows(Box<RowScaler<'a>>),
 }
 
 /// Those of all operations.
@@ -70,23 +74,46 @@ impl<'a> Operands<'a> {
             _ => Err(Error::defect("the numbers of blocks were not opened")),
         }
     }
+
+    /// Changes the numbers of a matrix by those of another, or of its rows.
+    fn by_matrix(&mut self, index: usize, first: u64, numbers: &mut [[u8; 4]]) -> Result<bool> {
+        match self.0.get_mut(index) {
+            Some(Operand::Product(product)) => product.apply(first, numbers),
+            Some(Operand::Rows(rows)) => rows.apply(first, numbers),
+            _ => Err(Error::defect("the operands of a matrix were not opened")),
+        }
+    }
 }
 
 impl<'a> Operand<'a> {
-    fn open(verified: Verified<'_, 'a>, operation: &Operation) -> Result<Self> {
-        match operation.operand() {
+    /// Opens the numbers that an operation takes: the one with this number.
+    fn open(verified: Verified<'_, 'a>, computed: &Computed, index: usize) -> Result<Self> {
+        match computed.operations.get(index).and_then(Operation::operand) {
             None => Ok(Operand::None),
-            Some((numbers, Some(blocks))) => {
-                let numbers = Box::new(Computing::open(verified, numbers)?);
+            Some(ckpt_api::Operand::Blocks(blocks)) => {
+                let numbers = Box::new(Computing::open(verified, &blocks.numbers)?);
                 BlockReader::open(verified, blocks, numbers).map(Box::new).map(Operand::Blocks)
             }
-            Some((table, None)) => {
+            Some(ckpt_api::Operand::Product(product)) => {
+                let left = Box::new(Computing::open(verified, &product.left.numbers)?);
+                let right = Box::new(Computing::open(verified, &product.right.numbers)?);
+                Ok(Operand::Product(Box::new(ProductReader::new(product, left, right))))
+            }
+            Some(ckpt_api::Operand::Rows(rows)) => {
+                let mut before = computed.clone();
+                before.operations.truncate(index);
+                let before = Box::new(Computing::open(verified, &before)?);
+                let magnitudes = Box::new(Computing::open(verified, &rows.numbers)?);
+                Ok(Operand::Rows(Box::new(RowScaler::new(rows, before, magnitudes))))
+            }
+            Some(ckpt_api::Operand::Table(table)) => {
                 let table = Computing::open(verified, table)?;
                 let mut bytes = vec![0; to_usize(table.elements.saturating_mul(4))?];
                 table.read_at(0, &mut bytes)?;
                 let floats = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
                 Ok(Operand::Table(floats.collect()))
             }
+            Some(_) => Err(Error::unsupported("an operation that this version does not know")),
         }
     }
 }
@@ -104,7 +131,7 @@ impl<'a> Computing<'a> {
     pub(super) fn open(verified: Verified<'_, 'a>, computed: &Computed) -> Result<Self> {
         let (stored, start) = verified(&computed.stored)?;
         let elements = computed.elements().ok_or_else(|| Error::defect("computed elements are not whole"))?;
-        let operands = computed.operations.iter().map(|operation| Operand::open(verified, operation));
+        let operands = (0..computed.operations.len()).map(|index| Operand::open(verified, computed, index));
         let operands = Operands(operands.collect::<Result<_>>()?);
         let steps = match computed.packed {
             Some(_) => Vec::new(),
@@ -246,6 +273,9 @@ impl<'a> Computing<'a> {
             }
             Some(Operation::DivideBlocks(_)) => {
                 operands.by_blocks(index, Arithmetic::Divide, first, floats)?
+            }
+            Some(Operation::AddProduct(_) | Operation::ScaleRows(_)) => {
+                operands.by_matrix(index, first, floats)?
             }
             Some(_) | None => return Err(Error::unsupported("an operation that this version does not know")),
         })

@@ -13,6 +13,8 @@ mod lockstep;
 mod memory;
 mod opened;
 mod packed_words;
+mod products;
+mod row_scales;
 mod stream;
 mod strided;
 #[cfg(test)]
