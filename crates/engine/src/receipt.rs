@@ -65,7 +65,9 @@ pub fn check(formats: &Formats, receipt: &str, root: Option<&Path>, limits: &Lim
     let recorded: Recorded =
         serde_json::from_str(receipt).map_err(|error| other_document(receipt, &error))?;
     let both = [("source", &recorded.source), ("target", &recorded.target)];
-    let sides: Vec<_> = both.into_iter().chain(recorded.graph.as_ref().map(|side| ("graph", side))).collect();
+    let others = recorded.others.iter().map(|side| ("others", side));
+    let graph = recorded.graph.as_ref().map(|side| ("graph", side));
+    let sides: Vec<_> = both.into_iter().chain(others).chain(graph).collect();
     for &(name, side) in &sides {
         limits.check(Limit::Files, side.files.len() as u64).map_err(|error| error.field(name))?;
         if side.files.is_empty() {
@@ -207,6 +209,9 @@ impl Listed {
 struct Recorded {
     source: RecordedSide,
     target: RecordedSide,
+    /// Checkpoints that were merged into the source.
+    #[serde(default)]
+    others: Vec<RecordedSide>,
     #[serde(default)]
     graph: Option<RecordedSide>,
 }

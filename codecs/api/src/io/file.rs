@@ -25,6 +25,11 @@ impl File {
         Ok(File { name: name.into(), len, handle })
     }
 
+    /// What reads its bytes.
+    pub(super) fn handle(&self) -> Arc<dyn ReadAt> {
+        self.handle.clone()
+    }
+
     /// Path as people should see it.
     pub fn name(&self) -> &str {
         &self.name

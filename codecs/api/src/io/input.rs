@@ -1,6 +1,7 @@
 //! Random access to what the user named, and its siblings; never outside its directory.
 
 use super::handed::Handed;
+use super::joined::{self, Joined};
 use super::store::{Below, checked};
 use super::{links, nearby};
 use crate::{Address, Directory, Error, File, Limit, Limits, ReadAt, ReadStore, Result};
@@ -25,6 +26,8 @@ pub struct Input {
     opened: Option<Arc<Mutex<BTreeSet<String>>>>,
     limits: Limits,
     handed: Handed,
+    /// Inputs whose files are found beside its own.
+    others: Arc<[Input]>,
 }
 
 impl Input {
@@ -97,7 +100,40 @@ impl Input {
             opened: None,
             limits: Limits::default(),
             handed: Handed::default(),
+            others: Arc::default(),
         }
+    }
+
+    /// The same input, beside whose files those of `others` are found, under names that [`Input::name_in_other`] returns.
+    #[must_use]
+    pub fn joined(&self, others: Vec<Input>) -> Self {
+        let others: Arc<[Input]> = others.into();
+        let confined = others.iter().map(|other| Arc::new(Confined(other.clone())) as Arc<dyn ReadStore>);
+        let store = Arc::new(Joined { first: self.store.clone(), others: confined.collect() });
+        Input { store, others, ..self.clone() }
+    }
+
+    /// The name of another input's file: of the one with this number of those that [`Input::joined`] was given.
+    pub fn name_in_other(number: usize, name: &str) -> String {
+        joined::name_of(number, name)
+    }
+
+    /// The number of another input, and the name that its file has there; `None` for a name of the input's own files.
+    pub fn in_other(name: &str) -> Option<(usize, &str)> {
+        joined::parse(name)
+    }
+
+    /// Refuses names of its own files that files of other inputs could have.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`], with the first such name.
+    pub fn check_own_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<()> {
+        joined::check_names(names)
+    }
+
+    /// The inputs whose files are found beside its own.
+    pub fn others(&self) -> &[Input] {
+        &self.others
     }
 
     /// What is called `entry` in a store: a file, a directory that holds files, what names of files begin with, or the
@@ -318,6 +354,52 @@ impl Input {
     }
 }
 
+/// The files of an input, of which none is outside of its directory.
+#[derive(Debug)]
+struct Confined(Input);
+
+impl ReadStore for Confined {
+    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.0.store.list(directory, most)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        self.0.file(name).map(|file| file.handle())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.has_file(name)
+    }
+
+    fn has_directory(&self, name: &str) -> bool {
+        self.0.store.has_directory(name)
+    }
+
+    fn display(&self, name: &str) -> String {
+        self.0.display(name)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.0.store.path(name)
+    }
+
+    fn location(&self) -> Option<String> {
+        self.0.store.location()
+    }
+
+    fn will_open(&self, names: &[String]) {
+        self.0.will_open(names);
+    }
+
+    fn forget(&self) {
+        self.0.store.forget();
+    }
+
+    fn reserve(&self, most: u64) -> u64 {
+        self.0.store.reserve(most)
+    }
+}
+
 /// The error for a symbolic link whose target does not exist.
 fn broken(error: io::Error, target: &Path) -> Error {
     let target = target.display().to_string();
@@ -443,6 +525,23 @@ mod tests {
         clone.file("sub/b").unwrap();
         assert!(clone.file("missing").is_err());
         assert_eq!(input.opened(), ["sub/b"]);
+    }
+
+    #[test]
+    fn the_files_of_joined_inputs_have_names_of_their_own() {
+        let input = |files: &[(&str, &str)]| {
+            let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+            Input::memory("", files.collect())
+        };
+        let joined = input(&[("w", "1"), ("c", "2")]).joined(vec![input(&[("w", "3"), ("sub/v", "4")])]);
+        let text = |name: &str| joined.file(name).and_then(|file| file.bytes(0, file.len()));
+        assert_eq!(text("w").unwrap(), b"1");
+        assert_eq!(text(&Input::name_in_other(0, "w")).unwrap(), b"3");
+        assert_eq!(text(&Input::name_in_other(0, "sub/v")).unwrap(), b"4");
+        assert!(text(&Input::name_in_other(1, "w")).is_err());
+        assert!(text("+0/../w").is_err() && !joined.has_file("+0/../w"), "a name leaves the other input");
+        assert_eq!(joined.list("").unwrap(), ["c", "w"]);
+        assert_eq!(joined.display(&Input::name_in_other(0, "w")), "w");
     }
 
     #[test]

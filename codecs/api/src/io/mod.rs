@@ -5,6 +5,7 @@ pub mod fields;
 mod file;
 mod handed;
 mod input;
+mod joined;
 mod links;
 mod nearby;
 mod read_at;

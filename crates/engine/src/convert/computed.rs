@@ -21,6 +21,9 @@ pub(super) fn compute(planned: &Planned, parts: &[Source], commit: &Commit) -> R
     if let Some(reason) = differs_as_asked(planned, commit) {
         return Ok(Computed::not_run(reason));
     }
+    if planned.is_merge_of_another_process() {
+        return Ok(Computed::not_run("the source is merged from several checkpoints, by another process"));
+    }
     let source = planned.source(commit)?;
     let parts: Vec<&Source> = parts.iter().filter(|part| part.checkpoint().graph.is_some()).collect();
     if parts.is_empty() {

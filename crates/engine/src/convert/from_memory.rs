@@ -54,6 +54,7 @@ pub fn write_from_memory(
 /// A source that no other process can open.
 fn in_memory() -> SourceRecord {
     SourceRecord {
+        others: Vec::new(),
         parts: false,
         format: "memory".to_owned(),
         location: None,

@@ -31,6 +31,9 @@ impl Conversion {
         if self.keep_quantized || is_decoded_by_mapping {
             return Ok(Cow::Owned(source.stored()));
         }
+        if !source.input().others().is_empty() && self.dtype.is_none() {
+            return Err(undecided());
+        }
         if self.dtype.is_some_and(DType::is_float) {
             return numbers(source, grouped, self.dtype);
         }
@@ -57,6 +60,12 @@ fn numbers<'s>(source: &'s Source, grouped: &Grouped, dtype: Option<DType>) -> R
         Some(problem) => Err(problem.without_cause()),
         None => Ok(Cow::Owned(source.rounded_to(dtype))),
     }
+}
+
+/// The error of a merge into quantized weights, whose result has no dtype of its own.
+fn undecided() -> Error {
+    Error::usage("the weights of the base are quantized, and merged weights are plain numbers")
+        .expected(text!["a dtype for them, with ", Setting::DTYPE.of("bf16")])
 }
 
 /// The error of a conversion that would take stored tensors for numbers.

@@ -45,7 +45,8 @@ use crate::formats::ModelTranslation;
 use crate::map::{MapOptions, Mapped, Twins, map};
 use crate::mapping::{Generated, Mapping, Translation};
 use crate::plan::{
-    CloneSettings, MappingRecord, Parts, Plan, Settings, SourceRecord, Stores, TargetRecord, compile,
+    CloneSettings, MappingRecord, OtherInput, Parts, Plan, Settings, SourceRecord, Stores, TargetRecord,
+    compile,
 };
 use crate::registry::Registry;
 use crate::scaled;
@@ -421,10 +422,16 @@ fn comes_from(source: &Source, info: &FormatInfo) -> bool {
 fn source_record(source: &Source) -> Result<SourceRecord> {
     let graph =
         source.options.graph.as_deref().map(|model| graph::record(model, source.pending_graph().is_some()));
+    let others = source
+        .input
+        .others()
+        .iter()
+        .map(|other| OtherInput { location: other.store().location(), entry: other.entry().to_owned() });
     Ok(SourceRecord {
         format: source.format().to_owned(),
         location: source.input.store().location(),
         entry: source.input.entry().to_owned(),
+        others: others.collect(),
         parts: source.options.parts,
         options: source.options.options.clone(),
         architecture: source.options.architecture.clone(),

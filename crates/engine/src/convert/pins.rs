@@ -13,7 +13,10 @@ const ABSENT: &str = "absent";
 /// # Errors
 /// [`ckpt_api::Kind::Io`] if a file is there and cannot be opened.
 pub(super) fn of_source(source: &Source) -> Result<Vec<SourceFile>> {
-    let opened = source.input.opened();
+    let mut opened = source.input.opened();
+    for (number, other) in source.input.others().iter().enumerate() {
+        opened.extend(other.opened().iter().map(|name| Input::name_in_other(number, name)));
+    }
     let names: BTreeSet<&String> = opened.iter().chain(&source.contents.files).collect();
     names.into_iter().map(|name| pin(&source.input, name)).collect()
 }

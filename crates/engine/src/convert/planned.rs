@@ -144,6 +144,12 @@ impl Planned {
         plan.attach(registry.writer(&plan.target.format)?.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
         let input = Input::within_store(registry.addresses().open(source)?, &plan.source.entry);
+        let others = plan.source.others.iter().map(|other| {
+            let store = other.location.as_deref().ok_or_else(|| elsewhere("source"))?;
+            Ok(Input::within_store(registry.addresses().open(store)?, &other.entry))
+        });
+        let others = others.collect::<Result<Vec<_>>>()?;
+        let input = if others.is_empty() { input } else { input.joined(others) };
         pins::check(&input, plan.source_files(), "the source has changed since the plan was made")?;
         if let Some(record) = &plan.source.graph {
             graph::find(registry.addresses(), record)?;
@@ -189,6 +195,11 @@ impl Planned {
             Some(known) => Ok(*known),
             None => self.plan.sha256().map(|found| *self.sha256.get_or_init(|| found)),
         }
+    }
+
+    /// Whether the source's tensors are made of those of several checkpoints, and no source of this process has them.
+    pub(super) fn is_merge_of_another_process(&self) -> bool {
+        self.source.is_none() && !self.plan.source.others.is_empty()
     }
 
     /// The source as its codec reads it.

@@ -18,6 +18,9 @@ struct Receipt<'a> {
     ckpt: &'static str,
     source: SideRecord<'a>,
     target: SideRecord<'a>,
+    /// The checkpoints whose tensors were merged into the source's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    others: Vec<OtherSide>,
     /// The model that gave the source its graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     graph: Option<GraphSide<'a>>,
@@ -49,6 +52,12 @@ struct SideRecord<'a> {
     options: BTreeMap<&'a str, &'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     architecture: Option<TextRecord>,
+    files: Vec<FileRecord>,
+}
+
+#[derive(Serialize)]
+struct OtherSide {
+    directory: String,
     files: Vec<FileRecord>,
 }
 
@@ -113,7 +122,7 @@ pub(super) fn text(
             entry: input.entry(),
             options: pairs(&source.options),
             architecture: source.architecture.as_ref().map(of_architecture),
-            files: records(input, &opened(planned), threads, chunk)?,
+            files: records(input, &opened(planned, None), threads, chunk)?,
         },
         target: SideRecord {
             format: plan.to(),
@@ -123,6 +132,7 @@ pub(super) fn text(
             architecture: target.architecture.as_ref().map(of_architecture),
             files: records(&staged, &written, threads, chunk)?,
         },
+        others: others(planned)?,
         graph: source.graph.as_ref().map(of_graph),
         mapping: settings.mapping.as_ref().map(of_mapping),
         transforms: &settings.transforms,
@@ -148,9 +158,23 @@ pub(super) fn text(
     Ok(text)
 }
 
-/// The files of the source that were read.
-fn opened(planned: &Planned) -> Vec<String> {
-    planned.plan.source_files().iter().map(|file| file.name.clone()).collect()
+/// The files of the source that were read: its own, or those of another input with this number, as they are called there.
+fn opened(planned: &Planned, other: Option<usize>) -> Vec<String> {
+    let names = planned.plan.source_files().iter().map(|file| match Input::in_other(&file.name) {
+        Some((number, name)) => (Some(number), name),
+        None => (None, file.name.as_str()),
+    });
+    names.filter(|(of, _)| *of == other).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// The checkpoints beside the source.
+fn others(planned: &Planned) -> Result<Vec<OtherSide>> {
+    let (threads, chunk) = (planned.plan.threads, planned.plan.budget.chunk);
+    let record = |(number, other): (usize, &Input)| {
+        let files = records(other, &opened(planned, Some(number)), threads, chunk)?;
+        Ok(OtherSide { directory: directory(&**other.store()), files })
+    };
+    planned.input.others().iter().enumerate().map(record).collect()
 }
 
 fn pairs(options: &[(String, String)]) -> BTreeMap<&str, &str> {

@@ -69,6 +69,9 @@ pub(crate) struct SourceRecord {
     pub(crate) location: Option<String>,
     /// What was named in it; empty for all of it.
     pub(crate) entry: String,
+    /// Inputs whose files hold tensors, too: of a merge.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) others: Vec<OtherInput>,
     /// Whether quantized weights were read as the tensors that are stored for them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) parts: bool,
@@ -81,6 +84,17 @@ pub(crate) struct SourceRecord {
     pub(crate) graph: Option<GraphRecord>,
     /// Every file that was read or will be.
     pub(crate) files: Vec<SourceFile>,
+}
+
+/// An input beside the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OtherInput {
+    /// Address of the store; `None` if no other process can open it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) location: Option<String>,
+    /// What was named in it; empty for all of it.
+    pub(crate) entry: String,
 }
 
 /// A model that gives another checkpoint its graph.

@@ -43,6 +43,24 @@ impl Grouped {
         Ok(Some(Grouped { stored, groups, problem }))
     }
 
+    /// The same groups, if some weights have other numbers now: their libraries' own roundings are no longer those.
+    pub(super) fn changed(&self, before: &Contents, after: &Contents) -> Grouped {
+        let (old, new) = (before.checkpoint.by_name(), after.checkpoint.by_name());
+        let mut groups = self.groups.clone();
+        for (name, group) in &mut groups {
+            let before = old.get(name.as_str()).and_then(|id| before.placements.get(id.0));
+            let after = new.get(name.as_str()).and_then(|id| after.placements.get(id.0));
+            if before.map(|placement| &placement.extents) != after.map(|placement| &placement.extents) {
+                group.rounded = None;
+            }
+        }
+        Grouped {
+            stored: self.stored.clone(),
+            groups,
+            problem: self.problem.as_ref().map(Error::without_cause),
+        }
+    }
+
     /// What people call the scheme of a weight; `None` if it is not quantized.
     pub fn scheme(&self, name: &str) -> Option<&str> {
         self.groups.get(name).map(|group| group.scheme.as_str())

@@ -7,6 +7,7 @@ mod given_graph;
 mod graph_file;
 mod grouped;
 mod index;
+mod merged;
 mod model_graph;
 mod options;
 mod parameters;
