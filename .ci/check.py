@@ -45,7 +45,7 @@ BUILD = ("Cargo.lock", "Cargo.toml")
 CODECS = ("codecs/", "crates/conformance/", "crates/containers/", "crates/graph/")
 ENGINE = ("crates/engine/",)
 MANIFESTS = tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("*/*/Cargo.toml")))
-GRAPHS = ("forward/core/", "crates/architectures/", "crates/families/", "crates/pytorch/", "crates/quantized/",
+GRAPHS = ("forward/core/", "crates/architectures/", "crates/families/", "crates/pytorch/", "crates/merge/", "crates/quantized/",
           "crates/tokenizers/", "data/", "schemas/")
 # Pages with figures, which a benchmark's report is compared with.
 FIGURES = ("README.md", "docs/src/performance.md", "docs/src/terabytes.md")

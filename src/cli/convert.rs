@@ -81,7 +81,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     }
     let planned = until_the_end(planned);
     conversion.judge(planned.plan())?;
-    let summary = execute(&planned, arguments)?;
+    let summary = execute(&planned, arguments.quiet, !arguments.no_sync)?;
     finished(planned.plan(), &summary, started, arguments.quiet, json)
 }
 
@@ -112,9 +112,10 @@ pub(super) fn finished(
     Ok(String::new().into())
 }
 
-fn execute(planned: &Planned, arguments: &Arguments) -> Result<Summary> {
-    with_bar(planned.plan().bytes_written, arguments.quiet, |progress| {
-        executing(!arguments.no_sync, |execution| planned.execute(execution, progress))
+/// Writes the output; `sync` says whether to wait until it is on the disk.
+pub(super) fn execute(planned: &Planned, quiet: bool, sync: bool) -> Result<Summary> {
+    with_bar(planned.plan().bytes_written, quiet, |progress| {
+        executing(sync, |execution| planned.execute(execution, progress))
     })
 }
 

@@ -29,6 +29,14 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("run-plan", &[("The first half of a plan", "run-plan plan.json --items 0..64 --receipts receipts")]),
     ("commit", &[("The output of a plan whose items were run", "commit plan.json receipts --verify")]),
     (
+        "merge",
+        &[
+            ("A LoRA and its base as one model", "merge llama --lora adapter llama-tuned/"),
+            ("Two adapters, one of them weaker", "merge llama --lora style --lora facts=0.5 llama-tuned/"),
+            ("The mean of two models", "merge --method linear a=0.5 b=0.5 mean/"),
+        ],
+    ),
+    (
         "inspect",
         &[
             ("Tensors, layers, files and metadata", "inspect model.safetensors"),

@@ -33,6 +33,7 @@ mod inspect;
 mod items;
 mod man;
 mod map;
+mod merge;
 mod order;
 mod paths;
 mod plan;
@@ -115,6 +116,8 @@ enum Command {
     RunPlan(items::RunArguments),
     /// Finish an output whose items were run
     Commit(items::CommitArguments),
+    /// Merge adapters into a model, or models with each other
+    Merge(merge::Arguments),
     /// Show what is in a checkpoint
     Inspect(inspect::Arguments),
     /// Print the values of a tensor
@@ -296,6 +299,7 @@ fn run_command(registry: &Registry, program: &Program, command: Command, format:
         Command::Plan(arguments) => plan::run(registry, &arguments, json),
         Command::RunPlan(arguments) => items::run(registry, &arguments, json),
         Command::Commit(arguments) => items::commit(registry, &arguments, json),
+        Command::Merge(arguments) => merge::run(registry, &arguments, json),
         Command::Inspect(arguments) => inspect::run(registry, &arguments, json),
         Command::Diff(arguments) => diff::run(registry, &arguments, json),
         #[cfg(feature = "forward")]

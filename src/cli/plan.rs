@@ -8,7 +8,7 @@ use super::report::{Report, print_after, to_json};
 use super::table::{Column, Table};
 use super::verbose;
 use super::width::Layout;
-use ckpt_api::{Codec, DType, Error, Result, parse_size};
+use ckpt_api::{Codec, DType, Error, Limits, Result, parse_size};
 use ckpt_engine::Registry;
 use ckpt_engine::mapping::Mapping;
 use ckpt_engine::natural::make_readable;
@@ -135,8 +135,19 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     };
     conversion.judge(planned.plan())?;
     planned.check_output()?;
-    save(registry.addresses(), planned.plan(), path, arguments.force)?;
-    let (plan, path) = (planned.plan(), path.display().to_string());
+    save_plan(registry, planned.plan(), path, arguments.force, json)
+}
+
+/// Writes a plan to a file, and reports it.
+pub(super) fn save_plan(
+    registry: &Registry,
+    plan: &Plan,
+    path: &Path,
+    force: bool,
+    json: bool,
+) -> Result<Report> {
+    save(registry.addresses(), plan, path, force)?;
+    let path = path.display().to_string();
     let items = plan.items().len();
     if json {
         let (sha256, bytes) = (hex(&plan.sha256()?), plan.bytes_written);
@@ -163,11 +174,11 @@ pub(super) fn prepare(
     output: &Path,
     more: impl FnOnce(&mut Conversion),
 ) -> Result<(Conversion, Planned)> {
-    let Target { codec: target, is_directory } = Target::of(registry, arguments, output)?;
-    let to = target.info();
+    let limits = arguments.reading.limits()?;
+    let target = Target::of(registry, arguments.to.as_deref(), (&arguments.input, &limits), output)?;
+    let (to, is_directory) = (target.codec.info(), target.is_directory);
     let mut read = Vec::new();
     let mut options = pairs(&arguments.to_set)?;
-    let limits = arguments.reading.limits()?;
     let mapping = arguments.map.as_deref().map(|name| read_mapping(registry, name, &limits)).transpose()?;
     let (set, code, mapping) = of_mapping(&arguments.set, mapping)?;
     if !set.is_empty() {
@@ -176,12 +187,7 @@ pub(super) fn prepare(
         read = divided.read;
         options.extend(divided.write);
     }
-    if let Some(size) = &arguments.shard_size {
-        if !to.options.iter().any(|spec| spec.name == "shard_size") {
-            return Err(Error::usage(format!("format '{}' cannot be sharded", to.id)).field("--shard-size"));
-        }
-        options.push(("shard_size".to_owned(), size.clone()));
-    }
+    options.extend(target.shard_size(arguments.shard_size.as_deref())?);
     let given = arguments.reading.architecture(registry)?;
     let for_target = given.clone().filter(|file| file.format() == Some(to.id));
     // What is the target's own is the source's, too, only if both have one format.
@@ -201,7 +207,7 @@ pub(super) fn prepare(
         .to(to.id)
         .set_all(options)
         .policy(policy)
-        .resources(resources(arguments)?)
+        .resources(resources(&arguments.max_memory, arguments.threads, arguments.item_size.as_deref())?)
         .clone_blocks(clone)
         .unchecked(arguments.no_check)
         .limits(limits);
@@ -222,16 +228,22 @@ pub(super) fn prepare(
 }
 
 /// What is written.
-struct Target {
-    codec: Arc<dyn Codec>,
+pub(super) struct Target {
+    pub(super) codec: Arc<dyn Codec>,
     /// Whether it is a directory, as other programs open a model.
-    is_directory: bool,
+    pub(super) is_directory: bool,
 }
 
 impl Target {
-    fn of(registry: &Registry, arguments: &ConversionArguments, output: &Path) -> Result<Self> {
+    /// The target that is named, or that fits the input and the name of the output.
+    pub(super) fn of(
+        registry: &Registry,
+        to: Option<&str>,
+        (input, limits): (&Path, &Limits),
+        output: &Path,
+    ) -> Result<Self> {
         let name = output.to_string_lossy();
-        match arguments.to.as_deref() {
+        match to {
             Some(HUGGING_FACE) => Ok(Target { codec: registry.writer(SAFETENSORS)?, is_directory: true }),
             Some(id) => {
                 let codec = registry.writer(id)?;
@@ -240,12 +252,25 @@ impl Target {
             }
             None => {
                 // An input that cannot be opened is reported when it is read.
-                let input = registry.addresses().input(&arguments.input, &arguments.reading.limits()?).ok();
+                let input = registry.addresses().input(input, limits).ok();
                 match input.map(|input| registry.directory_format(&input, &name)).transpose()?.flatten() {
                     Some(id) => Ok(Target { codec: registry.writer(id)?, is_directory: true }),
                     None => Ok(Target { codec: registry.for_extension(&name)?, is_directory: false }),
                 }
             }
+        }
+    }
+}
+
+impl Target {
+    /// The option for files of this size, if there is one.
+    pub(super) fn shard_size(&self, size: Option<&str>) -> Result<Option<(String, String)>> {
+        let info = self.codec.info();
+        match size {
+            Some(_) if !info.options.iter().any(|spec| spec.name == "shard_size") => {
+                Err(Error::usage(format!("format '{}' cannot be sharded", info.id)).field("--shard-size"))
+            }
+            size => Ok(size.map(|size| ("shard_size".to_owned(), size.to_owned()))),
         }
     }
 }
@@ -276,7 +301,8 @@ fn transforms(given: &[String]) -> Result<Vec<Transform>> {
     given.iter().map(parse).collect()
 }
 
-fn dtype(name: &str) -> Result<DType> {
+/// The dtype of this name.
+pub(super) fn dtype(name: &str) -> Result<DType> {
     name.parse().map_err(|error: Error| error.field("--dtype").help(ckpt_api::nearest(name, float_dtypes())))
 }
 
@@ -286,10 +312,15 @@ pub(super) fn float_dtypes() -> impl Iterator<Item = &'static str> {
     DType::ALL.iter().filter(written).map(|dtype| dtype.name())
 }
 
-fn resources(arguments: &ConversionArguments) -> Result<Resources> {
-    let max_memory = size(&arguments.max_memory, "--max-memory")?;
-    let item_size = arguments.item_size.as_deref().map(|text| size(text, "--item-size")).transpose()?;
-    let resources = Resources::new().max_memory(max_memory).threads(threads(arguments.threads)?);
+/// What a conversion may use.
+pub(super) fn resources(
+    max_memory: &str,
+    given_threads: Option<usize>,
+    item_size: Option<&str>,
+) -> Result<Resources> {
+    let max_memory = size(max_memory, "--max-memory")?;
+    let item_size = item_size.map(|text| size(text, "--item-size")).transpose()?;
+    let resources = Resources::new().max_memory(max_memory).threads(threads(given_threads)?);
     Ok(resources.item_size(item_size.unwrap_or(0)))
 }
 

@@ -95,6 +95,8 @@ mod mapping_tables;
 mod matrix;
 #[cfg(all(target_os = "linux", feature = "cli", feature = "safetensors", feature = "tf2"))]
 mod memory;
+#[cfg(all(feature = "cli", feature = "safetensors"))]
+mod merge;
 #[cfg(all(feature = "cli", feature = "onnx", feature = "safetensors", feature = "tf2", feature = "torch"))]
 mod mistaken;
 #[cfg(all(feature = "npz", feature = "safetensors"))]

@@ -32,6 +32,18 @@ fn accepts(schema: &Validator, value: &Value, what: &str) {
     assert!(errors.is_empty(), "{what}: {}", errors.join("\n"));
 }
 
+/// Checks a plan of another test.
+#[cfg(all(feature = "cli", feature = "safetensors"))]
+pub fn assert_plan(plan: &Value) {
+    accepts(&schema("plan.schema.json"), plan, "a plan");
+}
+
+/// Checks a receipt of another test.
+#[cfg(all(feature = "cli", feature = "safetensors"))]
+pub fn assert_receipt(receipt: &Value) {
+    accepts(&schema("receipt.schema.json"), receipt, "a receipt");
+}
+
 fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }

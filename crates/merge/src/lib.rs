@@ -1,0 +1,20 @@
+//! Merges: adapters into the model that they were trained on, and models with each other.
+//!
+//! A merge reads no weight. It returns a [`Source`](ckpt_engine::Source) whose tensors are computed from those of several
+//! checkpoints while they are read, so that a conversion of it is like any other: planned, bounded in memory, resumed and verified.
+//! Numbers are computed in 32-bit floats and rounded once, to the dtype of the output.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod adapter;
+mod config;
+mod lora;
+mod matrix;
+mod models;
+mod names;
+mod pattern;
+
+pub use adapter::Adapter;
+pub use lora::merge_adapters;
+pub use models::{Method, Model, merge_models};

@@ -1,0 +1,6 @@
+//! Merges of small checkpoints in memory, compared with their formulas.
+
+mod fixture;
+mod lora;
+mod models;
+mod refused;

@@ -1,0 +1,221 @@
+//! `ckpt merge`.
+
+use super::common::{Reading, pairs, until_the_end};
+use super::convert::{execute, finished};
+use super::plan::{Target, dtype, resources, save_plan, show_plan};
+use super::report::Report;
+use super::verbose;
+use super::width::Layout;
+use ckpt_api::{Error, Result};
+use ckpt_engine::plan::Policy;
+use ckpt_engine::source::{OpenOptions, Source};
+use ckpt_engine::{Conversion, Registry};
+use ckpt_merge::{Adapter, Method, Model, merge_adapters, merge_models};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The model to merge into, and the checkpoint to write. With --method: the models, each with its weight, such as a=0.5, and
+    /// the checkpoint to write
+    #[arg(required = true, num_args = 1.., value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Adapter that is added to the base's weights, as peft writes it: a directory, or the file of its weights. A number
+    /// behind it, as in adapter=0.8, is a factor of what it adds. May be given several times
+    #[arg(
+        long,
+        value_name = "ADAPTER[=FACTOR]",
+        required_unless_present = "method",
+        conflicts_with = "method"
+    )]
+    lora: Vec<String>,
+    /// Merge models: linear (their mean with these weights), task (what they changed of the base, added up), slerp (between two,
+    /// by the second one's weight)
+    #[arg(long, value_name = "METHOD")]
+    method: Option<String>,
+    /// With --method task, the model that the others were trained from
+    #[arg(long, value_name = "PATH", requires = "method")]
+    base: Option<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
+    /// Format of the output; that of the base if left out. `hf` is a directory that transformers opens
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
+    /// Option for writing the output
+    #[arg(long, value_name = "KEY=VALUE")]
+    to_set: Vec<String>,
+    /// What floating-point weights become: f32, f16, bf16; the dtype that the base has if left out
+    #[arg(long, value_name = "DTYPE")]
+    dtype: Option<String>,
+    /// Bytes per output file, for formats that can be sharded
+    #[arg(long, value_name = "SIZE")]
+    shard_size: Option<String>,
+    /// Accept a kind of loss that changes what the model computes; or `all`
+    #[arg(long, value_name = "KIND")]
+    allow: Vec<String>,
+    /// Stop at every loss
+    #[arg(long)]
+    strict: bool,
+    /// Memory to stay within
+    #[arg(long, value_name = "SIZE", default_value = "256m")]
+    max_memory: String,
+    /// Threads; as many as there are processors, at most 4, if left out
+    #[arg(short = 'j', long, value_name = "N")]
+    threads: Option<usize>,
+    /// Bytes of one item, the unit of work that resume and run-plan know (default: a thirty-second of the output,
+    /// within 1m and 64m)
+    #[arg(long, value_name = "SIZE")]
+    item_size: Option<String>,
+    /// Show the plan and stop
+    #[arg(long, conflicts_with_all = ["receipt", "verify", "no_sync", "quiet"])]
+    dry_run: bool,
+    /// Write the plan to this file, for run-plan and commit, and stop
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "receipt", "verify", "no_sync", "resume"])]
+    plan: Option<PathBuf>,
+    /// Replace existing output
+    #[arg(long)]
+    force: bool,
+    /// Go on where the same merge was killed: keep what it had written, if its checksums are right
+    #[arg(long)]
+    resume: bool,
+    /// Read the output back and compare every tensor with what is merged before the output gets its name
+    #[arg(long)]
+    verify: bool,
+    /// Write what was done, with the hashes of all files; `ckpt verify --receipt` checks them
+    #[arg(long, value_name = "FILE")]
+    receipt: Option<PathBuf>,
+    /// Do not wait until the output is on the disk
+    #[arg(long)]
+    no_sync: bool,
+    /// Print nothing but errors
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+    #[command(flatten)]
+    layout: Layout,
+}
+
+pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Result<Report> {
+    let started = Instant::now();
+    let limits = arguments.reading.limits()?;
+    let (first, output) = arguments.ends()?;
+    if let Some(method) = &arguments.method {
+        let method = method.parse().map_err(|error: Error| error.field("--method"))?;
+        let (first, merged) = models(registry, arguments, method)?;
+        let conversion = conversion(registry, arguments, &first, output)?;
+        return write(registry, arguments, &conversion, (&merged, output), (started, json));
+    }
+    let base = arguments.reading.open(registry, first, Vec::new(), false)?;
+    let mut options = OpenOptions::new().limits(limits);
+    options.vocabulary = base.options().vocabulary.clone();
+    let adapters = arguments.lora.iter().map(|given| open_adapter(registry, given, &options));
+    let merged = merge_adapters(&base, &adapters.collect::<Result<Vec<_>>>()?)?;
+    let conversion = conversion(registry, arguments, first, output)?;
+    write(registry, arguments, &conversion, (&merged, output), (started, json))
+}
+
+impl Arguments {
+    /// What is named first and last.
+    fn ends(&self) -> Result<(&Path, &Path)> {
+        match &self.paths[..] {
+            [first, output] => Ok((first, output)),
+            [first, .., output] if self.method.is_some() => Ok((first, output)),
+            [_] => Err(Error::usage("an argument is missing").expected("the checkpoint to write")),
+            _ => Err(Error::usage("adapters are merged into one model")
+                .found(format!("{} paths", self.paths.len()))
+                .expected("the model, and the checkpoint to write")),
+        }
+    }
+}
+
+/// Opens the models that are merged: returns the path of the one that gives all else, and the merged checkpoint.
+fn models(registry: &Registry, arguments: &Arguments, method: Method) -> Result<(PathBuf, Source)> {
+    let open = |path: &Path| arguments.reading.open(registry, path, Vec::new(), false);
+    let base = arguments.base.as_deref().map(open).transpose()?;
+    let given = arguments.paths.split_last().map(|(_, models)| models).unwrap_or_default();
+    let named = given.iter().map(|given| {
+        let text = given
+            .to_str()
+            .ok_or_else(|| Error::usage("the path is not UTF-8").file(given.display().to_string()))?;
+        let (path, weight) = with_number(text);
+        let weight = weight.ok_or_else(|| {
+            Error::usage("a model has no weight")
+                .found(format!("'{text}'"))
+                .expected(format!("such as {text}=0.5"))
+        })?;
+        Ok((path, Model::new(open(path)?, weight)))
+    });
+    let named = named.collect::<Result<Vec<_>>>()?;
+    let models: Vec<Model> = named.iter().map(|(_, model)| model.clone()).collect();
+    let merged = merge_models(method, &models, base.as_ref())?;
+    let first = arguments.base.as_deref().or(named.first().map(|(path, _)| *path));
+    Ok((first.unwrap_or(Path::new("")).to_owned(), merged))
+}
+
+/// Opens the adapter that an argument names, perhaps with a factor.
+fn open_adapter(registry: &Registry, given: &str, options: &OpenOptions) -> Result<Adapter> {
+    let (path, factor) = with_number(given);
+    let started = Instant::now();
+    let adapter = Adapter::open(registry, path, factor.unwrap_or(1.0), options)?;
+    verbose::opened(path, adapter.source(), started);
+    Ok(adapter)
+}
+
+/// Splits `PATH=NUMBER`, unless all of it is the path of something.
+fn with_number(given: &str) -> (&Path, Option<f32>) {
+    let divided = given.rsplit_once('=').filter(|_| !Path::new(given).exists());
+    match divided.and_then(|(path, number)| Some((path, number.parse().ok()?))) {
+        Some((path, number)) => (Path::new(path), Some(number)),
+        None => (Path::new(given), None),
+    }
+}
+
+/// How the merged checkpoint is written.
+fn conversion(registry: &Registry, arguments: &Arguments, input: &Path, output: &Path) -> Result<Conversion> {
+    let limits = arguments.reading.limits()?;
+    let target = Target::of(registry, arguments.to.as_deref(), (input, &limits), output)?;
+    let mut options = pairs(&arguments.to_set)?;
+    options.extend(target.shard_size(arguments.shard_size.as_deref())?);
+    let mut policy = Policy::new();
+    policy.strict = arguments.strict;
+    arguments.allow.iter().flat_map(|kinds| kinds.split(',')).try_for_each(|kind| policy.accept(kind))?;
+    let item_size = arguments.item_size.as_deref();
+    let mut conversion = Conversion::new()
+        .to(target.codec.info().id)
+        .set_all(options)
+        .policy(policy)
+        .resources(resources(&arguments.max_memory, arguments.threads, item_size)?)
+        .limits(limits);
+    conversion.directory = target.is_directory;
+    conversion.dtype = arguments.dtype.as_deref().map(dtype).transpose()?;
+    conversion.overwrite = arguments.force;
+    conversion.resume = arguments.resume;
+    conversion.verify = arguments.verify;
+    conversion.receipt.clone_from(&arguments.receipt);
+    Ok(conversion)
+}
+
+/// Writes the merged checkpoint, or what was asked for in its place.
+fn write(
+    registry: &Registry,
+    arguments: &Arguments,
+    conversion: &Conversion,
+    (merged, output): (&Source, &Path),
+    (started, json): (Instant, bool),
+) -> Result<Report> {
+    let planning = Instant::now();
+    let planned = conversion.plan_unjudged(registry, merged, output)?;
+    verbose::planned(planned.plan(), planning);
+    if arguments.dry_run {
+        planned.check_output()?;
+        return show_plan(conversion, &planned, json, &arguments.layout);
+    }
+    conversion.judge(planned.plan())?;
+    if let Some(path) = &arguments.plan {
+        planned.check_output()?;
+        return save_plan(registry, planned.plan(), path, arguments.force, json);
+    }
+    let planned = until_the_end(planned);
+    let summary = execute(&planned, arguments.quiet, !arguments.no_sync)?;
+    finished(planned.plan(), &summary, started, arguments.quiet, json)
+}
