@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Merges adapters that peft wrote, and compares with peft's own merge of the same models in 32-bit floats.
+
+    python tests/interop/adapters.py --ckpt target/debug/ckpt     (packages: requirements-transformers.txt)
+
+Both compute in 32-bit floats, in other orders: numbers may differ by the rounding of a few terms.
+"""
+
+import copy
+import sys
+
+import peft
+import safetensors.torch
+import torch
+import transformers
+from harness import check, ckpt, main
+
+VOCABULARY, WIDTH, INNER = 96, 64, 112
+
+
+def llama() -> torch.nn.Module:
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False, attention_bias=True,
+    )
+    return transformers.LlamaForCausalLM(config)
+
+
+def gpt2() -> torch.nn.Module:
+    torch.manual_seed(2)
+    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=32, n_embd=WIDTH, n_layer=2, n_head=4)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def randomized(model: torch.nn.Module) -> None:
+    """Gives what is trained numbers that are not 0, as training does."""
+    torch.manual_seed(3)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data += torch.randn_like(parameter) * 0.05
+
+
+def adapted(base: torch.nn.Module, folder, **settings) -> torch.nn.Module:
+    model = peft.get_peft_model(copy.deepcopy(base), peft.LoraConfig(task_type="CAUSAL_LM", **settings))
+    randomized(model)
+    model.save_pretrained(folder)
+    return model
+
+
+def merge(*arguments) -> None:
+    done = ckpt("merge", *arguments)
+    assert done.returncode == 0, f"{done.args}: {done.stderr}"
+
+
+def compare(folder, base: torch.nn.Module, kinds: dict) -> None:
+    """Merges one adapter of each kind into the base, and compares all tensors."""
+    base.save_pretrained(folder / "base")
+    for kind, settings in kinds.items():
+        adapter, out = folder / kind, folder / f"{kind}-merged"
+        model = adapted(base, adapter, **settings)
+        merge(folder / "base", f"{out}/", "--lora", adapter, "--verify")
+        expected = model.merge_and_unload().state_dict()
+        found = safetensors.torch.load_file(out / "model.safetensors")
+        assert found, kind
+        changed = 0
+        before = base.state_dict()
+        for name, tensor in found.items():
+            other = expected[name]
+            assert (tensor.dtype, tensor.shape) == (other.dtype, other.shape), f"{kind}: {name}"
+            error = (tensor - other).abs().max().item()
+            assert error <= 2e-6, f"{kind}: {name} differs by {error}"
+            changed += not torch.equal(tensor, before[name])
+        assert changed, f"{kind} changes nothing"
+        transformers.AutoModelForCausalLM.from_pretrained(out)
+
+
+@check()
+def adapters_of_llama_are_merged_as_peft_merges_them(folder):
+    attention = ["q_proj", "v_proj"]
+    compare(folder, llama(), {
+        "plain": {"r": 4, "lora_alpha": 16, "target_modules": attention},
+        "rank-stabilized": {"r": 8, "lora_alpha": 16, "use_rslora": True, "target_modules": attention},
+        "patterns": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "down_proj"],
+                     "rank_pattern": {"down_proj": 6}, "alpha_pattern": {"layers.1.self_attn.q_proj": 3}},
+        "embeddings": {"r": 4, "target_modules": ["embed_tokens", "q_proj"]},
+        "whole": {"r": 4, "target_modules": attention, "modules_to_save": ["lm_head"]},
+        "biases": {"r": 4, "target_modules": attention, "bias": "lora_only"},
+        "magnitudes": {"r": 4, "target_modules": attention, "use_dora": True},
+        "all-linear": {"r": 16, "target_modules": "all-linear"},
+    })
+
+
+@check()
+def weights_with_inputs_as_rows_are_merged_as_peft_merges_them(folder):
+    compare(folder, gpt2(), {"conv1d": {"r": 4, "target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}})
+
+
+@check()
+def a_factor_is_that_of_the_scale(folder):
+    base = llama()
+    base.save_pretrained(folder / "base")
+    model = adapted(base, folder / "adapter", r=4, lora_alpha=16, target_modules=["q_proj"])
+    merge(folder / "base", f"{folder / 'out'}/", "--lora", f"{folder / 'adapter'}=0.3")
+    for module in model.modules():
+        if isinstance(module, peft.tuners.lora.LoraLayer):
+            module.scale_layer(0.3)
+    expected = model.merge_and_unload().state_dict()
+    for name, tensor in safetensors.torch.load_file(folder / "out" / "model.safetensors").items():
+        assert torch.allclose(tensor, expected[name], atol=2e-6, rtol=0), name
+
+
+@check()
+def sixteen_bit_bases_differ_from_pefts_merge_by_its_second_rounding_at_most(folder):
+    base = llama().to(torch.bfloat16)
+    base.save_pretrained(folder / "base")
+    model = adapted(base, folder / "adapter", r=4, lora_alpha=16, target_modules=["q_proj", "up_proj"])
+    merge(folder / "base", f"{folder / 'out'}/", "--lora", folder / "adapter")
+    expected = model.merge_and_unload().state_dict()
+    for name, tensor in safetensors.torch.load_file(folder / "out" / "model.safetensors").items():
+        assert tensor.dtype == torch.bfloat16, name
+        # Two roundings of 8 bits, of the product and of the sum.
+        bound = 2.0**-7 * expected[name].float().abs() + 2.0**-8
+        assert ((tensor.float() - expected[name].float()).abs() <= bound).all(), name
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, torch, transformers, peft))
