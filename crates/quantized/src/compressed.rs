@@ -151,7 +151,7 @@ impl<'a> Module<'a> {
                 "1 to 8".into(),
             ));
         }
-        let shape = shape_of(self.parts, &lens)?;
+        let shape = self.parts.shape(&lens)?;
         let (Some((columns, leading)), Some((words, of_words))) =
             (shape.split_last(), weights.shape().split_last())
         else {
@@ -360,14 +360,4 @@ impl<'a> Module<'a> {
             (None, None) => String::new(),
         }
     }
-}
-
-/// The shape that a tensor of lengths states.
-fn shape_of(parts: &Parts<'_>, lens: &Part<'_>) -> Result<Shape> {
-    let found = parts.integers(lens)?;
-    let shape: Option<Vec<u64>> = found.iter().map(|len| u64::try_from(*len).ok()).collect();
-    let shape = shape.ok_or_else(|| {
-        lens.wrong("a shape is negative", format!("{found:?}"), "lengths of at least 0".to_owned())
-    })?;
-    Shape::new(shape).map_err(|error| error.tensor(&lens.tensor.name))
 }

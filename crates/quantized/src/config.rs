@@ -15,7 +15,7 @@ const FILES: [&str; 2] = ["config.json", "quantize_config.json"];
 const KEYS: [&str; 4] =
     ["quantization_config", "compression_config", "text_config.quantization_config", "quantization"];
 /// Names of the methods, for people.
-pub(crate) const KNOWN: [&str; 9] = [
+pub(crate) const KNOWN: [&str; 10] = [
     "gptq",
     "awq",
     "bitsandbytes",
@@ -24,6 +24,7 @@ pub(crate) const KNOWN: [&str; 9] = [
     "modelopt",
     "mxfp4",
     "hqq",
+    "torchao",
     "the quantization of MLX",
 ];
 
@@ -49,6 +50,7 @@ pub(crate) enum Method {
     Mxfp4,
     Mlx(mlx::Settings),
     Hqq,
+    TorchAo,
     /// A method that nobody here knows.
     Unknown(String),
 }
@@ -97,6 +99,7 @@ fn method(stated: &Stated<'_>, is_gptq: bool, limits: &Limits) -> Result<Method>
         Some("modelopt" | "modelopt_fp4") => Ok(Method::ModelOpt),
         Some("mxfp4") => Ok(Method::Mxfp4),
         Some("hqq") => Ok(Method::Hqq),
+        Some("torchao") => Ok(Method::TorchAo),
         Some(other) => Ok(Method::Unknown(other.to_owned())),
         None if is_gptq => gptq::Settings::gptq(stated).map(Method::Gptq),
         None if stated.object.contains_key("config_groups") => {

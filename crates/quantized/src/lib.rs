@@ -19,6 +19,7 @@ mod names;
 mod numbers;
 mod parts;
 mod stated;
+mod torchao;
 
 use crate::config::{Config, Method};
 use crate::parts::Parts;
@@ -31,7 +32,7 @@ use std::collections::{BTreeSet, HashSet};
 pub struct KnownSchemes;
 
 /// How the name of a tensor ends that belongs to a quantized weight, whatever the configuration says.
-const MARKS: [&str; 15] = [
+const MARKS: [&str; 16] = [
     ".qweight",
     "_packed",
     ".absmax",
@@ -47,6 +48,7 @@ const MARKS: [&str; 15] = [
     ".quant_map",
     "__nf4",
     "__fp4",
+    "_qdata",
 ];
 /// Names that an error lists.
 const SHOWN: usize = 3;
@@ -123,6 +125,7 @@ fn stems<'a>(names: impl Iterator<Item = &'a str>, config: &Config) -> BTreeSet<
         Method::Mxfp4 => &["_blocks"],
         Method::Mlx(_) => &[".scales"],
         Method::Hqq => &[".W_q"],
+        Method::TorchAo => &["_qdata"],
         Method::BitsAndBytes => &[
             ".weight.absmax",
             ".weight.quant_map",
@@ -141,6 +144,7 @@ fn stems<'a>(names: impl Iterator<Item = &'a str>, config: &Config) -> BTreeSet<
             "_scale_inv",
             "_blocks",
             ".W_q",
+            "_qdata",
         ],
     };
     let stem = |name: &'a str| endings.iter().find_map(|ending| name.strip_suffix(ending));
@@ -160,6 +164,7 @@ fn weight(stem: &str, parts: &Parts<'_>, config: &Config) -> Result<Option<Group
         Method::Mxfp4 => mxfp4::weight(stem, parts),
         Method::Mlx(own) => mlx::weight(stem, parts, own),
         Method::Hqq => hqq::weight(stem, parts),
+        Method::TorchAo => torchao::weight(stem, parts),
         Method::Unknown(_) => Ok(None),
         Method::None => {
             if let Some(group) = bitsandbytes::weight(stem, parts)? {
@@ -168,6 +173,7 @@ fn weight(stem: &str, parts: &Parts<'_>, config: &Config) -> Result<Option<Group
             match () {
                 () if parts.has(stem, "_blocks") => mxfp4::weight(stem, parts),
                 () if parts.has(stem, ".W_q") => hqq::weight(stem, parts),
+                () if parts.has(stem, "_qdata") => torchao::weight(stem, parts),
                 () => fp8::weight(stem, parts, None),
             }
         }

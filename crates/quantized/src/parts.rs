@@ -1,7 +1,8 @@
 //! The stored tensors of a checkpoint, by name: parts of quantized weights.
 
 use ckpt_api::{
-    Contents, DType, Encoding, Endian, Error, Extent, Input, Limits, Packing, Result, Shape, Tensor, TensorId,
+    Contents, DType, Encoding, Endian, Error, Extent, Input, Limit, Limits, Packing, Result, Shape, Tensor,
+    TensorId,
 };
 use std::collections::HashMap;
 
@@ -33,6 +34,11 @@ impl<'a> Parts<'a> {
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
         self.contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str())
+    }
+
+    /// A text of the checkpoint's metadata.
+    pub(crate) fn metadata(&self, namespace: &str, key: &str) -> Option<&'a str> {
+        self.contents.checkpoint.metadata.text(namespace, key)
     }
 
     pub(crate) fn has(&self, stem: &str, ending: &str) -> bool {
@@ -105,6 +111,22 @@ impl<'a> Parts<'a> {
             i64::from_le_bytes(own.try_into().unwrap_or_default())
         };
         Ok(self.bytes(part)?.chunks_exact(size).map(integer).collect())
+    }
+
+    /// The shape that a part states as a list of lengths.
+    ///
+    /// # Errors
+    /// As [`Parts::integers`]; [`ckpt_api::Kind::Corrupt`] for a length that is negative.
+    pub(crate) fn shape(&self, lens: &Part<'_>) -> Result<Shape> {
+        let found = self.integers(lens)?;
+        let shape: Option<Vec<u64>> = found.iter().map(|len| u64::try_from(*len).ok()).collect();
+        let shape = shape.ok_or_else(|| {
+            lens.wrong("a shape is negative", format!("{found:?}"), "lengths of at least 0".to_owned())
+        })?;
+        self.limits
+            .check(Limit::Rank, shape.len() as u64)
+            .map_err(|error| error.tensor(&lens.tensor.name))?;
+        Shape::new(shape).map_err(|error| error.tensor(&lens.tensor.name))
     }
 
     pub(crate) fn limits(&self) -> &Limits {
