@@ -416,5 +416,37 @@ def layouts_of_torchao_for_one_kernel_are_refused_by_name(folder):
     refused(stored_by_torchao(folder / "swizzled", {"m.weight": swizzled}), "is_swizzled_scales", "m.weight")
 
 
+# PyTorch
+
+
+@check("qint8", "quint8", "qint32")
+def pytorch_quantizes(folder, name):
+    dtype, random = getattr(torch, name), torch.Generator().manual_seed(1)
+    tensors = {}
+    for number, shape in enumerate([(6, 10), (4, 3, 3, 5), (300, 257), (1,), (0, 3)]):
+        numbers = weights(*shape, seed=number)
+        tensors[f"{number}.tensor"] = torch.quantize_per_tensor(numbers, 0.1 / (number + 1), 3, dtype)
+        for axis in range(len(shape)):
+            scales = torch.rand(shape[axis], generator=random, dtype=torch.float64) * 0.1 + 0.001
+            zeros = torch.randint(0, 9, (shape[axis],), generator=random)
+            tensors[f"{number}.axis{axis}"] = torch.quantize_per_channel(numbers, scales, zeros, axis, dtype)
+            if name == "quint8":  # scales and zero points of floats
+                zeros = torch.rand(shape[axis], generator=random) * 9
+                tensors[f"{number}.floats{axis}"] = torch.quantize_per_channel(numbers, scales.float(), zeros, axis, dtype)
+    tensors["turned"] = tensors["0.tensor"].t()
+    torch.save(tensors, folder / "quantized.pt")
+    count = 0
+    for own, torch_dtype in DTYPES.items():
+        for out in (folder / f"{own}.safetensors", folder / f"{own}.pt"):
+            convert(folder / "quantized.pt", out, "--dtype", own, "--allow", "narrowed")
+            found = torch.load(out, weights_only=True) if out.suffix == ".pt" else safetensors.torch.load_file(out)
+            assert found.keys() == tensors.keys()
+            for key, value in tensors.items():
+                problem = difference(found[key], value.dequantize().to(torch_dtype))
+                assert problem is None, f"{key} in {own}: {problem}"
+                count += 1
+    assert count == 6 * len(tensors) and len(tensors) == (27 if name == "quint8" else 16), (count, len(tensors))
+
+
 if __name__ == "__main__":
     sys.exit(main(__doc__, torch, bitsandbytes, compressed_tensors, torchao))

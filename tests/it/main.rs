@@ -112,6 +112,10 @@ mod people;
 mod quantized;
 #[cfg(all(feature = "npz", feature = "safetensors", feature = "torch"))]
 mod quantized_groups;
+#[cfg(all(feature = "gguf", feature = "npz", feature = "safetensors", feature = "tf2", feature = "torch"))]
+mod quantized_integers;
+#[cfg(feature = "safetensors")]
+mod quantized_libraries;
 mod real_files;
 mod recipes;
 #[cfg(all(feature = "remote", feature = "cli", feature = "safetensors", feature = "tf2"))]

@@ -75,7 +75,7 @@ pub use layout::{
     Added, AddedAxis, Along, AxisOrder, AxisPart, BlockIndex, BlockNumbers, CheckParameters, Compression,
     Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding, Extent, Extents, FieldOrder,
     FileId, LongestOutput, MatrixFactor, MatrixProduct, MostlyOne, Operand, Operation, PackedIntegers,
-    Packing, Parameters, Placement, Region, Rounding, RowMagnitudes, Scaling, Signs, StartStream,
+    Packing, Parameters, Placement, Region, Rounding, RowMagnitudes, RunNumbers, Scaling, Signs, StartStream,
     StoredBytes, TensorId, Tile, Window, check_cover,
 };
 pub use loss::{Aspect, Loss, LossKind, Role};

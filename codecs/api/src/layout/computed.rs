@@ -3,7 +3,7 @@
 use super::packed::PackedIntegers;
 use crate::{
     BlockIndex, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operand, Operation,
-    Packing, Result, Shape,
+    Packing, Result, RunNumbers, Shape,
 };
 use std::fmt;
 
@@ -150,6 +150,7 @@ impl Computed {
                     .expected(format!("at most {MAX_LEVELS}")));
             }
             for operation in &computed.operations {
+                operation.check_runs()?;
                 let Some(operand) = operation.operand() else { continue };
                 match operand {
                     Operand::Table(table) => computed.check_table(table)?,
@@ -304,6 +305,26 @@ impl Operation {
             _ => None,
         }
     }
+
+    /// The list of numbers that runs take; `None` for another operation.
+    pub fn runs(&self) -> Option<&RunNumbers> {
+        match self {
+            Operation::SubtractRuns(runs) | Operation::MultiplyRuns(runs) => Some(runs),
+            _ => None,
+        }
+    }
+
+    fn check_runs(&self) -> Result<()> {
+        match self.runs() {
+            Some(RunNumbers { numbers, run })
+                if numbers.is_empty() || *run == 0 || !numbers.iter().all(|number| number.is_finite()) =>
+            {
+                Err(Error::corrupt("runs of numbers have no length, or no finite numbers")
+                    .found(format!("{} for runs of {run}", crate::count(numbers.len(), "number"))))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl<'a> Operand<'a> {
@@ -398,6 +419,12 @@ impl fmt::Display for Operation {
                 write!(f, "add {} × '{}' of rank {}", product.factor, product.name, product.rank)
             }
             Operation::ScaleRows(rows) => write!(f, "scale each row to the norm in '{}'", rows.name),
+            Operation::SubtractRuns(runs) => {
+                write!(f, "subtract {} from runs of {}", crate::count(runs.numbers.len(), "number"), runs.run)
+            }
+            Operation::MultiplyRuns(runs) => {
+                write!(f, "scale runs of {} by {}", runs.run, crate::count(runs.numbers.len(), "number"))
+            }
         }
     }
 }
@@ -489,6 +516,18 @@ mod tests {
             (0..levels).fold(plain(), |numbers, _| scaled(numbers)).into_extent()
         };
         assert!(nested(MAX_LEVELS).is_ok() && nested(MAX_LEVELS + 1).is_err());
+    }
+
+    #[test]
+    fn runs_have_a_length_and_numbers() {
+        let runs = |numbers: &[f64], run| {
+            let numbers = numbers.into();
+            Computed::new(extent(6), Encoding::new(DType::I8, vec![0]))
+                .with_operations(vec![Operation::MultiplyRuns(RunNumbers { numbers, run })])
+                .into_extent()
+        };
+        assert_eq!(runs(&[0.5, 2.0], 3).unwrap().len, 24);
+        assert!(runs(&[], 3).is_err() && runs(&[0.5], 0).is_err() && runs(&[f64::NAN], 1).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::packed::PackedIntegers;
 use crate::{Checksum, Compression, DType, Decoder, Encoding, Error, FileId, Scalar, Shape};
 use serde::{Deserialize, Serialize, Serializer};
+use std::hash::{Hash, Hasher};
 
 /// A contiguous run of bytes in one file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -268,6 +269,45 @@ pub enum Operation {
     AddProduct(Box<MatrixProduct>),
     /// Scales each row of a matrix to a norm of its own. Only of numbers that are no operands, and a few times.
     ScaleRows(Box<RowMagnitudes>),
+    /// Subtracts from each run of numbers one of a list.
+    SubtractRuns(RunNumbers),
+    /// Multiplies each run of numbers by one of a list.
+    MultiplyRuns(RunNumbers),
+}
+
+/// A list of numbers, of which each run of a tensor's elements takes the next, again from the first after the last.
+///
+/// Scales along an axis are such a list: a run has the elements of one index. They are numbers of 64 bits, because PyTorch
+/// multiplies by those and rounds once; for numbers that 32 bits hold, the result is that of 32-bit floats.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunNumbers {
+    /// The numbers, at least one, each finite.
+    pub numbers: Box<[f64]>,
+    /// Elements of a run, in stored order, at least 1.
+    pub run: u64,
+}
+
+impl RunNumbers {
+    fn bits(&self) -> impl Iterator<Item = u64> {
+        self.numbers.iter().map(|number| number.to_bits())
+    }
+}
+
+impl PartialEq for RunNumbers {
+    fn eq(&self, other: &Self) -> bool {
+        self.run == other.run && self.bits().eq(other.bits())
+    }
+}
+
+impl Eq for RunNumbers {}
+
+impl Hash for RunNumbers {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.run.hash(state);
+        self.numbers.len().hash(state);
+        self.bits().for_each(|bits| bits.hash(state));
+    }
 }
 
 /// The numbers that an [`Operation`] takes beside those that it changes.

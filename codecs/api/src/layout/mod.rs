@@ -28,7 +28,7 @@ pub use decoder::{
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
 pub use extent::{
     BlockIndex, BlockNumbers, Computed, Extent, MatrixFactor, MatrixProduct, Operand, Operation, Region,
-    RowMagnitudes,
+    RowMagnitudes, RunNumbers,
 };
 pub(crate) use fit::check_fit;
 pub use ids::{FileId, TensorId};

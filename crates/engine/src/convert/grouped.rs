@@ -26,7 +26,12 @@ impl Conversion {
         source: &'s Source,
         output: &Destination,
     ) -> Result<Cow<'s, Source>> {
-        let Some(grouped) = source.grouped() else { return Ok(Cow::Borrowed(source)) };
+        let Some(grouped) = source.grouped() else {
+            return match self.dtype.is_some_and(DType::is_float) {
+                true => source.with_scaled_integers(),
+                false => Ok(Cow::Borrowed(source)),
+            };
+        };
         let is_decoded_by_mapping = self.mapping.as_ref().is_some_and(|mapping| mapping.dequantizes());
         if self.keep_quantized || is_decoded_by_mapping {
             return Ok(Cow::Owned(source.stored()));

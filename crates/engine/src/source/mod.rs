@@ -11,6 +11,7 @@ mod merged;
 mod model_graph;
 mod options;
 mod parameters;
+mod scaled_integers;
 mod stored;
 mod tensor;
 
@@ -308,8 +309,10 @@ impl Source {
     /// [`ckpt_api::Kind::Mapping`] if it does not fit.
     pub fn renamed(&self, mapping: &Mapping, limits: &ckpt_api::Limits) -> Result<(Source, Vec<Target>)> {
         let mapping = self.with_parameters(mapping)?;
-        let (contents, applied) = renamed(&self.contents, &mapping, limits)?;
-        Ok((self.with_contents(contents), applied.targets))
+        // Its rules take the stored tensors.
+        let own = if mapping.dequantizes() { self.stored() } else { self.clone() };
+        let (contents, applied) = renamed(&own.contents, &mapping, limits)?;
+        Ok((own.with_contents(contents), applied.targets))
     }
 
     /// The same checkpoint with flattened images in the order in which another graph takes them; `None` if they have it

@@ -45,6 +45,26 @@ pub(crate) fn with_blocks(
     }
 }
 
+/// Combines each run of `run` numbers with the next of `others`, again from the first after the last, in 64 bits; `before`
+/// numbers are before `numbers`. Returns what [`each_number`] returns.
+pub(crate) fn with_runs(
+    numbers: &mut [[u8; 4]],
+    others: &[f64],
+    run: usize,
+    before: u64,
+    operation: impl Fn(f64, f64) -> f64,
+) -> bool {
+    let run = run.max(1);
+    let skipped = (before % (run as u64).saturating_mul(others.len() as u64).max(1)) as usize;
+    let (first, rest) = numbers.split_at_mut((run - skipped % run).min(numbers.len()));
+    let runs = [first].into_iter().chain(rest.chunks_mut(run));
+    let mut overflows = false;
+    for (numbers, other) in runs.zip(others.iter().cycle().skip(skipped / run)) {
+        overflows |= each_number(numbers, |number| operation(f64::from(number), *other) as f32);
+    }
+    overflows
+}
+
 /// Combines each number with its own of `others`. Returns what [`each_number`] returns.
 pub(crate) fn with_each(arithmetic: Arithmetic, numbers: &mut [[u8; 4]], others: &[f32]) -> bool {
     match arithmetic {
@@ -151,6 +171,27 @@ mod tests {
         assert!(!each_number(&mut numbers, |number| number * 2.0));
         assert_eq!(numbers[..2], bytes(&[2.0, f32::INFINITY]));
         assert!(each_number(&mut bytes(&[1.0, f32::MAX]), |number| number * 2.0));
+    }
+
+    #[test]
+    fn runs_take_the_numbers_of_a_list_in_turn_from_any_place_on() {
+        // Runs of two: 1 1 3 3 5 5, and again.
+        let expected: Vec<f32> = (0..20).map(|at| [1.0, 1.0, 3.0, 3.0, 5.0, 5.0][at % 6]).collect();
+        for before in 0..13 {
+            let mut numbers = bytes(&[1.0; 7]);
+            with_runs(&mut numbers, &[1.0, 3.0, 5.0], 2, before, |number, other| number * other);
+            assert_eq!(numbers, bytes(&expected[before as usize..][..7]), "{before}");
+        }
+        assert!(with_runs(&mut bytes(&[f32::MAX]), &[2.0], 1, 0, |number, other| number * other));
+    }
+
+    #[test]
+    fn products_of_runs_are_rounded_once() {
+        // Of 0.1, 32 bits hold less than 64.
+        let mut numbers = bytes(&[9.0]);
+        with_runs(&mut numbers, &[0.1], 1, 0, |number, other| number * other);
+        assert_eq!(numbers, bytes(&[(9.0 * 0.1_f64) as f32]));
+        assert_ne!(numbers, bytes(&[9.0 * 0.1_f32]));
     }
 
     #[test]

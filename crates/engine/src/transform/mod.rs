@@ -14,7 +14,7 @@ mod simd;
 mod swap;
 
 pub(crate) use arithmetic::{
-    Arithmetic, affine_each, each_number, exp, log, look_up, with_blocks, with_each,
+    Arithmetic, affine_each, each_number, exp, log, look_up, with_blocks, with_each, with_runs,
 };
 pub(crate) use buffer::Buffer;
 pub use cast::power;

@@ -5,7 +5,7 @@ use super::files::{ComputedNumbers, Handle};
 use super::memory::to_usize;
 use crate::layout::{Step, steps};
 use crate::resources::COMPUTED_ELEMENTS;
-use crate::transform::{Arithmetic, Buffer, affine_each, with_blocks, with_each};
+use crate::transform::{Arithmetic, Buffer, affine_each, castable, with_blocks, with_each};
 use ckpt_api::{BlockIndex, BlockNumbers, DType, Encoding, Error, Extent, Result, Shape};
 
 /// Opens a stored extent whose checksum is right: its file, and where it begins there.
@@ -199,7 +199,14 @@ fn read_index(verified: Verified<'_, '_>, index: &BlockIndex, shape: &Shape) -> 
 /// The steps from stored elements to little-endian 32-bit floats, in the same order.
 pub(super) fn to_floats(stored: &Encoding) -> Result<Vec<Step>> {
     let stored = stored.clone().with_order(vec![0]).with_tiles(Vec::new());
-    steps(&stored, &Encoding::new(DType::F32, vec![0]), 0, false, &[])
+    let floats = Encoding::new(DType::F32, vec![0]);
+    if castable(stored.dtype, DType::F32) || !castable(stored.dtype, DType::F64) {
+        return steps(&stored, &floats, 0, false, &[]);
+    }
+    // Integers that not every float holds: through larger floats they are rounded once.
+    let exact = Encoding::new(DType::F64, vec![0]);
+    let first = steps(&stored, &exact, 0, false, &[])?;
+    Ok([first, steps(&exact, &floats, 0, false, &[])?].concat())
 }
 
 /// Brings stored elements, of which the first is number `first`, into 32-bit floats.

@@ -10,7 +10,7 @@ use super::products::ProductReader;
 use super::row_scales::RowScaler;
 use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
-use crate::transform::{Arithmetic, Buffer, cast, each_number, exp, log, look_up, look_up_pairs};
+use crate::transform::{Arithmetic, Buffer, cast, each_number, exp, log, look_up, look_up_pairs, with_runs};
 use ckpt_api::{Computed, DType, Encoding, Error, FieldOrder, Operation, Packing, Result, Scalar};
 use std::sync::{Mutex, PoisonError};
 
@@ -264,6 +264,12 @@ impl<'a> Computing<'a> {
                 }
                 _ => return Err(Error::defect("the table of an operation was not opened")),
             },
+            Some(Operation::SubtractRuns(runs)) => {
+                with_runs(floats, &runs.numbers, to_usize(runs.run)?, first, |number, other| number - other)
+            }
+            Some(Operation::MultiplyRuns(runs)) => {
+                with_runs(floats, &runs.numbers, to_usize(runs.run)?, first, |number, other| number * other)
+            }
             Some(Operation::AddBlocks(_)) => operands.by_blocks(index, Arithmetic::Add, first, floats)?,
             Some(Operation::SubtractBlocks(_)) => {
                 operands.by_blocks(index, Arithmetic::Subtract, first, floats)?
