@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Dequantizes scaled weights with the built-in tables, and compares bit for bit with torch and `transformers`.
+"""Dequantizes scaled weights with the built-in mappings, and compares bit for bit with torch and `transformers`.
 
     python tests/interop/scaled_weights.py --ckpt target/debug/ckpt     (packages: requirements-transformers.txt)
 
@@ -78,7 +78,7 @@ def any_number_of_threads_and_bytes_of_memory_write_the_same_file(folder):
     source = folder / "source.safetensors"
     safetensors.torch.save_file(stored, source)
     files = []
-    for name, arguments in {"one": ("-j1",), "four": ("-j4",), "little": ("-j1", "--max-memory", "12m")}.items():
+    for name, arguments in {"one": ("-j1",), "four": ("-j4",), "little": ("-j1", "--max-memory", "16m")}.items():
         files.append(folder / f"{name}.safetensors")
         convert(source, files[-1], "--map", "fp8-blocks-to-bf16", *NARROWED, *arguments)
     first, *others = [path.read_bytes() for path in files]
