@@ -98,6 +98,26 @@ fn plans_are_what_their_schema_says() {
 }
 
 #[test]
+fn plans_of_computed_numbers_are_what_their_schema_says() {
+    let (schema, place) = (schema("plan.schema.json"), tempfile::tempdir().unwrap());
+    let mut sources = vec![
+        (format!("{ROOT}/corpus/torch/accept/quantized.pt"), "multiply-runs"),
+        (format!("{ROOT}/corpus/safetensors/accept/fp8_blocks.safetensors"), "multiply-blocks"),
+    ];
+    if let Some(cases) = crate::common::cases("quantized") {
+        let real =
+            [("gptq_4bit_act_order", "index"), ("bnb_nf4_double", "look-up"), ("ct_nvfp4", "divide-blocks")];
+        sources.extend(real.map(|(name, part)| (cases.join(name).display().to_string(), part)));
+    }
+    for (source, part) in sources {
+        let plan =
+            ckpt(place.path(), &["plan", &source, "o.safetensors", "--dtype", "f32", "--format", "json"]);
+        accepts(&schema, &plan, &source);
+        assert!(plan["tensors"].to_string().contains(&format!("\"{part}\":")), "{source} without {part}");
+    }
+}
+
+#[test]
 fn receipts_are_what_their_schema_says() {
     let (schema, place) = (schema("receipt.schema.json"), tempfile::tempdir().unwrap());
     let digits = format!("{ROOT}/examples/data/digits");
