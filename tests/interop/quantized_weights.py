@@ -445,7 +445,7 @@ def pytorch_quantizes(folder, name):
                 problem = difference(found[key], value.dequantize().to(torch_dtype))
                 assert problem is None, f"{key} in {own}: {problem}"
                 count += 1
-    assert count == 6 * len(tensors) and len(tensors) == (27 if name == "quint8" else 16), (count, len(tensors))
+    assert count == 6 * len(tensors) and len(tensors) == (28 if name == "quint8" else 17), (count, len(tensors))
 
 
 if __name__ == "__main__":
