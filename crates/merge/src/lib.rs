@@ -1,6 +1,6 @@
 //! Merges: adapters into the model that they were trained on, and models with each other.
 //!
-//! A merge reads no weight. It returns a [`Source`](ckpt_engine::Source) whose tensors are computed from those of several
+//! A merge reads no weight. It returns a [`Source`](ckpt_engine::source::Source) whose tensors are computed from those of several
 //! checkpoints while they are read, so that a conversion of it is like any other: planned, bounded in memory, resumed and verified.
 //! Numbers are computed in 32-bit floats and rounded once, to the dtype of the output.
 
