@@ -366,7 +366,7 @@ pub struct BlockIndex {
 ///
 /// ```
 /// use ckpt_api::{Computed, DType, Encoding, Extent, FileId, MatrixFactor, MatrixProduct, Operation, Scalar};
-/// let numbers = |offset, count| {
+/// let numbers = |offset, count: u64| {
 ///     Computed::new(Extent::new(FileId(0), offset, count * 4), Encoding::new(DType::F32, vec![0]))
 /// };
 /// // A matrix of 3 rows and 5 columns, and a product of rank 2.
