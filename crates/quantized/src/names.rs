@@ -1,15 +1,10 @@
 //! Names of modules in configurations: patterns of them, as each library writes them.
 
-use ckpt_api::{Error, Limit, Limits, Result};
-use regex_automata::hybrid::dfa;
-use regex_automata::nfa::thompson;
-use regex_automata::util::syntax;
-use regex_automata::{Anchored, Input};
+use ckpt_api::{Limits, Result};
+use ckpt_engine::pattern::Expression;
 
 /// What begins a target that is a regular expression.
 const REGEX: &str = "re:";
-/// Bytes that one pattern may take compiled, and the cache of its automaton.
-const MAX_PATTERN: usize = 1 << 20;
 
 /// Patterns of modules, of which each is a name, the name of a class, or a regular expression behind `re:`.
 pub(crate) struct Targets(Vec<Target>);
@@ -17,7 +12,7 @@ pub(crate) struct Targets(Vec<Target>);
 enum Target {
     /// A module, or a class of modules.
     Name(String),
-    Pattern(Box<dfa::DFA>),
+    Pattern(Expression),
 }
 
 impl Targets {
@@ -28,10 +23,7 @@ impl Targets {
     pub(crate) fn new<'t>(texts: impl Iterator<Item = &'t str>, limits: &Limits) -> Result<Self> {
         let target = |text: &str| match text.strip_prefix(REGEX) {
             None => Ok(Target::Name(text.to_owned())),
-            Some(pattern) => {
-                limits.check(Limit::NameBytes, pattern.len() as u64)?;
-                compile(pattern).map(Box::new).map(Target::Pattern)
-            }
+            Some(pattern) => Expression::new(pattern, limits).map(Target::Pattern),
         };
         texts.map(target).collect::<Result<_>>().map(Targets)
     }
@@ -40,11 +32,7 @@ impl Targets {
     pub(crate) fn have(&self, module: &str) -> bool {
         self.0.iter().any(|target| match target {
             Target::Name(name) => name == module,
-            Target::Pattern(pattern) => {
-                let mut cache = pattern.create_cache();
-                let input = Input::new(module).anchored(Anchored::Yes);
-                matches!(pattern.try_search_fwd(&mut cache, &input), Ok(Some(_)))
-            }
+            Target::Pattern(pattern) => pattern.begins(module),
         })
     }
 
@@ -52,17 +40,6 @@ impl Targets {
     pub(crate) fn have_class(&self) -> bool {
         self.0.iter().any(|target| matches!(target, Target::Name(name) if !name.contains('.')))
     }
-}
-
-fn compile(pattern: &str) -> Result<dfa::DFA> {
-    dfa::Builder::new()
-        .configure(dfa::Config::new().cache_capacity(MAX_PATTERN).skip_cache_capacity_check(true))
-        .thompson(thompson::Config::new().nfa_size_limit(Some(MAX_PATTERN)))
-        .syntax(syntax::Config::new().unicode(false).utf8(false))
-        .build(pattern)
-        .map_err(|error| {
-            Error::unsupported("a pattern of modules cannot be read").found(format!("'{pattern}': {error}"))
-        })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 #![doc = include_str!("../../docs/patterns.md")]
 
 mod automaton;
+mod expression;
 mod hint;
 mod inclusion;
 mod matching;
@@ -12,6 +13,7 @@ mod set;
 #[cfg(test)]
 mod tests;
 
+pub use expression::Expression;
 pub(crate) use hint::hints;
 pub(crate) use inclusion::includes;
 pub(crate) use parse::is_name;

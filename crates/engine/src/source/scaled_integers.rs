@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 impl Source {
     /// The same checkpoint with integers that have scales as numbers: each less its zero point, times its scale, in 32-bit
-    /// floats, as PyTorch computes them.
+    /// floats.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`] for integers that are not stored whole; [`ckpt_api::Kind::Corrupt`] for a scale that is too
@@ -70,7 +70,7 @@ fn operations(tensor: &Tensor, encoding: &Encoding, affine: &Affine) -> Vec<Oper
     let after = encoding.order.iter().rev().take_while(|axis| affine.axis() != Some(**axis));
     let run: u64 = after.filter_map(|axis| tensor.shape.get(*axis)).product();
     let runs = |numbers: Box<[f64]>| RunNumbers { numbers, run: run.max(1) };
-    // PyTorch rounds the scale of a whole tensor to 32 bits, and those of an axis not.
+    // What writes such tensors rounds the scale of a whole one to 32 bits, and those of an axis not.
     let scales = match affine.axis() {
         None => affine.scales().iter().map(|scale| f64::from(*scale as f32)).collect(),
         Some(_) => affine.scales().into(),
