@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -38,18 +39,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 CACHE = pathlib.Path(os.environ.get("CKPT_CI_CACHE") or pathlib.Path.home() / ".cache" / "ckpt-ci")
 PASSED = CACHE / "passed.json"
 DAYS = 6
-# What every section depends on.
-EVERYWHERE = (".ci/",)
-# What decides which crates are compiled, and how.
-BUILD = ("Cargo.lock", "Cargo.toml")
-CODECS = ("codecs/", "crates/conformance/", "crates/containers/", "crates/graph/")
-ENGINE = ("crates/engine/",)
-MANIFESTS = tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("*/*/Cargo.toml")))
-GRAPHS = ("forward/core/", "crates/architectures/", "crates/families/", "crates/pytorch/", "crates/merge/", "crates/quantized/",
-          "crates/tokenizers/", "data/", "schemas/")
-# Pages with figures, which a benchmark's report is compared with.
-FIGURES = ("README.md", "docs/src/performance.md", "docs/src/terabytes.md")
+# Pages whose examples the sections run.
 GUIDE_OF_PYTHON = ("docs/src/cluster.md", "docs/src/python")
+MANIFESTS = ("Cargo.toml", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("*/*/Cargo.toml"))))
+
+
+# The modules of the contract that Miri runs.
+MIRI_OF_API = ("checksum", "metadata", "mostly_one", "name", "scattered")
+# What other programs are compared with: `.ci/sections` chooses the scripts of each.
+INTEROP = ("codecs/", "crates/architectures/", "crates/families/", "crates/merge/", "crates/pytorch/", "crates/quantized/",
+           "crates/tokenizers/", "data/", "forward/core/", "tests/interop/")
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,9 @@ class Section:
     for_others: bool = False
 
 
-# In the order in which they start: the longest chains first.
+# In the order in which they start: the longest chains first. Those that always run compile, lint and test all crates, with the
+# seeds of the fuzz targets and the files of other programs: what they find of a change needs no other section. The others have
+# an area that only they try, and a day.
 SECTIONS = (
     Section("tools"),
     Section("test", after=("tools",)),
@@ -77,45 +78,28 @@ SECTIONS = (
     Section("circles", after=("tools",)),
     Section("corpus", after=("tools",)),
     Section("deny", after=("tools",)),
-    Section("fuzz", (*CODECS, *GRAPHS, *ENGINE, *BUILD, "corpus/", "fuzz/"), 1, ("tools",)),
+    Section("fuzz", ("fuzz/Cargo", "fuzz/src/", "fuzz/targets/src/"), 1, ("tools",)),
     Section("features", after=("clippy",)),
     Section("platforms", after=("features",)),
     Section("docs", after=("platforms",)),
-    Section("miri", ("codecs/api/", "crates/engine/src/transform/"), 5, ("tools",)),
+    Section("miri", (*(f"codecs/api/src/{name}" for name in MIRI_OF_API), "crates/engine/src/transform/"), 5, ("tools",)),
     Section("examples", after=("test",)),
     Section("readme", after=("examples",)),
-    Section(
-        "python",
-        ("python/", "src/", "codecs/", "crates/", "data/", "forward/core/", "schemas/", "benches/peers/", *GUIDE_OF_PYTHON),
-        4,
-        ("peers", "readme"),
-    ),
-    Section(
-        "interop",
-        (*CODECS, *GRAPHS, *ENGINE, "src/builtin/", "tests/interop/"),
-        0,
-        ("peers", "readme"),
-    ),
-    Section(
-        "matrix",
-        (*CODECS, *GRAPHS, *ENGINE, "corpus/", "crates/verify/", "tests/interop/verify_matrix.py"),
-        3,
-        ("readme",),
-    ),
-    Section("bench", (*ENGINE, *FIGURES, "benches/"), 2, ("peers", "readme")),
-    Section("gpu", (*BUILD, "codecs/api/", "forward/core/", "forward/wgpu/"), 3, ("readme",)),
-    Section("cuda", (*BUILD, "codecs/api/", "forward/core/", "forward/cuda/"), 3, ("readme",)),
+    Section("python", ("python/", "schemas/", "benches/peers/python.py", "benches/peers/cluster.py", *GUIDE_OF_PYTHON), 4, ("peers", "readme")),
+    Section("interop", INTEROP, 0, ("peers", "readme")),
+    Section("matrix", ("crates/verify/", "tests/interop/verify_matrix.py"), 3, ("readme",)),
+    Section("bench", ("benches/",), 2, ("peers", "readme")),
+    Section("gpu", ("forward/core/", "forward/wgpu/"), 3, ("readme",)),
+    Section("cuda", ("forward/core/", "forward/cuda/"), 3, ("readme",)),
     Section(
         "remote",
         ("crates/engine/src/store/", "crates/remote/", "tests/it/remote", "tests/interop/object", "tests/interop/azurite/",
-         "tests/interop/requirements-remote.txt", "benches/peers/"),
+         "tests/interop/requirements-remote.txt", "benches/peers/remote.py"),
         2,
         ("readme", "python"),
     ),
-    Section("package", ("build.rs", *BUILD, *MANIFESTS), 5, ("docs",)),
-    Section(
-        "apple", (*BUILD, "src/cli/signals.rs", "crates/engine/src/execute/", "crates/engine/src/store/local/", "forward/wgpu/", *MANIFESTS), 5, ("docs",)
-    ),
+    Section("package", ("build.rs", *MANIFESTS), 5, ("docs",)),
+    Section("apple", ("src/cli/signals.rs", "crates/engine/src/store/local/", "forward/wgpu/"), 5, ("docs",)),
 )
 NAMES = [section.name for section in SECTIONS]
 
@@ -235,7 +219,7 @@ class Choice:
         changed = {name: changed_since(commit) for name, commit in bases.items()}
         reasons = {}
         for section in SECTIONS:
-            reason = cls.reason(section, changed[section.name], today)
+            reason = cls.reason(section, changed[section.name], bases[section.name], today)
             if everything:
                 before = passed.get(section.name, {}).get("tree")
                 reason = None if before and before == now else "--all"
@@ -246,14 +230,15 @@ class Choice:
         return cls({name: why for name, why in reasons.items() if name in needed or name not in others}, changed)
 
     @staticmethod
-    def reason(section: Section, changed: list[str] | None, today: int) -> str | None:
+    def reason(section: Section, changed: list[str] | None, commit: str | None, today: int) -> str | None:
         if not section.areas:
             return "others need it" if section.for_others else "always"
         if changed is None:
             return "nothing is known to have passed"
-        areas = (*section.areas, *EVERYWHERE)
-        if path := next((path for path in changed if path.startswith(areas)), None):
+        if path := next((path for path in changed if path.startswith(section.areas)), None):
             return f"{path} changed"
+        if ".ci/sections" in changed and functions(commit).get(section.name) != functions(None)[section.name]:
+            return "its commands changed"
         return "its turn" if section.day == today else None
 
     def show(self) -> None:
@@ -306,6 +291,19 @@ def changed_since(commit: str | None) -> list[str] | None:
     if tracked is None or untracked is None:
         return None
     return sorted({*tracked.split("\0"), *untracked.split("\0")} - {""})
+
+
+@functools.cache
+def functions(commit: str | None) -> dict[str, str]:
+    """What each section runs: its function in `.ci/sections`, and those that it calls; None: of the working tree."""
+    text = (ROOT / ".ci/sections").read_text() if commit is None else git("show", f"{commit}:.ci/sections") or ""
+    bodies = dict(re.findall(r"^(\w+)\(\) \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL))
+
+    def whole(name: str, seen: frozenset[str]) -> str:
+        called = [other for other in bodies if other not in seen and re.search(rf"\b{other}\b", bodies[name])]
+        return bodies[name] + "".join(whole(other, seen | {other}) for other in called)
+
+    return {name.removeprefix("section_"): whole(name, frozenset({name})) for name in bodies if name.startswith("section_")}
 
 
 def tree() -> str | None:
@@ -380,7 +378,7 @@ class Run:
             sys.stdout.buffer.write(text)
             print(f"== {section.name}: {'passed' if result.passed else 'FAILED'} after {result.seconds:.0f} s", flush=True)
             if result.passed and self.tree and self.tree == tree():
-                narrowed = b" NOT " in text or (section.name == "fuzz" and self.changed_file(section.name))
+                narrowed = b" NOT " in text or (section.name in ("fuzz", "interop") and self.changed_file(section.name))
                 record(section.name, None if narrowed else self.tree)
 
     def summary(self) -> int:

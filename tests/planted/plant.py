@@ -5,8 +5,8 @@
 
 Each fault is planted in a clone of HEAD in a temporary folder, as a commit of its own. Two things must hold: a check that has
 passed at HEAD chooses the fault's section because of what the commit changes, and the section fails with the fault's words.
-`--choose` tries only the former. Of the section test, the program that finds the fault is run; with `--whole`, all are. Of the
-section fuzz, the targets of what the fault changes. The check itself never runs this: all eleven take half an hour.
+`--choose` tries only the former. Of the section test, the program that finds the fault is run; with `--whole`, all are. The
+check itself never runs this: all eleven take half an hour.
 """
 
 import argparse
@@ -92,12 +92,12 @@ FAULTS = {
         r"test .*npz.*FAILED|panicked at codecs/npz", "-p ckpt-npz --test npz",
     ),
     "a seed takes quadratic time": Fault(
-        "fuzz",
+        "test",
         replaced("codecs/nn/src/read.rs", READ_JSON, READ_JSON + (
             "    let bytes = text.as_bytes();\n"
             "    let same = bytes.iter().map(|one| bytes.iter().filter(|other| std::hint::black_box(*other) == one).count());\n"
             "    std::hint::black_box(same.sum::<usize>());\n")),
-        r"timeout",
+        r"timeout: target nn_read", "-p ckpt-fuzz-targets --test smoke nn_read",
     ),
     "a Python stub is stale": Fault(
         "python", replaced("python/ckpt/_ckpt.pyi", "def formats(", "def formats_of_yesterday("), r"_ckpt.*formats",

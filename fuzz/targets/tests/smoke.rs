@@ -5,6 +5,8 @@
 
 #[path = "smoke/mutate.rs"]
 mod mutate;
+#[path = "smoke/watch.rs"]
+mod watch;
 
 use ckpt_fuzz_targets::{TARGETS, Target, seeds};
 use mutate::{Random, mutated};
@@ -12,6 +14,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use watch::Watch;
 
 static SEEDS: LazyLock<seeds::Seeds> =
     LazyLock::new(|| seeds::all().unwrap_or_else(|error| panic!("the seeds cannot be made: {error}")));
@@ -96,15 +99,16 @@ fn smoke(name: &str, least: usize, mutations: usize) {
     if let Some(folder) = std::env::var_os("CKPT_FUZZ_SEEDS") {
         more(&seeds::root().join(folder).join(name), &mut inputs);
     }
+    let watch = Watch::over(target.name);
     for (input, bytes) in &inputs {
-        run(target, input, None, bytes);
+        run(target, input.clone(), bytes, &watch);
     }
     let inputs: Vec<_> = inputs.iter().collect();
     for number in 0..mutations {
         let mut random = Random::new(name, number);
         let (input, bytes) = inputs[random.below(inputs.len())];
         let (_, other) = inputs[random.below(inputs.len())];
-        run(target, input, Some(number), &mutated(&mut random, bytes, other));
+        run(target, format!("{input}, mutation {number}"), &mutated(&mut random, bytes, other), &watch);
     }
 }
 
@@ -120,18 +124,17 @@ fn more(folder: &Path, inputs: &mut BTreeMap<String, Vec<u8>>) {
 }
 
 /// Runs the target; if it panics, says over what, and keeps that for `cargo fuzz`.
-fn run(target: &Target, input: &str, mutation: Option<usize>, bytes: &[u8]) {
-    let Err(panic) = catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))) else { return };
-    let what = match mutation {
-        Some(number) => format!("{input}, mutation {number}"),
-        None => input.to_owned(),
-    };
+fn run(target: &Target, input: String, bytes: &[u8], watch: &Watch) {
+    watch.begins(input.clone());
+    let result = catch_unwind(AssertUnwindSafe(|| (target.run)(bytes)));
+    watch.ends();
+    let Err(panic) = result else { return };
     let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("{} {what}", target.name).replace([' ', ','], "_"));
+        .join(format!("{} {input}", target.name).replace([' ', ','], "_"));
     let kept = match std::fs::write(&kept, bytes) {
         Ok(()) => format!("the {} bytes are in {}", bytes.len(), kept.display()),
         Err(error) => format!("the {} bytes are not kept: {error}", bytes.len()),
     };
-    eprintln!("target {} panics over {what}; {kept}", target.name);
+    eprintln!("target {} panics over {input}; {kept}", target.name);
     resume_unwind(panic);
 }
