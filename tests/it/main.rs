@@ -116,6 +116,8 @@ mod quantized_groups;
 mod quantized_integers;
 #[cfg(feature = "safetensors")]
 mod quantized_libraries;
+#[cfg(all(feature = "npz", feature = "safetensors", feature = "torch"))]
+mod quantizing;
 mod real_files;
 mod recipes;
 #[cfg(all(feature = "remote", feature = "cli", feature = "safetensors", feature = "tf2"))]

@@ -13,10 +13,10 @@ const OUTPUTS: usize = 16;
 const GROUP: usize = 32;
 
 /// A stored tensor: name, dtype, shape and bytes.
-type Stored = (&'static str, &'static str, Vec<usize>, Vec<u8>);
+pub(crate) type Stored = (&'static str, &'static str, Vec<usize>, Vec<u8>);
 
 /// Writes a directory of one safetensors file and a configuration.
-fn directory(place: &Workplace, name: &str, config: &Value, tensors: &[Stored]) -> PathBuf {
+pub(crate) fn directory(place: &Workplace, name: &str, config: &Value, tensors: &[Stored]) -> PathBuf {
     let directory = place.path(name);
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("config.json"), config.to_string()).unwrap();

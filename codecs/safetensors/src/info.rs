@@ -24,6 +24,13 @@ const OPTIONS: &[OptionSpec] = &[
         "framework to record in the header, such as pt; transformers opens only files that have one (default: the \
          source's, or that of the mapping's target)",
     ),
+    OptionSpec::new(
+        "quantize",
+        OptionKind::Choice(&["fp8-blocks", "fp8-channels"]),
+        Side::Write,
+        "scheme by which the linear layers of a model directory are quantized, each to the nearest: fp8-blocks \
+         (DeepSeek's) or fp8-channels (compressed-tensors'); config.json states it",
+    ),
 ];
 
 pub(crate) static INFO: FormatInfo = FormatInfo::new("safetensors", "safetensors file or sharded set")

@@ -99,13 +99,14 @@ pub(crate) fn read(input: &Input, name: &str, limits: &Limits) -> Result<Vec<u8>
 /// Keys of the configuration that state how weights are quantized.
 const QUANTIZATION: [&str; 3] = ["quantization_config", "compression_config", "quantization"];
 
-/// The configuration, with the dtype of the output, and without what no longer holds of its weights.
+/// The configuration, with the dtype of the output and the scheme of its weights, and without what no longer holds of these.
 fn adapted(config: &Config, request: &ModelRequest<'_>) -> Result<Vec<u8>> {
     let (input, limits) = (request.source.input(), request.source.limits());
     let bytes = read(input, FILE, limits)?;
     let is_decoded = request.source.grouped().is_some();
     let name = request.dtype.and_then(torch_name);
-    if name.is_none() && !is_decoded {
+    let quantized = request.source.quantized();
+    if name.is_none() && !is_decoded && quantized.is_none() {
         return Ok(bytes);
     }
     let Ok(Value::Object(mut root)) = serde_json::from_slice::<Value>(&bytes) else { return Ok(bytes) };
@@ -125,6 +126,11 @@ fn adapted(config: &Config, request: &ModelRequest<'_>) -> Result<Vec<u8>> {
         {
             text.insert(key.to_owned(), Value::from(name));
         }
+    }
+    if let Some(quantized) = quantized {
+        let stated = serde_json::from_str(&quantized.config)
+            .map_err(|error| Error::defect("what states a scheme is no JSON").found(error.to_string()))?;
+        root.insert(QUANTIZATION[0].to_owned(), stated);
     }
     let json = serde_json::to_vec_pretty(&root).map_err(|error| {
         Error::defect("the configuration cannot be written").file(config.shown()).found(error.to_string())

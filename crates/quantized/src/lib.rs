@@ -18,13 +18,14 @@ mod mxfp4;
 mod names;
 mod numbers;
 mod parts;
+mod quantize;
 mod stated;
 mod torchao;
 
 use crate::config::{Config, Method};
 use crate::parts::Parts;
 use ckpt_api::{Contents, DType, Error, Input, Limits, Result, Tensor, TensorId, first_few};
-use ckpt_engine::formats::{Group, Groups, TensorGroups};
+use ckpt_engine::formats::{Group, Groups, Quantized, TensorGroups};
 use std::collections::{BTreeSet, HashSet};
 
 /// The schemes that come with the program.
@@ -89,6 +90,16 @@ impl TensorGroups for KnownSchemes {
         groups.problem = groups.problem.or_else(|| undescribed(contents, &found, &config));
         groups.groups = found;
         Ok(groups)
+    }
+
+    fn quantize(
+        &self,
+        scheme: &str,
+        contents: &mut Contents,
+        input: &Input,
+        limits: &Limits,
+    ) -> Result<Quantized> {
+        quantize::quantize(scheme, contents, input, limits)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::packed::PackedIntegers;
 use crate::{
-    BlockIndex, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operand, Operation,
-    Packing, Result, RunNumbers, Shape,
+    BlockIndex, BlockMaxima, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operand,
+    Operation, Packing, Result, RunNumbers, Shape,
 };
 use std::fmt;
 
@@ -91,16 +91,43 @@ impl BlockIndex {
     }
 }
 
+impl BlockMaxima {
+    /// The blocks of `block` rows and columns in a matrix of `shape`.
+    pub fn new(shape: [u64; 2], block: [u64; 2]) -> Self {
+        BlockMaxima { shape, block }
+    }
+
+    /// How many blocks there are along rows and columns; `None` for blocks without a length.
+    pub fn blocks(&self) -> Option<[u64; 2]> {
+        let ([rows, columns], [height, width]) = (self.shape, self.block);
+        (height > 0 && width > 0).then(|| [rows.div_ceil(height), columns.div_ceil(width)])
+    }
+
+    /// The number of blocks; `None` if they are not those of a matrix of so many elements.
+    fn count(&self, elements: u64) -> Option<u64> {
+        let [rows, columns] = self.shape;
+        let [down, across] = self.blocks().filter(|_| rows.checked_mul(columns) == Some(elements))?;
+        down.checked_mul(across)
+    }
+}
+
 impl Computed {
     /// The stored elements, as 32-bit floats.
     pub fn new(stored: Extent, encoding: Encoding) -> Self {
-        Computed { stored, encoding, packed: None, operations: Vec::new() }
+        Computed { stored, encoding, packed: None, maxima: None, operations: Vec::new() }
     }
 
     /// The integers that stored words hold, as 32-bit floats.
     #[must_use]
     pub fn with_packed(mut self, packed: PackedIntegers) -> Self {
         self.packed = Some(packed);
+        self
+    }
+
+    /// The largest magnitude of each block of the stored elements.
+    #[must_use]
+    pub fn with_maxima(mut self, maxima: BlockMaxima) -> Self {
+        self.maxima = Some(maxima);
         self
     }
 
@@ -113,6 +140,17 @@ impl Computed {
 
     /// The number of elements; `None` if the bytes do not hold whole ones.
     pub fn elements(&self) -> Option<u64> {
+        match &self.maxima {
+            // Elements that share bytes have no rows by themselves.
+            Some(_) if self.encoding.blocks().is_some() || self.encoding.packing != Packing::Bytes => None,
+            Some(_) if self.packed.is_some() => None,
+            Some(maxima) => maxima.count(self.stored_elements()?),
+            None => self.stored_elements(),
+        }
+    }
+
+    /// The number of stored elements; `None` if the bytes do not hold whole ones.
+    fn stored_elements(&self) -> Option<u64> {
         let Computed { stored: Extent { len, .. }, encoding, packed, .. } = self;
         if let Some(packed) = packed {
             let is_word = matches!(encoding.dtype, DType::U8 | DType::I32 | DType::U32);
@@ -178,11 +216,14 @@ impl Computed {
     fn check_elements(&self) -> Result<u64> {
         check_stored(&self.stored, &self.encoding)?;
         self.elements().ok_or_else(|| {
-            let expected = match &self.packed {
-                Some(packed) => {
+            let expected = match (&self.packed, &self.maxima) {
+                (Some(packed), _) => {
                     format!("{} × {} integers of {} bits", packed.rows, packed.columns, packed.bits)
                 }
-                None => format!("elements of {}", self.encoding.dtype),
+                (None, Some(BlockMaxima { shape: [rows, columns], .. })) => {
+                    format!("{rows} × {columns} elements of {}, in blocks", self.encoding.dtype)
+                }
+                (None, None) => format!("elements of {}", self.encoding.dtype),
             };
             Error::corrupt("the stored elements of computed numbers are not whole ones")
                 .found(crate::count(self.stored.len, "byte"))
@@ -399,6 +440,8 @@ impl fmt::Display for Operation {
             Operation::Multiply(factor) => write!(f, "scale {factor}"),
             Operation::Divide(divisor) => write!(f, "scale 1/{divisor}"),
             Operation::Add(term) => write!(f, "add {term}"),
+            Operation::DivideInto(dividend) => write!(f, "divide {dividend} by each"),
+            Operation::ReplaceZero(number) => write!(f, "replace 0 by {number}"),
             Operation::Exp => f.write_str("exp"),
             Operation::Log => f.write_str("log"),
             Operation::Round(dtype) => write!(f, "round to {dtype}"),
@@ -470,6 +513,19 @@ mod tests {
         assert!(!computed(scales(4 * 3 * 2, &[300, 100], &[128, 128])), "a tensor of another size");
         assert!(!computed(scales(4 * 3 * 2, &[300, 200], &[128])), "a block without a length");
         assert!(!computed(scales(4, &[300, 200], &[0, 200])), "a block of nothing");
+    }
+
+    #[test]
+    fn every_block_of_a_matrix_has_a_largest_magnitude() {
+        let maxima = |len: u64, shape, block| {
+            let encoding = Encoding::new(DType::Bf16, vec![0]);
+            Computed::new(extent(len), encoding).with_maxima(BlockMaxima::new(shape, block)).into_extent()
+        };
+        assert_eq!(maxima(120_000, [300, 200], [128, 128]).unwrap().len, 4 * 6);
+        assert_eq!(maxima(120_000, [300, 200], [1, 200]).unwrap().len, 4 * 300);
+        assert!(maxima(120_000, [300, 100], [1, 100]).is_err(), "a matrix of another size");
+        assert!(maxima(120_000, [300, 200], [0, 200]).is_err(), "blocks without rows");
+        assert!(maxima(8, [u64::MAX, 2], [1, 1]).is_err(), "a matrix that cannot be");
     }
 
     #[test]

@@ -233,6 +233,9 @@ pub struct Computed {
     /// How the stored words hold integers, if these are packed into them; else each stored element is a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<PackedIntegers>,
+    /// If the numbers are not those of the stored elements but the largest magnitude of each block of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maxima: Option<BlockMaxima>,
     /// What happens to each number, in order.
     #[serde(default)]
     pub operations: Vec<Operation>,
@@ -249,6 +252,10 @@ pub enum Operation {
     Divide(Scalar),
     /// Adds a number.
     Add(Scalar),
+    /// Divides this number by each.
+    DivideInto(Scalar),
+    /// Replaces 0, of either sign, by a number.
+    ReplaceZero(Scalar),
     /// Replaces a number by its exponential, rounded to the nearest float.
     Exp,
     /// Undoes [`Operation::Exp`]: of the floats whose exponential is the number, takes one that is short.
@@ -340,6 +347,27 @@ pub struct BlockNumbers {
     /// An axis on which a block is not a run of indices: a tensor states the block of each index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<BlockIndex>,
+}
+
+/// The blocks of a matrix whose largest magnitudes are numbers: what scales of quantized weights are made of.
+///
+/// ```
+/// use ckpt_api::{BlockMaxima, Computed, DType, Encoding, Extent, FileId};
+/// // 300 rows of 200 columns have 3 × 2 blocks of 128 × 128; those at the ends are shorter.
+/// let weights = Extent::new(FileId(0), 100, 300 * 200 * 2);
+/// let maxima = Computed::new(weights, Encoding::new(DType::Bf16, vec![0]))
+///     .with_maxima(BlockMaxima::new([300, 200], [128, 128]));
+/// assert_eq!(maxima.elements(), Some(6));
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct BlockMaxima {
+    /// Rows and columns of the matrix, which the stored elements fill in row-major order.
+    pub shape: [u64; 2],
+    /// Rows and columns of a block, each at least 1.
+    pub block: [u64; 2],
 }
 
 /// The block of each index of an axis.

@@ -27,8 +27,8 @@ pub use decoder::{
 };
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
 pub use extent::{
-    BlockIndex, BlockNumbers, Computed, Extent, MatrixFactor, MatrixProduct, Operand, Operation, Region,
-    RowMagnitudes, RunNumbers,
+    BlockIndex, BlockMaxima, BlockNumbers, Computed, Extent, MatrixFactor, MatrixProduct, Operand, Operation,
+    Region, RowMagnitudes, RunNumbers,
 };
 pub(crate) use fit::check_fit;
 pub use ids::{FileId, TensorId};

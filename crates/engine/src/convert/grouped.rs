@@ -59,6 +59,56 @@ impl Conversion {
     }
 }
 
+/// The option of a target that names the scheme by which weights are quantized.
+const QUANTIZE: &str = "quantize";
+
+impl Conversion {
+    /// The scheme by which the weights are quantized.
+    pub(super) fn scheme(&self) -> Option<&str> {
+        self.options.iter().find(|(key, _)| key == QUANTIZE).map(|(_, scheme)| scheme.as_str())
+    }
+
+    /// The source with the tensors that the scheme stores for its weights, if one is asked for.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a conversion that changes weights otherwise, or that has no configuration to state the
+    /// scheme; those of [`TensorGroups::quantize`](crate::formats::TensorGroups::quantize).
+    pub(super) fn with_scheme<'s>(
+        &self,
+        registry: &Registry,
+        source: &'s Source,
+        output: &Destination,
+    ) -> Result<Cow<'s, Source>> {
+        let Some(scheme) = self.scheme() else { return Ok(Cow::Borrowed(source)) };
+        let refused = |found: &str, help: &str| {
+            let option = format!("{QUANTIZE}={scheme}");
+            Err(Error::usage("the weights cannot be quantized in this conversion")
+                .field(option)
+                .found(found.to_owned())
+                .help(help.to_owned()))
+        };
+        if source.grouped().is_some() || source.options().parts {
+            return refused(
+                "weights that are quantized already",
+                "decode them first, into a directory of plain numbers",
+            );
+        }
+        if self.mapping.is_some() || !self.transforms.is_empty() || self.dtype.is_some() {
+            return refused(
+                "a mapping, a transform or a dtype",
+                "convert in two steps: first the tensors, then quantize the directory that this gives",
+            );
+        }
+        if !self.as_directory(registry, source, output)?.directory {
+            return refused(
+                "an output that is a file",
+                "name a directory for the output, and one with a config.json as the input: the configuration states the scheme",
+            );
+        }
+        source.quantized_by(registry, scheme).map(Cow::Owned)
+    }
+}
+
 /// The numbers of all weights, as their libraries round them on the way to a dtype.
 fn numbers<'s>(source: &'s Source, grouped: &Grouped, dtype: Option<DType>) -> Result<Cow<'s, Source>> {
     match grouped.problem() {
@@ -95,13 +145,19 @@ fn stop(grouped: &Grouped) -> Error {
     }
 }
 
-/// What the weights lose that are stored as numbers.
+/// What the weights lose that are stored as numbers, or that a scheme rounds.
 pub(super) fn losses(source: &Source, excluded: &[String]) -> Vec<Loss> {
+    let is_kept = |name: &str| !excluded.iter().any(|excluded| excluded == name);
     let groups = source.grouped().into_iter().flat_map(Grouped::groups);
-    let kept = groups.filter(|group| !excluded.iter().any(|name| *name == *group.tensor.name));
-    kept.map(|group| {
+    let decoded = groups.filter(|group| is_kept(&group.tensor.name)).map(|group| {
         let detail = format!("stored as {}, and now as plain numbers", group.scheme);
         Loss::new(LossKind::Dequantized, group.tensor.name.to_string(), detail)
-    })
-    .collect()
+    });
+    let quantized = source.quantized().into_iter().flat_map(|quantized| {
+        let names = quantized.weights.iter().filter(|name| is_kept(name));
+        names.map(|name| {
+            Loss::new(LossKind::Narrowed, name.clone(), format!("rounded to {}", quantized.scheme))
+        })
+    });
+    decoded.chain(quantized).collect()
 }

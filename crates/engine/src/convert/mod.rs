@@ -102,6 +102,9 @@ impl Conversion {
             // Asking for a dtype by name accepts what it does to values.
             policy.allow.extend([LossKind::Narrowed, LossKind::Retyped]);
         }
+        if self.scheme().is_some() {
+            policy.allow.insert(LossKind::Narrowed);
+        }
         policy.allow.extend(plan.placed.asked.iter().copied());
         policy.judge(&plan.losses)
     }
@@ -118,6 +121,7 @@ impl Conversion {
     ) -> Result<Planned> {
         let output = output.into_destination(registry.addresses())?;
         let source = &*self.with_numbers(registry, source, &output)?;
+        let source = &*self.with_scheme(registry, source, &output)?;
         if let Some(mapping) = &self.mapping
             && let Some(generated) = &mapping.generated
             && let Some(mut translation) = source.translation(mapping)?
@@ -211,7 +215,8 @@ impl Conversion {
         let (dropped, mut notes) =
             scaled::find(&source.checkpoint.tensors).judge(self.dtype, &made_of, &contents, &placed);
         losses.extend(dropped);
-        if !notes.is_empty() {
+        // What a scheme has just made is what was asked for.
+        if !notes.is_empty() && self.scheme().is_none() {
             notes.iter_mut().for_each(|note| note.settle(words));
             Arc::make_mut(&mut contents).add_notes(notes);
         }

@@ -10,6 +10,33 @@ pub trait TensorGroups: Debug + Send + Sync {
     /// # Errors
     /// Whatever keeps the files from being read. What is wrong with a group is no error but [`Groups::problem`].
     fn find(&self, contents: &Contents, input: &Input, limits: &Limits) -> Result<Groups>;
+
+    /// Replaces weights by the tensors that a scheme stores for them, in `contents`, whose files are those of `input`.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a scheme that is not known; [`ckpt_api::Kind::Unsupported`] for a model without weights
+    /// that it is made for.
+    fn quantize(
+        &self,
+        scheme: &str,
+        contents: &mut Contents,
+        input: &Input,
+        limits: &Limits,
+    ) -> Result<Quantized> {
+        let _ = (contents, input, limits);
+        Err(Error::usage("no scheme is known that weights can be quantized by").found(format!("'{scheme}'")))
+    }
+}
+
+/// What a scheme makes of a checkpoint.
+#[derive(Clone, Debug)]
+pub struct Quantized {
+    /// The JSON of `quantization_config` in the configuration of the output.
+    pub config: String,
+    /// The weights that are quantized.
+    pub weights: Vec<String>,
+    /// What people call the scheme.
+    pub scheme: String,
 }
 
 /// The groups of a checkpoint.

@@ -9,7 +9,7 @@ mod unread;
 
 pub use architectures::OPTION_PREFIX;
 pub use architectures::{Architectures, Choices};
-pub use groups::{Group, Groups, TensorGroups};
+pub use groups::{Group, Groups, Quantized, TensorGroups};
 pub(crate) use models::no_metadata;
 pub use models::{
     CompanionFile, ConstantTensor, Describe, GraphForm, ModelKinds, ModelRequest, ModelTranslation,

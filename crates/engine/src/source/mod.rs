@@ -25,7 +25,7 @@ pub use tensor::{ByteChunks, Chunks, TensorRef};
 
 use self::index::NameIndex;
 use crate::execute::{Files, TensorStream};
-use crate::formats::{Evidence, Formats};
+use crate::formats::{Evidence, Formats, Quantized};
 use crate::layout::{TargetLayout, Transfer, canonical, compile};
 use crate::map::made;
 use crate::map::renamed;
@@ -58,6 +58,7 @@ pub struct Source {
     pub(crate) options: OpenOptions,
     /// How quantized weights are stored; `None` if there are none.
     grouped: Option<Arc<Grouped>>,
+    quantized: Option<Arc<Quantized>>,
     index: Arc<NameIndex>,
     evidence: Vec<Evidence>,
 }
@@ -166,6 +167,7 @@ impl Source {
             files,
             options,
             grouped,
+            quantized: None,
             index: Arc::default(),
             evidence: Vec::new(),
         })

@@ -1,7 +1,8 @@
 //! Quantized weights of a source: numbers, or the tensors that are stored for them.
 
 use super::{Grouped, OpenOptions, Source};
-use ckpt_api::{Contents, DType};
+use crate::formats::{Formats, Quantized};
+use ckpt_api::{Contents, DType, Error, Result};
 use std::sync::Arc;
 
 impl Source {
@@ -35,5 +36,23 @@ impl Source {
             }
         }
         self.with_contents(contents)
+    }
+
+    /// The same checkpoint with the tensors that a scheme stores for its weights.
+    ///
+    /// # Errors
+    /// Those of [`TensorGroups::quantize`](crate::formats::TensorGroups::quantize).
+    pub(crate) fn quantized_by(&self, formats: &Formats, scheme: &str) -> Result<Source> {
+        let groups =
+            formats.groups().ok_or_else(|| Error::usage("no scheme of quantized weights is known"))?;
+        let mut contents = Contents::clone(&self.contents);
+        let quantized = groups.quantize(scheme, &mut contents, &self.input, &self.options.limits)?;
+        contents.check(&self.options.limits)?;
+        Ok(Source { quantized: Some(Arc::new(quantized)), ..self.with_contents(contents) })
+    }
+
+    /// What a scheme made of the weights on the way to the output; `None` if they stay.
+    pub fn quantized(&self) -> Option<&Quantized> {
+        self.quantized.as_deref()
     }
 }

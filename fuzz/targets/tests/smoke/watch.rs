@@ -16,7 +16,11 @@ impl Watch {
         std::thread::spawn(move || {
             let mut input = None;
             loop {
-                let wait = if input.is_some() { receiver.recv_timeout(LONGEST) } else { receiver.recv().map_err(Into::into) };
+                let wait = if input.is_some() {
+                    receiver.recv_timeout(LONGEST)
+                } else {
+                    receiver.recv().map_err(Into::into)
+                };
                 match (wait, input) {
                     (Ok(next), _) => input = next,
                     (Err(RecvTimeoutError::Timeout), Some(input)) => {

@@ -21,6 +21,8 @@ pub(super) struct BlockReader<'a> {
     blocks: Shape,
     /// An axis, and the block of each of its indices.
     index: Option<(usize, Vec<u32>)>,
+    /// How many numbers are read at once: neighbors are needed next.
+    ahead: u64,
     /// Numbers that were read last: the position of the first, and their values.
     held: (u64, Vec<f32>),
     /// The numbers of a row, in the order of its elements.
@@ -28,8 +30,15 @@ pub(super) struct BlockReader<'a> {
     bytes: Vec<u8>,
 }
 
-/// Numbers read at once: neighbors are needed next.
-const AHEAD: u64 = COMPUTED_ELEMENTS / 4;
+/// How many numbers are read at once: those that are stored. Of maxima, which take all elements of their blocks, whole rows
+/// of blocks that have as many elements together as a piece.
+fn ahead(blocks: &BlockNumbers) -> u64 {
+    let Some(maxima) = &blocks.numbers.maxima else { return COMPUTED_ELEMENTS / 4 };
+    let [[_, columns], [height, _]] = [maxima.shape, maxima.block];
+    let across = maxima.blocks().map_or(1, |[_, across]| across);
+    let rows = COMPUTED_ELEMENTS.checked_div(columns.saturating_mul(height)).unwrap_or(1).max(1);
+    rows.saturating_mul(across)
+}
 
 impl<'a> BlockReader<'a> {
     pub(super) fn open(
@@ -44,6 +53,7 @@ impl<'a> BlockReader<'a> {
             block: blocks.block.clone(),
             blocks: blocks.blocks()?,
             index: index.transpose()?,
+            ahead: ahead(blocks),
             held: (0, Vec::new()),
             gathered: Vec::new(),
             bytes: Vec::new(),
@@ -147,7 +157,7 @@ impl<'a> BlockReader<'a> {
     fn read(&mut self, first: u64, count: u64) -> Result<&[f32]> {
         let held = self.held.0..self.held.0 + self.held.1.len() as u64;
         if !held.contains(&first) || first + count > held.end {
-            let end = (first + count.max(AHEAD)).min(self.blocks.elements());
+            let end = (first + count.max(self.ahead)).min(self.blocks.elements());
             self.bytes.resize(to_usize(end.saturating_sub(first).saturating_mul(4))?, 0);
             self.numbers.read_at(first.saturating_mul(4), &mut self.bytes)?;
             let floats = self.bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));

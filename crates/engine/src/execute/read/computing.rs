@@ -4,6 +4,7 @@
 
 use super::block_numbers::{BlockReader, Verified, elements_to_floats, to_floats};
 use super::files::{ComputedNumbers, Handle};
+use super::maxima::Matrix;
 use super::memory::to_usize;
 use super::packed_words::PackedWords;
 use super::products::ProductReader;
@@ -224,6 +225,14 @@ impl<'a> Computing<'a> {
             numbers.resize(to_usize(count.saturating_mul(4))?, 0);
             return words.read(packed, word, (&self.stored, self.start), first, numbers.as_chunks_mut().0);
         }
+        if let Some(maxima) = &self.computed.maxima {
+            let matrix = Matrix { stored: &self.stored, start: self.start, encoding, steps: &self.steps };
+            let mut out = vec![[0; 4]; to_usize(count)?];
+            matrix.maxima(maxima, first, &mut out, [&mut *numbers, &mut *spare])?;
+            numbers.resize(to_usize(count.saturating_mul(4))?, 0);
+            numbers.copy_from_slice(out.as_flattened());
+            return Ok(());
+        }
         let bytes = |elements| {
             encoding.stored_len(elements).ok_or_else(|| Error::defect("stored elements have no length"))
         };
@@ -249,6 +258,14 @@ impl<'a> Computing<'a> {
             Some(Operation::Add(term)) => {
                 let term = term.get();
                 each_number(floats, |number| number + term)
+            }
+            Some(Operation::DivideInto(dividend)) => {
+                let dividend = dividend.get();
+                each_number(floats, |number| dividend / number)
+            }
+            Some(Operation::ReplaceZero(replacement)) => {
+                let replacement = replacement.get();
+                each_number(floats, |number| if number == 0.0 { replacement } else { number })
             }
             Some(Operation::Exp) => each_number(floats, exp),
             Some(Operation::Log) => each_number(floats, log),

@@ -10,6 +10,7 @@ mod elementwise;
 mod files;
 mod gather;
 mod lockstep;
+mod maxima;
 mod memory;
 mod opened;
 mod packed_words;
