@@ -96,9 +96,16 @@ pub(crate) fn divide_options(
 ) -> PyResult<(Pairs, Pairs)> {
     short(py, move || {
         let registry = Registry::builtin();
+        let name = output.to_string_lossy();
+        // An input that cannot be opened is reported when it is read.
+        let opened = registry.addresses().input(&input, &reading.limits()?).ok();
         let target = match &to {
             Some(id) => registry.writer(id)?,
-            None => registry.for_extension(&output.to_string_lossy())?,
+            None => match opened.map(|input| registry.directory_format(&input, &name)).transpose()?.flatten()
+            {
+                Some(id) => registry.writer(id)?,
+                None => registry.for_extension(&name)?,
+            },
         };
         let source = ckpt::Source::codec(&registry, input, &reading.options(&registry)?)?;
         let divided = SideOptions::divide(options, source.info(), target.info())?;

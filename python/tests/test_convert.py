@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import warnings
@@ -319,3 +320,44 @@ def test_a_receipt_is_compared_with_the_files_that_it_names(tmp_path: Path) -> N
 def test_code_belongs_to_the_mapping_that_writes_a_program(tmp_path: Path) -> None:
     with pytest.raises(ckpt.UsageError, match="keras-to-torch"):
         ckpt.plan(DIGITS, tmp_path / "x.safetensors", code="model.py")
+
+
+def fp8_model(folder: Path) -> Path:
+    """A directory whose weight has two rows of 8-bit floats, and a scale for each."""
+    folder.mkdir()
+    header = {"m.weight": {"dtype": "F8_E4M3", "shape": [2, 2], "data_offsets": [0, 4]},
+              "m.weight_scale": {"dtype": "F32", "shape": [2, 1], "data_offsets": [4, 12]}}
+    text = json.dumps(header).encode()
+    # 1, 2, -1 and -2, and the scales 0.5 and 3.
+    data = bytes([0x38, 0x40, 0xB8, 0xC0]) + struct.pack("<2f", 0.5, 3.0)
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "fp8"}}))
+    return folder
+
+
+def test_quantized_weights_are_numbers_or_their_parts(tmp_path: Path) -> None:
+    model = fp8_model(tmp_path / "model")
+    numbers, parts = ckpt.open(model), ckpt.open(model, parts=True)
+    assert list(numbers) == ["m.weight"] and list(parts) == ["m.weight", "m.weight_scale"]
+    assert memoryview(numbers["m.weight"]).tolist() == [[0.5, 1.0], [-3.0, -6.0]]
+
+
+def test_quantized_weights_stop_a_conversion_unless_decoded_or_kept(tmp_path: Path) -> None:
+    model = fp8_model(tmp_path / "model")
+    with pytest.raises(ckpt.LossyError) as caught:
+        ckpt.convert(model, tmp_path / "a.npz")
+    assert 'dtype="bf16"' in str(caught.value) and "keep_quantized=True" in str(caught.value)
+    ckpt.convert(model, tmp_path / "decoded.npz", dtype="f32")
+    assert list(ckpt.open(tmp_path / "decoded.npz")) == ["m.weight"]
+    ckpt.convert(model, tmp_path / "kept.safetensors", keep_quantized=True)
+    assert list(ckpt.open(tmp_path / "kept.safetensors", parts=True)) == ["m.weight", "m.weight_scale"]
+
+
+def test_a_model_is_quantized_by_an_option_of_its_target(tmp_path: Path) -> None:
+    header = json.dumps({"layer.weight": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}}).encode()
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<2f", 1.0, -448.0))
+    (model / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"], "model_type": "llama"}))
+    ckpt.convert(model, tmp_path / "out", options={"quantize": "fp8-channels"})
+    assert list(ckpt.open(tmp_path / "out", parts=True)) == ["layer.weight", "layer.weight_scale"]

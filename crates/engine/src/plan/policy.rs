@@ -1,7 +1,7 @@
 //! Which losses a conversion may have.
 
 use crate::settings;
-use ckpt_api::{Error, Loss, LossKind, Result, Setting, text};
+use ckpt_api::{Error, Loss, LossKind, Result, Setting, Text, text};
 use std::collections::BTreeSet;
 
 /// Which losses the user accepts. By default those that do not change what the model computes.
@@ -91,7 +91,14 @@ impl Policy {
             true => "the conversion would change what the model computes".into(),
             false => text!["the target cannot hold everything, and ", settings::STRICT, " forbids losses"],
         };
+        // What scales multiply can be stored as what it stands for.
+        let has_scales = refused.iter().any(|loss| loss.kind == LossKind::ScaleDropped);
+        let decode = match has_scales {
+            true => text!["to store the numbers that scales make, use ", Setting::DTYPE.of("f32"), "; "],
+            false => Text::default(),
+        };
         Err(Error::lossy(message).found(ckpt_api::first_few(shown, SHOWN)).help(text![
+            decode,
             "to accept this, use ",
             Setting::ALLOW.of(&kinds),
             "; to leave tensors out, use ",
