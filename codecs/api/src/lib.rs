@@ -72,11 +72,11 @@ pub use io::{
     read_exact_at,
 };
 pub use layout::{
-    Added, AddedAxis, Along, AxisOrder, AxisPart, BlockIndex, BlockMaxima, BlockNumbers, CheckParameters,
-    Compression, Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding, Extent, Extents,
-    FieldOrder, FileId, LongestOutput, MatrixFactor, MatrixProduct, MostlyOne, Operand, Operation,
-    PackedIntegers, Packing, Parameters, Placement, Region, Rounding, RowMagnitudes, RunNumbers, Scaling,
-    Signs, StartStream, StoredBytes, TensorId, Tile, Window, check_cover,
+    Added, AddedAxis, Agreement, Along, AxisOrder, AxisPart, BlockIndex, BlockMaxima, BlockNumbers,
+    CheckParameters, Compression, Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding,
+    Extent, Extents, FieldOrder, FileId, Kept, LongestOutput, MatrixFactor, MatrixProduct, MostlyOne,
+    Operand, Operation, PackedIntegers, Packing, Parameters, Placement, Region, Rounding, RowMagnitudes,
+    RunNumbers, Scaling, Signs, StartStream, StoredBytes, TensorId, Term, Tile, Window, check_cover,
 };
 pub use loss::{Aspect, Loss, LossKind, Role};
 pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};

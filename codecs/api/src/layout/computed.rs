@@ -2,8 +2,8 @@
 
 use super::packed::PackedIntegers;
 use crate::{
-    BlockIndex, BlockMaxima, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Limits, Operand,
-    Operation, Packing, Result, RunNumbers, Shape,
+    BlockIndex, BlockMaxima, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Kept, Limits,
+    Operand, Operation, Packing, Result, RunNumbers, Shape,
 };
 use std::fmt;
 
@@ -196,6 +196,7 @@ impl Computed {
                     Operand::Product(product) => product.check(elements)?,
                     Operand::Rows(rows) if levels == MAX_LEVELS => rows.check(elements)?,
                     Operand::Rows(_) => return Err(too_many_norms()),
+                    Operand::Agreement(agreement) => agreement.check(elements)?,
                 }
                 left.extend(operand.numbers().map(|numbers| (numbers, levels.saturating_sub(1))));
             }
@@ -294,6 +295,9 @@ impl Computed {
                         left.extend([&mut product.left.numbers, &mut product.right.numbers]);
                     }
                     Operation::ScaleRows(rows) => left.push(&mut rows.numbers),
+                    Operation::AddAgreeing(agreement) => {
+                        left.extend(agreement.terms.iter_mut().map(|term| &mut term.numbers));
+                    }
                     _ => {}
                 }
             }
@@ -343,6 +347,7 @@ impl Operation {
             | Operation::DivideBlocks(blocks) => Some(Operand::Blocks(blocks)),
             Operation::AddProduct(product) => Some(Operand::Product(product)),
             Operation::ScaleRows(rows) => Some(Operand::Rows(rows)),
+            Operation::AddAgreeing(agreement) => Some(Operand::Agreement(agreement)),
             _ => None,
         }
     }
@@ -369,22 +374,23 @@ impl Operation {
 }
 
 impl<'a> Operand<'a> {
-    /// The numbers: those of a table or of blocks, or those of both factors.
+    /// The numbers: those of a table or of blocks, those of both factors, or those of all terms.
     fn numbers(self) -> impl Iterator<Item = &'a Computed> {
-        let (first, second) = match self {
-            Operand::Table(table) => (table, None),
-            Operand::Blocks(blocks) => (&blocks.numbers, None),
-            Operand::Product(product) => (&product.left.numbers, Some(&product.right.numbers)),
-            Operand::Rows(rows) => (&rows.numbers, None),
+        let (first, second, terms) = match self {
+            Operand::Table(table) => (Some(table), None, &[][..]),
+            Operand::Blocks(blocks) => (Some(&blocks.numbers), None, &[][..]),
+            Operand::Product(product) => (Some(&product.left.numbers), Some(&product.right.numbers), &[][..]),
+            Operand::Rows(rows) => (Some(&rows.numbers), None, &[][..]),
+            Operand::Agreement(agreement) => (None, None, &agreement.terms[..]),
         };
-        std::iter::once(first).chain(second)
+        first.into_iter().chain(second).chain(terms.iter().map(|term| &term.numbers))
     }
 
     /// The block of each index of an axis, if a tensor states it.
     fn index(self) -> Option<&'a BlockIndex> {
         match self {
             Operand::Blocks(blocks) => blocks.index.as_ref(),
-            Operand::Table(_) | Operand::Product(_) | Operand::Rows(_) => None,
+            Operand::Table(_) | Operand::Product(_) | Operand::Rows(_) | Operand::Agreement(_) => None,
         }
     }
 }
@@ -462,6 +468,16 @@ impl fmt::Display for Operation {
                 write!(f, "add {} × '{}' of rank {}", product.factor, product.name, product.rank)
             }
             Operation::ScaleRows(rows) => write!(f, "scale each row to the norm in '{}'", rows.name),
+            Operation::Keep(Kept::Largest { threshold, last }) => {
+                write!(f, "keep magnitudes above {threshold}, and those of it up to element {last}")
+            }
+            Operation::Keep(Kept::Drawn { key, limit }) => {
+                write!(f, "keep draws of {key:#x} below {limit}")
+            }
+            Operation::AddAgreeing(agreement) => {
+                let names = agreement.terms.iter().map(|term| format!("'{}'", term.name));
+                write!(f, "add what agrees of {}", names.collect::<Vec<_>>().join(", "))
+            }
             Operation::SubtractRuns(runs) => {
                 write!(f, "subtract {} from runs of {}", crate::count(runs.numbers.len(), "number"), runs.run)
             }

@@ -1,7 +1,7 @@
 //! Runs of bytes in files, and numbers that are computed from them: each can hold the other.
 
 use super::packed::PackedIntegers;
-use crate::{Checksum, Compression, DType, Decoder, Encoding, Error, FileId, Scalar, Shape};
+use crate::{Checksum, Compression, DType, Decoder, Encoding, Error, FileId, Kept, Scalar, Shape};
 use serde::{Deserialize, Serialize, Serializer};
 use std::hash::{Hash, Hasher};
 
@@ -276,6 +276,10 @@ pub enum Operation {
     AddProduct(Box<MatrixProduct>),
     /// Scales each row of a matrix to a norm of its own. Only of numbers that are no operands, and a few times.
     ScaleRows(Box<RowMagnitudes>),
+    /// Replaces the numbers that are not kept by 0.
+    Keep(Kept),
+    /// Adds the elements of several tensors that agree in sign.
+    AddAgreeing(Box<Agreement>),
     /// Subtracts from each run of numbers one of a list.
     SubtractRuns(RunNumbers),
     /// Multiplies each run of numbers by one of a list.
@@ -329,6 +333,38 @@ pub enum Operand<'a> {
     Product(&'a MatrixProduct),
     /// The norms of rows.
     Rows(&'a RowMagnitudes),
+    /// Tensors that are added where they agree.
+    Agreement(&'a Agreement),
+}
+
+/// Tensors whose elements are added where they agree in sign.
+///
+/// The products `weight · number` of an element are summed, in order; a sum of at least 0 elects the positive numbers, another
+/// one the negative ones. The element becomes `element + factor · Σ weight · number` over the products of the elected sign, or
+/// `element + factor · Σ weight · number / Σ weight` over these (a divisor of 0 counts as 1).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Agreement {
+    /// The tensors, at least one.
+    pub terms: Vec<Term>,
+    /// Whether the sum is divided by that of its weights.
+    pub is_mean: bool,
+    /// By what the sum is multiplied.
+    pub factor: Scalar,
+}
+
+/// A tensor of an [`Agreement`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Term {
+    /// What people call it.
+    pub name: String,
+    /// By what its numbers are multiplied.
+    pub weight: Scalar,
+    /// Its numbers, one for each element.
+    pub numbers: Computed,
 }
 
 /// Numbers, each of which belongs to a block of another tensor's elements: scales, or zero points.

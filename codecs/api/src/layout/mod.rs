@@ -1,5 +1,6 @@
 //! Where the bytes of tensors are, and how they encode elements.
 
+mod agreement;
 mod axis_order;
 mod compression;
 mod computed;
@@ -9,6 +10,7 @@ mod encoding;
 mod extent;
 mod fit;
 mod ids;
+mod kept;
 mod mostly_one;
 mod packed;
 mod placement;
@@ -27,11 +29,12 @@ pub use decoder::{
 };
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
 pub use extent::{
-    BlockIndex, BlockMaxima, BlockNumbers, Computed, Extent, MatrixFactor, MatrixProduct, Operand, Operation,
-    Region, RowMagnitudes, RunNumbers,
+    Agreement, BlockIndex, BlockMaxima, BlockNumbers, Computed, Extent, MatrixFactor, MatrixProduct, Operand,
+    Operation, Region, RowMagnitudes, RunNumbers, Term,
 };
 pub(crate) use fit::check_fit;
 pub use ids::{FileId, TensorId};
+pub use kept::Kept;
 pub use mostly_one::{Extents, MostlyOne};
 pub use packed::{Along, FieldOrder, PackedIntegers};
 pub use placement::{Added, AddedAxis, Placement, Window};

@@ -11,6 +11,7 @@ mod permute;
 mod product;
 mod quantize;
 mod simd;
+mod sparse;
 mod swap;
 
 pub(crate) use arithmetic::{
@@ -27,4 +28,5 @@ pub use permute::permute;
 pub(crate) use permute::{permute_into, strides};
 pub(crate) use product::{LANES, Product, SquareSum, add_product};
 pub use quantize::{dequantize, quantizable, quantize};
+pub(crate) use sparse::{Consensus, keep};
 pub(crate) use swap::swap_bytes;

@@ -2,6 +2,7 @@
 //!
 //! A range is computed in pieces that stay in the cache, so the memory is bounded whatever is asked for.
 
+use super::agreement::AgreementReader;
 use super::block_numbers::{BlockReader, Verified, elements_to_floats, to_floats};
 use super::files::{ComputedNumbers, Handle};
 use super::maxima::Matrix;
@@ -11,7 +12,9 @@ use super::products::ProductReader;
 use super::row_scales::RowScaler;
 use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
-use crate::transform::{Arithmetic, Buffer, cast, each_number, exp, log, look_up, look_up_pairs, with_runs};
+use crate::transform::{
+    Arithmetic, Buffer, cast, each_number, exp, keep, log, look_up, look_up_pairs, with_runs,
+};
 use ckpt_api::{Computed, DType, Encoding, Error, FieldOrder, Operation, Packing, Result, Scalar};
 use std::sync::{Mutex, PoisonError};
 
@@ -52,6 +55,7 @@ enum Operand<'a> {
     Blocks(Box<BlockReader<'a>>),
     Product(Box<ProductReader<'a>>),
     Rows(Box<RowScaler<'a>>),
+    Agreement(Box<AgreementReader<'a>>),
 }
 
 /// Those of all operations.
@@ -76,11 +80,12 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// Changes the numbers of a matrix by those of another, or of its rows.
-    fn by_matrix(&mut self, index: usize, first: u64, numbers: &mut [[u8; 4]]) -> Result<bool> {
+    /// Changes numbers by those of other matrices, of rows, or of other tensors.
+    fn by_tensors(&mut self, index: usize, first: u64, numbers: &mut [[u8; 4]]) -> Result<bool> {
         match self.0.get_mut(index) {
             Some(Operand::Product(product)) => product.apply(first, numbers),
             Some(Operand::Rows(rows)) => rows.apply(first, numbers),
+            Some(Operand::Agreement(terms)) => terms.apply(first, numbers),
             _ => Err(Error::defect("the operands of a matrix were not opened")),
         }
     }
@@ -106,6 +111,13 @@ impl<'a> Operand<'a> {
                 let before = Box::new(Computing::open(verified, &before)?);
                 let magnitudes = Box::new(Computing::open(verified, &rows.numbers)?);
                 Ok(Operand::Rows(Box::new(RowScaler::new(rows, before, magnitudes))))
+            }
+            Some(ckpt_api::Operand::Agreement(agreement)) => {
+                let open = |term: &ckpt_api::Term| -> Result<Box<dyn ComputedNumbers + 'a>> {
+                    Ok(Box::new(Computing::open(verified, &term.numbers)?))
+                };
+                let terms = agreement.terms.iter().map(open).collect::<Result<_>>()?;
+                Ok(Operand::Agreement(Box::new(AgreementReader::new(agreement, terms))))
             }
             Some(ckpt_api::Operand::Table(table)) => {
                 let table = Computing::open(verified, table)?;
@@ -281,6 +293,10 @@ impl<'a> Computing<'a> {
                 }
                 _ => return Err(Error::defect("the table of an operation was not opened")),
             },
+            Some(Operation::Keep(kept)) => {
+                keep(floats, *kept, first);
+                false
+            }
             Some(Operation::SubtractRuns(runs)) => {
                 with_runs(floats, &runs.numbers, to_usize(runs.run)?, first, |number, other| number - other)
             }
@@ -297,8 +313,8 @@ impl<'a> Computing<'a> {
             Some(Operation::DivideBlocks(_)) => {
                 operands.by_blocks(index, Arithmetic::Divide, first, floats)?
             }
-            Some(Operation::AddProduct(_) | Operation::ScaleRows(_)) => {
-                operands.by_matrix(index, first, floats)?
+            Some(Operation::AddProduct(_) | Operation::ScaleRows(_) | Operation::AddAgreeing(_)) => {
+                operands.by_tensors(index, first, floats)?
             }
             Some(_) | None => return Err(Error::unsupported("an operation that this version does not know")),
         })

@@ -1,6 +1,7 @@
 //! Reads tensors: a part at a time, within a budget, every checksum verified.
 
 mod add;
+mod agreement;
 mod ahead;
 mod announce;
 mod block_numbers;
