@@ -1,9 +1,10 @@
-//! What several codecs have inside: zip archives, protocol buffers, and decoders of compressed bytes.
+//! What several codecs have inside: zip archives, protocol buffers, YAML, and decoders of compressed bytes.
 //!
 //! | module | what it has |
 //! |---|---|
 //! | [`decoders`] | [`ckpt_api::Decoder`]s, which a codec registers with [`ckpt_api::Codec::decoders`] |
 //! | [`protobuf`] | the wire format of protocol buffers |
+//! | [`yaml`] | YAML as a tree that knows where its values are |
 //! | [`zip`] | members of archives, and writers of archives as Python and PyTorch write them |
 
 #![forbid(unsafe_code)]
@@ -11,4 +12,5 @@
 
 pub mod decoders;
 pub mod protobuf;
+pub mod yaml;
 pub mod zip;
