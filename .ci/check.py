@@ -87,6 +87,7 @@ SECTIONS = (
     Section("readme", after=("examples",)),
     Section("python", ("python/", "schemas/", "benches/peers/python.py", "benches/peers/cluster.py", *GUIDE_OF_PYTHON), 4, ("peers", "readme")),
     Section("interop", INTEROP, 0, ("peers", "readme")),
+    Section("merges", ("crates/merge/", "tests/interop/merges.py", "tests/interop/requirements-mergekit.txt"), 4, ("readme",)),
     Section("matrix", ("crates/verify/", "tests/interop/verify_matrix.py"), 3, ("readme",)),
     Section("bench", ("benches/",), 2, ("peers", "readme")),
     Section("gpu", ("forward/core/", "forward/wgpu/"), 3, ("readme",)),

@@ -1,16 +1,16 @@
 //! `ckpt merge`.
 
-use super::common::{Reading, pairs, until_the_end};
+use super::common::{Reading, pairs, read_text, until_the_end};
 use super::convert::{execute, finished};
 use super::plan::{Target, dtype, resources, save_plan, show_plan};
 use super::report::Report;
 use super::verbose;
 use super::width::Layout;
-use ckpt_api::{Error, Result};
+use ckpt_api::{DType, Error, Limit, Limits, Result};
 use ckpt_engine::plan::Policy;
 use ckpt_engine::source::{OpenOptions, Source};
 use ckpt_engine::{Conversion, Registry};
-use ckpt_merge::{Adapter, Method, Model, merge_adapters, merge_models};
+use ckpt_merge::{Adapter, Method, Model, Recipe, Settings, merge_adapters, merge_models};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -18,25 +18,28 @@ use std::time::Instant;
 #[derive(Args)]
 pub(super) struct Arguments {
     /// The model to merge into, and the checkpoint to write. With --method: the models, each with its weight, such as a=0.5, and
-    /// the checkpoint to write
+    /// the checkpoint to write. With neither --lora nor --method: a recipe in YAML, as mergekit has them, and the checkpoint to write
     #[arg(required = true, num_args = 1.., value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Adapter that is added to the base's weights, as peft writes it: a directory, or the file of its weights. A number
     /// behind it, as in adapter=0.8, is a factor of what it adds. May be given several times
-    #[arg(
-        long,
-        value_name = "ADAPTER[=FACTOR]",
-        required_unless_present = "method",
-        conflicts_with = "method"
-    )]
+    #[arg(long, value_name = "ADAPTER[=FACTOR]", conflicts_with = "method")]
     lora: Vec<String>,
-    /// Merge models: linear (their mean with these weights), task (what they changed of the base, added up), slerp (between two,
-    /// by the second one's weight)
+    /// Merge models: linear (their mean with these weights), task (what they changed of the base, added up), ties (the largest
+    /// changes, where they agree), dare_linear and dare_ties (changes drawn at random), slerp (between two, by the second one's
+    /// weight), passthrough (one, times a scale)
     #[arg(long, value_name = "METHOD")]
     method: Option<String>,
-    /// With --method task, the model that the others were trained from
+    /// With --method task, ties and dare, the model that the others were trained from
     #[arg(long, value_name = "PATH", requires = "method")]
     base: Option<PathBuf>,
+    /// Parameter of the method, as mergekit calls it: density=0.3, normalize=false, rescale=false, lambda=0.5. May be given several
+    /// times
+    #[arg(long, value_name = "KEY=VALUE", requires = "method")]
+    parameter: Vec<String>,
+    /// Number that --method dare draws by, for other draws of the same models
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
     #[command(flatten)]
     reading: Reading,
     /// Format of the output; that of the base if left out. `hf` is a directory that transformers opens
@@ -102,7 +105,12 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     if let Some(method) = &arguments.method {
         let method = method.parse().map_err(|error: Error| error.field("--method"))?;
         let (first, merged) = models(registry, arguments, method)?;
-        let conversion = conversion(registry, arguments, &first, output)?;
+        let conversion = conversion(registry, arguments, (&first, output), None)?;
+        return write(registry, arguments, &conversion, (&merged, output), (started, json));
+    }
+    if arguments.lora.is_empty() {
+        let (first, merged, dtype) = by_recipe(registry, arguments, first, &limits)?;
+        let conversion = conversion(registry, arguments, (&first, output), dtype)?;
         return write(registry, arguments, &conversion, (&merged, output), (started, json));
     }
     let base = arguments.reading.open(registry, first, Vec::new(), false)?;
@@ -110,7 +118,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     options.vocabulary = base.options().vocabulary.clone();
     let adapters = arguments.lora.iter().map(|given| open_adapter(registry, given, &options));
     let merged = merge_adapters(&base, &adapters.collect::<Result<Vec<_>>>()?)?;
-    let conversion = conversion(registry, arguments, first, output)?;
+    let conversion = conversion(registry, arguments, (first, output), None)?;
     write(registry, arguments, &conversion, (&merged, output), (started, json))
 }
 
@@ -138,7 +146,7 @@ fn models(registry: &Registry, arguments: &Arguments, method: Method) -> Result<
             .to_str()
             .ok_or_else(|| Error::usage("the path is not UTF-8").file(given.display().to_string()))?;
         let (path, weight) = with_number(text);
-        let weight = weight.ok_or_else(|| {
+        let weight = weight.or((method == Method::Passthrough).then_some(1.0)).ok_or_else(|| {
             Error::usage("a model has no weight")
                 .found(format!("'{text}'"))
                 .expected(format!("such as {text}=0.5"))
@@ -147,9 +155,35 @@ fn models(registry: &Registry, arguments: &Arguments, method: Method) -> Result<
     });
     let named = named.collect::<Result<Vec<_>>>()?;
     let models: Vec<Model> = named.iter().map(|(_, model)| model.clone()).collect();
-    let merged = merge_models(method, &models, base.as_ref())?;
+    let settings =
+        Settings::default().with_parameters(pairs(&arguments.parameter)?).with_seed(arguments.seed);
+    let merged = merge_models(method, &models, base.as_ref(), &settings)?;
     let first = arguments.base.as_deref().or(named.first().map(|(path, _)| *path));
     Ok((first.unwrap_or(Path::new("")).to_owned(), merged))
+}
+
+/// Opens the models of a recipe: returns the path of the one that gives all else, the merged checkpoint, and its dtype.
+fn by_recipe(
+    registry: &Registry,
+    arguments: &Arguments,
+    path: &Path,
+    limits: &Limits,
+) -> Result<(PathBuf, Source, Option<DType>)> {
+    let is_recipe = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+    if !is_recipe {
+        return Err(Error::usage("there is nothing to merge")
+            .found(path.display().to_string())
+            .expected("--lora ADAPTER, --method METHOD, or a recipe whose name ends in .yaml or .yml"));
+    }
+    let shown = path.display().to_string();
+    let recipe = read_text(registry.addresses(), path, limits, Limit::TextBytes)
+        .and_then(|text| Recipe::parse(&text))
+        .map_err(|error| error.file(shown.as_str()))?;
+    let open = |path: &String| arguments.reading.open(registry, Path::new(path), Vec::new(), false);
+    let models = recipe.models().iter().map(open).collect::<Result<Vec<_>>>()?;
+    let first = recipe.models().first().map(PathBuf::from).unwrap_or_default();
+    let dtype = recipe.dtype();
+    Ok((first, recipe.merge(models, arguments.seed)?, dtype))
 }
 
 /// Opens the adapter that an argument names, perhaps with a factor.
@@ -171,7 +205,12 @@ fn with_number(given: &str) -> (&Path, Option<f32>) {
 }
 
 /// How the merged checkpoint is written.
-fn conversion(registry: &Registry, arguments: &Arguments, input: &Path, output: &Path) -> Result<Conversion> {
+fn conversion(
+    registry: &Registry,
+    arguments: &Arguments,
+    (input, output): (&Path, &Path),
+    stated: Option<DType>,
+) -> Result<Conversion> {
     let limits = arguments.reading.limits()?;
     let target = Target::of(registry, arguments.to.as_deref(), (input, &limits), output)?;
     let mut options = pairs(&arguments.to_set)?;
@@ -187,7 +226,7 @@ fn conversion(registry: &Registry, arguments: &Arguments, input: &Path, output: 
         .resources(resources(&arguments.max_memory, arguments.threads, item_size)?)
         .limits(limits);
     conversion.directory = target.is_directory;
-    conversion.dtype = arguments.dtype.as_deref().map(dtype).transpose()?;
+    conversion.dtype = arguments.dtype.as_deref().map(dtype).transpose()?.or(stated);
     conversion.overwrite = arguments.force;
     conversion.resume = arguments.resume;
     conversion.verify = arguments.verify;

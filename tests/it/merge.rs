@@ -181,6 +181,73 @@ fn models_are_merged_with_the_files_of_the_first_or_of_the_base() {
     place.refuses(&["merge", "base", "--lora", "adapter"], 2, &["missing", "checkpoint to write"]);
 }
 
+/// The models `a` and `b`, of two layers.
+fn layers(place: &Workplace) {
+    for (directory, factor) in [("a", 1.0), ("b", 0.5)] {
+        fs::create_dir(place.path(directory)).unwrap();
+        let config =
+            json!({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 2});
+        place.write(&format!("{directory}/config.json"), config.to_string());
+        let names = ["embed_tokens.w", "layers.0.q.w", "layers.1.q.w", "norm.w"];
+        let tensors = names.map(|name| {
+            let (name, shape, numbers) = tensor(&format!("model.{name}"), &[6, 4]);
+            (name, shape, numbers.into_iter().map(|number| number * factor).collect())
+        });
+        place.checkpoint(&format!("{directory}/model.safetensors"), &tensors);
+    }
+}
+
+#[test]
+fn a_recipe_makes_a_model_of_layers_of_others() {
+    let place = workplace();
+    layers(&place);
+    place.write(
+        "recipe.yaml",
+        "merge_method: passthrough\nslices:\n- sources: [{model: a, layer_range: [0, 2]}]\n- sources: [{model: b, layer_range: [1, 2]}]\n",
+    );
+    place.says(&["merge", "recipe.yaml", "out/", "--verify", "-q"]);
+    let config: Value = serde_json::from_slice(&fs::read(place.path("out/config.json")).unwrap()).unwrap();
+    assert_eq!(config["num_hidden_layers"], 3);
+    let listed = place.json(&["inspect", "out/model.safetensors"]);
+    let names = listed["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].as_str().unwrap());
+    let expected = [
+        "model.embed_tokens.w",
+        "model.layers.0.q.w",
+        "model.layers.1.q.w",
+        "model.layers.2.q.w",
+        "model.norm.w",
+    ];
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_recipe_is_refused_with_the_place_of_what_is_wrong() {
+    let place = workplace();
+    layers(&place);
+    place.write("recipe.yml", "merge_method: linear\nmodels:\n- model: a\n  parameters: {weigth: 1}\n");
+    place.refuses(&["merge", "recipe.yml", "out/"], 2, &["recipe.yml", "line 4, column 16", "weight"]);
+    place.refuses(&["merge", "a", "out/"], 2, &["nothing to merge", ".yaml"]);
+    place.refuses(&["merge", "none.yaml", "out/"], 1, &["none.yaml"]);
+}
+
+#[test]
+fn a_plan_of_changes_that_are_chosen_gives_the_same_bytes_in_other_processes() {
+    let place = workplace();
+    layers(&place);
+    for method in ["ties", "dare_ties"] {
+        let (out, planned) = (format!("{method}/"), format!("{method}-planned/"));
+        let merge = ["merge", "--method", method, "--base", "a", "b=0.7", "--parameter", "density=0.5"];
+        place.says(&[&merge[..], &[&out, "-q"]].concat());
+        place.says(&[&merge[..], &[&planned, "--plan", "plan.json", "--force"]].concat());
+        crate::schemas::assert_plan(&place.json(&[&merge[..], &["dry/", "--dry-run"]].concat()));
+        place.says(&["run-plan", "plan.json", "--receipts", &format!("{method}-r"), "-q"]);
+        place.says(&["commit", "plan.json", &format!("{method}-r"), "--verify", "-q"]);
+        assert_eq!(weights(&place, &planned), weights(&place, &out), "{method}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let place = workplace();

@@ -46,7 +46,7 @@ const SHOWN: usize = 6;
 /// Whatever keeps a file from being read.
 pub(crate) fn translate(request: &ModelRequest<'_>) -> Result<Option<ModelTranslation>> {
     let (input, limits) = (request.source.input(), request.source.limits());
-    let config = Config::beside(input, limits)?.filter(|config| config.class().is_some());
+    let config = Config::of_source(request.source)?.filter(|config| config.class().is_some());
     let Some(config) = config else { return Ok(None) };
     let mut translation = ModelTranslation::new(None);
     translation.options = request.options.to_vec();
@@ -105,8 +105,8 @@ fn adapted(config: &Config, request: &ModelRequest<'_>) -> Result<Vec<u8>> {
     let bytes = read(input, FILE, limits)?;
     let is_decoded = request.source.grouped().is_some();
     let name = request.dtype.and_then(torch_name);
-    let quantized = request.source.quantized();
-    if name.is_none() && !is_decoded && quantized.is_none() {
+    let (quantized, reconfigured) = (request.source.quantized(), request.source.reconfigured());
+    if name.is_none() && !is_decoded && quantized.is_none() && reconfigured.is_empty() {
         return Ok(bytes);
     }
     let Ok(Value::Object(mut root)) = serde_json::from_slice::<Value>(&bytes) else { return Ok(bytes) };
@@ -116,15 +116,15 @@ fn adapted(config: &Config, request: &ModelRequest<'_>) -> Result<Vec<u8>> {
             text.remove(*key);
         }
     }
-    for key in ["dtype", "torch_dtype"] {
-        let Some(name) = name else { continue };
+    let dtypes = ["dtype", "torch_dtype"].into_iter().filter_map(|key| Some((key, Value::from(name?))));
+    for (key, value) in reconfigured.iter().map(|(key, value)| (key.as_str(), value.clone())).chain(dtypes) {
         if root.contains_key(key) {
-            root.insert(key.to_owned(), Value::from(name));
+            root.insert(key.to_owned(), value.clone());
         }
         if let Some(Value::Object(text)) = root.get_mut("text_config")
             && text.contains_key(key)
         {
-            text.insert(key.to_owned(), Value::from(name));
+            text.insert(key.to_owned(), value);
         }
     }
     if let Some(quantized) = quantized {

@@ -1,7 +1,7 @@
 //! The configuration of a model in a Hugging Face directory: `config.json`.
 
 use ckpt_api::{Error, Input, Limits, MetadataMap, MetadataValue, Result};
-use ckpt_engine::source::Configuration;
+use ckpt_engine::source::{Configuration, Source};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -36,6 +36,18 @@ impl Config {
         let Some(found) = Configuration::beside(input, &[FILE.to_owned()], limits)? else { return Ok(None) };
         let config = found.root().as_object().map(|values| Config::new(values, input.display(FILE)));
         Ok(config)
+    }
+
+    /// The configuration of a checkpoint, with the values that it has now; as [`Config::beside`].
+    ///
+    /// # Errors
+    /// As [`Config::beside`].
+    pub(crate) fn of_source(source: &Source) -> Result<Option<Self>> {
+        let Some(mut config) = Self::beside(source.input(), source.limits())? else { return Ok(None) };
+        for (key, value) in source.reconfigured() {
+            config.values.insert(key.clone(), value.clone());
+        }
+        Ok(Some(config))
     }
 
     fn new(root: &Map<String, Value>, shown: String) -> Self {

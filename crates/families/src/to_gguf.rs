@@ -52,7 +52,7 @@ const SAMPLING: [(&str, &str, bool); 11] = [
 /// read.
 pub(crate) fn translate(formats: &Formats, request: &ModelRequest<'_>) -> Result<Option<ModelTranslation>> {
     let source = request.source;
-    let Some(config) = Config::beside(source.input(), source.limits())? else { return Ok(None) };
+    let Some(config) = Config::of_source(source)? else { return Ok(None) };
     let Some(class) = config.class() else { return Ok(None) };
     let Some(family) = catalog::of_class(class)? else { return Ok(Some(unknown(&config, class, request))) };
     let config = config.with_defaults(&family.defaults);

@@ -61,6 +61,8 @@ pub struct Source {
     quantized: Option<Arc<Quantized>>,
     index: Arc<NameIndex>,
     evidence: Vec<Evidence>,
+    /// Keys of the configuration beside it that have other values now.
+    reconfigured: Vec<(String, serde_json::Value)>,
 }
 
 impl std::fmt::Debug for Source {
@@ -170,12 +172,25 @@ impl Source {
             quantized: None,
             index: Arc::default(),
             evidence: Vec::new(),
+            reconfigured: Vec::new(),
         })
     }
 
     /// The format's id.
     pub fn format(&self) -> &'static str {
         self.codec.info().id
+    }
+
+    /// The same, for which keys of the configuration beside it, such as `config.json`, have other values than the file states: a
+    /// model of other layers states another number of them.
+    #[must_use]
+    pub fn with_reconfigured(self, reconfigured: Vec<(String, serde_json::Value)>) -> Self {
+        Source { reconfigured, ..self }
+    }
+
+    /// The keys of [`Source::with_reconfigured`]; none of a checkpoint that was opened.
+    pub fn reconfigured(&self) -> &[(String, serde_json::Value)] {
+        &self.reconfigured
     }
 
     /// The verdict of every codec when the format was detected; empty if the caller named it.

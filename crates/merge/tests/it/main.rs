@@ -3,4 +3,5 @@
 mod fixture;
 mod lora;
 mod models;
+mod recipes;
 mod refused;
