@@ -88,12 +88,42 @@ def adapters_of_llama_are_merged_as_peft_merges_them(folder):
         "biases": {"r": 4, "target_modules": attention, "bias": "lora_only"},
         "magnitudes": {"r": 4, "target_modules": attention, "use_dora": True},
         "all-linear": {"r": 16, "target_modules": "all-linear"},
+        "trained-bias": {"r": 4, "lora_alpha": 2, "target_modules": attention, "lora_bias": True},
+        "magnitudes-of-embeddings": {"r": 4, "target_modules": ["embed_tokens", "q_proj"], "use_dora": True},
     })
 
 
 @check()
 def weights_with_inputs_as_rows_are_merged_as_peft_merges_them(folder):
-    compare(folder, gpt2(), {"conv1d": {"r": 4, "target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}})
+    settings = {"r": 4, "target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}
+    compare(folder, gpt2(), {"conv1d": settings, "conv1d-magnitudes": {**settings, "use_dora": True}})
+
+
+class Convolutions(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(6, 10, 3), torch.nn.Conv2d(10, 8, 1)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+@check()
+def convolutions_are_merged_as_peft_merges_them(folder):
+    torch.manual_seed(6)
+    base = Convolutions()
+    safetensors.torch.save_file(base.state_dict(), folder / "base.safetensors")
+    for kind, settings in [("plain", {}), ("magnitudes", {"use_dora": True})]:
+        model = peft.get_peft_model(copy.deepcopy(base), peft.LoraConfig(r=3, target_modules=["first", "second"], **settings))
+        randomized(model)
+        model.save_pretrained(folder / kind)
+        merge(folder / "base.safetensors", folder / f"{kind}.safetensors", "--lora", folder / kind)
+        expected = model.merge_and_unload().state_dict()
+        found = safetensors.torch.load_file(folder / f"{kind}.safetensors")
+        assert found.keys() == expected.keys()
+        for name, tensor in found.items():
+            error = (tensor - expected[name]).abs().max().item()
+            assert error <= 2e-6, f"{kind}: {name} differs by {error}"
 
 
 @check()

@@ -6,9 +6,11 @@ use ckpt_api::{Error, Input, Limits, Result, first_few};
 use ckpt_engine::formats::Formats;
 use ckpt_engine::source::{OpenOptions, Source};
 use ckpt_engine::store::IntoInput;
+use std::collections::BTreeMap;
 
 /// The files of weights, the preferred first.
-const WEIGHTS: [&str; 2] = ["adapter_model.safetensors", "adapter_model.bin"];
+const WEIGHTS: [&str; 3] =
+    ["adapter_model.safetensors", "adapter_model.bin", "pytorch_lora_weights.safetensors"];
 /// Names that an error lists.
 const SHOWN: usize = 4;
 
@@ -19,6 +21,8 @@ pub struct Adapter {
     pub(crate) config: LoraConfig,
     pub(crate) tensors: AdapterTensors,
     pub(crate) weight: f32,
+    /// The numbers beside factors that state scales, by the tensor's number.
+    pub(crate) alphas: BTreeMap<usize, f64>,
     /// What people call it.
     pub(crate) shown: String,
 }
@@ -45,19 +49,51 @@ impl Adapter {
         let config = LoraConfig::beside(&named, &options.limits)?;
         let weights =
             if named.is_directory() { weights(&named, &options.limits)? } else { Some(named.clone()) };
-        let (Some(config), Some(weights)) = (config, weights) else { return Err(no_adapter(&named)) };
+        let Some(weights) = weights else { return Err(no_adapter(&named)) };
         let options = options.clone().parts(true);
         let source = Source::open(formats, weights, &options)?;
-        // Remembered as a file of the source, which a plan pins.
-        source.input().file(config::FILE)?;
-        let tensors = AdapterTensors::new(source.contents()).map_err(|error| error.file(source.shown()))?;
-        Ok(Adapter { source, config, tensors, weight, shown })
+        let in_file = |error: Error| error.file(source.shown());
+        let tensors = AdapterTensors::new(source.contents());
+        let config = match config {
+            Some(config) => {
+                // Remembered as a file of the source, which a plan pins.
+                source.input().file(config::FILE)?;
+                config
+            }
+            // Other programs have no such file.
+            None if tensors.as_ref().is_ok_and(|tensors| !tensors.is_peft) => {
+                LoraConfig::of_tensors(source.shown())
+            }
+            None => return Err(no_adapter(&named)),
+        };
+        let tensors = tensors.map_err(in_file)?;
+        let alphas = alphas(&source, &tensors).map_err(in_file)?;
+        Ok(Adapter { source, config, tensors, weight, alphas, shown })
     }
 
     /// The checkpoint of its tensors.
     pub fn source(&self) -> &Source {
         &self.source
     }
+}
+
+/// The numbers beside factors.
+fn alphas(source: &Source, tensors: &AdapterTensors) -> Result<BTreeMap<usize, f64>> {
+    let mut alphas = BTreeMap::new();
+    for id in tensors.groups.values().flat_map(|changes| changes.values()).filter_map(|change| change.alpha) {
+        let (tensor, _) = source.contents().tensor_at(id)?;
+        let alpha = match tensor.shape.elements() {
+            1 => source.tensor(&tensor.name)?.read::<f32>()?.first().copied(),
+            _ => None,
+        };
+        let alpha = alpha.filter(|alpha| alpha.is_finite()).ok_or_else(|| {
+            Error::corrupt("the scale of a product is no finite number")
+                .tensor(&tensor.name)
+                .found(tensor.shape.to_string())
+        })?;
+        alphas.insert(id.0, f64::from(alpha));
+    }
+    Ok(alphas)
 }
 
 /// The file of weights in a directory.
@@ -72,8 +108,8 @@ fn no_adapter(input: &Input) -> Error {
     let names = input.list("").unwrap_or_default();
     let found = if names.is_empty() { "no files".to_owned() } else { first_few(&names, SHOWN) };
     Error::usage("this is no adapter").file(input.display(input.entry())).found(found).expected(format!(
-        "{} beside {}, as peft writes them",
+        "{} beside {}, as peft writes them; or a file with names of kohya's or diffusers'",
         config::FILE,
-        WEIGHTS.join(" or ")
+        WEIGHTS[..2].join(" or ")
     ))
 }

@@ -12,25 +12,26 @@ const LORA: &str = "LORA";
 /// Ways to begin that change the base, so that the adapter belongs to another one.
 const CHANGING: [&str; 4] = ["pissa", "olora", "corda", "loftq"];
 /// What a module may have beside a product, and nobody here computes. Each is a key that is absent, `null`, `false` or empty otherwise.
-const UNKNOWN: [&str; 7] = [
+const UNKNOWN: [&str; 6] = [
     "layer_replication",
     "target_parameters",
     "trainable_token_indices",
     "use_qalora",
     "alora_invocation_tokens",
     "arrow_config",
-    "lora_bias",
 ];
 
 /// What is stated of an adapter.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LoraConfig {
     /// The file, for people.
     pub(crate) shown: String,
     /// The model that it was trained on.
     pub(crate) base: Option<String>,
-    rank: u64,
-    alpha: f64,
+    /// `None` if each product has a rank of its own.
+    rank: Option<u64>,
+    /// `None` if it is the rank of a product.
+    alpha: Option<f64>,
     is_rank_stabilized: bool,
     /// Whether weights are stored with inputs as rows.
     pub(crate) fan_in_fan_out: bool,
@@ -91,8 +92,8 @@ impl LoraConfig {
         Ok(LoraConfig {
             shown,
             base: json.get("base_model_name_or_path").and_then(Value::as_str).map(str::to_owned),
-            rank,
-            alpha: number(json.get("lora_alpha"), "lora_alpha")?.unwrap_or(8.0),
+            rank: Some(rank),
+            alpha: Some(number(json.get("lora_alpha"), "lora_alpha")?.unwrap_or(8.0)),
             is_rank_stabilized: flag(json, "use_rslora")?,
             fan_in_fan_out: flag(json, "fan_in_fan_out")?,
             has_magnitudes: flag(json, "use_dora")?,
@@ -103,21 +104,27 @@ impl LoraConfig {
         })
     }
 
-    /// The rank of a module's product.
+    /// Of an adapter without a file: its tensors say what there is.
+    pub(crate) fn of_tensors(shown: String) -> Self {
+        LoraConfig { shown, ..LoraConfig::default() }
+    }
+
+    /// The rank of a module's product; `None` if it is that of its factors.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`] if several patterns with other values match the module.
-    pub(crate) fn rank(&self, module: &str) -> Result<u64> {
-        Ok(self.of_pattern("rank_pattern", &self.ranks, module)?.map_or(self.rank, |rank| rank as u64))
+    pub(crate) fn rank(&self, module: &str) -> Result<Option<u64>> {
+        Ok(self.of_pattern("rank_pattern", &self.ranks, module)?.map_or(self.rank, |rank| Some(rank as u64)))
     }
 
-    /// By what the product of a module is multiplied.
+    /// By what the product of a module, which has this rank, is multiplied. `stated` is the number beside its factors.
     ///
     /// # Errors
     /// As [`LoraConfig::rank`].
-    pub(crate) fn scale(&self, module: &str) -> Result<f64> {
-        let alpha = self.of_pattern("alpha_pattern", &self.alphas, module)?.unwrap_or(self.alpha);
-        let rank = self.rank(module)? as f64;
+    pub(crate) fn scale(&self, module: &str, rank: u64, stated: Option<f64>) -> Result<f64> {
+        let rank = rank as f64;
+        let alpha = self.of_pattern("alpha_pattern", &self.alphas, module)?.or(stated).or(self.alpha);
+        let alpha = alpha.unwrap_or(rank);
         Ok(alpha / if self.is_rank_stabilized { rank.sqrt() } else { rank })
     }
 
@@ -212,14 +219,18 @@ mod tests {
 
     #[test]
     fn the_scale_is_alpha_over_the_rank_or_its_root() {
-        let scale = |json| parse(json).unwrap().scale("model.q_proj").unwrap();
+        let scale = |json| {
+            let config = parse(json).unwrap();
+            let rank = config.rank("model.q_proj").unwrap().unwrap();
+            config.scale("model.q_proj", rank, None).unwrap()
+        };
         assert_eq!(scale(json!({"peft_type": "LORA", "r": 16, "lora_alpha": 32})), 2.0);
         assert_eq!(scale(json!({"peft_type": "LORA", "r": 16, "lora_alpha": 32, "use_rslora": true})), 8.0);
         let patterns = json!({"peft_type": "LORA", "r": 16, "lora_alpha": 32,
             "rank_pattern": {"q_proj": 8}, "alpha_pattern": {"model.*_proj": 4}});
         assert_eq!(scale(patterns), 0.5);
         let both = json!({"peft_type": "LORA", "r": 16, "alpha_pattern": {"q_proj": 4, "model.q_proj": 8}});
-        assert!(parse(both).unwrap().scale("model.q_proj").is_err(), "nothing says which counts");
+        assert!(parse(both).unwrap().scale("model.q_proj", 16, None).is_err(), "nothing says which counts");
     }
 
     #[test]
@@ -235,7 +246,7 @@ mod tests {
             assert!(error(key, json!([1])).contains(key), "{key}");
         }
         assert!(
-            parse(json!({"peft_type": "LORA", "r": 16, "lora_bias": false, "arrow_config": null})).is_ok()
+            parse(json!({"peft_type": "LORA", "r": 16, "use_qalora": false, "arrow_config": null})).is_ok()
         );
     }
 

@@ -8,7 +8,9 @@
 #![deny(missing_docs)]
 
 mod adapter;
+mod column_scales;
 mod config;
+mod dialects;
 mod lora;
 mod matrix;
 mod models;

@@ -1,14 +1,16 @@
 //! LoRA: products of two small matrices that are added to the weights of a model.
 
 use crate::adapter::Adapter;
+use crate::column_scales::{self, ColumnScales, Unscaled};
 use crate::matrix::{Matrix, Numbers, is_computable};
 use crate::names::Change;
 use ckpt_api::{
-    Contents, Error, MatrixProduct, Operation, Placement, Result, RowMagnitudes, Scalar, Tensor, TensorId,
-    count, first_few,
+    BlockNumbers, Contents, Error, MatrixProduct, Operation, Placement, Result, RowMagnitudes, Scalar,
+    Tensor, TensorId, count, first_few,
 };
 use ckpt_engine::source::{Configuration, Source};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The key of a configuration that makes embeddings and output layer one weight, and the last words of their names.
 const TIE: &str = "tie_word_embeddings";
@@ -39,17 +41,30 @@ pub fn merge_adapters(base: &Source, adapters: &[Adapter]) -> Result<Source> {
     let configuration = Configuration::beside(base.input(), &["config.json".to_owned()], base.limits())?;
     let is_tied =
         configuration.is_some_and(|json| json.get(TIE).and_then(serde_json::Value::as_bool) == Some(true));
-    base.merged(&sources, |contents, first_files| {
-        let mut model = Model::new(contents, base.shown(), is_tied);
-        for (adapter, first_file) in adapters.iter().zip(first_files) {
-            let in_file = |error: Error| match error.context().file {
-                None => error.file(adapter.source.shown()),
-                Some(_) => error,
-            };
-            model.apply(adapter, *first_file).map_err(in_file)?;
+    let mut scales = ColumnScales::new();
+    loop {
+        let mut unscaled = Vec::new();
+        let merged = base.merged(&sources, |contents, first_files| {
+            let mut model = Model::new(contents, base.shown(), is_tied, &scales);
+            for (number, (adapter, first_file)) in adapters.iter().zip(first_files).enumerate() {
+                let in_file = |error: Error| match error.context().file {
+                    None => error.file(adapter.source.shown()),
+                    Some(_) => error,
+                };
+                model.apply(adapter, (number, *first_file)).map_err(in_file)?;
+            }
+            unscaled = std::mem::take(&mut model.unscaled);
+            Ok(())
+        })?;
+        if unscaled.is_empty() {
+            return Ok(merged);
         }
-        Ok(())
-    })
+        // Of each tensor, one more adapter is merged each time.
+        for matrix in unscaled {
+            let scale = column_scales::of(&merged, &adapters[matrix.adapter].source, &matrix)?;
+            scales.insert((matrix.adapter, matrix.module), scale);
+        }
+    }
 }
 
 /// The model that adapters are merged into.
@@ -57,6 +72,8 @@ struct Model<'c> {
     contents: &'c mut Contents,
     shown: String,
     ids: HashMap<String, TensorId>,
+    /// The weights of modules whose names have underscores in the place of dots; `None` where several have one name.
+    flat: HashMap<String, Option<TensorId>>,
     /// What the model's names begin with, up to the first dot.
     beginnings: BTreeSet<String>,
     /// Whether embeddings and output layer become one weight when a program opens the model.
@@ -65,15 +82,27 @@ struct Model<'c> {
     whole: HashSet<TensorId>,
     /// Tensors that an adapter changes.
     changed: HashSet<TensorId>,
+    /// The scales of matrices whose outputs are columns.
+    scales: &'c ColumnScales,
+    /// Those that are not known yet.
+    unscaled: Vec<Unscaled>,
 }
 
 impl<'c> Model<'c> {
-    fn new(contents: &'c mut Contents, shown: String, is_tied: bool) -> Self {
+    fn new(contents: &'c mut Contents, shown: String, is_tied: bool, scales: &'c ColumnScales) -> Self {
         let names = || contents.checkpoint.tensors.iter().map(|tensor| tensor.name.to_string());
         let ids = names().enumerate().map(|(id, name)| (name, TensorId(id))).collect();
         let beginnings =
             names().filter_map(|name| name.split_once('.').map(|(first, _)| first.to_owned())).collect();
-        Model { contents, shown, ids, beginnings, is_tied, whole: HashSet::new(), changed: HashSet::new() }
+        let mut flat: HashMap<String, Option<TensorId>> = HashMap::new();
+        for (id, name) in names().enumerate() {
+            let Some(module) = name.strip_suffix(".weight") else { continue };
+            let entry = flat.entry(module.replace('.', "_"));
+            entry.and_modify(|id| *id = None).or_insert(Some(TensorId(id)));
+        }
+        let (whole, changed) = (HashSet::new(), HashSet::new());
+        let unscaled = Vec::new();
+        Model { contents, shown, ids, flat, beginnings, is_tied, whole, changed, scales, unscaled }
     }
 
     /// The tensor that an adapter gives this name: the classes of a library differ in what they put first, such as `model.`. `None`
@@ -85,36 +114,85 @@ impl<'c> Model<'c> {
         self.ids.get(name).or_else(only).or_else(without).copied()
     }
 
-    fn apply(&mut self, adapter: &Adapter, first_file: usize) -> Result<()> {
-        let weight = |module: &str| format!("{module}.weight");
-        let missing: Vec<&String> =
-            adapter.tensors.changes.keys().filter(|module| self.find(&weight(module)).is_none()).collect();
-        if !missing.is_empty() {
-            let trained = adapter.config.base.as_deref();
-            let trained = trained.map(|base| format!(", such as '{}'", base.escape_debug()));
-            return Err(Error::mapping("the base lacks modules that the adapter changes")
-                .found(format!("'{}' without {}", self.shown, first_few(missing, SHOWN)))
-                .expected(format!("the model that it was trained on{}", trained.unwrap_or_default())));
+    /// The weight of a module that an adapter changes.
+    fn find_module(&self, adapter: &Adapter, module: &str) -> Option<TensorId> {
+        match adapter.tensors.is_flat {
+            true => self.flat.get(module).copied().flatten(),
+            false => self.find(&weight_of(module)),
         }
-        self.check_ties(adapter)?;
+    }
+
+    /// What an adapter changes of this model. A file may have parts for several models of a pipeline, of which one is the base.
+    fn changes<'a>(&mut self, adapter: &'a Adapter) -> Result<Cow<'a, BTreeMap<String, Change>>> {
+        let groups = &adapter.tensors.groups;
+        let lacking = |changes: &'a BTreeMap<String, Change>| -> Vec<&'a String> {
+            changes.keys().filter(|module| self.find_module(adapter, module).is_none()).collect()
+        };
+        let missing: Vec<(&String, Vec<&String>)> =
+            groups.iter().map(|(model, changes)| (model, lacking(changes))).collect();
+        let fitting: Vec<&String> =
+            missing.iter().filter(|(_, missing)| missing.is_empty()).map(|(model, _)| *model).collect();
+        let is_another = |(model, missing): &&(&String, Vec<&String>)| groups[*model].len() == missing.len();
+        let partly =
+            missing.iter().filter(|(_, missing)| !missing.is_empty()).find(|group| !is_another(group));
+        let worst = partly.or(missing.first().filter(|_| fitting.is_empty()));
+        match (worst, &fitting[..]) {
+            (Some((_, missing)), _) if !missing.is_empty() => Err(self.lacks(adapter, missing)),
+            (_, [_, _, ..]) => Err(Error::unsupported("several parts of the adapter fit the base")
+                .found(fitting.iter().map(|model| model.as_str()).collect::<Vec<_>>().join(", "))),
+            (_, [model]) => {
+                let others = missing.iter().filter(|(other, _)| other != model);
+                let notes: Vec<String> = others
+                    .map(|(other, modules)| {
+                        let others = count(modules.len(), "module");
+                        format!(
+                            "left out: {others} of '{other}' in '{}', which are another model's",
+                            adapter.shown
+                        )
+                    })
+                    .collect();
+                self.contents.add_notes(notes);
+                Ok(Cow::Borrowed(&groups[*model]))
+            }
+            // It has tensors as a whole only.
+            _ => Ok(Cow::Owned(BTreeMap::new())),
+        }
+    }
+
+    fn lacks(&self, adapter: &Adapter, missing: &[&String]) -> Error {
+        let trained = adapter.config.base.as_deref();
+        let trained = trained.map(|base| format!(", such as '{}'", base.escape_debug()));
+        Error::mapping("the base lacks modules that the adapter changes")
+            .found(format!("'{}' without {}", self.shown, first_few(missing, SHOWN)))
+            .expected(format!("the model that it was trained on{}", trained.unwrap_or_default()))
+    }
+
+    fn apply(&mut self, adapter: &Adapter, (number, first_file): (usize, usize)) -> Result<()> {
+        let changes = self.changes(adapter)?;
+        self.check_ties(adapter, &changes)?;
         for (name, id) in &adapter.tensors.whole {
             self.take_whole(adapter, first_file, name, *id)?;
         }
         let mut ranks = BTreeSet::new();
-        for (module, change) in &adapter.tensors.changes {
-            let id = self.find(&weight(module)).ok_or_else(|| Error::defect("a module was there before"))?;
-            ranks.extend(self.add_product(adapter, first_file, (module, change), id)?);
+        for (module, change) in &*changes {
+            let id = self
+                .find_module(adapter, module)
+                .ok_or_else(|| Error::defect("a module was there before"))?;
+            if !self.unscaled.iter().any(|matrix| matrix.id == id) {
+                ranks.extend(self.add_product(adapter, (number, first_file), (module, change), id)?);
+            }
             self.changed.insert(id);
+            self.add_bias(adapter, first_file, (module, change), id)?;
         }
-        self.contents.add_notes([note(adapter, &ranks)]);
+        self.contents.add_notes([note(adapter, changes.len(), &ranks)]);
         Ok(())
     }
 
     /// Refuses a change of one of two weights that a program makes one when it opens the model: the other would change, too.
-    fn check_ties(&self, adapter: &Adapter) -> Result<()> {
+    fn check_ties(&self, adapter: &Adapter, changes: &BTreeMap<String, Change>) -> Result<()> {
         let whole =
             adapter.tensors.whole.keys().filter_map(|name| name.rsplit_once('.')).map(|(module, _)| module);
-        let mut modules = adapter.tensors.changes.keys().map(String::as_str).chain(whole);
+        let mut modules = changes.keys().map(String::as_str).chain(whole);
         let end = |module: &str| module.rsplit('.').next().unwrap_or_default().to_owned();
         match modules.find(|module| self.is_tied && TIED.contains(&end(module).as_str())) {
             Some(module) => Err(Error::unsupported(
@@ -197,22 +275,113 @@ impl<'c> Model<'c> {
     fn add_product(
         &mut self,
         adapter: &Adapter,
-        first_file: usize,
+        (number, first_file): (usize, usize),
         (module, change): (&str, &Change),
         id: TensorId,
     ) -> Result<Option<u64>> {
+        let scales = self.scales;
         let (tensor, placement) = self.pair_mut(id)?;
+        let Some(base) = Matrix::of(tensor, placement)? else { return Ok(None) };
+        let Factors { left, right, rank, is_transposed } =
+            Factors::of(adapter, (module, change), (tensor, &base))?;
+        let (lens, base_is_transposed) = ([base.rows, base.columns], base.is_transposed);
+        let product = MatrixProduct::new(
+            format!("{}/{module}", adapter.shown),
+            [left.rows, right.columns],
+            rank,
+            scale_of(adapter, (module, change), rank)?,
+            left.factor(first_file),
+            right.factor(first_file),
+        );
+        let mut numbers = base.numbers;
+        numbers.computed.operations.push(Operation::AddProduct(Box::new(product)));
+        let is_by_rows = !is_transposed && !base_is_transposed;
+        let mut unscaled = None;
+        if let Some(magnitudes) = change.magnitudes.filter(|_| !is_by_rows) {
+            let (module, outputs) = (module.to_owned(), usize::from(is_transposed));
+            let matrix = Unscaled { adapter: number, module, id, magnitudes, lens, outputs };
+            match scales.get(&(number, matrix.module.clone())) {
+                Some(scales) => numbers.computed.operations.push(matrix.scaling(scales, base_is_transposed)),
+                None => unscaled = Some(matrix),
+            }
+        } else if let Some(rows) = magnitudes(adapter, first_file, (module, change), lens)? {
+            numbers.computed.operations.push(Operation::ScaleRows(Box::new(rows)));
+        }
+        *placement = numbers.placement(placement).map_err(|error| error.tensor(&tensor.name))?;
+        self.unscaled.extend(unscaled);
+        Ok(Some(rank))
+    }
+
+    /// Adds what an adapter trained of a bias, which is multiplied as its product is.
+    fn add_bias(
+        &mut self,
+        adapter: &Adapter,
+        first_file: usize,
+        (module, change): (&str, &Change),
+        weight: TensorId,
+    ) -> Result<()> {
+        let Some(id) = change.bias else { return Ok(()) };
+        let (added, placement) = adapter.source.contents().tensor_at(id)?;
+        let name = self.contents.checkpoint.tensors.get(weight.0).map(|tensor| tensor.name.to_string());
+        let name = name.and_then(|name| Some(format!("{}.bias", name.strip_suffix(".weight")?)));
+        let own = name.as_ref().and_then(|name| self.ids.get(name)).copied().ok_or_else(|| {
+            Error::mapping("the base lacks a bias that the adapter changes").tensor(module).field("lora_bias")
+        })?;
+        let numbers = Numbers::of(added, placement)?;
+        let factors = change.a.map(|id| adapter.source.contents().tensor_at(id)).transpose()?;
+        let rank = factors.and_then(|(tensor, _)| tensor.shape.first().copied()).unwrap_or(1);
+        let rank = adapter.config.rank(module)?.unwrap_or(rank);
+        let scale = scale_of(adapter, (module, change), rank)?;
+        let (target, old) = self.pair_mut(own)?;
+        if added.shape != target.shape {
+            return Err(Error::mapping("a tensor of the adapter has another shape than that of the base")
+                .tensor(&added.name)
+                .found(added.shape.to_string())
+                .expected(format!("{}, as '{}' has", target.shape, target.name)));
+        }
+        let (Some(mut sum), Some(numbers)) = (Numbers::of(target, old)?, numbers) else { return Ok(()) };
+        let mut computed = numbers.computed.behind_files(first_file);
+        computed.operations.push(Operation::Multiply(scale));
+        let shape = added.shape.clone();
+        let block = vec![1; shape.rank()];
+        let blocks = BlockNumbers::new(format!("{}/{module}", adapter.shown), computed, shape, block);
+        sum.computed.operations.push(Operation::AddBlocks(Box::new(blocks)));
+        *old = sum.placement(old).map_err(|error| error.tensor(&added.name))?;
+        Ok(())
+    }
+
+    fn pair_mut(&mut self, id: TensorId) -> Result<(&Tensor, &mut Placement)> {
+        let pair = self.contents.checkpoint.tensors.get(id.0).zip(self.contents.placements.get_mut(id.0));
+        pair.ok_or_else(|| Error::defect("the base has no such tensor"))
+    }
+}
+
+/// The factors of a product, in the order in which the base's numbers are stored.
+struct Factors {
+    left: Matrix,
+    right: Matrix,
+    rank: u64,
+    /// Whether the base has inputs as rows.
+    is_transposed: bool,
+}
+
+impl Factors {
+    /// The factors of a module, which must fit this matrix of the base.
+    fn of(
+        adapter: &Adapter,
+        (module, change): (&str, &Change),
+        (tensor, base): (&Tensor, &Matrix),
+    ) -> Result<Self> {
         let factor = |id: Option<TensorId>| {
             let id = id.ok_or_else(|| Error::defect("a product lacks a factor"))?;
             let (tensor, placement) = adapter.source.contents().tensor_at(id)?;
             Ok((tensor, Matrix::of(tensor, placement)?))
         };
         let ((a, of_a), (b, of_b)) = (factor(change.a)?, factor(change.b)?);
-        let Some(base) = Matrix::of(tensor, placement)? else { return Ok(None) };
         let (Some(of_a), Some(of_b)) = (of_a, of_b) else {
             return Err(Error::corrupt("a factor of an adapter has no elements").tensor(&a.name));
         };
-        let rank = adapter.config.rank(module)?;
+        let rank = adapter.config.rank(module)?.unwrap_or(of_a.rows);
         if [of_a.rows, of_b.columns] != [rank, rank] {
             return Err(Error::corrupt("the factors of a product have another rank than the adapter states")
                 .tensor(&a.name)
@@ -230,44 +399,25 @@ impl<'c> Model<'c> {
                 .found(tensor.shape.to_string())
                 .expected(format!("one for factors of {} and {}", a.shape, b.shape)));
         }
-        // In the order in which the base's numbers are stored.
         let [left, right] = match is_transposed != base.is_transposed {
             false => [of_b, of_a],
             true => [of_a.transposed(), of_b.transposed()],
         };
-        let scale = (adapter.config.scale(module)? * f64::from(adapter.weight)) as f32;
-        let scale = Scalar::new(scale).ok_or_else(|| {
-            Error::usage("the scale of an adapter is too large").tensor(module).found(scale.to_string())
-        })?;
-        let product = MatrixProduct::new(
-            format!("{}/{module}", adapter.shown),
-            [left.rows, right.columns],
-            rank,
-            scale,
-            left.factor(first_file),
-            right.factor(first_file),
-        );
-        let has_rows = !is_transposed && !base.is_transposed && tensor.shape.rank() == 2;
-        let mut numbers = base.numbers;
-        numbers.computed.operations.push(Operation::AddProduct(Box::new(product)));
-        if change.magnitudes.is_some() && !has_rows {
-            return Err(Error::unsupported(
-                "DoRA can be merged only into linear layers with outputs as rows",
-            )
-            .field("use_dora")
-            .tensor(module));
-        }
-        if let Some(rows) = magnitudes(adapter, first_file, (module, change), lens)? {
-            numbers.computed.operations.push(Operation::ScaleRows(Box::new(rows)));
-        }
-        *placement = numbers.placement(placement).map_err(|error| error.tensor(&tensor.name))?;
-        Ok(Some(rank))
+        Ok(Factors { left, right, rank, is_transposed })
     }
+}
 
-    fn pair_mut(&mut self, id: TensorId) -> Result<(&Tensor, &mut Placement)> {
-        let pair = self.contents.checkpoint.tensors.get(id.0).zip(self.contents.placements.get_mut(id.0));
-        pair.ok_or_else(|| Error::defect("the base has no such tensor"))
-    }
+fn weight_of(module: &str) -> String {
+    format!("{module}.weight")
+}
+
+/// By what the product of a module is multiplied.
+fn scale_of(adapter: &Adapter, (module, change): (&str, &Change), rank: u64) -> Result<Scalar> {
+    let stated = change.alpha.and_then(|id| adapter.alphas.get(&id.0)).copied();
+    let scale = (adapter.config.scale(module, rank, stated)? * f64::from(adapter.weight)) as f32;
+    Scalar::new(scale).ok_or_else(|| {
+        Error::usage("the scale of an adapter is too large").tensor(module).found(scale.to_string())
+    })
 }
 
 /// The norms of the rows of a weight of this shape, if the adapter has them.
@@ -307,8 +457,8 @@ fn other_dtype(tensor: &Tensor, target: &Tensor) -> Error {
 }
 
 /// Says what an adapter does.
-fn note(adapter: &Adapter, ranks: &BTreeSet<u64>) -> String {
-    let changes = count(adapter.tensors.changes.len(), "weight");
+fn note(adapter: &Adapter, changes: usize, ranks: &BTreeSet<u64>) -> String {
+    let changes = count(changes, "weight");
     let rank = match (ranks.first(), ranks.last()) {
         (Some(least), Some(most)) if least == most => format!(" of rank {least}"),
         (Some(least), Some(most)) => format!(" of ranks {least} to {most}"),

@@ -1,5 +1,6 @@
 //! The tensors of an adapter, by the modules that they change.
 
+use crate::dialects::{self, Part};
 use ckpt_api::{Contents, Error, Result, TensorId, first_few};
 use std::collections::BTreeMap;
 
@@ -9,6 +10,8 @@ const PREFIX: &str = "base_model.model.";
 const BASE_LAYER: &str = ".base_layer";
 const TRAINED_COPY: &str = ".modules_to_save";
 const ORIGINAL_COPY: &str = ".original_module.";
+/// What the name of a trained bias ends with.
+const BIAS: &str = ".bias";
 /// Names that an error lists.
 const SHOWN: usize = 3;
 
@@ -21,6 +24,10 @@ pub(crate) struct Change {
     pub(crate) b: Option<TensorId>,
     /// The magnitudes of the rows.
     pub(crate) magnitudes: Option<TensorId>,
+    /// What is added to the bias.
+    pub(crate) bias: Option<TensorId>,
+    /// The number that states the scale of the product.
+    pub(crate) alpha: Option<TensorId>,
     /// Whether the module is a table of embeddings, of which both factors are transposed.
     pub(crate) is_embedding: bool,
 }
@@ -28,19 +35,14 @@ pub(crate) struct Change {
 /// The tensors of an adapter.
 #[derive(Debug, Default)]
 pub(crate) struct AdapterTensors {
-    /// What it changes, by the module's name.
-    pub(crate) changes: BTreeMap<String, Change>,
+    /// What it changes, by the module's name: of each of the models that it was trained for.
+    pub(crate) groups: BTreeMap<String, BTreeMap<String, Change>>,
     /// Tensors that it has as a whole, by the name of the model's own.
     pub(crate) whole: BTreeMap<String, TensorId>,
-}
-
-/// What a tensor is for its module.
-enum Part {
-    A,
-    B,
-    EmbeddingA,
-    EmbeddingB,
-    Magnitudes,
+    /// Whether modules have underscores in the place of dots.
+    pub(crate) is_flat: bool,
+    /// Whether peft wrote it, which states the scale elsewhere.
+    pub(crate) is_peft: bool,
 }
 
 /// The ends of names; a name of the adapter may stand behind each but the first dot, as in `lora_A.default.weight`.
@@ -60,26 +62,54 @@ impl AdapterTensors {
     /// [`ckpt_api::Kind::Unsupported`] for several adapters in one file.
     pub(crate) fn new(contents: &Contents) -> Result<Self> {
         let names = || contents.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str());
+        if dialects::is_kohya(names()) {
+            let found = AdapterTensors { is_flat: true, ..AdapterTensors::default() };
+            return found.of_dialect(names(), dialects::kohya);
+        }
         if !names().any(|name| name.starts_with(PREFIX)) {
+            if dialects::is_diffusers(names()) {
+                return AdapterTensors::default().of_dialect(names(), dialects::diffusers);
+            }
             return Err(Error::usage("the file is no adapter")
                 .found(first_few(names().collect::<Vec<_>>(), SHOWN))
-                .expected(format!("tensors whose names begin with '{PREFIX}', as peft writes them")));
+                .expected(format!(
+                    "tensors whose names begin with '{PREFIX}', as peft writes them, or names of kohya's or diffusers'"
+                )));
         }
-        let mut found = AdapterTensors::default();
+        let mut found = AdapterTensors { is_peft: true, ..AdapterTensors::default() };
         for (id, name) in names().enumerate() {
             let own = name.strip_prefix(PREFIX).ok_or_else(|| unknown(name))?;
             found.add(own, TensorId(id)).map_err(|error| error.tensor(name))?;
         }
-        for (module, change) in &found.changes {
+        found.checked()
+    }
+
+    /// Sorts tensors whose names another program gave.
+    fn of_dialect<'n>(
+        mut self,
+        names: impl Iterator<Item = &'n str>,
+        parse: impl Fn(&'n str) -> Option<dialects::Named<'n>>,
+    ) -> Result<Self> {
+        for (id, name) in names.enumerate() {
+            let named = parse(name).ok_or_else(|| unknown(name))?;
+            let change =
+                self.groups.entry(named.model.to_owned()).or_default().entry(named.module).or_default();
+            change.put(named.part, TensorId(id)).map_err(|error| error.tensor(name))?;
+        }
+        self.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        for (module, change) in self.groups.values().flatten() {
             if change.a.is_none() || change.b.is_none() {
                 let missing = if change.a.is_none() { "A" } else { "B" };
                 return Err(Error::corrupt("the adapter lacks a factor of a product")
-                    .tensor(format!("{PREFIX}{module}"))
-                    .found(format!("no tensor lora_{missing}"))
-                    .expected("both factors, lora_A and lora_B"));
+                    .tensor(module)
+                    .found(format!("no factor {missing}"))
+                    .expected("both factors, A (down) and B (up)"));
             }
         }
-        Ok(found)
+        Ok(self)
     }
 
     fn add(&mut self, name: &str, id: TensorId) -> Result<()> {
@@ -89,24 +119,16 @@ impl AdapterTensors {
         }
         for (end, part) in &PARTS {
             let Some((module, rest)) = name.split_once(end) else { continue };
-            let is_end = match rest {
-                "" | ".weight" => true,
-                rest => rest.strip_prefix('.').is_some_and(is_adapter_name),
+            let part = match (part, rest) {
+                (Part::B, rest) if rest == BIAS || rest.strip_suffix(BIAS).is_some_and(is_dotted_name) => {
+                    Part::Bias
+                }
+                (part, "" | ".weight") => *part,
+                (part, rest) if rest.strip_prefix('.').is_some_and(is_adapter_name) => *part,
+                _ => continue,
             };
-            if !is_end {
-                continue;
-            }
-            let change = self.changes.entry(without_base_layer(module)).or_default();
-            let slot = match part {
-                Part::A | Part::EmbeddingA => &mut change.a,
-                Part::B | Part::EmbeddingB => &mut change.b,
-                Part::Magnitudes => &mut change.magnitudes,
-            };
-            change.is_embedding |= matches!(part, Part::EmbeddingA | Part::EmbeddingB);
-            return match slot.replace(id) {
-                None => Ok(()),
-                Some(_) => Err(several()),
-            };
+            let changes = self.groups.entry(String::new()).or_default();
+            return changes.entry(without_base_layer(module)).or_default().put(part, id);
         }
         if name.contains(".lora_") {
             return Err(unknown(name));
@@ -116,6 +138,27 @@ impl AdapterTensors {
             Some(_) => Err(several()),
         }
     }
+}
+
+impl Change {
+    fn put(&mut self, part: Part, id: TensorId) -> Result<()> {
+        let slot = match part {
+            Part::A | Part::EmbeddingA => &mut self.a,
+            Part::B | Part::EmbeddingB => &mut self.b,
+            Part::Magnitudes => &mut self.magnitudes,
+            Part::Bias => &mut self.bias,
+            Part::Alpha => &mut self.alpha,
+        };
+        self.is_embedding |= matches!(part, Part::EmbeddingA | Part::EmbeddingB);
+        match slot.replace(id) {
+            None => Ok(()),
+            Some(_) => Err(several()),
+        }
+    }
+}
+
+fn is_dotted_name(rest: &str) -> bool {
+    rest.strip_prefix('.').is_some_and(is_adapter_name)
 }
 
 /// Whether this is the name of an adapter, and perhaps `.weight` behind it.
@@ -170,7 +213,7 @@ mod tests {
             let names = [a, b].map(|end| format!("base_model.model.model.layers.0.q_proj.{end}"));
             let found = sorted(&names.each_ref().map(String::as_str)).unwrap();
             let expected = Change { a: Some(TensorId(0)), b: Some(TensorId(1)), ..Change::default() };
-            assert_eq!(found.changes, [("model.layers.0.q_proj".to_owned(), expected)].into());
+            assert_eq!(found.groups[""], [("model.layers.0.q_proj".to_owned(), expected)].into());
         }
     }
 
@@ -179,7 +222,7 @@ mod tests {
         let names = ["lora_embedding_A", "lora_embedding_B", "lora_magnitude_vector.default"];
         let names = names.map(|end| format!("base_model.model.embed.{end}"));
         let found = sorted(&names.each_ref().map(String::as_str)).unwrap();
-        let change = &found.changes["embed"];
+        let change = &found.groups[""]["embed"];
         assert!(change.is_embedding && change.magnitudes == Some(TensorId(2)));
     }
 
@@ -203,7 +246,8 @@ mod tests {
         assert_eq!(kind(&["base_model.model.q.lora_A.weight"]), Kind::Corrupt);
         let two = ["base_model.model.q.lora_A.x.weight", "base_model.model.q.lora_A.y.weight"];
         assert_eq!(kind(&two), Kind::Unsupported);
-        assert_eq!(kind(&["base_model.model.q.lora_B.bias"]), Kind::Unsupported);
+        assert_eq!(kind(&["base_model.model.q.lora_B.bias"]), Kind::Corrupt, "a bias alone");
+        assert_eq!(kind(&["lora_unet_q.lora_down.weight", "lora_unet_q.dora_scale"]), Kind::Unsupported);
         assert_eq!(kind(&["base_model.model.q.lora_variant.weight"]), Kind::Unsupported);
     }
 }

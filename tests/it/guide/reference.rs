@@ -112,8 +112,8 @@ fn pages_with_rust_are_documentation_tests() {
 
 #[test]
 fn every_block_says_its_language() {
-    const LANGUAGES: [&str; 9] =
-        ["console", "json", "mermaid", "python", "rust", "rust,no_run", "sh", "text", "toml"];
+    const LANGUAGES: [&str; 10] =
+        ["console", "json", "mermaid", "python", "rust", "rust,no_run", "sh", "text", "toml", "yaml"];
     for path in pages() {
         let page = Page::read(&path);
         for block in &page.blocks {

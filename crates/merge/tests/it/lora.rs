@@ -1,12 +1,14 @@
 //! What LoRA makes of the weights of a base.
 
 use crate::fixture::{
-    Tensors, adapter, array, merged, model, plus_product, rounded, tensors, transposed, written,
+    Array, Tensors, adapter, array, merged, model, plus_product, registry, rounded, tensors, transposed,
+    written,
 };
-use ckpt_api::DType;
+use ckpt_api::{DType, Input};
 use ckpt_engine::Conversion;
 use ckpt_engine::resources::Resources;
-use ckpt_merge::merge_adapters;
+use ckpt_engine::source::OpenOptions;
+use ckpt_merge::{Adapter, merge_adapters};
 use serde_json::json;
 
 /// The factors of a module.
@@ -179,5 +181,115 @@ fn the_bytes_do_not_depend_on_threads_memory_and_items() {
         Resources::new().threads(2).item_size(70_000).max_memory(40 << 20),
     ] {
         assert!(with(resources).1 == bytes, "{resources:?}");
+    }
+}
+
+/// Each output, which is a column, with the norm that `magnitudes` state.
+fn with_column_norms(matrix: &Array, magnitudes: &Array) -> Array {
+    let columns = matrix.shape[1];
+    let square = |column: usize| {
+        let own = matrix.numbers.iter().skip(column).step_by(columns);
+        own.map(|number| f64::from(*number) * f64::from(*number)).sum::<f64>()
+    };
+    let scales: Vec<f32> =
+        (0..columns).map(|column| magnitudes.numbers[column] / square(column).sqrt() as f32).collect();
+    let numbers = matrix.numbers.iter().enumerate().map(|(index, number)| number * scales[index % columns]);
+    Array { shape: matrix.shape.clone(), numbers: numbers.collect() }
+}
+
+#[test]
+fn outputs_that_are_columns_get_the_magnitudes_that_adapters_state_one_after_the_other() {
+    let weights = tensors([("q.weight", array(1, &[37, 9]))]);
+    let adapters = [3, 4].map(|seed| {
+        let mut own = factors("q", 9, 37, 2);
+        own.insert("q.lora_magnitude_vector".to_owned(), array(seed, &[9]));
+        own
+    });
+    let settings = json!({"use_dora": true, "fan_in_fan_out": true, "lora_alpha": 3});
+    for dtype in [DType::F32, DType::Bf16] {
+        let opened = adapters.each_ref().map(|own| adapter(settings.clone(), own, 1.0).unwrap());
+        let found = merged(&model(&weights, dtype), &opened).unwrap();
+        let mut expected = weights["q.weight"].clone();
+        for own in &adapters {
+            let (a, b) = (transposed(&own["q.lora_A.weight"]), transposed(&own["q.lora_B.weight"]));
+            let sum = plus_product(&expected, &a, &b, 1.5);
+            expected = with_column_norms(&sum, &own["q.lora_magnitude_vector"]);
+        }
+        assert_eq!(found["q.weight"], rounded(&expected, dtype));
+    }
+}
+
+#[test]
+fn a_trained_bias_is_added_times_the_scale() {
+    let weights = tensors([("q.weight", array(1, &[9, 37])), ("q.bias", array(2, &[9]))]);
+    let mut own = factors("q", 9, 37, 2);
+    own.insert("q.lora_B.bias".to_owned(), array(5, &[9]));
+    let opened = adapter(json!({"lora_bias": true, "lora_alpha": 3}), &own, 0.5).unwrap();
+    let found = merged(&model(&weights, DType::F32), &[opened]).unwrap();
+    let sum = weights["q.bias"].numbers.iter().zip(&own["q.lora_B.bias"].numbers).map(|(a, b)| a + b * 0.75);
+    assert_eq!(found["q.bias"].numbers, sum.collect::<Vec<f32>>());
+    let without = tensors([("q.weight", array(1, &[9, 37]))]);
+    let opened = adapter(json!({"lora_bias": true}), &own, 1.0).unwrap();
+    let error = merged(&model(&without, DType::F32), &[opened]).unwrap_err().to_string();
+    assert!(error.contains("lora_bias") && error.contains("lacks a bias"), "{error}");
+}
+
+/// A file of a LoRA that is no adapter of peft's.
+fn lora_file(tensors: &Tensors) -> ckpt_api::Result<Adapter> {
+    let files = [("lora.safetensors".to_owned(), crate::fixture::file(tensors, DType::F32))].into();
+    Adapter::open(&registry(), Input::memory("lora.safetensors", files), 1.0, &OpenOptions::new())
+}
+
+#[test]
+fn names_of_kohya_have_underscores_and_a_scale_beside_the_factors() {
+    let weights = tensors([
+        ("down.0.to_q.weight", array(1, &[9, 37])),
+        ("down.1.conv.weight", array(2, &[9, 4, 1, 1])),
+    ]);
+    let alpha = Array { shape: vec![], numbers: vec![1.0] };
+    let linear = tensors([
+        ("lora_unet_down_0_to_q.lora_down.weight", array(3, &[2, 37])),
+        ("lora_unet_down_0_to_q.lora_up.weight", array(4, &[9, 2])),
+        ("lora_unet_down_0_to_q.alpha", alpha),
+    ]);
+    let mut all = linear.clone();
+    all.extend(tensors([
+        ("lora_unet_down_1_conv.lora_down.weight", array(5, &[2, 4, 1, 1])),
+        ("lora_unet_down_1_conv.lora_up.weight", array(6, &[9, 2, 1, 1])),
+        // Of a text encoder, which is another model.
+        ("lora_te_text_model_q.lora_down.weight", array(7, &[2, 5])),
+        ("lora_te_text_model_q.lora_up.weight", array(8, &[5, 2])),
+    ]));
+    let source = merge_adapters(&model(&weights, DType::F32), &[lora_file(&all).unwrap()]).unwrap();
+    assert!(source.contents().notes.iter().any(|note| note.to_string().contains("lora_te_")));
+    let (found, _) = written(&source, &Conversion::new()).unwrap();
+    let (down, up) =
+        (&all["lora_unet_down_0_to_q.lora_down.weight"], &all["lora_unet_down_0_to_q.lora_up.weight"]);
+    assert_eq!(found["down.0.to_q.weight"], plus_product(&weights["down.0.to_q.weight"], up, down, 0.5));
+    // Without an alpha, the product is not scaled.
+    let (down, up) =
+        (&all["lora_unet_down_1_conv.lora_down.weight"], &all["lora_unet_down_1_conv.lora_up.weight"]);
+    assert_eq!(found["down.1.conv.weight"], plus_product(&weights["down.1.conv.weight"], up, down, 1.0));
+    let other = tensors([("mid.weight", array(1, &[9, 37]))]);
+    let error =
+        merge_adapters(&model(&other, DType::F32), &[lora_file(&linear).unwrap()]).unwrap_err().to_string();
+    assert!(error.contains("lacks modules") && error.contains("down_0_to_q"), "{error}");
+}
+
+#[test]
+fn names_of_diffusers_state_their_model_or_none() {
+    let weights = tensors([("mid.attn1.to_out.0.weight", array(1, &[9, 37]))]);
+    for [down, up] in [
+        ["unet.mid.attn1.to_out.0.lora_A.weight", "unet.mid.attn1.to_out.0.lora_B.weight"],
+        ["mid.attn1.to_out.0.lora.down.weight", "mid.attn1.to_out.0.lora.up.weight"],
+        [
+            "unet.mid.attn1.processor.to_out_lora.down.weight",
+            "unet.mid.attn1.processor.to_out_lora.up.weight",
+        ],
+    ] {
+        let own = tensors([(down, array(3, &[2, 37])), (up, array(4, &[9, 2]))]);
+        let found = merged(&model(&weights, DType::F32), &[lora_file(&own).unwrap()]).unwrap();
+        let name = "mid.attn1.to_out.0.weight";
+        assert_eq!(found[name], plus_product(&weights[name], &own[up], &own[down], 1.0), "{down}");
     }
 }

@@ -97,11 +97,10 @@ fn magnitudes_that_are_missing_or_do_not_fit() {
     let mut own = factors();
     own.insert("q.lora_magnitude_vector".to_owned(), array(5, &[8]));
     assert_says(&error(settings(), &own), Kind::Mapping, &["magnitudes", "[8]", "9 numbers"]);
-    own.insert("q.lora_magnitude_vector".to_owned(), array(5, &[9]));
     let turned = adapter(json!({"use_dora": true, "fan_in_fan_out": true}), &own, 1.0).unwrap();
     let base = tensors([("q.weight", array(1, &[37, 9]))]);
     let found = merged(&model(&base, DType::F32), &[turned]).unwrap_err();
-    assert_says(&found, Kind::Unsupported, &["DoRA", "use_dora"]);
+    assert_says(&found, Kind::Mapping, &["magnitudes", "[8]", "9 numbers"]);
 }
 
 #[test]
