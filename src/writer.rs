@@ -6,6 +6,7 @@ use ckpt_api::{
     Axis, Checkpoint, Contents, DType, Encoding, Error, Extent, FileId, Graph, LossKind, Placement, ReadAt,
     Result, Role, Shape, Tensor, TensorId, count,
 };
+use ckpt_engine::formats::CompanionFile;
 use ckpt_engine::plan::Policy;
 use ckpt_engine::resources::Resources;
 use ckpt_engine::store::{Destination, IntoDestination};
@@ -39,6 +40,7 @@ pub struct Writer<'a> {
     checkpoint: Checkpoint,
     names: HashSet<String>,
     data: Vec<Box<dyn ReadAt + 'a>>,
+    companions: Vec<CompanionFile>,
 }
 
 impl<'a> Writer<'a> {
@@ -53,6 +55,7 @@ impl<'a> Writer<'a> {
             checkpoint: Checkpoint::default(),
             names: HashSet::new(),
             data: Vec::new(),
+            companions: Vec::new(),
         }
     }
 
@@ -60,6 +63,21 @@ impl<'a> Writer<'a> {
     #[must_use]
     pub fn format(mut self, id: impl Into<String>) -> Self {
         self.conversion = self.conversion.to(id);
+        self
+    }
+
+    /// Writes a directory, in which the tensors are in the file of this name. Default: one file, or what the format makes of it.
+    #[must_use]
+    pub fn directory(mut self, main_file: &str) -> Self {
+        self.conversion.directory = true;
+        self.conversion.main_file = Some(main_file.to_owned());
+        self
+    }
+
+    /// Chooses the dtype of floating-point tensors. Default: that of the elements.
+    #[must_use]
+    pub fn dtype(mut self, dtype: Option<DType>) -> Self {
+        self.conversion.dtype = dtype;
         self
     }
 
@@ -195,13 +213,29 @@ impl<'a> Writer<'a> {
         self
     }
 
+    /// Adds a file beside the output, such as a configuration: all files appear, or none.
+    ///
+    /// ```
+    /// # fn main() -> ckpt::Result<()> {
+    /// let memory = ckpt::store::MemoryStore::new();
+    /// ckpt::Writer::to(memory.at("m.safetensors")).tensor("w", &[1], &[1.0_f32])?.companion("m.json", b"{}".to_vec()).finish()?;
+    /// assert_eq!(memory.names(), ["m.json", "m.safetensors"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn companion(mut self, name: &str, bytes: Vec<u8>) -> Self {
+        self.companions.push(CompanionFile { name: name.to_owned(), bytes });
+        self
+    }
+
     /// Writes everything. The output appears complete or not at all.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Lossy`] if the format cannot hold everything and the policy does not accept that;
     /// [`ckpt_api::Kind::Usage`] if the output exists, or its format is not known; [`ckpt_api::Kind::Io`].
     pub fn finish(self) -> Result<Summary> {
-        let Writer { destination, registry, conversion, execution, checkpoint, data, .. } = self;
+        let Writer { destination, registry, conversion, execution, checkpoint, data, companions, .. } = self;
         let destination = destination?;
         let placed = |(id, tensor): (usize, &Tensor)| {
             let extent = Extent::new(FileId(id), 0, tensor.value_bytes());
@@ -211,7 +245,7 @@ impl<'a> Writer<'a> {
             .with_files(checkpoint.tensors.iter().map(|tensor| tensor.name.to_string()).collect())
             .with_placements(checkpoint.tensors.iter().enumerate().map(placed).collect())
             .with_checkpoint(checkpoint);
-        write_from_memory(&registry, &conversion, &execution, contents, data, &destination)
+        write_from_memory(&registry, &conversion, &execution, (contents, companions), data, &destination)
     }
 
     fn add_elements<T: Element>(self, name: &str, shape: &[u64], elements: Cow<'a, [T]>) -> Result<Self> {

@@ -3,15 +3,21 @@
 use super::common::{Reading, pairs, read_text, until_the_end};
 use super::convert::{execute, finished};
 use super::plan::{Target, dtype, resources, save_plan, show_plan};
-use super::report::Report;
+use super::render;
+use super::report::{Report, print_after, to_json};
+use super::stderr::tell;
 use super::verbose;
 use super::width::Layout;
+use crate::Writer;
 use ckpt_api::{DType, Error, Limit, Limits, Result};
 use ckpt_engine::plan::Policy;
 use ckpt_engine::source::{OpenOptions, Source};
+use ckpt_engine::store::IntoDestination;
+use ckpt_engine::words::count;
 use ckpt_engine::{Conversion, Registry};
-use ckpt_merge::{Adapter, Method, Model, Recipe, Settings, merge_adapters, merge_models};
+use ckpt_merge::{Adapter, Method, Model, Recipe, Settings, extract_adapter, merge_adapters, merge_models};
 use clap::Args;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -25,6 +31,12 @@ pub(super) struct Arguments {
     /// behind it, as in adapter=0.8, is a factor of what it adds. May be given several times
     #[arg(long, value_name = "ADAPTER[=FACTOR]", conflicts_with = "method")]
     lora: Vec<String>,
+    /// Make an adapter that leads from a model to this one: the paths are the model and the adapter's directory
+    #[arg(long, value_name = "TUNED", conflicts_with_all = ["lora", "method", "plan", "dry_run", "resume", "verify", "receipt"])]
+    extract_lora: Option<PathBuf>,
+    /// With --extract-lora, the rank of the adapter's products
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "extract_lora")]
+    rank: u64,
     /// Merge models: linear (their mean with these weights), task (what they changed of the base, added up), ties (the largest
     /// changes, where they agree), dare_linear and dare_ties (changes drawn at random), slerp (between two, by the second one's
     /// weight), passthrough (one, times a scale)
@@ -107,6 +119,9 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         let (first, merged) = models(registry, arguments, method)?;
         let conversion = conversion(registry, arguments, (&first, output), None)?;
         return write(registry, arguments, &conversion, (&merged, output), (started, json));
+    }
+    if let Some(tuned) = &arguments.extract_lora {
+        return extract(registry, arguments, (tuned, first, output), (started, json));
     }
     if arguments.lora.is_empty() {
         let (first, merged, dtype) = by_recipe(registry, arguments, first, &limits)?;
@@ -202,6 +217,54 @@ fn with_number(given: &str) -> (&Path, Option<f32>) {
         Some((path, number)) => (Path::new(path), Some(number)),
         None => (Path::new(given), None),
     }
+}
+
+/// What peft calls the files of an adapter.
+const ADAPTER: &str = "adapter_model.safetensors";
+const ADAPTER_CONFIG: &str = "adapter_config.json";
+
+/// Writes an adapter of the difference of two models.
+fn extract(
+    registry: &Registry,
+    arguments: &Arguments,
+    (tuned, base, output): (&Path, &Path, &Path),
+    (started, is_json): (Instant, bool),
+) -> Result<Report> {
+    let open = |path: &Path| arguments.reading.open(registry, path, Vec::new(), false);
+    let directory = output.into_destination(registry.addresses())?;
+    let adapter = extract_adapter(&open(tuned)?, &open(base)?, arguments.rank)?;
+    let config = serde_json::to_vec_pretty(&adapter.config)
+        .map_err(|error| Error::defect("the configuration cannot be written").found(error.to_string()))?;
+    let item_size = arguments.item_size.as_deref();
+    let mut writer = Writer::to(directory)
+        .directory(ADAPTER)
+        .format("safetensors")
+        .dtype(arguments.dtype.as_deref().map(dtype).transpose()?)
+        .resources(resources(&arguments.max_memory, arguments.threads, item_size)?)
+        .overwrite(arguments.force)
+        .companion(ADAPTER_CONFIG, config);
+    for tensor in &adapter.tensors {
+        writer = writer.tensor(&tensor.name, &tensor.shape, &tensor.numbers)?;
+    }
+    let summary = writer.finish()?;
+    let files: Vec<String> = summary.files.iter().map(|file| file.display().to_string()).collect();
+    if is_json {
+        let report = json!({"files": files, "tensors": summary.tensors, "bytes": summary.bytes,
+            "products": adapter.products, "whole": adapter.whole});
+        return print_after(&files, &to_json(&report)?, true);
+    }
+    if !arguments.quiet {
+        let written = files.iter().map(|file| format!("wrote {}\n", render::plain(file)));
+        let products = count(adapter.products, "product");
+        let whole = count(adapter.whole, "module");
+        let seconds = started.elapsed().as_secs_f64();
+        tell(&format!(
+            "{}extracted {products} of rank {}, and {whole} as a whole, in {seconds:.2} s\n",
+            written.collect::<String>(),
+            arguments.rank
+        ));
+    }
+    Ok(String::new().into())
 }
 
 /// How the merged checkpoint is written.

@@ -154,5 +154,59 @@ def sixteen_bit_bases_differ_from_pefts_merge_by_its_second_rounding_at_most(fol
         assert ((tensor.float() - expected[name].float()).abs() <= bound).all(), name
 
 
+@check()
+def an_adapter_of_a_difference_leads_back_in_peft_and_in_ckpt(folder):
+    base = llama()
+    base.save_pretrained(folder / "base")
+    # The difference has rank 4, but for a norm and for embeddings, which are not products.
+    model = adapted(base, folder / "trained", r=4, lora_alpha=8, target_modules="all-linear")
+    tuned = model.merge_and_unload()
+    tuned.model.norm.weight.data *= 1.5
+    tuned.model.embed_tokens.weight.data += 0.25
+    tuned.save_pretrained(folder / "tuned")
+    merge("--extract-lora", folder / "tuned", folder / "base", folder / "adapter", "--rank", 4)
+    merge("--extract-lora", folder / "tuned", folder / "base", folder / "again", "--rank", 4, "-j", 1)
+    files = ["adapter_model.safetensors", "adapter_config.json"]
+    for name in files:
+        assert (folder / "adapter" / name).read_bytes() == (folder / "again" / name).read_bytes(), name
+    expected = tuned.state_dict()
+    again = peft.PeftModel.from_pretrained(llama(), folder / "adapter").merge_and_unload().state_dict()
+    merge(folder / "base", f"{folder / 'out'}/", "--lora", folder / "adapter")
+    found = safetensors.torch.load_file(folder / "out" / "model.safetensors")
+    assert found.keys() == again.keys() == expected.keys()
+    for name, tensor in expected.items():
+        for other in (found[name], again[name]):
+            error = (other - tensor).abs().max().item()
+            assert error <= 2e-6, f"{name} differs by {error}"
+
+
+@check()
+def an_adapter_of_lower_rank_is_as_near_as_the_singular_values_allow(folder):
+    base = llama()
+    base.save_pretrained(folder / "base")
+    tuned = copy.deepcopy(base)
+    torch.manual_seed(5)
+    for name, parameter in tuned.named_parameters():
+        if "proj" in name and parameter.dim() == 2:
+            left, right = torch.randn(parameter.shape[0], 24), torch.randn(24, parameter.shape[1])
+            parameter.data += left @ torch.diag(0.02 * 0.8 ** torch.arange(24)) @ right
+    tuned.save_pretrained(folder / "tuned")
+    merge("--extract-lora", folder / "tuned", folder / "base", folder / "adapter", "--rank", 8)
+    factors = safetensors.torch.load_file(folder / "adapter" / "adapter_model.safetensors")
+    seen = 0
+    for name, parameter in tuned.named_parameters():
+        if "proj" not in name or parameter.dim() != 2:
+            continue
+        module = f"base_model.model.{name.removesuffix('.weight')}"
+        product = factors[f"{module}.lora_B.weight"] @ factors[f"{module}.lora_A.weight"]
+        difference = (parameter - base.state_dict()[name]).detach().double()
+        u, s, v = torch.linalg.svd(difference, full_matrices=False)
+        best = torch.linalg.norm(s[8:]).item()
+        own = torch.linalg.norm(difference - product.double()).item()
+        assert own <= best * 1.0001, f"{name}: {own} instead of {best}"
+        seen += 1
+    assert seen == 14, seen
+
+
 if __name__ == "__main__":
     sys.exit(main(__doc__, torch, transformers, peft))

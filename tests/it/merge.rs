@@ -249,6 +249,26 @@ fn a_plan_of_changes_that_are_chosen_gives_the_same_bytes_in_other_processes() {
 }
 
 #[test]
+fn an_adapter_of_a_difference_leads_back_to_the_model() {
+    let place = workplace();
+    place.says(&["merge", "base", "tuned/", "--lora", "adapter", "-q"]);
+    let extract = ["merge", "--extract-lora", "tuned", "base", "again", "--rank", "2"];
+    let shown = place.json(&extract);
+    assert_eq!((&shown["products"], &shown["whole"]), (&json!(1), &json!(0)));
+    let config: Value =
+        serde_json::from_slice(&fs::read(place.path("again/adapter_config.json")).unwrap()).unwrap();
+    assert_eq!((&config["r"], &config["target_modules"]), (&json!(2), &json!(["q"])));
+    place.says(&["merge", "base", "back/", "--lora", "again", "-q"]);
+    let diff = ["diff", "tuned/model.safetensors", "back/model.safetensors", "--atol", "1e-5"];
+    place.says(&diff);
+    place.refuses(&extract, 2, &["not empty"]);
+    place.refuses(&["merge", "--extract-lora", "base", "base", "no"], 2, &["nothing to extract"]);
+    place.refuses(&["merge", "--extract-lora", "tuned", "base", "no", "--rank", "0"], 2, &["rank"]);
+    place.refuses(&["merge", "--extract-lora", "tuned", "adapter", "no"], 3, &["other tensors"]);
+    assert!(!place.path("no").exists());
+}
+
+#[test]
 fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let place = workplace();
     place.refuses(&["merge", "base", "out/", "--lora", "base"], 2, &["no adapter", "adapter_config.json"]);

@@ -11,6 +11,7 @@ mod adapter;
 mod column_scales;
 mod config;
 mod dialects;
+mod extract;
 mod lora;
 mod matrix;
 mod models;
@@ -20,6 +21,7 @@ mod pattern;
 mod recipe;
 
 pub use adapter::Adapter;
+pub use extract::{ExtractedAdapter, ExtractedTensor, extract_adapter};
 pub use lora::merge_adapters;
 pub use models::{Method, Model, Settings, merge_models};
 pub use recipe::Recipe;

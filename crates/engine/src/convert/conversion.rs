@@ -64,6 +64,8 @@ pub struct Conversion {
     /// Writes a directory, as other programs open a model: the output's name is that of the directory. Default: if the source
     /// is a model, and the name has no extension that a format claims.
     pub directory: bool,
+    /// What the main file of a directory is called. Default: as other programs look for it.
+    pub main_file: Option<String>,
     /// Replace existing output.
     pub overwrite: bool,
     /// Go on with the same conversion where a process that was killed had left it: what it had written is kept as far

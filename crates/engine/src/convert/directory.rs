@@ -36,8 +36,8 @@ impl Conversion {
     }
 
     /// What the codec calls its main file: what the output is called, or the file of a directory that other programs open.
-    pub(super) fn file_name<'a>(&self, info: &FormatInfo, output: &'a Destination) -> &'a str {
-        match info.directory_file.filter(|_| self.directory) {
+    pub(super) fn file_name<'a>(&'a self, info: &FormatInfo, output: &'a Destination) -> &'a str {
+        match self.main_file.as_deref().or(info.directory_file).filter(|_| self.directory) {
             Some(name) => name,
             None => &output.name,
         }
@@ -82,7 +82,7 @@ fn check_stale(main: &str, directory: &str, output: &Destination, placed: &Outpu
 }
 
 /// Refuses a directory with files, unless they may be replaced.
-fn check_empty(output: &Destination, overwrite: bool) -> Result<()> {
+pub(super) fn check_empty(output: &Destination, overwrite: bool) -> Result<()> {
     let directory = output.name.trim_end_matches('/');
     if overwrite || !output.store.has_directory(directory) {
         return Ok(());

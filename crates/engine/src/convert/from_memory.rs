@@ -1,8 +1,10 @@
 //! Tensors in memory, written as a checkpoint.
 
+use super::directory::check_empty;
 use super::run::finish_files;
 use super::{Conversion, Execution, Origin, Summary};
 use crate::execute::{Files, Run, interrupted, run};
+use crate::formats::{CompanionFile, ModelTranslation};
 use crate::map::map;
 use crate::plan::SourceRecord;
 use crate::registry::Registry;
@@ -11,7 +13,8 @@ use ckpt_api::{Contents, LibraryWords, ReadAt, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Plans, judges and executes the conversion of `contents`, whose files are `data`, one for each tensor.
+/// Plans, judges and executes the conversion of `contents`, whose files are `data`, one for each tensor. `companions` are written beside
+/// the output: all files appear, or none.
 ///
 /// # Errors
 /// Those of [`Conversion::plan`] and [`super::Planned::execute`].
@@ -19,16 +22,21 @@ pub fn write_from_memory(
     registry: &Registry,
     conversion: &Conversion,
     execution: &Execution,
-    contents: Contents,
+    (contents, companions): (Contents, Vec<CompanionFile>),
     data: Vec<Box<dyn ReadAt + '_>>,
     output: &Destination,
 ) -> Result<Summary> {
     contents.check(&conversion.limits)?;
     let files = Files::memory(contents.files.iter().cloned().zip(data).collect());
     let codec = conversion.writer(registry, output)?;
+    if conversion.directory {
+        check_empty(output, conversion.overwrite)?;
+    }
     let mapped = map(&Arc::new(contents), &conversion.map_options(true))?;
     let origin = Origin { record: in_memory(), store: None, framework: None, clone: None };
-    let plan = conversion.compile(&*codec, origin, mapped, (output, None, None), &LibraryWords)?;
+    let mut beside = ModelTranslation::new(None);
+    beside.files = companions;
+    let plan = conversion.compile(&*codec, origin, mapped, (output, None, Some(beside)), &LibraryWords)?;
     conversion.judge(&plan)?;
     let request = StageRequest {
         overwrite: conversion.overwrite,
