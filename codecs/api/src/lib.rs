@@ -68,8 +68,8 @@ pub use graph::{
     OpShapes, OpSpec, OutputView, ParameterSpec, Value,
 };
 pub use io::{
-    Address, Directory, Fields, File, Input, Number, ReadAt, ReadStore, Writer, fields, nearby, open_regular,
-    read_exact_at,
+    Address, Directory, Fields, File, Input, Number, ReadAt, ReadStore, Writer, directories_of, fields,
+    nearby, open_regular, read_exact_at,
 };
 pub use layout::{
     Added, AddedAxis, Agreement, Along, AxisOrder, AxisPart, BlockIndex, BlockMaxima, BlockNumbers,

@@ -233,6 +233,11 @@ impl ReadStore for RemoteStore {
             .map_err(|problem| self.failed(&problem, "cannot list the directory", directory))
     }
 
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.list_directories(directory, most)
+            .map_err(|problem| self.failed(&problem, "cannot list the directory", directory))
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         let found = self.look(name).map_err(|problem| self.failed(&problem, "cannot open the file", name))?;
         match found {

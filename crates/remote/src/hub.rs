@@ -33,10 +33,13 @@ struct Entry {
     path: String,
 }
 
-/// What a directory of a repository has.
+/// What a directory has.
+#[derive(Default)]
 pub(super) struct Directory {
     /// The names of its files.
     pub(super) files: Vec<String>,
+    /// The names of its directories.
+    pub(super) directories: Vec<String>,
     /// Whether it has anything.
     pub(super) exists: bool,
 }
@@ -86,7 +89,7 @@ impl Repository {
 
     /// The files directly in a directory; at most `most + 1`.
     pub(super) fn list(&self, directory: &str, most: u64) -> Result<Directory, Problem> {
-        let mut found = Directory { files: Vec::new(), exists: false };
+        let mut found = Directory::default();
         let encoded = directory.split('/').map(encoded).collect::<Vec<_>>().join("/");
         let mut next = Some(format!("{}/tree/{}/{encoded}", self.interface(), self.commit));
         for _ in 0..PAGES {
@@ -97,8 +100,14 @@ impl Repository {
             };
             let entries: Vec<Entry> = serde_json::from_slice(&answer).map_err(|error| unreadable(&error))?;
             found.exists |= !entries.is_empty();
-            let files = entries.into_iter().filter(|entry| entry.kind == "file");
-            found.files.extend(files.filter_map(|entry| Some(entry.path.rsplit('/').next()?.to_owned())));
+            for entry in entries {
+                let Some(name) = entry.path.rsplit('/').next() else { continue };
+                match entry.kind.as_str() {
+                    "file" => found.files.push(name.to_owned()),
+                    "directory" => found.directories.push(name.to_owned()),
+                    _ => {}
+                }
+            }
             if found.files.len() as u64 > most {
                 break;
             }

@@ -6,28 +6,38 @@ use super::hub::Directory;
 use super::problem::{Failure, Problem};
 use super::runtime;
 use futures_util::{StreamExt, TryStreamExt};
-use object_store::ObjectMeta;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path as Key;
+use object_store::{ListResult, ObjectMeta};
 use std::sync::Arc;
 
 /// Names of a page.
 const PAGE: usize = 1000;
 
 impl RemoteStore {
-    /// The names of the files directly in a directory; at most `most + 1`.
+    /// The names of the files directly in a directory; at most a page more than `most`.
     pub(super) fn list_files(&self, directory: &str, most: u64) -> Result<Vec<String>, Problem> {
+        Ok(self.list_entries(directory, most)?.files)
+    }
+
+    /// The names of the directories directly in a directory; at most a page more than `most`.
+    pub(super) fn list_directories(&self, directory: &str, most: u64) -> Result<Vec<String>, Problem> {
+        Ok(self.list_entries(directory, most)?.directories)
+    }
+
+    fn list_entries(&self, directory: &str, most: u64) -> Result<Directory, Problem> {
         let key = self.0.location.key_of(directory);
         match &self.0.client.listing {
-            Listing::Nothing => Ok(Vec::new()),
-            Listing::Hub(repository) => Ok(repository.list(&key, most)?.files),
+            Listing::Nothing => Ok(Directory::default()),
+            Listing::Hub(repository) => repository.list(&key, most),
             Listing::Pages(pages) => waited(pages_of(pages.clone(), below(&key), most)),
             Listing::Whole => {
                 let (objects, key) = (self.0.client.objects.clone(), self.key(directory)?);
                 waited(async move {
                     let prefix = Some(key).filter(|key| !key.as_ref().is_empty());
-                    let found = objects.list_with_delimiter(prefix.as_ref()).await?;
-                    Ok(found.objects.iter().filter_map(|object| name(&object.location)).collect())
+                    let mut listed = Directory::default();
+                    listed.add(&objects.list_with_delimiter(prefix.as_ref()).await?);
+                    Ok(listed)
                 })
             }
         }
@@ -110,8 +120,8 @@ async fn pages_of(
     pages: Arc<dyn PaginatedListStore>,
     prefix: Option<String>,
     most: u64,
-) -> Result<Vec<String>, Problem> {
-    let (mut names, mut token) = (Vec::new(), None);
+) -> Result<Directory, Problem> {
+    let (mut listed, mut token) = (Directory::default(), None);
     loop {
         let options = PaginatedListOptions {
             delimiter: Some("/".into()),
@@ -120,11 +130,20 @@ async fn pages_of(
             ..PaginatedListOptions::default()
         };
         let page = pages.list_paginated(prefix.as_deref(), options).await?;
-        names.extend(page.result.objects.iter().filter_map(|object| name(&object.location)));
+        listed.add(&page.result);
         token = page.page_token;
-        if token.is_none() || names.len() as u64 > most {
-            return Ok(names);
+        let most_listed = listed.files.len().max(listed.directories.len());
+        if token.is_none() || most_listed as u64 > most {
+            return Ok(listed);
         }
+    }
+}
+
+impl Directory {
+    fn add(&mut self, listed: &ListResult) {
+        self.files.extend(listed.objects.iter().filter_map(|object| name(&object.location)));
+        self.directories.extend(listed.common_prefixes.iter().filter_map(name));
+        self.exists |= !self.files.is_empty() || !self.directories.is_empty();
     }
 }
 

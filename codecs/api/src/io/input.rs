@@ -326,10 +326,29 @@ impl Input {
     /// # Errors
     /// [`crate::Kind::Io`], [`crate::Kind::Limit`].
     pub fn list(&self, directory: &str) -> Result<Vec<String>> {
+        self.listed(directory, |most| self.store.list(directory, most))
+    }
+
+    /// Names of the directories directly in `directory`, as [`Input::list`] lists files; none in a store that cannot tell.
+    ///
+    /// ```
+    /// use ckpt_api::Input;
+    /// let files = ["10/w", "9/w", "log"].map(|name| (name.to_owned(), Vec::new()));
+    /// assert_eq!(Input::memory("", files.into()).directories("")?, ["10", "9"]);
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Input::list`].
+    pub fn directories(&self, directory: &str) -> Result<Vec<String>> {
+        self.listed(directory, |most| self.store.directories(directory, most))
+    }
+
+    fn listed(&self, directory: &str, list: impl FnOnce(u64) -> Result<Vec<String>>) -> Result<Vec<String>> {
         if !directory.is_empty() {
             checked(directory)?;
         }
-        let mut names = self.store.list(directory, self.limits.get(Limit::Files))?;
+        let mut names = list(self.limits.get(Limit::Files))?;
         self.limits
             .check(Limit::Files, names.len() as u64)
             .map_err(|error| error.file(self.store.display(directory)))?;
@@ -361,6 +380,10 @@ struct Confined(Input);
 impl ReadStore for Confined {
     fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
         self.0.store.list(directory, most)
+    }
+
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.0.store.directories(directory, most)
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {

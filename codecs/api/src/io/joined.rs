@@ -37,6 +37,10 @@ impl ReadStore for Joined {
         self.first.list(directory, most)
     }
 
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.first.directories(directory, most)
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         match self.other(name) {
             Some((other, name)) => other.open(name),

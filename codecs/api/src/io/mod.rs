@@ -20,5 +20,5 @@ pub use input::Input;
 pub use nearby::nearby;
 pub use read_at::{ReadAt, read_exact_at};
 pub(crate) use store::checked;
-pub use store::{Directory, ReadStore, open_regular};
+pub use store::{Directory, ReadStore, directories_of, open_regular};
 pub use writer::{Number, Writer};

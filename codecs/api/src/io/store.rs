@@ -21,6 +21,16 @@ pub trait ReadStore: fmt::Debug + Send + Sync {
     /// [`crate::Kind::Io`].
     fn list(&self, directory: &str, most: u64) -> Result<Vec<String>>;
 
+    /// Names of the directories directly in `directory`, as [`ReadStore::list`] lists files. None, the default, for a store
+    /// that cannot tell.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`].
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        let _ = (directory, most);
+        Ok(Vec::new())
+    }
+
     /// Opens a file.
     ///
     /// # Errors
@@ -85,16 +95,15 @@ impl Directory {
     pub fn root(&self) -> &Path {
         &self.0
     }
-}
 
-impl ReadStore for Directory {
-    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+    /// Names of the entries of one kind in a directory, at most `most + 1`.
+    fn entries(&self, directory: &str, most: u64, is_listed: fn(&Path) -> bool) -> Result<Vec<String>> {
         let path = self.0.join(directory);
         let cannot = |error| Error::io("cannot list the directory", error).file(path.display().to_string());
         let mut names = Vec::new();
         for entry in fs::read_dir(&path).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
-            if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
+            if let (Ok(name), true) = (entry.file_name().into_string(), is_listed(&entry.path())) {
                 names.push(name);
                 if names.len() as u64 > most {
                     break;
@@ -102,6 +111,16 @@ impl ReadStore for Directory {
             }
         }
         Ok(names)
+    }
+}
+
+impl ReadStore for Directory {
+    fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.entries(directory, most, Path::is_file)
+    }
+
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.entries(directory, most, Path::is_dir)
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
@@ -157,6 +176,10 @@ impl ReadStore for BTreeMap<String, Arc<dyn ReadAt>> {
         Ok(direct.take(usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1)).collect())
     }
 
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        Ok(directories_of(self.keys(), directory, most))
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         let missing = || Error::io("cannot open the file", io::ErrorKind::NotFound.into()).file(name);
         self.get(name).cloned().ok_or_else(missing)
@@ -170,6 +193,27 @@ impl ReadStore for BTreeMap<String, Arc<dyn ReadAt>> {
         let below = format!("{name}/");
         self.range(below.clone()..).next().is_some_and(|(first, _)| first.starts_with(&below))
     }
+}
+
+/// Names of the directories directly in `directory`, at most `most + 1`, of a place whose files have these names.
+pub fn directories_of<'a>(
+    files: impl IntoIterator<Item = &'a String>,
+    directory: &str,
+    most: u64,
+) -> Vec<String> {
+    let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+    let below = files.into_iter().filter_map(|name| name.strip_prefix(&prefix)?.split_once('/'));
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in below {
+        // The names are sorted, and so are their beginnings up to a slash, or nearly: equal ones are neighbors.
+        if names.last().is_none_or(|last| last != name) {
+            names.push(name.to_owned());
+        }
+        if names.len() as u64 > most {
+            break;
+        }
+    }
+    names
 }
 
 /// What of a store is below one of its directories.
@@ -191,6 +235,10 @@ impl Below {
 impl ReadStore for Below {
     fn list(&self, directory: &str, most: u64) -> Result<Vec<String>> {
         self.store.list(&self.within(directory), most)
+    }
+
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.store.directories(&self.within(directory), most)
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {

@@ -184,17 +184,20 @@ impl fmt::Debug for Decoder {
 /// ```
 /// use ckpt_api::Parameters;
 /// let parameters = Parameters::default().with_number("width", 4).with_flag("is_signed", true);
+/// let parameters = parameters.with_bytes("table", *b"ab");
 /// assert_eq!((parameters.number("width"), parameters.flag("is_signed")), (Some(4), Some(true)));
+/// assert_eq!(parameters.bytes("table"), Some(&b"ab"[..]));
 /// assert_eq!(parameters.number("height"), None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Parameters(Vec<(Cow<'static, str>, Parameter)>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Parameter {
     Flag(bool),
     Number(u64),
+    Bytes(#[serde(with = "crate::base64_text")] Box<[u8]>),
 }
 
 impl Parameters {
@@ -212,19 +215,35 @@ impl Parameters {
         self
     }
 
+    /// The same with bytes after the others: for few bytes that have no place of their own in a file, as they are compressed
+    /// together with much else. Plans store them, too.
+    #[must_use]
+    pub fn with_bytes(mut self, name: &'static str, value: impl Into<Box<[u8]>>) -> Self {
+        self.0.push((name.into(), Parameter::Bytes(value.into())));
+        self
+    }
+
     /// The number of this name.
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.get(name)? {
-            Parameter::Number(value) => Some(value),
-            Parameter::Flag(_) => None,
+            Parameter::Number(value) => Some(*value),
+            _ => None,
         }
     }
 
     /// The truth value of this name.
     pub fn flag(&self, name: &str) -> Option<bool> {
         match self.get(name)? {
-            Parameter::Flag(value) => Some(value),
-            Parameter::Number(_) => None,
+            Parameter::Flag(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The bytes of this name.
+    pub fn bytes(&self, name: &str) -> Option<&[u8]> {
+        match self.get(name)? {
+            Parameter::Bytes(value) => Some(value),
+            _ => None,
         }
     }
 
@@ -233,8 +252,8 @@ impl Parameters {
         self.0.is_empty()
     }
 
-    fn get(&self, name: &str) -> Option<Parameter> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| *value)
+    fn get(&self, name: &str) -> Option<&Parameter> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 }
 
@@ -378,7 +397,7 @@ impl<'de> Visitor<'de> for ParametersVisitor {
     type Value = Parameters;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("numbers and truth values by name")
+        f.write_str("numbers, truth values and bytes by name")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parameters, A::Error> {

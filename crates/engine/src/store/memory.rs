@@ -92,6 +92,10 @@ impl ReadStore for MemoryStore {
         self.readable().list(directory, most)
     }
 
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.readable().directories(directory, most)
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         self.readable().open(name)
     }

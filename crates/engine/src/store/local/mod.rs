@@ -92,6 +92,10 @@ impl ReadStore for LocalStore {
         self.directory.list(directory, most)
     }
 
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        self.directory.directories(directory, most)
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         self.directory.open(name)
     }

@@ -10,7 +10,9 @@ use super::protected::Sources;
 use super::recover::{clean, clean_attached, unname};
 use crate::settings;
 use crate::store::{Committed, Earlier, NothingStaged, Stage, StageMode, StageRequest, WriteAt, leaving};
-use ckpt_api::{Error, FileId, OutputFile, ReadAt, ReadStore, Result, Text, open_regular, text};
+use ckpt_api::{
+    Error, FileId, OutputFile, ReadAt, ReadStore, Result, Text, directories_of, open_regular, text,
+};
 use given::Names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -453,6 +455,10 @@ impl ReadStore for Written {
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
         let below = self.files.keys().filter_map(|name| name.strip_prefix(&prefix));
         Ok(below.filter(|name| !name.contains('/')).map(str::to_owned).collect())
+    }
+
+    fn directories(&self, directory: &str, most: u64) -> Result<Vec<String>> {
+        Ok(directories_of(self.files.keys(), directory, most))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
