@@ -17,8 +17,11 @@ mod lzf;
 mod numbers;
 mod zstandard;
 
-pub use inflate::{DEFLATE, ZLIB};
+/// Stored bytes, from the first to the last: of a file, or what another decoder makes.
+pub type Stored = Box<dyn std::io::Read + Send>;
+
+pub use inflate::{DEFLATE, GZIP, ZLIB, decode_gzip, decode_zlib, longest_deflate};
 pub use latin1::LATIN1;
 pub use lzf::LZF;
 pub use numbers::{PROTOBUF, ProtobufNumbers};
-pub use zstandard::ZSTD;
+pub use zstandard::{ZSTD, decode_zstd, longest_zstd};

@@ -4,7 +4,7 @@ use ckpt_api::{
     Compression, DType, Decoder, Encoding, Extent, File, FileId, Input, Kind, Limit, Limits, Placement,
     ReadAt, Shape, Tensor, TensorId,
 };
-use ckpt_containers::decoders::{DEFLATE, LATIN1, LZF, PROTOBUF, ProtobufNumbers, ZLIB, ZSTD};
+use ckpt_containers::decoders::{DEFLATE, GZIP, LATIN1, LZF, PROTOBUF, ProtobufNumbers, ZLIB, ZSTD};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use std::num::{NonZeroU8, NonZeroU32};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const METHODS: [&Decoder; 5] = [Decoder::STORED, DEFLATE, ZLIB, ZSTD, LATIN1];
+const METHODS: [&Decoder; 6] = [Decoder::STORED, DEFLATE, ZLIB, GZIP, ZSTD, LATIN1];
 
 fn compressed(method: &Decoder, bytes: &[u8]) -> Vec<u8> {
     let level = flate2::Compression::default();
@@ -24,6 +24,11 @@ fn compressed(method: &Decoder, bytes: &[u8]) -> Vec<u8> {
         }
         "zlib" => {
             let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+        "gzip" => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
             encoder.write_all(bytes).unwrap();
             encoder.finish().unwrap()
         }
@@ -150,7 +155,7 @@ fn a_large_extent_that_is_read_forwards_is_decompressed_once() {
 
 #[test]
 fn an_extent_that_decompresses_to_more_or_fewer_bytes_is_corrupt() {
-    for method in [DEFLATE, ZLIB, ZSTD] {
+    for method in [DEFLATE, ZLIB, GZIP, ZSTD] {
         let bytes = some_bytes(400);
         for (len, said) in [(399, "longer than"), (401, "shorter than")] {
             let (file, mut extent) = stored(method, &bytes, 0, None);
@@ -180,10 +185,10 @@ fn bytes_that_follow_within_the_extents_place_are_corrupt() {
 }
 
 #[test]
-fn the_checksums_of_zlib_and_zstandard_are_verified() {
+fn the_checksums_of_zlib_gzip_and_zstandard_are_verified() {
     let bytes = some_bytes(400);
     let mut seen = 0;
-    for method in [ZLIB, ZSTD] {
+    for method in [ZLIB, GZIP, ZSTD] {
         let mut packed = compressed(method, &bytes);
         *packed.last_mut().unwrap() ^= 1;
         let extent =
@@ -192,7 +197,7 @@ fn the_checksums_of_zlib_and_zstandard_are_verified() {
         assert_eq!(error.kind(), Kind::Corrupt, "{method:?} {error}");
         seen += 1;
     }
-    assert_eq!(seen, 2);
+    assert_eq!(seen, 3);
 }
 
 #[test]
