@@ -18,6 +18,7 @@ import make_keras
 import make_nn
 import make_npz
 import make_onnx
+import make_orbax
 import make_outside
 import make_safetensors
 import make_tf2
@@ -27,8 +28,8 @@ from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
-    "bullet": [make_bullet], "cnn2": [make_cnn2], "gguf": [make_gguf], "keras": [make_keras], "nn": [make_nn], "npz": [make_npz],
-    "onnx": [make_onnx], "safetensors": [make_safetensors], "tf2": [make_tf2], "torch": [make_torch, make_torch_directories],
+    "bullet": [make_bullet], "cnn2": [make_cnn2], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "nn": [make_nn], "npz": [make_npz],
+    "onnx": [make_onnx], "orbax": [make_orbax], "safetensors": [make_safetensors], "tf2": [make_tf2], "torch": [make_torch, make_torch_directories],
 }
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.

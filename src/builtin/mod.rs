@@ -19,6 +19,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_bullet::Bullet),
         #[cfg(feature = "cnn2")]
         Arc::new(ckpt_cnn2::Cnn2),
+        #[cfg(feature = "orbax")]
+        Arc::new(ckpt_orbax::Flax),
         #[cfg(feature = "gguf")]
         Arc::new(ckpt_gguf::Gguf),
         #[cfg(feature = "keras")]
@@ -29,6 +31,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_npz::Npz),
         #[cfg(feature = "onnx")]
         Arc::new(ckpt_onnx::Onnx),
+        #[cfg(feature = "orbax")]
+        Arc::new(ckpt_orbax::Orbax),
         #[cfg(feature = "safetensors")]
         Arc::new(ckpt_safetensors::Safetensors),
         #[cfg(feature = "tf2")]

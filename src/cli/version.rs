@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 14] = [
+const FEATURES: [(&str, bool); 15] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
@@ -14,6 +14,7 @@ const FEATURES: [(&str, bool); 14] = [
     ("nn", cfg!(feature = "nn")),
     ("npz", cfg!(feature = "npz")),
     ("onnx", cfg!(feature = "onnx")),
+    ("orbax", cfg!(feature = "orbax")),
     ("safetensors", cfg!(feature = "safetensors")),
     ("tf2", cfg!(feature = "tf2")),
     ("torch", cfg!(feature = "torch")),

@@ -22,15 +22,13 @@ pub(super) enum Sign {
     Json(&'static [&'static str]),
     /// A directory that contains this file, or whose folders do.
     Holds(&'static str),
-    /// A directory that contains this file, whose first bytes parse so.
-    HoldsParsed(&'static str, fn(&[u8]) -> bool),
     /// A zip archive with a member whose name ends so.
     Member(&'static str),
     /// The first bytes parse as the format's do.
     Parses(fn(&[u8]) -> bool),
 }
 
-use Sign::{Bytes, Holds, HoldsParsed, Json, Member, Parses};
+use Sign::{Bytes, Holds, Json, Member, Parses};
 
 /// Where weights are that a file without any belongs to.
 pub(super) const BESIDE: &str = "name the directory, or the file that has the weights";
@@ -104,27 +102,6 @@ pub(super) const FORMATS: &[Format] = &[
         signs: &[Bytes(4, b"ET12")],
         endings: &["pte"],
         help: "use the PyTorch checkpoint that it was made from",
-    },
-    Format {
-        what: "an Orbax checkpoint of JAX",
-        signs: &[
-            Holds("_CHECKPOINT_METADATA"),
-            Holds("_METADATA"),
-            Holds("manifest.ocdbt"),
-            Holds(".zarray"),
-            Holds("zarr.json"),
-            Holds("commit_success.txt"),
-            HoldsParsed("checkpoint", signs::is_msgpack),
-        ],
-        endings: &["orbax", "orbax-checkpoint-tmp"],
-        help: "restore it in Python with orbax.checkpoint, and save the arrays with safetensors.flax.save_file or numpy.savez",
-    },
-    Format {
-        what: "a msgpack file of Flax",
-        signs: &[Parses(signs::is_msgpack)],
-        endings: &["msgpack"],
-        help: "restore it in Python with flax.serialization.msgpack_restore, and save the arrays with \
-               safetensors.flax.save_file or numpy.savez",
     },
     Format {
         what: "a TensorRT engine",
@@ -281,7 +258,6 @@ pub(super) fn instead(name: &str) -> Option<&'static str> {
             "graphs of TensorFlow are not written: use a TensorFlow checkpoint (.index)"
         }
         "ggml" => "GGUF has replaced GGML: use .gguf",
-        "msgpack" | "orbax" | "flax" => "checkpoints of Flax are not supported: use .safetensors or .npz",
         _ => return None,
     })
 }

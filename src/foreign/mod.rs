@@ -149,11 +149,6 @@ impl<'a> Looked<'a> {
                     && words.iter().all(|word| signs::contains(text, word.as_bytes()))
             }
             Sign::Holds(name) => self.held(name).next().is_some(),
-            Sign::HoldsParsed(name, parses) => self.held(name).any(|path| {
-                let file = self.input.file(&path).ok();
-                let start = file.and_then(|file| file.bytes(0, file.len().min(LOOKED_AT)).ok());
-                start.is_some_and(|start| parses(&start))
-            }),
             Sign::Member(end) => self.members.iter().flatten().any(|name| name.ends_with(end)),
             Sign::Parses(parses) => parses(&self.start),
         }
@@ -303,18 +298,6 @@ mod tests {
         let help = |members: &[&str]| in_archive(&names(members), &["ckpt"]);
         assert!(help(&["readme.md", "run/pl.ckpt"]).contains("'run/pl.ckpt'"));
         assert!(help(&["readme.md"]).contains("the checkpoint in it"));
-    }
-
-    #[test]
-    fn a_folder_of_jax_is_recognized_by_its_files() {
-        let files = |name: &str| BTreeMap::from([(name.to_owned(), Vec::new())]);
-        for name in ["_METADATA", "manifest.ocdbt"] {
-            let error = ForeignFormats.known(&Input::memory("", files(name))).unwrap().unwrap();
-            assert!(error.to_string().contains("Orbax"), "{error}");
-        }
-        assert!(ForeignFormats.known(&Input::memory("", files("m.npz"))).unwrap().is_none());
-        let error = ForeignFormats.unrecognized(&Input::memory("", files("m.tflite")), &[], "npz").unwrap();
-        assert!(error.to_string().contains("Lite model (file m.tflite)"), "{error}");
     }
 
     #[test]

@@ -59,39 +59,6 @@ pub(super) fn is_paddle(start: &[u8]) -> bool {
     zeros.iter().all(|byte| *byte == 0) && (2..=0x7f).contains(len)
 }
 
-/// Whether bytes begin as msgpack does: a map from texts to a map, a list, bytes or an array, perhaps after some numbers.
-pub(super) fn is_msgpack(start: &[u8]) -> bool {
-    /// Keys that are looked at.
-    const KEYS: usize = 8;
-    let mut rest = match start {
-        [0x81..=0x8f, rest @ ..] | [0xde, _, _, rest @ ..] | [0xdf, _, _, _, _, rest @ ..] => rest,
-        _ => return false,
-    };
-    for _ in 0..KEYS {
-        let (len, text) = match rest {
-            [len @ 0xa1..=0xbf, text @ ..] => (usize::from(len - 0xa0), text),
-            [0xd9, len, text @ ..] => (usize::from(*len), text),
-            _ => return false,
-        };
-        let Some((key, [kind, value @ ..])) = text.split_at_checked(len) else { return false };
-        if !is_word(key) {
-            return false;
-        }
-        let len = match kind {
-            0x80..=0x9f | 0xc4..=0xc9 | 0xd4..=0xd8 | 0xdc..=0xdf => return true,
-            0x00..=0x7f | 0xe0..=0xff | 0xc0 | 0xc2 | 0xc3 => 0,
-            0xcc | 0xd0 => 1,
-            0xcd | 0xd1 => 2,
-            0xca | 0xce | 0xd2 => 4,
-            0xcb | 0xcf | 0xd3 => 8,
-            _ => return false,
-        };
-        let Some(next) = value.get(len..) else { return false };
-        rest = next;
-    }
-    false
-}
-
 /// Whether bytes begin as the description of a network of OpenVINO does.
 pub(super) fn is_open_vino(start: &[u8]) -> bool {
     start.starts_with(b"<?xml") && contains(start, b"<net ")
@@ -167,7 +134,7 @@ mod tests {
         let input = field(1, &field(1, b"image"));
         let parameters = [&[0; 16][..], &[4, 0, 0, 0, 8, 5, 0x10, 3]].concat();
         type Is = fn(&[u8]) -> bool;
-        let all: [(Is, Vec<u8>); 9] = [
+        let all: [(Is, Vec<u8>); 7] = [
             (is_graph, field(1, &node)),
             (is_meta_graph, field(1, &field(2, &op))),
             (is_meta_graph, field(1, &[field(1, b"v1"), field(2, &op)].concat())),
@@ -175,8 +142,6 @@ mod tests {
             (is_caffe, [field(1, b"net"), field(100, &layer)].concat()),
             (is_caffe, [field(1, b"net"), field(2, &old)].concat()),
             (is_paddle, parameters),
-            (is_msgpack, b"\x81\xa6params\x81\xa1w\xc0".to_vec()),
-            (is_msgpack, b"\x83\xa4step\x00\xa4rate\xca\0\0\0\0\xa6params\x81\xa1w\xc0".to_vec()),
         ];
         for (k, (own, bytes)) in all.iter().enumerate() {
             assert!(own(bytes), "{k}");

@@ -8,14 +8,16 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 10] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 12] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
+    ("flax", &ckpt_orbax::Flax, 2, 11),
     ("gguf", &ckpt_gguf::Gguf, 16, 42),
     ("keras", &ckpt_keras::Keras, 30, 50),
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("npz", &ckpt_npz::Npz, 21, 57),
     ("onnx", &ckpt_onnx::Onnx, 14, 29),
+    ("orbax", &ckpt_orbax::Orbax, 17, 54),
     ("safetensors", &ckpt_safetensors::Safetensors, 19, 34),
     ("tf2", &ckpt_tf2::Tf2, 37, 59),
     ("torch", &ckpt_torch::Torch, 32, 66),

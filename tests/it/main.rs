@@ -29,6 +29,7 @@ mod confinement;
     feature = "nn",
     feature = "npz",
     feature = "onnx",
+    feature = "orbax",
     feature = "safetensors",
     feature = "tf2",
     feature = "torch"

@@ -77,6 +77,7 @@ impl Attempt<'_> {
 fn output(directory: &Path, format: &str) -> PathBuf {
     directory.join(match format {
         "cnn2" => "out.bin",
+        "flax" => "out.msgpack",
         "gguf" => "out.gguf",
         "keras" => "out.h5",
         "nn" => "out.nn",

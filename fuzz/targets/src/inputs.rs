@@ -39,6 +39,21 @@ pub fn files(data: &[u8]) -> Input {
     Input::memory(&entry, files)
 }
 
+/// An object of a database of Orbax: these bytes with a magic number, their length and their checksum around them.
+pub fn ocdbt(magic: u32, data: &[u8]) -> Vec<u8> {
+    let len = data.len() as u64 + 16;
+    let mut object = [&magic.to_be_bytes()[..], &len.to_le_bytes(), data].concat();
+    object.extend(crc32c::crc32c(&object).to_le_bytes());
+    object
+}
+
+/// What is before the first zero, and after it.
+pub fn split_at_zero(data: &[u8]) -> (&[u8], &[u8]) {
+    let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+    let (before, rest) = data.split_at(end);
+    (before, rest.get(1..).unwrap_or_default())
+}
+
 /// The name whose length comes first, as far as there are so many bytes, and what follows.
 fn named(data: &[u8]) -> (String, &[u8]) {
     let (len, rest) = data.split_first().unwrap_or((&0, data));

@@ -43,6 +43,7 @@ smoke! {
     bullet_round_trip: 64 seeds, 500 mutations;
     cnn2_read: 51 seeds, 2000 mutations;
     cnn2_round_trip: 64 seeds, 500 mutations;
+    flax_read: 13 seeds, 2000 mutations;
     forward: 47 seeds, 2000 mutations;
     gguf_read: 64 seeds, 2000 mutations;
     gguf_round_trip: 64 seeds, 2000 mutations;
@@ -56,6 +57,10 @@ smoke! {
     npz_read: 77 seeds, 2000 mutations;
     npz_round_trip: 64 seeds, 2000 mutations;
     onnx_read: 39 seeds, 2000 mutations;
+    orbax_files: 71 seeds, 2000 mutations;
+    orbax_manifest: 60 seeds, 2000 mutations;
+    orbax_node: 60 seeds, 2000 mutations;
+    orbax_zarr: 20 seeds, 2000 mutations;
     plan: 64 seeds, 2000 mutations;
     probe: 872 seeds, 2000 mutations;
     safetensors_files: 47 seeds, 2000 mutations;

@@ -207,7 +207,8 @@ impl Contents {
             limits.check(Limit::Slices, placement.extents.len() as u64)?;
         }
         for (extent, compression) in placement.extents.iter().filter_map(|e| Some((e, e.compression()?))) {
-            compression.check(extent.len, limits).map_err(|error| error.offset(extent.offset))?;
+            let file = self.files.get(extent.file.0).map_or("", String::as_str);
+            compression.check(extent.len, limits).map_err(|error| error.offset(extent.offset).file(file))?;
         }
         for (extent, computed) in placement.extents.iter().filter_map(|e| Some((e, e.computed()?))) {
             computed.check_extent(extent, self.files.len(), limits)?;

@@ -44,6 +44,10 @@ pub(super) fn add(seeds: &mut Seeds) -> Result<()> {
         let name = case.path.split('/').skip(1).collect::<Vec<_>>().join("-");
         match case.codec.as_str() {
             "bullet" => push(seeds, "bullet_files", &name, case.joined(entry, &files)),
+            "orbax" => {
+                push(seeds, "orbax_files", &name, case.joined(entry, &files));
+                parts(seeds, &name, &files);
+            }
             "safetensors" => push(seeds, "safetensors_files", &name, case.joined(entry, &headless(&files))),
             // An index beside them is for reading alone.
             "torch" if case.entry.is_some() && !files.contains_key("pytorch_model.bin.index.json") => {
@@ -136,16 +140,53 @@ fn bundle(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
+/// The manifest, the nodes and the arrays of a checkpoint of Orbax, each by itself.
+fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
+    /// Bytes before and after what a target puts a length and a checksum around.
+    const AROUND: (usize, usize) = (12, 4);
+    let inner = |object: &[u8]| {
+        let end = object.len().saturating_sub(AROUND.1);
+        object.get(AROUND.0..end).unwrap_or_default().to_vec()
+    };
+    for (number, (path, data)) in files.iter().enumerate() {
+        if path.ends_with("manifest.ocdbt") {
+            push(seeds, "orbax_manifest", &format!("{name}-{number}"), data.clone());
+            push(seeds, "orbax_manifest", &format!("{name}-{number}-inner"), inner(data));
+        }
+        let magic = [0x0c, 0xdb, 0x20, 0xde];
+        if let Some(at) = data.windows(4).rposition(|window| window == magic) {
+            let node = &data[at..];
+            let height = u8::from(name.contains("levels"));
+            push(seeds, "orbax_node", &format!("{name}-{number}"), [&[height][..], node].concat());
+            push(
+                seeds,
+                "orbax_node",
+                &format!("{name}-{number}-inner"),
+                [&[height][..], &inner(node)].concat(),
+            );
+        }
+        if path.ends_with(".zarray") || path.ends_with("zarr.json") {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let is_chunk = |other: &&String| other.starts_with(folder) && *other != path;
+            let chunk = files.keys().find(is_chunk).and_then(|chunk| files.get(chunk));
+            let seed = [&data[..], &[0], chunk.map_or(&[][..], Vec::as_slice)].concat();
+            push(seeds, "orbax_zarr", &format!("{name}-{number}"), seed);
+        }
+    }
+}
+
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 10] = [
+    let codecs: [&dyn Codec; 12] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
+        &ckpt_orbax::Flax,
         &ckpt_gguf::Gguf,
         &ckpt_keras::Keras,
         &ckpt_nn::Nn,
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,
+        &ckpt_orbax::Orbax,
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf2,
         &ckpt_torch::Torch,

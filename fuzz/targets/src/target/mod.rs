@@ -8,6 +8,7 @@ mod bullet_read;
 mod bullet_round_trip;
 mod cnn2_read;
 mod cnn2_round_trip;
+mod flax_read;
 mod forward;
 mod gguf_read;
 mod gguf_round_trip;
@@ -21,6 +22,10 @@ mod nn_round_trip;
 mod npz_read;
 mod npz_round_trip;
 mod onnx_read;
+mod orbax_files;
+mod orbax_manifest;
+mod orbax_node;
+mod orbax_zarr;
 mod plan;
 mod probe;
 mod safetensors_files;
@@ -45,6 +50,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "bullet_round_trip", run: bullet_round_trip::fuzz },
     Target { name: "cnn2_read", run: cnn2_read::fuzz },
     Target { name: "cnn2_round_trip", run: cnn2_round_trip::fuzz },
+    Target { name: "flax_read", run: flax_read::fuzz },
     Target { name: "forward", run: forward::fuzz },
     Target { name: "gguf_read", run: gguf_read::fuzz },
     Target { name: "gguf_round_trip", run: gguf_round_trip::fuzz },
@@ -58,6 +64,10 @@ pub static TARGETS: &[Target] = &[
     Target { name: "npz_read", run: npz_read::fuzz },
     Target { name: "npz_round_trip", run: npz_round_trip::fuzz },
     Target { name: "onnx_read", run: onnx_read::fuzz },
+    Target { name: "orbax_files", run: orbax_files::fuzz },
+    Target { name: "orbax_manifest", run: orbax_manifest::fuzz },
+    Target { name: "orbax_node", run: orbax_node::fuzz },
+    Target { name: "orbax_zarr", run: orbax_zarr::fuzz },
     Target { name: "plan", run: plan::fuzz },
     Target { name: "probe", run: probe::fuzz },
     Target { name: "safetensors_files", run: safetensors_files::fuzz },

@@ -22,13 +22,15 @@ const NAMES: [&str; 13] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 9] = [
+    let codecs: [&dyn ckpt_api::Codec; 11] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
+        &ckpt_orbax::Flax,
         &ckpt_gguf::Gguf,
         &ckpt_nn::Nn,
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,
+        &ckpt_orbax::Orbax,
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf2,
         &ckpt_torch::Torch,

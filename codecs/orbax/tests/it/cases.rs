@@ -1,0 +1,96 @@
+//! Checkpoints that Orbax, TensorStore, Flax and others wrote, each with what it holds: the directory that `CKPT_CASES`
+//! names; without it, these tests say that they skip.
+
+use ckpt_api::{Codec, Contents, Input};
+use ckpt_orbax::{Flax, Orbax};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every case of these formats: its directory, and what it is expected to hold.
+fn cases(formats: &[&str]) -> Option<Vec<(PathBuf, Value)>> {
+    let Some(root) = std::env::var_os("CKPT_CASES") else {
+        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
+        return None;
+    };
+    let mut cases: Vec<(PathBuf, Value)> = fs::read_dir(Path::new(&root).join("orbax"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| {
+            let text = fs::read_to_string(path.join("expected.json")).unwrap();
+            (path, serde_json::from_str::<Value>(&text).unwrap())
+        })
+        .filter(|(_, expected)| formats.contains(&expected["format"].as_str().unwrap()))
+        .collect();
+    cases.sort_by(|a, b| a.0.cmp(&b.0));
+    Some(cases)
+}
+
+#[test]
+fn every_case_is_read_with_its_values_or_refused() {
+    let Some(cases) = cases(&["orbax", "flax"]) else { return };
+    let (mut seen, mut wrong) = (BTreeMap::<String, usize>::new(), Vec::new());
+    for (path, expected) in &cases {
+        let name = path.file_name().unwrap().to_string_lossy();
+        let expect = expected["expect"].as_str().unwrap();
+        let codec: &dyn Codec = if expected["format"] == "flax" { &Flax } else { &Orbax };
+        let input = Input::open(path.join(expected["open"].as_str().unwrap())).unwrap();
+        let outcome = ckpt_conformance::read(codec, &input, &[]);
+        let read = if outcome.is_ok() { "read" } else { "refused" };
+        *seen.entry(format!("{expect}: {read}")).or_default() += 1;
+        match (outcome, expect) {
+            (Err(error), "ok") => wrong.push(format!("{name}: {error}")),
+            (Ok(_), "refuse") => wrong.push(format!("{name}: read, though {}", expected["why"])),
+            (Ok((contents, values)), _) => {
+                if let Err(why) = compare(&contents, &values, expected) {
+                    wrong.push(format!("{name}: {why}"));
+                }
+            }
+            (Err(error), _) => eprintln!("{name}: {}: {error}", expected["error"]),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let expected =
+        [("ok-or-refuse: read", 7), ("ok-or-refuse: refused", 2), ("ok: read", 45), ("refuse: refused", 56)];
+    assert_eq!(seen, expected.map(|(sort, count)| (sort.to_owned(), count)).into());
+}
+
+/// Tensors of two cases that their lists leave out: Keras's metrics, and the step of T5X, which is an array of rank 0.
+const UNLISTED: [&str; 3] =
+    ["metrics_variables.loss.count", "metrics_variables.loss.total", "optimizer.state.step"];
+
+fn compare(contents: &Contents, values: &[Vec<u8>], expected: &Value) -> Result<(), String> {
+    let tensors = contents.checkpoint.tensors.iter().zip(values);
+    let mut found: BTreeMap<&str, _> = tensors.map(|pair| (pair.0.name.as_str(), pair)).collect();
+    for tensor in expected["tensors"].as_array().unwrap() {
+        let name = tensor["name"].as_str().unwrap();
+        let Some((own, value)) = found.remove(name) else {
+            if tensor["optional"] == true {
+                continue;
+            }
+            return Err(format!("'{name}' is missing"));
+        };
+        let shape: Vec<u64> = serde_json::from_value(tensor["shape"].clone()).unwrap();
+        if own.shape[..] != shape[..] {
+            return Err(format!("'{name}' is {} {}", own.dtype, own.shape));
+        }
+        let hex: String = Sha256::digest(value).iter().map(|byte| format!("{byte:02x}")).collect();
+        if let Some(stored) = tensor.get("sha256_stored") {
+            if hex != stored.as_str().unwrap() {
+                return Err(format!("'{name}' has other stored bytes"));
+            }
+            continue;
+        }
+        let dtype = tensor["dtype"].as_str().unwrap().to_lowercase();
+        if own.dtype.name() != dtype {
+            return Err(format!("'{name}' is {} {}", own.dtype, own.shape));
+        }
+        if hex != tensor["sha256"].as_str().unwrap() {
+            return Err(format!("'{name}' has other values"));
+        }
+    }
+    found.retain(|name, _| !UNLISTED.contains(name));
+    if found.is_empty() { Ok(()) } else { Err(format!("unexpected: {:?}", found.keys())) }
+}
