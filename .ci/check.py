@@ -56,7 +56,7 @@ class Section:
     """A function `section_NAME` of `.ci/sections`."""
 
     name: str
-    # Path prefixes whose change makes it run; none: it always runs.
+    # Path prefixes whose change makes it run. With neither areas nor a day, it always runs.
     areas: tuple[str, ...] = ()
     # The day of the rotation on which it runs in any case.
     day: int | None = None
@@ -78,16 +78,17 @@ SECTIONS = (
     Section("circles", after=("tools",)),
     Section("corpus", after=("tools",)),
     Section("deny", after=("tools",)),
-    Section("fuzz", ("fuzz/Cargo", "fuzz/src/", "fuzz/targets/src/"), 1, ("tools",)),
+    Section("fuzz", ("fuzz/Cargo.toml", "fuzz/src/"), 1, ("tools",)),
     Section("features", after=("clippy",)),
     Section("platforms", after=("features",)),
     Section("docs", after=("platforms",)),
-    Section("miri", (*(f"codecs/api/src/{name}" for name in MIRI_OF_API), "crates/engine/src/transform/"), 5, ("tools",)),
+    Section("miri", (*(f"codecs/api/src/{name}" for name in MIRI_OF_API), "crates/engine/src/transform/simd"), 5, ("tools",)),
     Section("examples", after=("test",)),
     Section("readme", after=("examples",)),
     Section("python", ("python/", "schemas/", "benches/peers/python.py", "benches/peers/cluster.py", *GUIDE_OF_PYTHON), 4, ("peers", "readme")),
     Section("interop", INTEROP, 0, ("peers", "readme")),
-    Section("merges", ("crates/merge/", "tests/interop/merges.py", "tests/interop/requirements-mergekit.txt"), 4, ("readme",)),
+    # Its packages have gigabytes of their own.
+    Section("merges", day=4, after=("readme",)),
     Section("matrix", ("crates/verify/", "tests/interop/verify_matrix.py"), 3, ("readme",)),
     Section("bench", ("benches/",), 2, ("peers", "readme")),
     Section("gpu", ("forward/core/", "forward/wgpu/"), 3, ("readme",)),
@@ -232,13 +233,13 @@ class Choice:
 
     @staticmethod
     def reason(section: Section, changed: list[str] | None, commit: str | None, today: int) -> str | None:
-        if not section.areas:
+        if not section.areas and section.day is None:
             return "others need it" if section.for_others else "always"
-        if changed is None:
+        if changed is None and section.areas:
             return "nothing is known to have passed"
-        if path := next((path for path in changed if path.startswith(section.areas)), None):
+        if path := next((path for path in changed or () if path.startswith(section.areas)), None):
             return f"{path} changed"
-        if ".ci/sections" in changed and functions(commit).get(section.name) != functions(None)[section.name]:
+        if section.areas and ".ci/sections" in (changed or ()) and functions(commit).get(section.name) != functions(None)[section.name]:
             return "its commands changed"
         return "its turn" if section.day == today else None
 
@@ -294,6 +295,10 @@ def changed_since(commit: str | None) -> list[str] | None:
     return sorted({*tracked.split("\0"), *untracked.split("\0")} - {""})
 
 
+# What chooses parts of a section is none of its commands.
+CHOOSE = frozenset({"fuzz_targets", "interop_scripts"})
+
+
 @functools.cache
 def functions(commit: str | None) -> dict[str, str]:
     """What each section runs: its function in `.ci/sections`, and those that it calls; None: of the working tree."""
@@ -301,7 +306,7 @@ def functions(commit: str | None) -> dict[str, str]:
     bodies = dict(re.findall(r"^(\w+)\(\) \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL))
 
     def whole(name: str, seen: frozenset[str]) -> str:
-        called = [other for other in bodies if other not in seen and re.search(rf"\b{other}\b", bodies[name])]
+        called = [other for other in bodies if other not in CHOOSE | seen and re.search(rf"\b{other}\b", bodies[name])]
         return bodies[name] + "".join(whole(other, seen | {other}) for other in called)
 
     return {name.removeprefix("section_"): whole(name, frozenset({name})) for name in bodies if name.startswith("section_")}
