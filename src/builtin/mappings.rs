@@ -13,6 +13,7 @@ macro_rules! files {
 
 const FILES: &[(&str, &str)] = files![
     "albert-tf-to-hf",
+    "bert-flax-to-hf",
     "bert-h5-to-hf",
     "bert-heads-hf-to-gguf",
     "bert-hf-to-gguf",
@@ -31,11 +32,13 @@ const FILES: &[(&str, &str)] = files![
     "glm4moe-hf-to-gguf",
     "gpt-oss-hf-to-gguf",
     "gpt-oss-mxfp4-hf-to-gguf",
+    "gpt2-flax-to-hf",
     "gpt2-h5-to-hf",
     "gpt2-swift-paths-to-hf",
     "gpt2-swift-to-hf",
     "gpt2-tf-to-hf",
     "gptneox-hf-to-gguf",
+    "llama-flax-to-hf",
     "llama-hf-to-gguf",
     "llama-meta-to-hf",
     "llama4-hf-to-gguf",
@@ -56,9 +59,11 @@ const FILES: &[(&str, &str)] = files![
     "resnet-keras-to-torchvision",
     "stablelm-hf-to-gguf",
     "starcoder2-hf-to-gguf",
+    "t5-flax-to-hf",
     "t5-gated-hf-to-gguf",
     "t5-hf-to-gguf",
     "t5-mesh-to-hf",
+    "vit-flax-to-hf",
     "vit-timm-to-hf",
     "whisper-openai-to-hf",
 ];

@@ -50,6 +50,7 @@ mod faults;
     feature = "tf2"
 ))]
 mod faulty_reads;
+mod flax_tables;
 mod foreign_codec;
 #[cfg(unix)]
 mod guide;
