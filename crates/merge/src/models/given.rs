@@ -23,7 +23,7 @@ impl Model {
     }
 }
 
-/// What else a method is told.
+/// Parameters of a method, and its seed.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {

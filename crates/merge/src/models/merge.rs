@@ -144,7 +144,7 @@ impl Merge {
         rescale: Rescale,
     ) -> Result<(Option<Kept>, Scalar)> {
         let one = || finite(1.0, "rescale");
-        if !density.is_finite() || density < 0.0 {
+        if !(0.0..=1.0).contains(&density) {
             return Err(Error::usage("a density is no share of a tensor")
                 .field("density")
                 .found(density.to_string())

@@ -60,12 +60,12 @@ impl Output {
 /// layers.
 pub(super) fn of(merge: &Merge) -> Result<Outputs> {
     let models: Vec<Named<'_>> = merge.sources.iter().map(Named::new).collect();
-    for (slice, source) in
-        merge.slices.iter().flat_map(|slice| slice.inputs.iter().map(move |input| (slice, input)))
-    {
-        models.get(source.source).ok_or_else(|| Error::defect("a model is missing"))?;
+    for slice in &merge.slices {
         if slice.inputs.is_empty() {
             return Err(Error::usage("a slice has no sources"));
+        }
+        if slice.inputs.iter().any(|input| input.source >= models.len()) {
+            return Err(Error::defect("a model is missing"));
         }
     }
     let is_whole = |slice: &Slice| slice.inputs.iter().all(|input| input.layers.is_none());
@@ -145,7 +145,8 @@ fn whole(models: &[Named<'_>], slice: &Slice) -> Result<Outputs> {
     }
     let tensors = names.iter().map(|(name, layered)| {
         let t = layered.as_ref().map_or(0.0, |layered| {
-            position(layered.layer, last.get(layered.before).copied().unwrap_or_default() + 1)
+            // The number of a layer is whatever a name says.
+            position(layered.layer, last.get(layered.before).copied().unwrap_or_default().saturating_add(1))
         });
         output(models, (slice, 0), (*name).to_owned(), |_| (*name).to_owned(), t)
     });

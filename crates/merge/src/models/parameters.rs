@@ -45,7 +45,7 @@ impl Scopes<'_> {
         self.find(name, tensor, |setting| setting.number(t))
     }
 
-    /// Whether a parameter is set for a tensor; `None` if nothing is said.
+    /// Whether a parameter is set for a tensor; `None` if the recipe does not set it.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Usage`] for what is neither `true` nor `false`.

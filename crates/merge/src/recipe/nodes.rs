@@ -135,6 +135,7 @@ fn setting(node: &Node, name: &str) -> Result<Setting> {
 
 fn plain_setting(node: &Node, name: &str) -> Result<Setting> {
     match &node.value {
+        Value::List(items) if items.is_empty() => Err(wrong(node, name, "at least one value")),
         Value::List(items) => {
             items.iter().map(|item| constant(item, name)).collect::<Result<_>>().map(Setting::Gradient)
         }

@@ -188,6 +188,22 @@ fn what_is_drawn_depends_on_the_seed_alone() {
 }
 
 #[test]
+fn a_name_may_have_any_number_of_a_layer() {
+    let a = tensors([("model.layers.18446744073709551615.q.weight", array(1, &[2, 3]))]);
+    assert_eq!(merged("linear", &[(&a, 1.0)], None, DType::F32).unwrap(), a);
+}
+
+#[test]
+fn a_density_is_a_share() {
+    let a = weights(1);
+    for density in ["-0.1", "1.5", "nan"] {
+        let error =
+            merged_with("ties", &[(&a, 1.0)], Some(&a), DType::F32, &[("density", density)]).unwrap_err();
+        assert!(error.kind() == Kind::Usage && error.to_string().contains("density"), "{density}: {error}");
+    }
+}
+
+#[test]
 fn passthrough_is_one_model_times_a_scale() {
     let a = weights(1);
     assert_eq!(merged("passthrough", &[(&a, 1.0)], None, DType::Bf16).unwrap(), a);

@@ -154,6 +154,11 @@ fn what_is_no_recipe_is_refused_with_its_place() {
             Kind::Usage,
             "filter, value",
         ),
+        (
+            "merge_method: linear\nmodels: [{model: a, parameters: {weight: []}}]\n",
+            Kind::Usage,
+            "at least one value",
+        ),
         ("merge_method: linear\nmodels: [{model: a+b}]\n", Kind::Unsupported, "--lora"),
         ("merge_method: linear\nmodels: [{model: a}, {model: a}]\n", Kind::Usage, "with itself"),
         (
