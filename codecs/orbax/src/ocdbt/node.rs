@@ -54,7 +54,7 @@ impl Node {
                 .expected(height.to_string()));
         }
         let files = table(&mut body, transitive, budget)?;
-        let (keys, common) = keys(&mut body, height > 0, budget)?;
+        let Keys { own: keys, common } = keys(&mut body, height > 0, budget)?;
         let full = |key: &[u8]| [prefix, key].concat().into_boxed_slice();
         let node = match common {
             Some(common) => {
@@ -83,13 +83,15 @@ impl Node {
     }
 }
 
-/// The keys without the prefix of the node, and, in an interior node, how many of their bytes the children leave out.
-#[allow(clippy::type_complexity)]
-fn keys(
-    body: &mut Body<'_>,
-    is_interior: bool,
-    budget: &mut Budget,
-) -> Result<(Vec<Vec<u8>>, Option<Vec<usize>>)> {
+/// The keys of a node.
+struct Keys {
+    /// Each without the prefix of the node.
+    own: Vec<Vec<u8>>,
+    /// In an interior node, how many bytes of each the child leaves out.
+    common: Option<Vec<usize>>,
+}
+
+fn keys(body: &mut Body<'_>, is_interior: bool, budget: &mut Budget) -> Result<Keys> {
     let at = body.offset();
     let len = body.count("entries", MOST_ENTRIES)?;
     let Some(shared) = len.checked_sub(1) else {
@@ -116,14 +118,14 @@ fn keys(
         }
         keys.push(key);
     }
-    let Some(common) = common else { return Ok((keys, None)) };
+    let Some(common) = common else { return Ok(Keys { own: keys, common: None }) };
     let fits = |(common, key): (u64, &Vec<u8>)| {
         usize::try_from(common).ok().filter(|common| *common <= key.len()).ok_or_else(|| {
             Error::corrupt("a child leaves out more than its key has").found(common.to_string())
         })
     };
     let common = common.into_iter().zip(&keys).map(fits).collect::<Result<_>>()?;
-    Ok((keys, Some(common)))
+    Ok(Keys { own: keys, common: Some(common) })
 }
 
 fn values(body: &mut Body<'_>, len: usize, files: &[DataFile]) -> Result<Vec<NodeValue>> {
