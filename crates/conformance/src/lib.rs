@@ -13,6 +13,7 @@
 
 mod allocation;
 mod blocks;
+mod cases;
 mod cast;
 mod changed;
 mod decoders;
@@ -24,6 +25,7 @@ mod sample;
 mod steps;
 mod writing;
 
+pub use cases::{case_folder, cases};
 pub use memory::{read, read_given, write};
 pub use sample::{Expected, ExpectedTensor, Fact, Ignored, Sample};
 

@@ -1,30 +1,12 @@
 //! Models that other programs wrote, each with what it holds: the directory that `CKPT_CASES` names.
 
 use ckpt_api::{Codec, Contents, Input, Limits, Options, TensorId};
+use ckpt_conformance::cases;
 use ckpt_onnx::Onnx;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-
-/// Every case: its directory, and what it is expected to hold.
-pub fn cases() -> Option<Vec<(PathBuf, Value)>> {
-    let Some(root) = std::env::var_os("CKPT_CASES") else {
-        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
-        return None;
-    };
-    let mut cases: Vec<(PathBuf, Value)> = fs::read_dir(Path::new(&root).join("onnx"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            let text = fs::read_to_string(path.join("expected.json")).unwrap();
-            (path, serde_json::from_str(&text).unwrap())
-        })
-        .collect();
-    cases.sort_by(|a, b| a.0.cmp(&b.0));
-    Some(cases)
-}
+use std::path::Path;
 
 /// Reads a model, and checks what the engine checks before a conversion.
 fn read(path: &Path) -> ckpt_api::Result<(Input, Contents)> {
@@ -53,7 +35,7 @@ fn dtype_name(dtype: &str) -> String {
 
 #[test]
 fn every_case_is_read_with_its_values_or_refused() {
-    let Some(cases) = cases() else { return };
+    let Some(cases) = cases("onnx") else { return };
     let (mut seen, mut wrong) = (BTreeMap::<String, usize>::new(), Vec::new());
     for (path, expected) in &cases {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -109,7 +91,7 @@ fn compare(input: &Input, contents: &Contents, expected: &Value) -> Result<(), S
 
 #[test]
 fn the_graphs_of_all_cases_of_supported_operators_are_read() {
-    let Some(cases) = cases() else { return };
+    let Some(cases) = cases("onnx") else { return };
     let mut missing = BTreeMap::new();
     for (path, expected) in &cases {
         let Ok((_, contents)) = read(&path.join(expected["open"].as_str().unwrap())) else { continue };

@@ -1,8 +1,8 @@
 //! Attributes that a pickle gets of its objects, such as bound methods: values that nobody may call.
 
 use crate::build::{saved_pickle, text};
-use crate::cases::report;
 use ckpt_api::{Contents, Input, Kind, Result};
+use ckpt_conformance::case_folder;
 use ckpt_conformance::read;
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn attribute(of: &[u8], name: &str) -> Vec<u8> {
 
 #[test]
 fn bound_methods_of_pickled_models_are_left_out() {
-    let Some(path) = report("reports/pickled-bound-method") else { return };
+    let Some(path) = case_folder("reports/pickled-bound-method") else { return };
     for (file, names) in [
         ("fused.pt", &["model.conv.weight", "model.conv.bias"][..]),
         ("hook.pt", &["l.weight", "l.bias"]),

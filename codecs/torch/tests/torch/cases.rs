@@ -1,6 +1,7 @@
 //! Checkpoints that PyTorch and others wrote, each with what it holds: the directory that `CKPT_CASES` names.
 
 use ckpt_api::{Codec, Contents, Input, Limits, Options};
+use ckpt_conformance::{case_folder, cases};
 use ckpt_torch::Torch;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -8,36 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory of reports or attacks, in which the files of one are.
-pub fn report(path: &str) -> Option<PathBuf> {
-    let Some(root) = std::env::var_os("CKPT_CASES") else {
-        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
-        return None;
-    };
-    Some(Path::new(&root).join(path))
-}
-
 /// The directory of a case.
 pub fn case_dir(name: &str) -> Option<PathBuf> {
-    report("torch").map(|path| path.join(name))
-}
-
-/// Every case: its directory, and what it is expected to hold.
-pub fn cases() -> Option<Vec<(PathBuf, Value)>> {
-    let Some(root) = std::env::var_os("CKPT_CASES") else {
-        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
-        return None;
-    };
-    let mut cases: Vec<(PathBuf, Value)> = fs::read_dir(Path::new(&root).join("torch"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            let text = fs::read_to_string(path.join("expected.json")).unwrap();
-            (path, serde_json::from_str(&text).unwrap())
-        })
-        .collect();
-    cases.sort_by(|a, b| a.0.cmp(&b.0));
-    Some(cases)
+    case_folder("torch").map(|path| path.join(name))
 }
 
 pub fn name(path: &Path) -> String {
@@ -53,7 +27,7 @@ pub fn case_input(path: &Path, expected: &Value) -> Option<Input> {
 
 #[test]
 fn every_case_is_read_with_its_values_or_refused() {
-    let Some(cases) = cases() else { return };
+    let Some(cases) = cases("torch") else { return };
     let (mut seen, mut wrong) = (BTreeMap::<String, usize>::new(), Vec::new());
     for (path, expected) in &cases {
         let name = name(path);
@@ -117,7 +91,7 @@ fn compare(contents: &Contents, values: &[Vec<u8>], expected: &Value) -> Result<
 
 /// Reads a case by its name, if there are cases.
 fn case(name: &str, options: &[(&str, &str)]) -> Option<Contents> {
-    let (path, expected) = cases()?.into_iter().find(|(path, _)| self::name(path) == name).unwrap();
+    let (path, expected) = cases("torch")?.into_iter().find(|(path, _)| self::name(path) == name).unwrap();
     let input = Input::open(path.join(expected["open"].as_str().unwrap())).unwrap();
     let pairs: Vec<_> = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let info = Torch.info();
@@ -178,7 +152,7 @@ fn a_distributed_checkpoint_has_its_roles_and_its_other_values() {
 
 #[test]
 fn distributed_checkpoints_that_pytorch_wrote_come_back_byte_for_byte() {
-    let Some(cases) = cases() else { return };
+    let Some(cases) = cases("torch") else { return };
     let mut seen = Vec::new();
     for (path, _) in cases.iter().filter(|(path, expected)| {
         name(path).starts_with("dcp_") && expected["expect"] == "ok" && path.join("dcp").is_dir()
@@ -200,7 +174,7 @@ fn distributed_checkpoints_that_pytorch_wrote_come_back_byte_for_byte() {
 #[test]
 fn what_a_distributed_checkpoint_lacks_is_named() {
     for (name, lacking) in [("dcp_no_metadata", "'.metadata'"), ("dcp_missing_file", "no __0_0.distcp")] {
-        let Some(cases) = cases() else { return };
+        let Some(cases) = cases("torch") else { return };
         let (path, _) = cases.into_iter().find(|(path, _)| self::name(path) == name).unwrap();
         let error = ckpt_conformance::read(&Torch, &Input::open(path.join("dcp")).unwrap(), &[]).unwrap_err();
         assert!(error.to_string().contains(lacking), "{error}");

@@ -1,8 +1,8 @@
 //! Tensors of several ranks and of other devices.
 
 use crate::build::{saved_pickle, text};
-use crate::cases::report;
 use ckpt_api::{Contents, DType, Input, Kind, Result};
+use ckpt_conformance::case_folder;
 use ckpt_conformance::read;
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ fn a_part_of_a_distributed_tensor_is_a_loss_with_its_placement_and_terms_of_a_su
 
 #[test]
 fn the_files_of_all_ranks_make_whole_tensors_and_each_alone_is_a_part() {
-    let Some(path) = report("reports/dcp-safetensors-parts") else { return };
+    let Some(path) = case_folder("reports/dcp-safetensors-parts") else { return };
     for (rank, shape) in [(0, "[4, 5]"), (1, "[3, 5]")] {
         let input = Input::open(path.join(format!("model_world_size_2_rank_{rank}.pt"))).unwrap();
         let (contents, _) = read(&Torch, &input, &[]).unwrap();

@@ -1,7 +1,7 @@
 //! What is not written byte for byte as it was read is named.
 
 use crate::build::{Py, archive, dict, pickle};
-use crate::cases::{case_input, cases, name};
+use crate::cases::{case_input, name};
 use ckpt_api::{
     Checkpoint, Codec, Contents, DType, Input, Kind, Limits, LossKind, Options, Shape, Tensor, Ties,
 };
@@ -36,7 +36,8 @@ fn files() -> Option<Vec<(String, Input)>> {
             |contents: Contents| -> u64 { contents.checkpoint.tensors.iter().map(Tensor::value_bytes).sum() };
         contents.is_ok_and(|contents| bytes(contents) < 1 << 20)
     };
-    let readable = cases()?.into_iter().filter(|(_, expected)| expected["expect"] != "refuse");
+    let readable =
+        ckpt_conformance::cases("torch")?.into_iter().filter(|(_, expected)| expected["expect"] != "refuse");
     let all = readable.filter_map(|(path, expected)| Some((name(&path), case_input(&path, &expected)?)));
     Some(all.filter(|(_, input)| is_read(input)).collect())
 }

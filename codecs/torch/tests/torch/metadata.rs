@@ -1,8 +1,9 @@
 //! Values beside the tensors: only what is not plain is left out, and is named.
 
 use crate::build::{Py, dict, pickle, saved};
-use crate::cases::{case_dir, report};
+use crate::cases::case_dir;
 use ckpt_api::{Codec, Contents, Input, MetadataValue, Options};
+use ckpt_conformance::case_folder;
 use ckpt_conformance::read;
 use ckpt_torch::Torch;
 use std::collections::BTreeMap;
@@ -83,7 +84,7 @@ fn the_containers_of_omegaconf_are_read_as_plain_values() {
 
 #[test]
 fn reports_have_the_values_around_what_is_left_out() {
-    let Some(path) = report("reports/metadata-all-or-nothing") else { return };
+    let Some(path) = case_folder("reports/metadata-all-or-nothing") else { return };
     let of = |file: &str| read(&Torch, &Input::open(path.join(file)).unwrap(), &[]).unwrap().0;
     let contents = of("lightning.ckpt");
     assert_eq!(json(&contents, "hyper_parameters"), r#"{"dim":3,"lr":0.001}"#);

@@ -1,30 +1,13 @@
 //! Files that other programs wrote or damaged, each with what it holds: the directory that `CKPT_CASES` names.
 
 use ckpt_api::{Codec, Contents, Endian, Input, Limits, MetadataValue, Options, TensorId};
+use ckpt_conformance::cases;
 use ckpt_gguf::Gguf;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// Every case: its directory, and what it is expected to hold.
-fn cases() -> Option<Vec<(PathBuf, Value)>> {
-    let Some(root) = std::env::var_os("CKPT_CASES") else {
-        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
-        return None;
-    };
-    let mut cases: Vec<(PathBuf, Value)> = fs::read_dir(Path::new(&root).join("gguf"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            let text = fs::read_to_string(path.join("expected.json")).unwrap();
-            (path, serde_json::from_str(&text).unwrap())
-        })
-        .collect();
-    cases.sort_by(|a, b| a.0.cmp(&b.0));
-    Some(cases)
-}
+use std::path::Path;
 
 /// Reads a model, and checks what the engine checks before a conversion.
 fn read(path: &Path) -> ckpt_api::Result<(Input, Contents)> {
@@ -38,7 +21,7 @@ fn read(path: &Path) -> ckpt_api::Result<(Input, Contents)> {
 
 #[test]
 fn every_case_is_read_with_its_values_or_refused() {
-    let Some(cases) = cases() else { return };
+    let Some(cases) = cases("gguf") else { return };
     let (mut seen, mut wrong) = (BTreeMap::<String, usize>::new(), Vec::new());
     let mut decoded = 0;
     for (path, expected) in &cases {
@@ -151,7 +134,7 @@ fn hash(bytes: &[u8]) -> String {
 
 #[test]
 fn a_file_by_another_program_is_written_again_byte_for_byte() {
-    let Some(cases) = cases() else { return };
+    let Some(cases) = cases("gguf") else { return };
     let mut seen = 0;
     for (path, expected) in cases.iter().filter(|(_, expected)| expected["expect"] == "ok") {
         let open = path.join(expected["open"].as_str().unwrap());

@@ -1,6 +1,7 @@
 //! Files that Keras and h5py wrote, each with what it holds: the directory that `CKPT_CASES` names.
 
 use ckpt_api::{Contents, Input};
+use ckpt_conformance::{case_folder, cases};
 use ckpt_keras::Keras;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -8,31 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every case: its directory, and what it is expected to hold.
-pub(super) fn cases() -> Option<Vec<(PathBuf, Value)>> {
-    let Some(root) = std::env::var_os("CKPT_CASES") else {
-        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
-        return None;
-    };
-    let mut cases: Vec<(PathBuf, Value)> = fs::read_dir(Path::new(&root).join("keras"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            let text = fs::read_to_string(path.join("expected.json")).unwrap();
-            (path, serde_json::from_str(&text).unwrap())
-        })
-        .collect();
-    cases.sort_by(|a, b| a.0.cmp(&b.0));
-    Some(cases)
-}
-
 /// The folder of a report from outside; `None` without the cases.
 pub(super) fn reports(name: &str) -> Option<PathBuf> {
-    let Some(root) = std::env::var_os("CKPT_CASES") else {
-        eprintln!("skipped: CKPT_CASES does not name the directory of files by other programs");
-        return None;
-    };
-    Some(Path::new(&root).join("reports").join(name))
+    case_folder("reports").map(|reports| reports.join(name))
 }
 
 fn name(path: &Path) -> String {
@@ -46,7 +25,7 @@ fn open(path: &Path, expected: &Value) -> (String, Input) {
 
 #[test]
 fn every_case_is_read_with_its_values_or_refused() {
-    let Some(cases) = cases() else { return };
+    let Some(cases) = cases("keras") else { return };
     let (mut seen, mut wrong) = (BTreeMap::<String, usize>::new(), Vec::new());
     for (path, expected) in &cases {
         let name = name(path);
@@ -92,7 +71,7 @@ fn compare(contents: &Contents, values: &[Vec<u8>], expected: &Value) -> Result<
 
 #[test]
 fn what_is_not_compressed_comes_back_byte_for_byte() {
-    let Some(cases) = cases() else { return };
+    let Some(cases) = cases("keras") else { return };
     let (mut same, mut others) = (0, Vec::new());
     for (path, expected) in cases.iter().filter(|(_, expected)| expected["expect"] == "ok") {
         let (entry, input) = open(path, expected);
