@@ -36,14 +36,18 @@ TARGETS = {
     "nn": ("o.nn",),
     "bullet": ("o",),
     "cnn2": ("o.bin",),
+    "orbax": ("o",),
+    "flax": ("o.msgpack",),
 }
 # Formats that state the types of their numbers themselves.
 FIXED_TYPES = {"bullet", "cnn2", "gguf", "nn"}
 TYPES = ((), ("--dtype", "f32"), ("--dtype", "f16"), ("--dtype", "bf16"))
 ENDINGS = (
-    ".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".nn", ".npy", ".npz", ".onnx", ".pt", ".pth", ".safetensors",
+    ".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".msgpack", ".nn", ".npy", ".npz", ".onnx", ".pt", ".pth", ".safetensors",
     ".safetensors.index.json",
 )
+# A directory that holds one of these may be a checkpoint: a SavedModel, PyTorch's distributed one, Orbax's.
+MARKERS = {"saved_model.pb", ".metadata", "_METADATA", "manifest.ocdbt"}
 MOST_BYTES = 3_000_000
 SECONDS = 120
 
@@ -94,7 +98,7 @@ def candidates(root):
     for folder, folders, files in os.walk(root):
         folders.sort()
         folder = pathlib.Path(folder)
-        if "saved_model.pb" in files or ".metadata" in files:
+        if MARKERS.intersection(files):
             yield folder
         for name in sorted(files):
             path = folder / name
