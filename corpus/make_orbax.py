@@ -240,6 +240,57 @@ def flax(kernel=None):
     return table_of("dense", dense(kernel), "step", array(STEP, 3), "rate", b"\xcb" + struct.pack(">d", 0.1))
 
 
+def called(module, name, *arguments):
+    """A call of a function, in opcodes of protocol 4."""
+    word = lambda value: b"\x8c" + bytes([len(value)]) + value.encode()
+    return word(module) + word(name) + b"\x93(" + b"".join(arguments) + b"tR"
+
+
+def number(value):
+    return b"M" + struct.pack("<H", value)
+
+
+def pickled_bytes(data):
+    return b"B" + struct.pack("<I", len(data)) + data
+
+
+def pickled_dtype(code, order="<"):
+    return called("numpy", "dtype", b"\x8c\x02" + code.encode(), b"\x89\x88") + b"(K\x03\x8c\x01" + order.encode() + b"NNNtb"
+
+
+def state_of(tensor, code, fortran=False):
+    """The state of an array of NumPy."""
+    dims = b"(" + b"".join(map(number, tensor.shape)) + b"t"
+    return b"(K\x01" + dims + pickled_dtype(code) + (b"\x88" if fortran else b"\x89") + pickled_bytes(tensor.data) + b"t"
+
+
+RECONSTRUCT = b"\x8c\x16numpy._core.multiarray\x8c\x0c_reconstruct\x93"
+NDARRAY = b"(\x8c\x05numpy\x8c\x07ndarray\x93K\x00\x85C\x01bt"
+
+
+def numpy_array(tensor, code):
+    return RECONSTRUCT + NDARRAY + b"R" + state_of(tensor, code) + b"b"
+
+
+def jax_array(tensor, code, function=RECONSTRUCT):
+    return called("jax._src.array", "_reconstruct_array", function, NDARRAY, state_of(tensor, code), b"}\x8c\x09weak_type\x89s")
+
+
+def buffered(tensor, code):
+    dims = b"(" + b"".join(map(number, tensor.shape)) + b"t"
+    return called("numpy._core.numeric", "_frombuffer", pickled_bytes(tensor.data), pickled_dtype(code), dims, b"\x8c\x01C")
+
+
+def pickled(**entries):
+    """A pickle of a dict, of values in opcodes."""
+    return b"\x80\x04}(" + b"".join(b"\x8c" + bytes([len(key)]) + key.encode() + value for key, value in entries.items()) + b"u."
+
+
+def pickle_of_all(step=None):
+    inner = pickled(kernel=numpy_array(W, "f4"), bias=buffered(B, "f4"))[2:-1]
+    return pickled(dense=inner, step=step or jax_array(STEP, "i8"), rate=b"G?\xb9\x99\x99\x99\x99\x99\x9a")
+
+
 def accepted():
     yield accept("database", "a database of one leaf", database(), "", ALL)
     yield accept("database_zstd", "compressed nodes and chunks", database(wrap=zstd, compression=1), "", ALL)
@@ -377,6 +428,11 @@ class Flax:
         one = lambda name, why, data: accept(name, why, {f"{name}.msgpack": data}, f"{name}.msgpack", [W, B, STEP])
         yield one("tree", "arrays, a scalar and a number", flax())
         yield one("chunked", "an array in two pieces", flax(chunked()))
+        one = lambda name, why, data, tensors: accept(name, why, {f"{name}.pkl": data}, f"{name}.pkl", tensors)
+        yield one("pickle", "a pickle with arrays of NumPy and of JAX", pickle_of_all(), [W, B, STEP])
+        large = Tensor("w", "f32", [2000], b"".join(struct.pack("<f", i / 8) for i in range(2000)))
+        data = pickled(w=numpy_array(large, "f4"), b=numpy_array(B, "f4"))
+        yield one("pickle_large", "an array that is not read to open the pickle", data, [large, Tensor("b", "f32", B.shape, B.data)])
 
     @staticmethod
     def rejected():
@@ -396,4 +452,16 @@ class Flax:
         yield bad("piece", "an array that lacks a piece", table_of("a", chunked().replace(text("1") + array(
             Tensor("", "f32", [5], W.data[40:])), text("2") + array(Tensor("", "f32", [5], W.data[40:])))))
         yield bad("marker", "a byte that begins no value", table_of("a", b"\xc1", "b", array(B)))
+        pickle = lambda name, why, data, kind="unsupported": reject(name, why, {f"{name}.pkl": data}, f"{name}.pkl", kind)
+        yield pickle("pickle_call", "a pickle that calls print", pickle_of_all(called("builtins", "print", b"K\x07")))
+        yield pickle("pickle_system", "a pickle that calls os.system", pickle_of_all(called("posix", "system", b"\x8c\x02ls")))
+        function = b"\x8c\x08builtins\x8c\x05print\x93"
+        yield pickle("pickle_jax_call", "an array of JAX that print makes", pickle_of_all(jax_array(STEP, "i8", function)))
+        objects = numpy_array(Tensor("", "i64", [], b""), "O8")
+        yield pickle("pickle_objects", "an array of objects", pickle_of_all(objects))
+        short = jax_array(Tensor("", "i64", [], STEP.data[:7]), "i8")
+        yield pickle("pickle_short", "bytes that do not fill the shape", pickle_of_all(short), "corrupt")
+        yield pickle("pickle_cut", "the pickle is cut", pickle_of_all()[:-20], "corrupt")
+        itself = pickled(w=numpy_array(W, "f4"), again=b"h\x00").replace(b"\x80\x04}", b"\x80\x04}q\x00")
+        yield pickle("pickle_itself", "a dict that holds itself", itself, "limit")
         yield bad("placeholder", "an array that is beside the file", table_of("a", "PLACEHOLDER://a", "b", array(B)), "unsupported")

@@ -24,12 +24,12 @@ PARSERS = {
     "codecs/onnx/src/format": "wire",
     "codecs/onnx/src/read": "mod model tensor kept graph/fold graph/linear graph/ops graph/recurrent graph/shapes graph/windows",
     "codecs/safetensors/src": "read/mod read/tensor format carried",
-    "codecs/torch/src/pickle": "machine feed text tree/mod names",
     "codecs/torch/src/container": "mod zip legacy storage",
     "codecs/torch/src/object": "children counts walk values",
     "codecs/torch/src/read": "mod file set",
     "codecs/torch/src/roles": "pickled",
     "codecs/torch/src/tensor": "call rebuild layout",
+    "crates/containers/src/pickle": "machine feed text tree/mod names numpy",
     "codecs/api/src": "zip/archive architecture/file architecture/layers architecture/fields architecture/bind",
     "crates/engine/src/mapping": "file parse pattern matching check relation inverse",
 }

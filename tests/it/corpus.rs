@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const CODECS: [(&str, &dyn Codec, usize, usize); 12] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
-    ("flax", &ckpt_orbax::Flax, 2, 11),
+    ("flax", &ckpt_orbax::Flax, 4, 18),
     ("gguf", &ckpt_gguf::Gguf, 16, 42),
     ("keras", &ckpt_keras::Keras, 30, 50),
     ("nn", &ckpt_nn::Nn, 13, 36),

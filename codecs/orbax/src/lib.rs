@@ -1,7 +1,8 @@
 //! JAX checkpoints for `ckpt`, read without JAX or TensorStore: folders of Orbax, and files of Flax in msgpack.
 //!
 //! Orbax keeps arrays in a database (OCDBT) or in folders, as zarr 2 or zarr 3. [`Orbax`] reads the folder of an item, of a
-//! step, or of all steps, of which it takes the newest. [`Flax`] reads `flax_model.msgpack` and `checkpoint_5`.
+//! step, or of all steps, of which it takes the newest. [`Flax`] reads `flax_model.msgpack` and `checkpoint_5`, and pickles of
+//! JAX and NumPy arrays, of which nothing is run.
 //!
 //! ```
 //! use ckpt_api::{Codec, Input, Match};
@@ -18,6 +19,7 @@ mod flax;
 mod format;
 mod msgpack;
 mod ocdbt;
+mod pickle;
 mod read;
 mod roles;
 mod tree;
@@ -51,6 +53,10 @@ const STEP: OptionSpec = OptionSpec::new(
     "the step to read from a folder of steps (default: the newest)",
 );
 
+const LENIENT: OptionSpec = OptionSpec::lenient(
+    "leave out what a pickle holds beside arrays and plain values, reporting each (default false)",
+);
+
 const LAYOUT: OptionSpec = OptionSpec::new(
     write::LAYOUT,
     OptionKind::Choice(&["v0", "v1"]),
@@ -73,7 +79,7 @@ static ORBAX: FormatInfo = FormatInfo::new("orbax", "Orbax checkpoint of JAX")
     .with_keeps(&[Aspect::Roles, Aspect::Slots])
     .with_options(&[STEP, LAYOUT, CHUNK]);
 
-static FLAX: FormatInfo = FormatInfo::new("flax", "Flax file (msgpack)")
+static FLAX: FormatInfo = FormatInfo::new("flax", "JAX file: Flax msgpack, or a pickle of arrays")
     .with_extensions(&[flax::EXTENSION])
     .with_reads(Network::ALL)
     .with_writes(Network::ALL)
@@ -82,7 +88,7 @@ static FLAX: FormatInfo = FormatInfo::new("flax", "Flax file (msgpack)")
     .with_directory_file(flax::HUB_FILE)
     .with_framework("flax")
     .with_keeps(&[Aspect::Roles, Aspect::Slots])
-    .with_options(&[STEP]);
+    .with_options(&[LENIENT, STEP]);
 
 impl Codec for Orbax {
     fn info(&self) -> &FormatInfo {

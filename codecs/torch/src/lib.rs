@@ -46,7 +46,6 @@ mod container;
 mod distributed;
 mod format;
 mod object;
-mod pickle;
 mod read;
 mod roles;
 mod tensor;

@@ -1,8 +1,9 @@
-//! What several codecs have inside: zip archives, protocol buffers, YAML, and decoders of compressed bytes.
+//! What several codecs have inside: zip archives, pickles, protocol buffers, YAML, and decoders of compressed bytes.
 //!
 //! | module | what it has |
 //! |---|---|
 //! | [`decoders`] | [`ckpt_api::Decoder`]s, which a codec registers with [`ckpt_api::Codec::decoders`] |
+//! | [`pickle`] | pickles as data, which nothing runs, and the arrays of NumPy in them |
 //! | [`protobuf`] | the wire format of protocol buffers |
 //! | [`yaml`] | YAML as a tree that knows where its values are |
 //! | [`zip`] | members of archives, and writers of archives as Python and PyTorch write them |
@@ -11,6 +12,7 @@
 #![deny(missing_docs)]
 
 pub mod decoders;
+pub mod pickle;
 pub mod protobuf;
 pub mod yaml;
 pub mod zip;

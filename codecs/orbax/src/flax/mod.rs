@@ -1,7 +1,9 @@
-//! Flax's own files: a tree in msgpack that holds its arrays.
+//! Files that hold a tree and its arrays: Flax's own, in msgpack, and pickles.
 
+use crate::format::FLAX_NAMESPACE as NAMESPACE;
 use crate::msgpack::{HEAD, Tree, Value, begins_as_tree};
 use crate::ocdbt::Files;
+use crate::pickle;
 use crate::read::locate::number;
 use crate::read::within_file;
 use crate::roles;
@@ -9,9 +11,6 @@ use crate::tree::{Content, old, path_metadata};
 use ckpt_api::{
     Contents, Error, FileId, Input, Limits, Match, MetadataMap, Options, Result, TensorId, Text, count,
 };
-
-/// The namespace of the metadata of these files.
-pub(crate) const NAMESPACE: &str = "flax";
 
 /// The name that the Hugging Face Hub knows.
 pub(crate) const HUB_FILE: &str = "flax_model.msgpack";
@@ -32,6 +31,9 @@ const EACH_BYTES: u64 = 640;
 pub(crate) fn probe(input: &Input) -> Result<Match> {
     let Some((name, _)) = locate(input, None)? else { return Ok(Match::No) };
     let file = input.file(&name)?;
+    if pickle::begins_as_pickle(&file)? && pickle::makes_arrays(&file, input.limits())? {
+        return Ok(Match::Certain("a pickle with arrays of NumPy or JAX".to_owned()));
+    }
     let is_tree = begins_as_tree(&file.bytes(0, file.len().min(HEAD))?);
     Ok(match is_tree {
         true => Match::Certain("begins as a tree of Flax in msgpack does".to_owned()),
@@ -85,6 +87,9 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut files = Files::new(input);
     let number = files.number(&name);
     let file = files.open(number)?;
+    if pickle::begins_as_pickle(&file)? {
+        return Ok(pickle::read(&file, files.names, options, limits)?.with_notes(notes));
+    }
     let tree = Tree::parse(&file, limits)?;
     if let Value::Native(_) | Value::Other = tree.value(Tree::ROOT) {
         return Err(Error::corrupt("the file holds a value that is no tree")

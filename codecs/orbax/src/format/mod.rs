@@ -8,6 +8,9 @@ use ckpt_api::{Error, Result};
 /// The namespace of the metadata of Orbax checkpoints.
 pub(crate) const NAMESPACE: &str = "orbax";
 
+/// The namespace of the metadata of Flax files and of pickles.
+pub(crate) const FLAX_NAMESPACE: &str = "flax";
+
 /// The tree of an item: JSON.
 pub(crate) const TREE: &str = "_METADATA";
 

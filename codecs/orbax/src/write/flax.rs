@@ -2,7 +2,7 @@
 
 use super::left_out::leave_out_roles;
 use super::paths::{joined, of_name, reconcile, stated, text};
-use crate::flax::NAMESPACE;
+use crate::format::FLAX_NAMESPACE as NAMESPACE;
 use crate::format::dtype::name_of;
 use crate::msgpack::CHUNKED;
 use crate::tree::PathKey;

@@ -6,8 +6,8 @@
 use super::saved::{Record, Saved};
 use super::script::Classes;
 use super::storage::{StorageId, check_ids};
-use crate::pickle::{Feed, Names, Tree, Value, parse};
 use ckpt_api::{Endian, Error, File, Limit, Limits, Result};
+use ckpt_containers::pickle::{Feed, Names, Tree, Value, parse};
 use std::collections::HashMap;
 
 /// The first bytes: a pickle of a magic number.

@@ -1,8 +1,8 @@
 //! What a file of any kind holds: one object, and the bytes of its storages.
 
 use super::script::Classes;
-use crate::pickle::{Names, Tree};
 use ckpt_api::{Compression, Endian};
+use ckpt_containers::pickle::{Names, Tree};
 use std::collections::HashMap;
 
 /// A file that was opened: its object, and its storages by key.

@@ -1,7 +1,7 @@
 //! The code of a TorchScript archive, as far as it states what its classes have.
 
-use crate::pickle::{Tree, Value};
 use ckpt_api::{File, Limit, Limits, Result};
+use ckpt_containers::pickle::{Tree, Value};
 use ckpt_containers::zip::{Entry, Member};
 use std::collections::{HashMap, HashSet};
 

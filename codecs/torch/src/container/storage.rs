@@ -1,8 +1,8 @@
 //! The persistent ids by which a pickle names its storages.
 
 use crate::format::StorageClass;
-use crate::pickle::{Id, Tree, Value, shown};
 use ckpt_api::{Error, Result};
+use ckpt_containers::pickle::{Id, Tree, Value, shown};
 
 /// What a persistent id states of a storage.
 #[derive(Clone, Copy, Debug)]

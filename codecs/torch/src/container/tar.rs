@@ -12,9 +12,9 @@
 use super::saved::{Record, Saved};
 use super::script::Classes;
 use crate::format::StorageClass;
-use crate::pickle::{Builder, Decoded, Feed, Id, Names, Tree, Value, parse, shown};
 use ckpt_api::fields::{Bytes, Parsed, bytes, le, skip};
 use ckpt_api::{Endian, Error, Fields, File, Limit, Limits, Result};
+use ckpt_containers::pickle::{Builder, Decoded, Feed, Id, Names, Tree, Value, parse, shown};
 use nom::sequence::terminated;
 use nom::{Err, Parser, multi};
 use std::collections::HashMap;

@@ -1,11 +1,11 @@
 //! Files beside the shards in which trainers store what is not the model's: epochs, arguments, settings.
 
 use crate::container;
-use crate::format::ENDINGS;
 use crate::format::keys::COMPANIONS;
+use crate::format::{ENDINGS, LOADER};
 use crate::object::walk::walk;
-use crate::pickle::Names;
 use ckpt_api::{Contents, Input, Kind, Limits, Result, Rules, count, first_few};
+use ckpt_containers::pickle::Names;
 
 /// Names that a note lists.
 const SHOWN: usize = 5;
@@ -59,7 +59,7 @@ fn add(
         }
         opened => opened?,
     };
-    saved.names.check_danger(rules)?;
+    saved.names.check_danger(rules, LOADER)?;
     let found = walk(&saved.tree, saved.tree.root(), namespace)?;
     for (namespace, values) in found.metadata.iter() {
         for (key, value) in values.iter() {

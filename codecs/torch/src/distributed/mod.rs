@@ -5,12 +5,11 @@ mod companions;
 mod join;
 
 use crate::container::{self, Saved, section};
-use crate::format::ID;
 use crate::format::keys::COMPANIONS;
 use crate::format::metadata::{self, Chunk, FILE, Location, Metadata, Sharded};
+use crate::format::{ID, LOADER};
 use crate::object::dropped::Dropped;
 use crate::object::values::{Budget, convert};
-use crate::pickle::{Feed, Names, Tree, parse};
 use crate::roles::named as roles;
 use crate::tensor::layout;
 use crate::tensor::rebuild::made;
@@ -22,6 +21,7 @@ use ckpt_api::{
     Contents, Encoding, Error, Extent, File, FileId, Input, Limits, MetadataMap, Placement, Region, Result,
     Rules, Shape, Tensor, TensorId, first_few,
 };
+use ckpt_containers::pickle::{Feed, Names, Tree, parse};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Ending of the files with the chunks.
@@ -71,7 +71,7 @@ pub(crate) fn read(
     let tree = parse(Feed::new(&file, 0, file.len(), limits)).map_err(on_metadata)?;
     let names = Names::of(&tree);
     // PyTorch loads `.metadata` and the values that are no tensors without `weights_only`.
-    names.check_danger(rules).map_err(on_metadata)?;
+    names.check_danger(rules, LOADER).map_err(on_metadata)?;
     let mut metadata = metadata::parse(&tree, limits).map_err(on_metadata)?;
     let mut contents = Contents::default();
     match root {
@@ -331,7 +331,7 @@ impl Reader<'_> {
     /// Remembers what a pickle names.
     fn scan(&mut self, tree: &Tree) -> Result<()> {
         let names = Names::of(tree);
-        names.check_danger(self.rules)?;
+        names.check_danger(self.rules, LOADER)?;
         self.names.merge(names);
         Ok(())
     }
@@ -353,7 +353,7 @@ fn saved_tensor(saved: &Saved, file: &File, name: &str, limits: &Limits) -> Resu
     let view = match made(&saved.tree, saved.tree.root())? {
         Made::Tensor(view) => view,
         Made::Unsupported(error) => return Err(error),
-        Made::Meta | Made::Array(_) | Made::Other => {
+        Made::Meta | Made::Array(..) | Made::Other => {
             return Err(Error::corrupt("the chunk is not a tensor with data"));
         }
     };

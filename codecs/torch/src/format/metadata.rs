@@ -7,8 +7,8 @@
 //! ```
 
 use crate::format::{Element, element_named};
-use crate::pickle::{Id, Tree, Value};
 use ckpt_api::{Error, Limit, Limits, Region, Result, Shape, check_cover, first_few};
+use ckpt_containers::pickle::{Id, Tree, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 

@@ -7,6 +7,8 @@ use ckpt_api::DType;
 
 /// Id of the format, and its metadata namespace.
 pub(crate) const ID: &str = "torch";
+/// What would run the calls of a pickle.
+pub(crate) const LOADER: &str = "torch.load without weights_only";
 /// Ending of the index of a set of files.
 pub(crate) const INDEX_ENDING: &str = ".bin.index.json";
 /// Endings of checkpoints.

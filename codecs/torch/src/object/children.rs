@@ -1,8 +1,8 @@
 //! What is within a value, by name: the items of containers, the tensors of modules, the fields of objects.
 
-use crate::pickle::{Id, Object, Tree, Value};
 use crate::tensor::call::is_tensor;
 use ckpt_api::{Error, Result};
+use ckpt_containers::pickle::{Id, Object, Tree, Value};
 use std::collections::{HashMap, HashSet};
 
 /// The name of a value within another.

@@ -1,9 +1,9 @@
 //! How many tensors are within each value, however values share and nest.
 
 use super::children::{Sort, Work, children, sort};
-use crate::pickle::{Id, Tree, Value};
 use crate::tensor::call::is_tensor;
 use ckpt_api::{Error, Result};
+use ckpt_containers::pickle::{Id, Tree, Value};
 
 /// Levels of containers around a tensor: so many have a name that a person can read.
 const MOST_LEVELS: u32 = 256;
@@ -38,9 +38,9 @@ impl Counts {
     /// [`ckpt_api::Kind::Corrupt`] if a container that has tensors holds itself; [`ckpt_api::Kind::Limit`] for more
     /// names than the pickle has values, and for tensors below too many levels.
     pub(crate) fn new(tree: &Tree, root: Id) -> Result<Self> {
-        let mut counts = Counts { names: vec![0; tree.len()] };
-        let mut seen = vec![Seen::No; tree.len()];
-        let mut levels = vec![0u32; tree.len()];
+        let mut counts = Counts { names: vec![0; tree.value_count()] };
+        let mut seen = vec![Seen::No; tree.value_count()];
+        let mut levels = vec![0u32; tree.value_count()];
         let mut work = Work::new(tree);
         let mut open = |id: Id| {
             work.take(tree, id)?;
@@ -111,12 +111,12 @@ impl Counts {
 
     fn check(&self, tree: &Tree, root: Id) -> Result<()> {
         let found = self.of(tree, root);
-        if found as usize <= tree.len() {
+        if found as usize <= tree.value_count() {
             return Ok(());
         }
         Err(Error::limit("containers of the pickle are shared so often that its tensors have too many names")
             .found(if found == u32::MAX { "more than can be counted".to_owned() } else { found.to_string() })
-            .expected(format!("at most {}, as many as the pickle has values", tree.len())))
+            .expected(format!("at most {}, as many as the pickle has values", tree.value_count())))
     }
 }
 

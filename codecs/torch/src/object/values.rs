@@ -3,10 +3,9 @@
 use super::children::{Part, children, cost, elements, is_dict};
 use super::dropped::Dropped;
 use crate::format::element_named;
-use crate::pickle::{Id, Object, Tree, Value};
 use crate::tensor::describe::described;
-use crate::tensor::numpy;
 use ckpt_api::{MetadataMap, MetadataValue};
+use ckpt_containers::pickle::{Id, Object, Tree, Value, numpy};
 use std::collections::HashSet;
 
 /// Levels of lists and maps; a value may be within others.

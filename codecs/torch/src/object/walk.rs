@@ -5,10 +5,10 @@ use super::counts::{Counts, can_hold};
 use super::dropped::Dropped;
 use super::values::{Budget, convert, key_text};
 use crate::container::Classes;
-use crate::pickle::{Id, Object, Tree, Value};
 use crate::tensor::call::is_tensor;
 use crate::tensor::describe::described;
 use ckpt_api::{Error, Metadata, Result};
+use ckpt_containers::pickle::{Id, Object, Tree, Value};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
@@ -73,7 +73,7 @@ pub(crate) fn walk_script(tree: &Tree, root: Id, namespace: &str, classes: &Clas
         work: Work::new(tree),
         classes,
         hidden: Vec::new(),
-        seen: vec![false; tree.len()],
+        seen: vec![false; tree.value_count()],
     };
     let mut name = String::new();
     let mut frames: Vec<Frame> = Vec::new();

@@ -2,21 +2,22 @@
 
 use super::{losses, notes};
 use crate::container::{self, Record, Saved};
-use crate::format::{ID, StorageClass};
+use crate::format::{ID, LOADER, StorageClass};
 use crate::object::children::Work;
 use crate::object::walk::{Found, branch, keys, walk_script};
-use crate::pickle::{Id, Tree};
 use crate::roles::pickled as roles;
 use crate::tensor::layout::Use;
-use crate::tensor::numpy::Array;
 use crate::tensor::rebuild::{has_attributes, made};
 use crate::tensor::stored::{Source, Stored};
 use crate::tensor::view::{Distributed, Made};
 use crate::write;
 use ckpt_api::Viewed;
 use ckpt_api::{
-    Contents, Endian, Error, Extent, File, Kind, Limit, Limits, MissingGraph, Result, Rules, TensorId,
+    Contents, DType, Endian, Error, Extent, File, FileId, Kind, Limit, Limits, MissingGraph, Result, Rules,
+    TensorId,
 };
+use ckpt_containers::pickle::numpy::Array;
+use ckpt_containers::pickle::{Id, Tree};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Reads one file. `root` is the path of the part to read.
@@ -34,7 +35,7 @@ pub(crate) fn read_rank(
     limits: &Limits,
 ) -> Result<(Contents, HashMap<String, Distributed>)> {
     let saved = container::open(file, limits)?;
-    saved.names.check_danger(rules)?;
+    saved.names.check_danger(rules, LOADER)?;
     let start = root.map_or(Ok(saved.tree.root()), |root| branch(&saved.tree, root))?;
     let mut found = walk_script(&saved.tree, start, ID, &saved.classes)?;
     for (name, _) in found.tensors.iter().filter(|(_, id)| has_attributes(&saved.tree, *id)) {
@@ -129,7 +130,7 @@ impl<'a> Reader<'a> {
     fn add(&mut self, name: &str, id: Id) -> Result<()> {
         let view = match made(&self.source.saved.tree, id)? {
             Made::Tensor(view) => view,
-            Made::Array(array) => return self.add_array(name, &array),
+            Made::Array(array, stated) => return self.add_array(name, &array, stated),
             Made::Meta => {
                 self.meta.push(name.to_owned());
                 return Ok(());
@@ -162,12 +163,17 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn add_array(&mut self, name: &str, array: &Array) -> Result<()> {
+    fn add_array(&mut self, name: &str, array: &Array, stated: Option<DType>) -> Result<()> {
         self.work.spend(&self.source.saved.tree, array.cost())?;
         let id = TensorId(self.contents.checkpoint.tensors.len());
-        let (tensor, placement) = array.place(self.source.saved, id, name)?;
+        let saved = self.source.saved;
+        let start = saved.pickle_start.ok_or_else(|| {
+            Error::unsupported("the array is in a pickle that another tool compressed")
+                .help("save it again with torch.save, which does not compress")
+        })?;
+        let (tensor, placement) = array.place(&saved.tree, (FileId(0), start), id, name)?;
         self.viewed.add(&tensor)?;
-        if let Some(stated) = array.stated.filter(|stated| *stated != tensor.dtype) {
+        if let Some(stated) = stated.filter(|stated| *stated != tensor.dtype) {
             self.widened.push(format!("{name} ({stated} as {})", tensor.dtype));
         }
         self.contents.checkpoint.tensors.push(tensor);

@@ -2,10 +2,10 @@
 
 use crate::container::Saved;
 use crate::object::walk::Found;
-use crate::pickle::Tree;
 use crate::tensor::call::is_tensor;
 use crate::tensor::view::Distributed;
 use ckpt_api::{Loss, LossKind, Tensor, count};
+use ckpt_containers::pickle::Tree;
 use std::collections::HashMap;
 
 /// The losses of reading one file; `meta` has the names of tensors without data.

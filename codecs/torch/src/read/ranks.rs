@@ -5,13 +5,13 @@ use super::file;
 use super::part::number_after;
 use crate::container::{self, Sign};
 use crate::format::keys::ZIP;
-use crate::pickle::Names;
 use crate::tensor::dtensor::is_distributed;
 use crate::tensor::view::Distributed;
 use ckpt_api::{
     Contents, Error, File, FileId, Input, Kind, Limit, Limits, Name, Placement, Region, Result, Rules, Shape,
     Tensor, TensorId, first_few,
 };
+use ckpt_containers::pickle::Names;
 use std::collections::{BTreeMap, HashMap};
 
 const WORLD: &str = "world_size_";

@@ -2,12 +2,18 @@
 
 use crate::container::Record;
 use crate::object::walk::{Found, branch, walk};
-use crate::pickle::Tree;
-use crate::pickle::tests::tree;
 use crate::tensor::layout::place;
 use crate::tensor::rebuild::made;
 use crate::tensor::view::Made;
-use ckpt_api::{Endian, Kind, Limits, Placement, Result, Tensor, TensorId};
+use ckpt_api::{Endian, File, Kind, Limits, Placement, Result, Tensor, TensorId};
+use ckpt_containers::pickle::{Feed, Tree, parse};
+use std::sync::Arc;
+
+/// Reads a pickle that is a whole file.
+fn tree(bytes: &[u8]) -> Result<Tree> {
+    let file = File::new(Arc::new(bytes.to_vec()), "p.pkl")?;
+    parse(Feed::new(&file, 0, u64::MAX, &Limits::default()))
+}
 
 /// The opcodes of a tensor of 32-bit floats over a storage of 64 elements.
 fn tensor(offset: u8, shape: &[u8], strides: &[u8]) -> Vec<u8> {

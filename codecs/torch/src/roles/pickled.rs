@@ -1,8 +1,8 @@
 //! Roles by what a pickle states: the state dicts of optimizers, and the numbers of their parameters.
 
 use super::slot_name;
-use crate::pickle::{Id, Tree, Value};
 use ckpt_api::{Name, Role, Slot, Tensor};
+use ckpt_containers::pickle::{Id, Tree, Value};
 use std::collections::HashMap;
 
 /// Buffers that layers of PyTorch update without an optimizer.

@@ -1,9 +1,8 @@
 //! Recognizes the calls that make a tensor, and takes their arguments.
 
 use super::describe::wrong;
-use super::numpy;
-use crate::pickle::{Id, Object, Tree, Value};
 use ckpt_api::{Error, Result};
+use ckpt_containers::pickle::{Id, Object, Tree, Value, numpy};
 use smallvec::SmallVec;
 
 /// Arguments of a call: no function takes more.

@@ -1,8 +1,7 @@
 //! What values are, for messages, and the errors of tensors.
 
-use super::numpy;
-use crate::pickle::{Id, Object, Tree, Value, shown};
 use ckpt_api::{Error, Setting, Text, text};
+use ckpt_containers::pickle::{Id, Object, Tree, Value, numpy, shown};
 
 /// What a value is, for messages.
 pub(crate) fn described(tree: &Tree, id: Id) -> String {
@@ -19,7 +18,7 @@ pub(crate) fn described(tree: &Tree, id: Id) -> String {
         Value::Int(_) | Value::Long(_) => "an integer".to_owned(),
         Value::Float(_) => "a float".to_owned(),
         Value::Text(_) => "a text".to_owned(),
-        Value::Bytes(_) | Value::Buffer => "bytes".to_owned(),
+        Value::Bytes(_) | Value::Apart(..) | Value::Buffer => "bytes".to_owned(),
         Value::Tuple(_) => "a tuple".to_owned(),
         Value::List(_) => "a list".to_owned(),
         Value::Set(_) => "a set".to_owned(),

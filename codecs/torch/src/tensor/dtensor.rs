@@ -9,8 +9,8 @@
 use super::call::{field, item, naturals};
 use super::describe::{described, unsupported, wrong};
 use super::view::{Distributed, Made};
-use crate::pickle::{Id, Object, Tree, Value, shown};
 use ckpt_api::{Error, Result, Shape};
+use ckpt_containers::pickle::{Id, Object, Tree, Value, shown};
 
 /// Axes of a mesh, of which nobody has so many.
 const MOST_AXES: usize = 64;

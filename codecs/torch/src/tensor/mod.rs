@@ -4,7 +4,6 @@ pub(crate) mod call;
 pub(crate) mod describe;
 pub(crate) mod dtensor;
 pub(crate) mod layout;
-pub(crate) mod numpy;
 pub(crate) mod rebuild;
 pub(crate) mod stored;
 pub(crate) mod view;

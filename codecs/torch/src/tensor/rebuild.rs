@@ -2,12 +2,12 @@
 
 use super::call::{Rebuilder, arguments_of, field, item, natural, naturals, rebuilder};
 use super::describe::{described, or_leave_out, shown_text, unsupported, wrong};
+use super::dtensor;
 use super::view::{Made, Quantizer, Turned, View};
-use super::{dtensor, numpy};
 use crate::container::StorageId;
 use crate::format::{Element, StorageClass, element_named};
-use crate::pickle::{Id, Tree, Value};
 use ckpt_api::{Error, Result, Shape};
+use ckpt_containers::pickle::{Id, Tree, Value, numpy};
 
 /// Calls around a tensor: a parameter of a subclass of a tensor.
 const MOST_LAYERS: usize = 16;
@@ -17,7 +17,7 @@ pub(crate) fn has_attributes(tree: &Tree, id: Id) -> bool {
     let Some(object) = tree.object(id) else { return false };
     let is_given = |id: Id| match tree.value(id) {
         Value::None => false,
-        Value::Dict(list) | Value::Tuple(list) | Value::List(list) => list.len() > 0,
+        Value::Dict(list) | Value::Tuple(list) | Value::List(list) => !list.is_empty(),
         _ => true,
     };
     let arguments = match tree.value(object.arguments) {
@@ -53,7 +53,7 @@ pub(crate) fn made<'a>(tree: &'a Tree, id: Id) -> Result<Made<'a>> {
         let found = tree.global(callable).and_then(|(module, name)| rebuilder(module, name));
         let Some(rebuilder) = found else {
             return match numpy::array(tree, object)? {
-                Some(array) => Ok(Made::Array(Box::new(array.of_tensor(stated)))),
+                Some(array) => Ok(Made::Array(Box::new(array), stated)),
                 None if layer > 0 => Ok(Made::Unsupported(made_elsewhere(tree, callable))),
                 None => Ok(Made::Other),
             };

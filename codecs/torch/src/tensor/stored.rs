@@ -4,10 +4,10 @@ use super::layout::{Use, place};
 use super::rebuild::made;
 use super::view::{Made, Quantizer, View};
 use crate::container::{Record, Saved};
-use crate::pickle::Id;
 use ckpt_api::{
     Affine, DType, Endian, Error, File, Limits, Placement, Quantization, Result, Tensor, TensorId,
 };
+use ckpt_containers::pickle::Id;
 use ckpt_containers::zip::Member;
 
 /// Scales of one tensor.

@@ -1,10 +1,9 @@
 //! What a pickle states of a tensor: a view of a storage.
 
-use super::numpy::Array;
 use crate::container::StorageId;
 use crate::format::Element;
-use crate::pickle::Id;
 use ckpt_api::{DType, Endian, Error, Shape, Signs};
+use ckpt_containers::pickle::{Id, numpy};
 
 /// A tensor as the pickle describes it: a view of a storage.
 #[derive(Clone, Debug)]
@@ -96,7 +95,8 @@ pub(crate) enum Made<'a> {
     Other,
     Tensor(Box<View<'a>>),
     /// An array of NumPy.
-    Array(Box<Array>),
+    /// An array, and the dtype of the tensor that was saved as it, if it was one.
+    Array(Box<numpy::Array>, Option<DType>),
     /// A tensor without data, on the device `meta`.
     Meta,
     /// A tensor that cannot be represented.

@@ -11,8 +11,6 @@ use crate::container::{Record, Saved, StorageId};
 use crate::format::keys::{KEY_CONTAINERS, KEY_DIFFERENCES, KEY_FOLDER, KEY_PICKLE, ZIP};
 use crate::format::{ID, StorageClass, element_named};
 use crate::object::walk::{Container, Found, walk};
-use crate::pickle::opcode as op;
-use crate::pickle::{Feed, Id, Tree, Value, parse, shown};
 use crate::roles::pickled as roles;
 use crate::tensor::layout;
 use crate::tensor::rebuild::made;
@@ -22,6 +20,8 @@ use ckpt_api::{
     Checkpoint, Contents, Encoding, Endian, File, Limits, MetadataValue, Result, Tensor, TensorId, Ties,
     first_few,
 };
+use ckpt_containers::pickle::opcode as op;
+use ckpt_containers::pickle::{Feed, Id, Tree, Value, parse, shown};
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

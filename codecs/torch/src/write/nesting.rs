@@ -4,8 +4,8 @@ use crate::format::ID;
 use crate::format::keys::{KEY_CONTAINERS, KEY_PICKLE, ZIP};
 use crate::format::metadata::Step;
 use crate::object::walk::{Container, walk};
-use crate::pickle::{Feed, parse};
 use ckpt_api::{Checkpoint, File, Limits, MetadataMap, MetadataValue};
+use ckpt_containers::pickle::{Feed, parse};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 //! objects are complete; an object that occurs again is fetched from the memo. Python decides by identity, not by
 //! value, which objects are the same.
 
-use crate::pickle::opcode as op;
 use ckpt_api::Writer;
+use ckpt_containers::pickle::opcode as op;
 use std::collections::HashMap;
 
 /// Items that Python's pickler stores with one opcode.

@@ -7,8 +7,8 @@
 
 use super::flat::Joined;
 use super::states::{OPTIMIZER, States, push};
-use crate::pickle::Id;
 use ckpt_api::{Error, Result};
+use ckpt_containers::pickle::Id;
 use std::collections::BTreeMap;
 
 const STATE: &str = "state";

@@ -3,13 +3,13 @@
 use super::flat::{Flat, Joined};
 use crate::container::{self, Record, Saved};
 use crate::object::children::Work;
-use crate::pickle::{Id, Tree, Value};
 use crate::tensor::call::is_tensor;
 use crate::tensor::layout::Use;
 use crate::tensor::rebuild::made;
 use crate::tensor::stored::{Source, Stored};
 use crate::tensor::view::Made;
 use ckpt_api::{Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId};
+use ckpt_containers::pickle::{Id, Tree, Value};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
@@ -173,7 +173,7 @@ impl<'a> States<'a> {
         let view = match made(self.tree(), id)? {
             Made::Tensor(view) => view,
             Made::Unsupported(error) => return Err(error),
-            Made::Meta | Made::Array(_) | Made::Other => {
+            Made::Meta | Made::Array(..) | Made::Other => {
                 return Err(Error::corrupt("a value is not a tensor with data"));
             }
         };

@@ -8,9 +8,9 @@ use crate::format::metadata::{MODULE, STORAGE_MODULE};
 use crate::format::{ID, element_named};
 use crate::object::dropped::Dropped;
 use crate::object::values::{Budget, convert};
-use crate::pickle::{Feed, Tree, Value, parse};
 use crate::write::kept::is_harmless;
 use ckpt_api::{Checkpoint, File, Limits, Metadata, MetadataMap, MetadataValue};
+use ckpt_containers::pickle::{Feed, Tree, Value, parse};
 use std::sync::Arc;
 
 /// Bytes of the largest `.metadata` that is kept: about 50,000 tensors.

@@ -10,14 +10,14 @@ const SHOWN: usize = 12;
 
 /// Every class and function of a pickle, by module and name.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub struct Names {
     uses: BTreeMap<(String, String), Use>,
     danger: Option<Danger>,
 }
 
 /// What a pickle does with a class or function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Use {
+pub enum Use {
     /// It is a value like any other.
     Named,
     /// Whoever unpickles the file calls it.
@@ -26,14 +26,15 @@ pub(crate) enum Use {
 
 /// A call that could do anything to whoever unpickles the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Danger {
+pub struct Danger {
     name: String,
     /// The called function, if the dangerous one is its argument.
     through: Option<String>,
 }
 
 impl Names {
-    pub(crate) fn of(tree: &Tree) -> Names {
+    /// The names of a pickle, and its first dangerous call.
+    pub fn of(tree: &Tree) -> Names {
         let mut names = Names::default();
         let mut seen = HashSet::new();
         let (mut called, mut last) = (HashSet::new(), [Id::NONE; 2]);
@@ -70,13 +71,13 @@ impl Names {
     }
 
     /// The names that are none of these.
-    pub(crate) fn without(mut self, is_one: impl Fn(&str, &str) -> bool) -> Names {
+    pub fn without(mut self, is_one: impl Fn(&str, &str) -> bool) -> Names {
         self.uses.retain(|(module, name), _| !is_one(module, name));
         self
     }
 
     /// Adds the names of another pickle.
-    pub(crate) fn merge(&mut self, other: Names) {
+    pub fn merge(&mut self, other: Names) {
         for ((module, name), use_) in other.uses {
             let entry = self.uses.entry((module, name)).or_insert(use_);
             *entry = (*entry).max(use_);
@@ -90,35 +91,38 @@ impl Names {
     }
 
     /// Whether one of the names, by its module and itself, is such a one.
-    pub(crate) fn has(&self, is_one: impl Fn(&str, &str) -> bool) -> bool {
+    pub fn has(&self, is_one: impl Fn(&str, &str) -> bool) -> bool {
         self.uses.keys().any(|(module, name)| is_one(module, name))
     }
 
     /// The names, each with its use, as people should see them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (String, Use)> {
+    pub fn iter(&self) -> impl Iterator<Item = (String, Use)> {
         self.uses.iter().map(|((module, name), use_)| (shown(module, name), *use_))
     }
 
     /// The first dangerous call.
-    pub(crate) fn danger(&self) -> Option<&Danger> {
+    pub fn danger(&self) -> Option<&Danger> {
         self.danger.as_ref()
     }
 
-    /// Checks that the pickle calls nothing with which it can run any program.
+    /// Checks that the pickle calls nothing with which it can run any program. `loader` is the function that would run it,
+    /// for the message.
     ///
     /// # Errors
     /// That of the first dangerous call, unless the rules are lenient.
-    pub(crate) fn check_danger(&self, rules: &mut Rules) -> Result<()> {
+    pub fn check_danger(&self, rules: &mut Rules, loader: &str) -> Result<()> {
         match self.danger() {
-            Some(danger) => {
-                rules.mend("pickle", "nothing is called, and what it would make is left out", danger.error())
-            }
+            Some(danger) => rules.mend(
+                "pickle",
+                "nothing is called, and what it would make is left out",
+                danger.error(loader),
+            ),
             None => Ok(()),
         }
     }
 
     /// The report of a scanner of pickles.
-    pub(crate) fn note(&self) -> Option<String> {
+    pub fn note(&self) -> Option<String> {
         let all = |use_: Use| {
             let mut all: Vec<String> =
                 self.iter().filter(|(_, own)| *own == use_).map(|(name, _)| name).collect();
@@ -141,8 +145,8 @@ impl Names {
 }
 
 impl Danger {
-    /// The error of a pickle with such a call.
-    pub(crate) fn error(&self) -> Error {
+    /// The error of a pickle with such a call, which `loader` would run.
+    pub fn error(&self, loader: &str) -> Error {
         let found = match &self.through {
             Some(through) => format!("{through}, which is given {}", self.name),
             None => self.name.clone(),
@@ -151,8 +155,10 @@ impl Danger {
             .found(found)
             .expected("tensors and plain values")
             .help(text![
-                "nothing was run, but torch.load without weights_only would run it: do not load the file, \
-                 and ask for one from a source that you trust; to read the tensors beside it, use ",
+                format!(
+                    "nothing was run, but {loader} would run it: do not load the file, and ask for one from a \
+                     source that you trust; to read the tensors beside it, use "
+                ),
                 Setting::READ_OPTION.of("lenient=true"),
             ])
     }
@@ -243,7 +249,7 @@ fn is_method(tree: &Tree, key: Id) -> bool {
 }
 
 /// A module and a name as one, in which nothing moves a terminal's cursor.
-pub(crate) fn shown(module: &str, name: &str) -> String {
+pub fn shown(module: &str, name: &str) -> String {
     const MOST: usize = 200;
     let all = format!("{module}.{name}").escape_debug().to_string();
     match all.char_indices().nth(MOST) {

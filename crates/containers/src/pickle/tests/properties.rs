@@ -94,7 +94,7 @@ proptest! {
     #[test]
     fn any_opcodes_are_a_tree_no_larger_than_they_are(bytes in opcodes()) {
         if let Ok(tree) = tree(&bytes) {
-            prop_assert!(visit(&tree) <= bytes.len() && tree.len() <= 3 * bytes.len());
+            prop_assert!(visit(&tree) <= bytes.len() && tree.value_count() <= 3 * bytes.len());
             Names::of(&tree);
         }
     }

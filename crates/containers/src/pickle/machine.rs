@@ -22,7 +22,7 @@ const CHECKED_EVERY: u32 = 1024;
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for bytes that are no pickle, and for operations that no pickler writes;
 /// [`ckpt_api::Kind::Limit`] if its values take more than 8 times its size.
-pub(crate) fn parse(feed: Feed<'_>) -> Result<Tree> {
+pub fn parse(feed: Feed<'_>) -> Result<Tree> {
     Machine::new(feed).run()
 }
 
@@ -67,7 +67,7 @@ impl<'a> Machine<'a> {
         self.check_memory()?;
         let root = self.pop().map_err(|error| error.offset(self.at))?;
         let end = self.feed.position();
-        Ok(self.builder.finish(self.feed.into_bytes(), root, end))
+        Ok(self.builder.finish(self.feed.into_held(), root, end))
     }
 
     fn check_memory(&self) -> Result<()> {
@@ -138,7 +138,12 @@ impl<'a> Machine<'a> {
                 if is_text { self.builder.text(range) } else { self.builder.bytes(range) }
             }
             op::BINBYTES | op::SHORT_BINBYTES | op::BINBYTES8 | op::BYTEARRAY8 => {
-                let range = self.counted(opcode)?;
+                let len = self.counted_len(opcode)?;
+                if self.feed.is_left_out(len) {
+                    let place = self.feed.leave_out(len)?;
+                    return self.builder.apart(place);
+                }
+                let range = self.feed.take(len)?;
                 self.builder.bytes(range)
             }
             op::NEXT_BUFFER => self.builder.buffer(),
@@ -262,7 +267,12 @@ impl<'a> Machine<'a> {
 
     /// Takes the bytes of a string whose length comes first.
     fn counted(&mut self, opcode: u8) -> Result<(u32, u32)> {
-        let len = match opcode {
+        let len = self.counted_len(opcode)?;
+        self.feed.take(len)
+    }
+
+    fn counted_len(&mut self, opcode: u8) -> Result<u64> {
+        Ok(match opcode {
             op::SHORT_BINUNICODE | op::SHORT_BINSTRING | op::SHORT_BINBYTES => {
                 self.feed.parse(le::<u8>)?.into()
             }
@@ -274,8 +284,7 @@ impl<'a> Machine<'a> {
                 })?
             }
             _ => self.feed.parse(le::<u64>)?,
-        };
-        self.feed.take(len)
+        })
     }
 
     fn text(&mut self, range: (u32, u32)) -> Result<Id> {
@@ -315,7 +324,7 @@ impl<'a> Machine<'a> {
         Error::unsupported(
             "the pickle uses an extension code, whose meaning only the program that wrote it knows",
         )
-        .help("save a state dict with torch.save, which writes none")
+        .help("save plain values and arrays, which need none")
     }
 
     /// Opcodes that change a value on the stack.

@@ -7,7 +7,7 @@ use crate::pickle::safety::{has_harmless, is_dangerous, is_getter};
 
 impl Tree {
     /// The elements of a tuple or list; of a tuple with `N` elements, all of them.
-    pub(crate) fn tuple<const N: usize>(&self, id: Id) -> Option<[Id; N]> {
+    pub fn tuple<const N: usize>(&self, id: Id) -> Option<[Id; N]> {
         let Some(Node::Tuple(list) | Node::List(list)) = self.node(id) else { return None };
         if list.len() != N {
             return None;
@@ -22,7 +22,7 @@ impl Tree {
 
     /// The value of a key that is a text, in a dict or in an object that entries were set in: the last one, which
     /// Python keeps. Takes time linear in the number of entries.
-    pub(crate) fn entry(&self, id: Id, key: &str) -> Option<Id> {
+    pub fn entry(&self, id: Id, key: &str) -> Option<Id> {
         let entries = match self.node(id)? {
             Node::Dict(entries) => *entries,
             Node::Object(index) => self.objects.get(*index)?.entries,
@@ -32,7 +32,8 @@ impl Tree {
         own.last().map(|(_, value)| value)
     }
 
-    pub(crate) fn text(&self, id: Id) -> Option<&str> {
+    /// A text.
+    pub fn text(&self, id: Id) -> Option<&str> {
         match self.value(id) {
             Value::Text(text) => Some(text),
             _ => None,
@@ -40,12 +41,12 @@ impl Tree {
     }
 
     /// Whether the value is this text: faster than comparing [`Tree::text`].
-    pub(crate) fn is_text(&self, id: Id, text: &str) -> bool {
+    pub fn is_text(&self, id: Id, text: &str) -> bool {
         self.text_bytes(id) == Some(text.as_bytes())
     }
 
     /// The UTF-8 of a text.
-    pub(crate) fn text_bytes(&self, id: Id) -> Option<&[u8]> {
+    pub fn text_bytes(&self, id: Id) -> Option<&[u8]> {
         match self.node(id)? {
             Node::Text(at, len) => Some(self.range(*at, *len)),
             Node::Decoded(_) => self.text(id).map(str::as_bytes),
@@ -54,14 +55,15 @@ impl Tree {
     }
 
     /// The id of what is outside of the pickle.
-    pub(crate) fn persistent(&self, id: Id) -> Option<Id> {
+    pub fn persistent(&self, id: Id) -> Option<Id> {
         match self.node(id)? {
             Node::Persistent(id) => Some(*id),
             _ => None,
         }
     }
 
-    pub(crate) fn int(&self, id: Id) -> Option<i64> {
+    /// An integer of at most 64 bits.
+    pub fn int(&self, id: Id) -> Option<i64> {
         match (id.constant(), self.node(id)) {
             (Some(Constant::Int(number)), _) => Some(number),
             (None, Some(Node::Int(number))) => Some(*number),
@@ -70,14 +72,15 @@ impl Tree {
     }
 
     /// Module and qualified name of a class or function.
-    pub(crate) fn global(&self, id: Id) -> Option<(&str, &str)> {
+    pub fn global(&self, id: Id) -> Option<(&str, &str)> {
         match self.node(id)? {
             Node::Global(module, name, index) => Some(self.names(*module, *name, *index)),
             _ => None,
         }
     }
 
-    pub(crate) fn object(&self, id: Id) -> Option<Object> {
+    /// What Python would call.
+    pub fn object(&self, id: Id) -> Option<Object> {
         match self.node(id)? {
             Node::Object(index) => self.objects.get(*index).copied(),
             _ => None,
@@ -86,7 +89,7 @@ impl Tree {
 
     /// Module and name of what an object calls, also if the class is named by a persistent id, as files that hold
     /// whole modules do it before PyTorch 1.6.
-    pub(crate) fn callable(&self, object: Object) -> Option<(&str, &str)> {
+    pub fn callable(&self, object: Object) -> Option<(&str, &str)> {
         let class = match self.value(object.callable) {
             Value::Persistent(id) => {
                 let [kind, class, _, _] = self.tuple(id)?;
@@ -98,13 +101,13 @@ impl Tree {
     }
 
     /// Whether a call gets an attribute of something.
-    pub(crate) fn is_attribute(&self, object: Object) -> bool {
+    pub fn is_attribute(&self, object: Object) -> bool {
         self.global(object.callable).is_some_and(|(module, name)| is_getter(module, name))
     }
 
     /// What an attribute belongs to, and its name: of an object or a class of the checkpoint, such as a bound method.
     /// `None` if getting it, or what is done with it, could run something.
-    pub(crate) fn attribute(&self, object: Object) -> Option<(Id, &str)> {
+    pub fn attribute(&self, object: Object) -> Option<(Id, &str)> {
         let [of, attribute] = self.tuple(object.arguments).filter(|_| self.is_attribute(object))?;
         let attribute = self.text(attribute)?;
         let is_untouched =

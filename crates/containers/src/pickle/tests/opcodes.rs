@@ -1,7 +1,9 @@
 //! What each opcode means.
 
 use super::{described, tree};
-use crate::pickle::Value;
+use crate::pickle::{Feed, Value, parse};
+use ckpt_api::{File, Kind, Limits};
+use std::sync::Arc;
 
 #[test]
 fn scalars_of_every_protocol_keep_their_values() {
@@ -104,4 +106,29 @@ fn the_last_value_of_a_key_counts() {
 fn a_pickle_ends_at_its_stop() {
     let tree = tree(b"\x80\x02N.rest").unwrap();
     assert_eq!((tree.end(), tree.pickle_bytes()), (4, 4));
+}
+
+#[test]
+fn large_bytes_are_left_out_and_keep_their_places() {
+    let large = |len: usize| [b"B", &(len as u32).to_le_bytes()[..], &vec![7; len]].concat();
+    let pickle =
+        [b"\x80\x04(", &large(5000)[..], b"K\x01", &large(100_000), b"C\x02ab", &large(4095), b"t."].concat();
+    let file = File::new(Arc::new([b"head", &pickle[..]].concat()), "p.pkl").unwrap();
+    let limits = Limits::default();
+    let tree = parse(Feed::new(&file, 4, u64::MAX, &limits).leaving_out(0)).unwrap();
+    assert_eq!((tree.start(), tree.end()), (4, file.len()));
+    assert!(tree.pickle_bytes() < 5000, "{}", tree.pickle_bytes());
+    let [first, one, second, short, last] = tree.tuple(tree.root()).unwrap();
+    assert_eq!((tree.value(first), tree.value(one)), (Value::Apart(8, 5000), Value::Int(1)));
+    assert_eq!((tree.value(second), tree.value(short)), (Value::Apart(5015, 100_000), Value::Bytes(b"ab")));
+    let expected = [(8, 5000), (5015, 100_000), (105_017, 2), (105_024, 4095)];
+    assert_eq!([first, second, short, last].map(|id| tree.place_of(id)), expected.map(Some));
+}
+
+#[test]
+fn bytes_that_are_left_out_and_cut_short_are_refused() {
+    let pickle = [&b"\x80\x04B\x88\x13\0\0"[..], &[7; 4999], b"."].concat();
+    let file = File::new(Arc::new(pickle[..5006].to_vec()), "p.pkl").unwrap();
+    let error = parse(Feed::new(&file, 0, u64::MAX, &Limits::default()).leaving_out(0)).unwrap_err();
+    assert_eq!((error.kind(), error.message()), (Kind::Corrupt, "the pickle ends too early"));
 }

@@ -4,16 +4,15 @@
 //! _reconstruct(ndarray, (0,), b'b'), BUILD (1, shape, dtype, is_fortran, data)     protocols 2 to 4
 //! _frombuffer(data, dtype, shape, order)                                           protocol 5
 //! data    bytes, or _codecs.encode(text, 'latin1') in protocol 2
-//! dtype   dtype('f4', False, True), BUILD (3, '<', …)
+//! dtype   dtype('f4', False, True), BUILD (3, '<', …); of ml_dtypes: the class instead of its name
 //! ```
 
-use crate::container::Saved;
-use crate::pickle::{Id, Object, Tree, Value};
+use super::{Id, Object, Tree, Value, shown};
+use crate::decoders::LATIN1;
 use ckpt_api::{
     Compression, DType, Encoding, Endian, Error, Extent, FileId, MetadataMap, MetadataValue, Placement,
     Result, Shape, Tensor, TensorId,
 };
-use ckpt_containers::decoders::LATIN1;
 
 /// Calls around the bytes of an array: `bytearray(encode(text, 'latin1'))`.
 const MOST_LAYERS: usize = 3;
@@ -22,12 +21,12 @@ const MOST_AXES: usize = 64;
 
 /// An array of numbers.
 #[derive(Debug)]
-pub(crate) struct Array {
-    pub(crate) dtype: DType,
-    /// The dtype of the tensor that was saved as this array, if it was one.
-    pub(crate) stated: Option<DType>,
+pub struct Array {
+    /// The type of its elements.
+    pub dtype: DType,
     endian: Endian,
-    pub(crate) shape: Shape,
+    /// Its shape, outermost axis first.
+    pub shape: Shape,
     /// Whether the first axis is the fastest.
     is_fortran: bool,
     data: Data,
@@ -37,8 +36,8 @@ pub(crate) struct Array {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Data {
     Nothing,
-    /// A range of the pickle: the first byte, and how many.
-    Bytes(u32, u32),
+    /// The offset from the pickle's first byte on, and how many bytes.
+    Bytes(u64, u64),
     /// A range of the pickle that is a text: its characters stand for bytes.
     Text(u32, u32),
 }
@@ -52,24 +51,25 @@ struct Parts {
 }
 
 /// Whether a call makes an array of numbers, as far as its names and its dtype tell.
-pub(crate) fn is_array(tree: &Tree, object: Object) -> bool {
+pub fn is_array(tree: &Tree, object: Object) -> bool {
     parts(tree, object).is_some_and(|parts| numbers(tree, parts.dtype).is_some())
 }
 
 /// What an array is that holds something else than numbers, for messages; `None` for anything else.
-pub(crate) fn described(tree: &Tree, object: Object) -> Option<String> {
+pub fn described(tree: &Tree, object: Object) -> Option<String> {
     let name = function(tree, object)?;
     if name == "_reconstruct" && !has_plain_class(tree, object) {
         return Some("a NumPy array of an unknown class".to_owned());
     }
     let Some(parts) = parts(tree, object) else { return Some("a NumPy array without its state".to_owned()) };
-    let code = code(tree, parts.dtype).unwrap_or_default();
-    let held = match code.chars().next() {
+    let (module, code) = code(tree, parts.dtype).unwrap_or_default();
+    let held = match code.chars().next().filter(|_| module.is_empty()) {
         Some('O') => "Python objects".to_owned(),
         Some('V') => "records".to_owned(),
         Some('U' | 'S') => "texts".to_owned(),
         Some('M' | 'm') => "times".to_owned(),
         Some(_) => format!("the type {}", code.escape_debug()),
+        None if !module.is_empty() => format!("the type {}", shown(module, code)),
         None => "an unknown type".to_owned(),
     };
     Some(format!("a NumPy array of {held}"))
@@ -80,16 +80,38 @@ pub(crate) fn described(tree: &Tree, object: Object) -> Option<String> {
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for a shape that is none, and for bytes that do not fill it;
 /// [`ckpt_api::Kind::Unsupported`] for bytes in the form of protocol 0.
-pub(crate) fn array(tree: &Tree, object: Object) -> Result<Option<Array>> {
+pub fn array(tree: &Tree, object: Object) -> Result<Option<Array>> {
     let Some(parts) = parts(tree, object) else { return Ok(None) };
-    let Some((dtype, endian)) = numbers(tree, parts.dtype) else { return Ok(None) };
+    let Some(element) = numbers(tree, parts.dtype) else { return Ok(None) };
     let shape = shape(tree, parts.shape).ok_or_else(|| wrong("an array has no valid shape"))?;
-    let shape = Shape::new(shape)?;
-    let data = data(tree, parts.data)?;
-    let bytes = dtype.bytes().and_then(|bytes| shape.elements().checked_mul(bytes));
+    filled(element, Shape::new(shape)?, parts.is_fortran, data(tree, parts.data)?).map(Some)
+}
+
+/// The number of NumPy that a call makes, as an array of rank 0; `None` for any other call.
+///
+/// ```text
+/// scalar(dtype, bytes)
+/// ```
+///
+/// # Errors
+/// See [`array`].
+pub fn scalar(tree: &Tree, object: Object) -> Result<Option<Array>> {
+    let is_scalar = tree.global(object.callable).is_some_and(|(module, name)| {
+        matches!(module, "numpy._core.multiarray" | "numpy.core.multiarray") && name == "scalar"
+    });
+    let Some([dtype, bytes]) = tree.tuple(object.arguments).filter(|_| is_scalar) else { return Ok(None) };
+    let Some(element) = numbers(tree, dtype) else { return Ok(None) };
+    filled(element, Shape::new([0u64; 0])?, false, data(tree, bytes)?).map(Some)
+}
+
+/// An array whose bytes fill its shape.
+fn filled((dtype, endian): (DType, Endian), shape: Shape, is_fortran: bool, data: Data) -> Result<Array> {
+    // Types below a byte take a whole one.
+    let bytes = shape.elements().checked_mul(dtype.bytes().unwrap_or(1));
     let stored = match data {
         Data::Nothing => 0,
-        Data::Bytes(_, len) | Data::Text(_, len) => len.into(),
+        Data::Bytes(_, len) => len,
+        Data::Text(_, len) => len.into(),
     };
     // A character of a text takes one byte or two.
     let fits = bytes.is_some_and(|bytes| match data {
@@ -97,7 +119,7 @@ pub(crate) fn array(tree: &Tree, object: Object) -> Result<Option<Array>> {
         _ => bytes == stored,
     });
     if fits {
-        return Ok(Some(Array { dtype, stated: None, endian, shape, is_fortran: parts.is_fortran, data }));
+        return Ok(Array { dtype, endian, shape, is_fortran, data });
     }
     Err(wrong("the bytes of an array do not fill its shape")
         .found(ckpt_api::count(stored, "byte"))
@@ -105,7 +127,7 @@ pub(crate) fn array(tree: &Tree, object: Object) -> Result<Option<Array>> {
 }
 
 /// A number of NumPy, by its dtype and its bytes.
-pub(crate) fn number(tree: &Tree, dtype: Id, mut bytes: Vec<u8>) -> Option<MetadataValue> {
+pub fn number(tree: &Tree, dtype: Id, mut bytes: Vec<u8>) -> Option<MetadataValue> {
     let (dtype, endian) = numbers(tree, dtype)?;
     if endian == Endian::Big {
         bytes.chunks_mut(dtype.component_bytes().max(1)).for_each(<[u8]>::reverse);
@@ -186,31 +208,20 @@ fn parts(tree: &Tree, object: Object) -> Option<Parts> {
     Some(Parts { shape, dtype, is_fortran, data })
 }
 
-/// The type of an array's elements, by NumPy's name of it.
-fn code(tree: &Tree, dtype: Id) -> Option<&str> {
+/// The type of an array's elements: the module and the name of its class, or no module and NumPy's name of it.
+fn code(tree: &Tree, dtype: Id) -> Option<(&str, &str)> {
     let dtype = tree.object(dtype)?;
     tree.global(dtype.callable).filter(|class| *class == ("numpy", "dtype"))?;
     let Value::Tuple(list) = tree.value(dtype.arguments) else { return None };
-    tree.items(list).next().and_then(|id| tree.text(id))
+    let id = tree.items(list).next()?;
+    tree.text(id).map(|name| ("", name)).or_else(|| tree.global(id))
 }
 
 /// The type of numbers, and their byte order; `None` for types of anything else.
 fn numbers(tree: &Tree, dtype: Id) -> Option<(DType, Endian)> {
     let number = match code(tree, dtype)? {
-        "f8" => DType::F64,
-        "f4" => DType::F32,
-        "f2" => DType::F16,
-        "i8" => DType::I64,
-        "i4" => DType::I32,
-        "i2" => DType::I16,
-        "i1" => DType::I8,
-        "u8" => DType::U64,
-        "u4" => DType::U32,
-        "u2" => DType::U16,
-        "u1" => DType::U8,
-        "b1" => DType::Bool,
-        "c8" => DType::C64,
-        "c16" => DType::C128,
+        ("ml_dtypes", name) => of_ml_dtypes(name)?,
+        ("", name) => of_numpy(name)?,
         _ => return None,
     };
     // (version, byte order, what a structure has, …)
@@ -227,6 +238,46 @@ fn numbers(tree: &Tree, dtype: Id) -> Option<(DType, Endian)> {
     .filter(|_| is_plain)
 }
 
+/// What NumPy calls so.
+fn of_numpy(name: &str) -> Option<DType> {
+    Some(match name {
+        "f8" => DType::F64,
+        "f4" => DType::F32,
+        "f2" => DType::F16,
+        "i8" => DType::I64,
+        "i4" => DType::I32,
+        "i2" => DType::I16,
+        "i1" => DType::I8,
+        "u8" => DType::U64,
+        "u4" => DType::U32,
+        "u2" => DType::U16,
+        "u1" => DType::U8,
+        "b1" => DType::Bool,
+        "c8" => DType::C64,
+        "c16" => DType::C128,
+        _ => return None,
+    })
+}
+
+/// What the package ml_dtypes, which JAX uses, calls so.
+fn of_ml_dtypes(name: &str) -> Option<DType> {
+    Some(match name {
+        "bfloat16" => DType::Bf16,
+        "float8_e4m3fn" => DType::F8E4m3,
+        "float8_e5m2" => DType::F8E5m2,
+        "float8_e4m3fnuz" => DType::F8E4m3fnuz,
+        "float8_e5m2fnuz" => DType::F8E5m2fnuz,
+        "float8_e4m3b11fnuz" => DType::F8E4m3b11fnuz,
+        "float8_e8m0fnu" => DType::F8E8m0,
+        "float4_e2m1fn" => DType::F4E2m1,
+        "int4" => DType::I4,
+        "int2" => DType::I2,
+        "uint4" => DType::U4,
+        "uint2" => DType::U2,
+        _ => return None,
+    })
+}
+
 fn shape(tree: &Tree, id: Id) -> Option<Vec<u64>> {
     let Value::Tuple(list) = tree.value(id) else { return None };
     if list.len() > MOST_AXES {
@@ -241,15 +292,19 @@ fn data(tree: &Tree, id: Id) -> Result<Data> {
     for layer in 0..MOST_LAYERS {
         let object = match tree.value(id) {
             Value::Bytes([]) | Value::Text("") => return Ok(Data::Nothing),
+            Value::Apart(offset, len) => return Ok(Data::Bytes(offset, len)),
             value @ (Value::Bytes(_) | Value::Text(_)) => {
                 let (at, len) = tree.range_of(id).ok_or_else(|| {
                     Error::unsupported("the bytes of an array are written as an escaped text")
-                        .help("save it with torch.save, which pickles with protocol 2")
+                        .help("save it with protocol 2 of pickle or a later one, as torch.save does")
                 })?;
                 // A string of Python 2 that happens to be UTF-8 is bytes.
                 let is_string = layer == 0 && tree.is_string((at, len));
                 let is_text = matches!(value, Value::Text(_)) && !is_string;
-                return Ok(if is_text { Data::Text(at, len) } else { Data::Bytes(at, len) });
+                return Ok(match tree.place_of(id).filter(|_| !is_text) {
+                    Some((offset, len)) => Data::Bytes(offset, len),
+                    None => Data::Text(at, len),
+                });
             }
             Value::Object(object) => object,
             _ => return Err(unknown()),
@@ -279,46 +334,41 @@ fn data(tree: &Tree, id: Id) -> Result<Data> {
 }
 
 impl Array {
-    /// The tensor of an array of a file, and where its bytes are.
+    /// The tensor of an array in the pickle of `tree`, which is in `file` from `start` on, and where its bytes are.
     ///
     /// # Errors
-    /// [`ckpt_api::Kind::Corrupt`] for a text that stands for more or fewer bytes than the array has;
-    /// [`ckpt_api::Kind::Unsupported`] in a pickle that is compressed.
-    pub(crate) fn place(&self, saved: &Saved, id: TensorId, name: &str) -> Result<(Tensor, Placement)> {
+    /// [`ckpt_api::Kind::Corrupt`] for a text that stands for more or fewer bytes than the array has.
+    pub fn place(
+        &self,
+        tree: &Tree,
+        (file, start): (FileId, u64),
+        id: TensorId,
+        name: &str,
+    ) -> Result<(Tensor, Placement)> {
         let tensor = Tensor::new(name, self.dtype, self.shape.clone());
         let encoding = Encoding::row_major(&tensor).with_endian(self.endian);
         let encoding = if self.is_fortran { encoding.column_major() } else { encoding };
-        let start = saved.pickle_start.ok_or_else(|| {
-            Error::unsupported("the array is in a pickle that another tool compressed")
-                .help("save it again with torch.save, which does not compress")
-        })?;
-        let extent = |at: u32, len: u64| Extent::new(FileId(0), start.saturating_add(at.into()), len);
+        let extent = |at: u64, len: u64| Extent::new(file, start.saturating_add(at), len);
         let len = tensor.value_bytes();
         let extent = match self.data {
             Data::Nothing => extent(0, 0),
             Data::Bytes(at, _) => extent(at, len),
             Data::Text(at, stored) => {
-                check_text(saved.tree.raw((at, stored)), len)?;
-                // All ASCII.
-                if u64::from(stored) == len {
-                    let placement = Placement::new(id, &tensor.name, extent(at, len), encoding);
-                    return Ok((tensor, placement));
+                check_text(tree.raw((at, stored)), len)?;
+                let extent = extent(tree.offset_of(at), len);
+                // All ASCII stands for itself.
+                match u64::from(stored) == len {
+                    true => extent,
+                    false => extent.with_compression(Compression::new(LATIN1, stored.into())),
                 }
-                extent(at, len).with_compression(Compression::new(LATIN1, stored.into()))
             }
         };
         let placement = Placement::new(id, &tensor.name, extent, encoding);
         Ok((tensor, placement))
     }
 
-    /// The array that a tensor of this dtype was saved as, if it was one.
-    pub(crate) fn of_tensor(mut self, dtype: Option<DType>) -> Self {
-        self.stated = dtype;
-        self
-    }
-
     /// Bytes of the pickle that opening the array looks at.
-    pub(crate) fn cost(&self) -> u64 {
+    pub fn cost(&self) -> u64 {
         match self.data {
             Data::Text(_, len) => len.into(),
             Data::Nothing | Data::Bytes(..) => 0,

@@ -33,10 +33,10 @@ pub(crate) fn shown(tree: &Tree, id: Id) -> String {
             if object.keywords != Id::NONE {
                 text += &format!(" with {}", shown(tree, object.keywords));
             }
-            if object.items.len() > 0 {
+            if !object.items.is_empty() {
                 text += &format!(" [{}]", all(tree.items(object.items).collect()));
             }
-            if object.entries.len() > 0 {
+            if !object.entries.is_empty() {
                 text += &format!(" {{{}}}", pairs(object.entries));
             }
             object.state.map_or(text.clone(), |state| format!("{text} state {}", shown(tree, state)))

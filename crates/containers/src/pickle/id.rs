@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A value of a [`super::Tree`]. Equal ids are one object in Python; small integers, booleans and `None` have no identity.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Id(u32);
+pub struct Id(u32);
 
 /// The highest bit marks a value that is stored in the id itself.
 const INLINE: u32 = 1 << 31;
@@ -20,9 +20,12 @@ pub(super) enum Constant {
 }
 
 impl Id {
-    pub(crate) const NONE: Id = Id(INLINE | CONSTANT);
-    pub(crate) const TRUE: Id = Id(INLINE | CONSTANT | 1);
-    pub(crate) const FALSE: Id = Id(INLINE | CONSTANT | 2);
+    /// Python's `None`.
+    pub const NONE: Id = Id(INLINE | CONSTANT);
+    /// Python's `True`.
+    pub const TRUE: Id = Id(INLINE | CONSTANT | 1);
+    /// Python's `False`.
+    pub const FALSE: Id = Id(INLINE | CONSTANT | 2);
     /// No value, for tables of ids.
     pub(super) const UNSET: Id = Id(u32::MAX);
 

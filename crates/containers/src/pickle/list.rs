@@ -8,7 +8,7 @@ use super::id::Id;
 /// They are in one run of [`Lists`]. A list that grows after another one did has several, which are chained: picklers
 /// append at most 1000 items at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct List {
+pub struct List {
     /// Index of the first item, or of the first run if there are several.
     first: u32,
     /// Index of the last run, or [`ONE_RUN`].
@@ -20,10 +20,17 @@ pub(crate) struct List {
 const ONE_RUN: u32 = u32::MAX;
 
 impl List {
-    pub(crate) const EMPTY: List = List { first: 0, last: ONE_RUN, len: 0 };
+    /// A list without values.
+    pub const EMPTY: List = List { first: 0, last: ONE_RUN, len: 0 };
 
-    pub(crate) fn len(self) -> usize {
+    /// How many values it has.
+    pub fn len(self) -> usize {
         self.len as usize
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
     }
 }
 

@@ -3,6 +3,7 @@
 mod typed;
 
 use super::arena::Arena;
+use super::feed::Held;
 use super::id::{Constant, Id};
 use super::list::{List, Lists};
 use super::opcode as op;
@@ -16,18 +17,28 @@ const NAMED: u32 = 256;
 
 /// What an [`Id`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
+    /// `None`.
     None,
+    /// `True` and `False`.
     Bool(bool),
+    /// An integer of at most 64 bits.
     Int(i64),
     /// An integer of more than 64 bits: its two's complement, little-endian.
     Long(&'a [u8]),
+    /// A float.
     Float(f64),
+    /// A `str`.
     Text(&'a str),
     /// `bytes`, `bytearray`, or a `str` of Python 2 that is no UTF-8.
     Bytes(&'a [u8]),
+    /// Bytes that were left out ([`super::Feed::leaving_out`]): offset from the pickle's first byte on, and how many.
+    Apart(u64, u64),
+    /// A tuple.
     Tuple(List),
+    /// A list.
     List(List),
+    /// A set, also a frozen one.
     Set(List),
     /// Keys and values; [`Tree::entries`] lists them.
     Dict(List),
@@ -53,19 +64,19 @@ impl From<Constant> for Value<'_> {
 
 /// What Python would call, and what it would do with the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Object {
+pub struct Object {
     /// The class or function.
-    pub(crate) callable: Id,
+    pub callable: Id,
     /// A tuple.
-    pub(crate) arguments: Id,
+    pub arguments: Id,
     /// Keyword arguments (a dict), or `None`.
-    pub(crate) keywords: Id,
+    pub keywords: Id,
     /// What `BUILD` sets; `None` if nothing does.
-    pub(crate) state: Option<Id>,
+    pub state: Option<Id>,
     /// Elements that were appended.
-    pub(crate) items: List,
+    pub items: List,
     /// Keys and values that were set, alternating.
-    pub(crate) entries: List,
+    pub entries: List,
 }
 
 /// What is stored for an id: 16 bytes.
@@ -77,6 +88,8 @@ enum Node {
     Long(u32, u32),
     Text(u32, u32),
     Bytes(u32, u32),
+    /// Index of `Tree::apart`.
+    Apart(u32),
     /// Indexes of `Tree::decoded`.
     Decoded(u32),
     Tuple(List),
@@ -92,16 +105,22 @@ enum Node {
 
 /// Text or bytes that do not stand in the pickle as they are.
 #[derive(Debug)]
-pub(crate) enum Decoded {
+pub enum Decoded {
+    /// A `str`.
     Text(String),
+    /// `bytes`.
     Bytes(Vec<u8>),
+    /// Two's complement, little-endian.
     Long(Vec<u8>),
 }
 
 /// A pickle's values.
 #[derive(Debug)]
-pub(crate) struct Tree {
-    pickle: Vec<u8>,
+pub struct Tree {
+    /// What of the pickle is held.
+    pickle: Held,
+    /// Bytes that are not held: see [`Value::Apart`].
+    apart: Vec<(u64, u64)>,
     nodes: Arena<Node>,
     lists: Lists,
     objects: Arena<Object>,
@@ -117,36 +136,50 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// The tree with room for more values: see [`Builder::into_tree`].
-    pub(crate) fn into_builder(self) -> Builder {
+    pub fn into_builder(self) -> Builder {
         Builder(self)
     }
 
     /// The value of the whole pickle.
-    pub(crate) fn root(&self) -> Id {
+    pub fn root(&self) -> Id {
         self.root
     }
 
     /// Offset in the file of the first byte after the pickle.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.end
     }
 
     /// Offset in the file of the pickle's first byte.
-    pub(crate) fn start(&self) -> u64 {
-        self.end.saturating_sub(self.pickle_bytes())
+    pub fn start(&self) -> u64 {
+        self.end.saturating_sub(self.pickle_bytes()).saturating_sub(self.pickle.left_out())
     }
 
     /// Where a text or bytes stand in the pickle: the first byte, and how many. `None` if they are written with
     /// escapes.
-    pub(crate) fn range_of(&self, id: Id) -> Option<(u32, u32)> {
+    pub fn range_of(&self, id: Id) -> Option<(u32, u32)> {
         match self.node(id)? {
             Node::Text(at, len) | Node::Bytes(at, len) => Some((*at, *len)),
             _ => None,
         }
     }
 
+    /// Where the bytes of a text or of bytes are, also if they were left out: the offset from the pickle's first byte on,
+    /// and how many. `None` as for [`Tree::range_of`].
+    pub fn place_of(&self, id: Id) -> Option<(u64, u64)> {
+        match self.node(id)? {
+            Node::Apart(index) => self.apart.get(*index as usize).copied(),
+            _ => self.range_of(id).map(|(at, len)| (self.pickle.offset(at), len.into())),
+        }
+    }
+
+    /// Where the byte of this index of [`Tree::pickle`] is in the whole pickle.
+    pub fn offset_of(&self, at: u32) -> u64 {
+        self.pickle.offset(at)
+    }
+
     /// Whether such a range is a string of Python 2, which is bytes.
-    pub(crate) fn is_string(&self, (at, len): (u32, u32)) -> bool {
+    pub fn is_string(&self, (at, len): (u32, u32)) -> bool {
         let before =
             |count: u32| at.checked_sub(count).map(|start| self.range(start, count)).unwrap_or_default();
         let short = u8::try_from(len).is_ok_and(|len| before(2) == [op::SHORT_BINSTRING, len]);
@@ -154,37 +187,37 @@ impl Tree {
     }
 
     /// The bytes of such a range.
-    pub(crate) fn raw(&self, (at, len): (u32, u32)) -> &[u8] {
+    pub fn raw(&self, (at, len): (u32, u32)) -> &[u8] {
         self.range(at, len)
     }
 
-    /// The pickle itself.
-    pub(crate) fn pickle(&self) -> &[u8] {
-        &self.pickle
+    /// The pickle itself, without what was left out.
+    pub fn pickle(&self) -> &[u8] {
+        &self.pickle.bytes
     }
 
-    /// Bytes of the pickle.
-    pub(crate) fn pickle_bytes(&self) -> u64 {
-        self.pickle.len() as u64
+    /// Bytes of the pickle, without those that were left out.
+    pub fn pickle_bytes(&self) -> u64 {
+        self.pickle.bytes.len() as u64
     }
 
     /// Ids of all values that are not stored in their ids, in the order in which the pickle describes them.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
+    pub fn ids(&self) -> impl Iterator<Item = Id> + use<> {
         (0..u32::try_from(self.nodes.len()).unwrap_or(0)).map(Id::node)
     }
 
     /// The number of those.
-    pub(crate) fn len(&self) -> usize {
+    pub fn value_count(&self) -> usize {
         self.nodes.len()
     }
 
     /// A small number for each of [`Tree::ids`], for tables of what is known of values; `None` for other ids.
-    pub(crate) fn index(&self, id: Id) -> Option<usize> {
+    pub fn index(&self, id: Id) -> Option<usize> {
         id.index().map(|index| index as usize)
     }
 
     /// What an id stands for.
-    pub(crate) fn value(&self, id: Id) -> Value<'_> {
+    pub fn value(&self, id: Id) -> Value<'_> {
         if let Some(constant) = id.constant() {
             return constant.into();
         }
@@ -198,6 +231,9 @@ impl Tree {
                 Value::Text(std::str::from_utf8(self.range(*at, *len)).unwrap_or_default())
             }
             Node::Bytes(at, len) => Value::Bytes(self.range(*at, *len)),
+            Node::Apart(index) => {
+                self.apart.get(*index as usize).map_or(Value::Buffer, |(at, len)| Value::Apart(*at, *len))
+            }
             Node::Decoded(index) => match self.decoded.get(*index as usize) {
                 Some(Decoded::Text(text)) => Value::Text(text),
                 Some(Decoded::Bytes(bytes)) => Value::Bytes(bytes),
@@ -221,17 +257,17 @@ impl Tree {
     }
 
     /// The values of a list.
-    pub(crate) fn items(&self, list: List) -> impl Iterator<Item = Id> {
+    pub fn items(&self, list: List) -> impl Iterator<Item = Id> {
         self.lists.items(list)
     }
 
     /// The last value of a list.
-    pub(crate) fn last(&self, list: List) -> Option<Id> {
+    pub fn last(&self, list: List) -> Option<Id> {
         self.lists.last(list)
     }
 
     /// The pairs of a list of keys and values.
-    pub(crate) fn entries(&self, list: List) -> impl Iterator<Item = (Id, Id)> {
+    pub fn entries(&self, list: List) -> impl Iterator<Item = (Id, Id)> {
         let mut items = self.items(list);
         (0..list.len() / 2).map_while(move |_| Some((items.next()?, items.next()?)))
     }
@@ -257,19 +293,27 @@ impl Tree {
     }
 
     fn range(&self, at: u32, len: u32) -> &[u8] {
-        let rest = self.pickle.get(at as usize..).unwrap_or_default();
+        let rest = self.pickle.bytes.get(at as usize..).unwrap_or_default();
         rest.get(..len as usize).unwrap_or_default()
     }
 }
 
 /// A tree that is being made.
 #[derive(Debug)]
-pub(crate) struct Builder(Tree);
+pub struct Builder(Tree);
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder::new()
+    }
+}
 
 impl Builder {
-    pub(crate) fn new() -> Self {
+    /// A tree without values.
+    pub fn new() -> Self {
         Builder(Tree {
-            pickle: Vec::new(),
+            pickle: Held::default(),
+            apart: Vec::new(),
             nodes: Arena::default(),
             lists: Lists::default(),
             objects: Arena::default(),
@@ -283,18 +327,18 @@ impl Builder {
     }
 
     /// The tree of a pickle that ends at `end` in its file.
-    pub(crate) fn finish(mut self, pickle: Vec<u8>, root: Id, end: u64) -> Tree {
+    pub(super) fn finish(mut self, pickle: Held, root: Id, end: u64) -> Tree {
         (self.0.pickle, self.0.root, self.0.end) = (pickle, root, end);
         self.0.name()
     }
 
     /// The tree of the same pickle, with the values that were added.
-    pub(crate) fn into_tree(self) -> Tree {
+    pub fn into_tree(self) -> Tree {
         self.0.name()
     }
 
     /// Puts the value of `to` in the place of `id`, which everything that refers to `id` then means.
-    pub(crate) fn replace(&mut self, id: Id, to: Id) {
+    pub fn replace(&mut self, id: Id, to: Id) {
         let value = self.0.node(to).copied();
         if let Some((place, value)) = id.index().and_then(|index| self.0.nodes.get_mut(index)).zip(value) {
             *place = value;
@@ -302,10 +346,14 @@ impl Builder {
     }
 
     /// Checks the memory of the tree and of `other` bytes after so many bytes of the pickle.
-    pub(crate) fn check_memory(&self, taken: usize, other: usize) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Limit`] for more than 8 times as many.
+    pub fn check_memory(&self, taken: usize, other: usize) -> Result<()> {
         let tree = &self.0;
         let arenas = tree.nodes.bytes() + tree.lists.bytes() + tree.objects.bytes();
-        let found = arenas + tree.decoded_bytes + (taken + other) as u64;
+        let found =
+            arenas + tree.decoded_bytes + size_of_val(&tree.apart[..]) as u64 + (taken + other) as u64;
         if found <= BYTES_PER_BYTE * taken as u64 + FREE_BYTES {
             return Ok(());
         }
@@ -318,28 +366,61 @@ impl Builder {
         self.0.nodes.push(node).map(Id::node).ok_or_else(too_many)
     }
 
-    pub(crate) fn int(&mut self, number: i64) -> Result<Id> {
+    /// Adds an integer.
+    ///
+    /// # Errors
+    /// As all functions that add a value: [`ckpt_api::Kind::Limit`] for more values than can be counted.
+    pub fn int(&mut self, number: i64) -> Result<Id> {
         Id::small(number).map_or_else(|| self.node(Node::Int(number)), Ok)
     }
 
-    pub(crate) fn float(&mut self, number: f64) -> Result<Id> {
+    /// Adds a float.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn float(&mut self, number: f64) -> Result<Id> {
         self.node(Node::Float(number))
     }
 
-    pub(crate) fn long(&mut self, (at, len): (u32, u32)) -> Result<Id> {
+    /// Adds an integer of more than 64 bits, which is a range of the pickle.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn long(&mut self, (at, len): (u32, u32)) -> Result<Id> {
         self.node(Node::Long(at, len))
     }
 
-    /// A range of the pickle that is UTF-8.
-    pub(crate) fn text(&mut self, (at, len): (u32, u32)) -> Result<Id> {
+    /// Adds a range of the pickle that is UTF-8.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn text(&mut self, (at, len): (u32, u32)) -> Result<Id> {
         self.node(Node::Text(at, len))
     }
 
-    pub(crate) fn bytes(&mut self, (at, len): (u32, u32)) -> Result<Id> {
+    /// Adds a range of the pickle that is bytes.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn bytes(&mut self, (at, len): (u32, u32)) -> Result<Id> {
         self.node(Node::Bytes(at, len))
     }
 
-    pub(crate) fn decoded(&mut self, value: Decoded) -> Result<Id> {
+    /// Adds bytes that are not held, by their offset from the pickle's first byte on.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn apart(&mut self, (offset, len): (u64, u64)) -> Result<Id> {
+        let index = u32::try_from(self.0.apart.len()).map_err(|_| too_many())?;
+        self.0.apart.push((offset, len));
+        self.node(Node::Apart(index))
+    }
+
+    /// Adds text or bytes that the pickle does not have as they are.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn decoded(&mut self, value: Decoded) -> Result<Id> {
         let index = u32::try_from(self.0.decoded.len()).map_err(|_| too_many())?;
         let len = match &value {
             Decoded::Text(text) => text.len(),
@@ -350,28 +431,47 @@ impl Builder {
         self.node(Node::Decoded(index))
     }
 
-    pub(crate) fn tuple(&mut self, items: &[Id]) -> Result<Id> {
+    /// Adds a tuple.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn tuple(&mut self, items: &[Id]) -> Result<Id> {
         let list = self.list_of(items)?;
         self.node(Node::Tuple(list))
     }
 
-    pub(crate) fn list(&mut self, items: &[Id]) -> Result<Id> {
+    /// Adds a list.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn list(&mut self, items: &[Id]) -> Result<Id> {
         let list = self.list_of(items)?;
         self.node(Node::List(list))
     }
 
-    pub(crate) fn set(&mut self, items: &[Id]) -> Result<Id> {
+    /// Adds a set.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn set(&mut self, items: &[Id]) -> Result<Id> {
         let list = self.list_of(items)?;
         self.node(Node::Set(list))
     }
 
-    /// A dict of keys and values that alternate.
-    pub(crate) fn dict(&mut self, items: &[Id]) -> Result<Id> {
+    /// Adds a dict of keys and values that alternate.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn dict(&mut self, items: &[Id]) -> Result<Id> {
         let list = self.list_of(items)?;
         self.node(Node::Dict(list))
     }
 
-    pub(crate) fn global(&mut self, module: Id, name: Id) -> Result<Id> {
+    /// Adds a class or function, by the texts that name its module and itself.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn global(&mut self, module: Id, name: Id) -> Result<Id> {
         let index = (self.0.named.len() + self.0.unnamed.len()) as u32;
         if index < NAMED {
             self.0.unnamed.push((module, name));
@@ -379,15 +479,27 @@ impl Builder {
         self.node(Node::Global(module, name, index))
     }
 
-    pub(crate) fn persistent(&mut self, id: Id) -> Result<Id> {
+    /// Adds an object that is outside of the pickle, by its id.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn persistent(&mut self, id: Id) -> Result<Id> {
         self.node(Node::Persistent(id))
     }
 
-    pub(crate) fn buffer(&mut self) -> Result<Id> {
+    /// Adds a buffer that is outside of the pickle.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn buffer(&mut self) -> Result<Id> {
         self.node(Node::Buffer)
     }
 
-    pub(crate) fn call(&mut self, callable: Id, arguments: Id, keywords: Id) -> Result<Id> {
+    /// Adds a call.
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn call(&mut self, callable: Id, arguments: Id, keywords: Id) -> Result<Id> {
         let (items, entries, state) = (List::EMPTY, List::EMPTY, None);
         let object = Object { callable, arguments, keywords, state, items, entries };
         let index = self.0.objects.push(object).ok_or_else(too_many)?;
@@ -395,7 +507,10 @@ impl Builder {
     }
 
     /// Appends to a list or an object; returns whether it can be appended to.
-    pub(crate) fn append(&mut self, to: Id, items: &[Id]) -> Result<bool> {
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn append(&mut self, to: Id, items: &[Id]) -> Result<bool> {
         self.extend(to, items, |node, objects| match node {
             Node::List(list) => Some(list),
             Node::Object(index) => objects.get_mut(*index).map(|object| &mut object.items),
@@ -404,7 +519,10 @@ impl Builder {
     }
 
     /// Adds to a set or an object; returns whether it can be added to.
-    pub(crate) fn add(&mut self, to: Id, items: &[Id]) -> Result<bool> {
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn add(&mut self, to: Id, items: &[Id]) -> Result<bool> {
         self.extend(to, items, |node, objects| match node {
             Node::Set(list) => Some(list),
             Node::Object(index) => objects.get_mut(*index).map(|object| &mut object.items),
@@ -413,7 +531,10 @@ impl Builder {
     }
 
     /// Sets keys and values, which alternate, in a dict or an object; returns whether it has entries.
-    pub(crate) fn set_items(&mut self, of: Id, items: &[Id]) -> Result<bool> {
+    ///
+    /// # Errors
+    /// See [`Builder::int`].
+    pub fn set_items(&mut self, of: Id, items: &[Id]) -> Result<bool> {
         self.extend(of, items, |node, objects| match node {
             Node::Dict(list) => Some(list),
             Node::Object(index) => objects.get_mut(*index).map(|object| &mut object.entries),
@@ -422,7 +543,7 @@ impl Builder {
     }
 
     /// Sets the state of an object that has none; returns whether it is one.
-    pub(crate) fn build(&mut self, of: Id, state: Id) -> bool {
+    pub fn build(&mut self, of: Id, state: Id) -> bool {
         let Some(Node::Object(index)) = self.0.node(of) else {
             return false;
         };
@@ -434,20 +555,22 @@ impl Builder {
     }
 
     /// Whether Python can hash it, as far as its type tells.
-    pub(crate) fn can_be_key(&self, id: Id) -> bool {
+    pub fn can_be_key(&self, id: Id) -> bool {
         !matches!(self.0.node(id), Some(Node::List(_) | Node::Dict(_) | Node::Set(_)))
     }
 
-    pub(crate) fn is_tuple(&self, id: Id) -> bool {
+    /// Whether it is a tuple.
+    pub fn is_tuple(&self, id: Id) -> bool {
         matches!(self.0.node(id), Some(Node::Tuple(_)))
     }
 
-    pub(crate) fn is_dict(&self, id: Id) -> bool {
+    /// Whether it is a dict.
+    pub fn is_dict(&self, id: Id) -> bool {
         matches!(self.0.node(id), Some(Node::Dict(_)))
     }
 
     /// Bytes of a text; `None` for anything else.
-    pub(crate) fn text_len(&self, id: Id) -> Option<usize> {
+    pub fn text_len(&self, id: Id) -> Option<usize> {
         match self.0.node(id)? {
             Node::Text(_, len) => Some(*len as usize),
             Node::Decoded(index) => match self.0.decoded.get(*index as usize)? {
@@ -459,7 +582,7 @@ impl Builder {
     }
 
     /// Whether Python could call it: a class or function, what another call returns, or what is outside of the pickle.
-    pub(crate) fn is_callable(&self, id: Id) -> bool {
+    pub fn is_callable(&self, id: Id) -> bool {
         matches!(self.0.node(id), Some(Node::Global(..) | Node::Object(_) | Node::Persistent(_)))
     }
 
