@@ -220,6 +220,42 @@ def items_of_four_processes_one_of_them_killed_give_the_bytes_of_one(world):
         print(f"{world.store.name}: {expected}: {items} items, {'killed' if killed else 'not killed in time'}")
 
 
+def files_of(folder: pathlib.Path) -> dict[str, bytes]:
+    """The files below a folder, by their paths from there."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@check
+def a_folder_of_orbax_is_written_by_several_processes_and_its_steps_are_read(world):
+    made = large(world.folder / "jax.safetensors", 40)
+    for number, layout in enumerate(("v0", "v1")):
+        options = ["--to", "orbax", "--set", f"layout={layout}", "--set", "chunk=4m"]
+        local, there = world.folder / layout, f"jax/{layout}/{number}"
+        world.run("convert", made, local, *options)
+        plan, receipts = world.at(f"jax/{layout}.json"), world.at(f"jax/receipts-{layout}")
+        world.run("plan", made, world.at(there), "--output", plan, "--item-size", "5m", *options)
+        items = len(json.loads(world.read(f"jax/{layout}.json"))["items"])
+        assert items > 5, items
+        half = items // 2
+        processes = [world.start("run-plan", plan, "--items", those, "--receipts", receipts, "-j1", "-q")
+                     for those in (f"0..{half}", f"{half}..{items}")]
+        for process in processes:
+            said = world.ended(process)
+            assert process.returncode == 0, said
+        world.run("commit", plan, receipts)
+        expected = files_of(local)
+        assert [key.removeprefix(f"{there}/") for key in world.keys(f"{there}/")] == sorted(expected)
+        for name, data in expected.items():
+            assert world.read(f"{there}/{name}") == data, name
+        assert world.uploads("jax/") == []
+        # The folder of steps, and the step itself.
+        for address in (world.at(f"jax/{layout}"), world.at(there)):
+            world.run("diff", address, made)
+            back = world.folder / "back.safetensors"
+            world.run("convert", address, back, "--force")
+            world.run("diff", back, made)
+
+
 @check
 def what_items_wrote_is_discarded(world):
     made = large(world.folder / "gone.safetensors", 40)

@@ -73,7 +73,10 @@ impl Place {
         let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let names = entries.map(|name| name.into_string().unwrap());
         names
-            .filter(|name| !own.contains(&name.as_str()) && !expected.iter().any(|(other, _)| other == name))
+            .filter(|name| {
+                let is_expected = |other: &String| other.split('/').next() == Some(name);
+                !own.contains(&name.as_str()) && !expected.iter().any(|(other, _)| is_expected(other))
+            })
             .collect()
     }
 }
@@ -82,24 +85,32 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// The files below a directory, by their paths from there.
 fn found(directory: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
-    let files = entries.filter(|entry| entry.path().is_file());
-    let mut found: Vec<_> = files
-        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
-        .collect();
+    let (mut found, mut open) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(directory.join(&folder)).unwrap().map(|entry| entry.unwrap()) {
+            let path = folder.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => open.push(path),
+                false => found.push((path.to_str().unwrap().to_owned(), fs::read(entry.path()).unwrap())),
+            }
+        }
+    }
     found.sort();
     found
 }
 
-/// One file, several, one whose checksums are between its tensors, one that is cast, one whose axes change, one in blocks.
-const TARGETS: [&[&str]; 6] = [
+/// One file, several, one whose checksums are between its tensors, one that is cast, one whose axes change, one in blocks, a
+/// folder.
+const TARGETS: [&[&str]; 7] = [
     &["o.safetensors"],
     &["o", "--to", "tf2", "--set", "shards=3"],
     &["o.npz", "--exclude", "_CHECKPOINTABLE*"],
     &["o.safetensors", "--dtype", "f16"],
     &["o.safetensors", "--transform", "**/kernel: transpose"],
     &["o.gguf", "--transform", "**/kernel: transpose", "--set", "type=q4_1", "--allow", "all"],
+    &["o", "--to", "orbax", "--set", "layout=v1", "--set", "chunk=1k", "--allow", "all"],
 ];
 
 /// Numbers that look random, and are the same each time.

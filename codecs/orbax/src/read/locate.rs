@@ -1,5 +1,6 @@
 //! Finds the items of a checkpoint: in the folder that the user names, in a step below it, or in the newest of its steps.
 
+use super::steps::listed;
 use crate::format::{MANIFEST, OLD_TREE, PROCESS, STEP, TREE, is_unfinished, join};
 use crate::msgpack;
 use ckpt_api::{Error, Input, Result, Text, first_few};
@@ -176,6 +177,7 @@ fn steps(input: &Input, wanted: Option<u64>) -> Result<Option<Located>> {
             ),
             ckpt_api::Setting::READ_OPTION.of("step=N")
         ]);
+        notes.extend(listed(input, &steps).map(Text::from));
     }
     if !unfinished.is_empty() {
         let names = first_few(&unfinished, SHOWN);

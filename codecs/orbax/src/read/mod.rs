@@ -2,6 +2,7 @@
 
 mod item;
 pub(crate) mod locate;
+mod steps;
 
 pub(crate) use item::within_file;
 
