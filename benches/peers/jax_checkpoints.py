@@ -25,9 +25,13 @@ import report
 import words
 
 TENSORS = 32
-MANY = 20_000
 COLUMNS = 2048
 PACKAGES = ("orbax-checkpoint", "tensorstore", "jax", "safetensors")
+
+
+def many(gib: float) -> int:
+    """How many small arrays there are: few where everything is only tried."""
+    return 20_000 if gib >= 0.5 else 500
 
 
 def quiet():
@@ -51,8 +55,8 @@ def make(folder: pathlib.Path, gib: float) -> None:
     safetensors.numpy.save_file(tree, folder / "in.safetensors")
     orbax.PyTreeCheckpointer().save(folder / "default", tree)
     orbax.Checkpointer(orbax.PyTreeCheckpointHandler(use_ocdbt=True, use_compression=False)).save(folder / "plain", tree)
-    many = {f"layer_{number}": numpy.full((8, 16), number, "f4") for number in range(MANY)}
-    orbax.PyTreeCheckpointer().save(folder / "many", many)
+    small = {f"layer_{number}": numpy.full((8, 16), number, "f4") for number in range(many(gib))}
+    orbax.PyTreeCheckpointer().save(folder / "many", small)
 
 
 def to_safetensors(source: pathlib.Path, target: pathlib.Path) -> None:
@@ -71,21 +75,21 @@ def from_safetensors(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def look(source: pathlib.Path, _: pathlib.Path) -> None:
-    assert len(quiet().PyTreeCheckpointer().metadata(source).item_metadata.tree) == MANY
+    assert quiet().PyTreeCheckpointer().metadata(source).item_metadata.tree
 
 
 WAYS = {"to": to_safetensors, "from": from_safetensors, "look": look}
 
 
-def jobs(folder: pathlib.Path, size: str) -> list[tuple[str, str, pathlib.Path, pathlib.Path, tuple[str, ...]]]:
+def jobs(folder: pathlib.Path, gib: float) -> list[tuple[str, str, pathlib.Path, pathlib.Path, tuple[str, ...]]]:
     """What each job is called, how Python does it, what it reads and makes, and how `ckpt` is told."""
-    made = folder / "made"
+    made, size, count = folder / "made", words.size(gib * words.GIB), many(gib)
     return [
         (f"Orbax to safetensors, {size}", "to", folder / "default", made.with_suffix(".safetensors"), ("convert",)),
         (f"Orbax without compression to safetensors, {size}", "to", folder / "plain", made.with_suffix(".safetensors"), ("convert",)),
         (f"safetensors to Orbax, {size}", "from", folder / "in.safetensors", made, ("convert", "--to", "orbax")),
-        (f"Orbax to safetensors, {MANY:,} arrays of 512 bytes", "to", folder / "many", made.with_suffix(".safetensors"), ("convert",)),
-        (f"looking at {MANY:,} arrays", "look", folder / "many", made, ("inspect", "--depth", "1")),
+        (f"Orbax to safetensors, {count:,} arrays of 512 bytes", "to", folder / "many", made.with_suffix(".safetensors"), ("convert",)),
+        (f"looking at {count:,} arrays", "look", folder / "many", made, ("inspect", "--depth", "1")),
     ]
 
 
@@ -114,7 +118,7 @@ def run(ckpt: str, gib: float, rounds: int, folder: pathlib.Path) -> dict:
     here = harness.machine(ckpt, folder)
     subprocess.run([sys.executable, __file__, "--make", str(folder), str(gib)], check=True)
     rows = []
-    for job in jobs(folder, words.size(gib * words.GIB)):
+    for job in jobs(folder, gib):
         title, way, source, target, _ = job
         found = {"python": [], "ckpt": []}
         for number in range(rounds + 1):

@@ -348,18 +348,64 @@ def staging_directories_that_nobody_commits_are_removed_and_young_ones_are_left(
     assert world.keys("stale/") == ["stale/.ckpt-notes/mine", "stale/plan"] and removed(world, "stale/")
 
 
+class Between(http.server.BaseHTTPRequestHandler):
+    """Hands requests on to the server `host`."""
+
+    protocol_version = "HTTP/1.1"
+    host = ""
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def hand_on(self, body: bytes, status: int | None = None, before=lambda: None) -> None:
+        """Answers with what the server answers, or with another status; `before` is called before the answer is sent."""
+        client = http.client.HTTPConnection(self.host)
+        client.request(self.command, self.path, body, dict(self.headers))
+        answer = client.getresponse()
+        content = answer.read()
+        before()
+        self.send_response(status or answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("transfer-encoding", "connection", "content-length", "date", "server"):
+                self.send_header(name, value)
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+        self.send_header("Content-Length", length or str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def answer(self) -> None:
+        self.hand_on(self.body())
+
+    def do_GET(self):
+        self.answer()
+
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def served(handler: type[Between], endpoint: str):
+    """A server that hands requests on to another one. Yields its address."""
+    handler.host = endpoint.removeprefix("http://")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
 @contextlib.contextmanager
 def between(endpoint, loses_answer=False):
     """A server that hands requests on, but for the one that notes which uploads were begun: that one is not answered until the
     end, or handed on and answered with an error. Yields its address, and an event: whether that request has come."""
     came, over = threading.Event(), threading.Event()
-    host = endpoint.removeprefix("http://")
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def hand_on(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    class Handler(Between):
+        def answer(self):
+            body = self.body()
             is_note = self.command == "PUT" and self.path.endswith("/staging.json")
             if is_note:
                 came.set()
@@ -367,32 +413,59 @@ def between(endpoint, loses_answer=False):
                 over.wait()
                 self.close_connection = True
                 return
-            client = http.client.HTTPConnection(host)
-            client.request(self.command, self.path, body, dict(self.headers))
-            answer = client.getresponse()
-            content = answer.read()
             # Such an error is not tried again.
-            self.send_response(400 if is_note else answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in ("transfer-encoding", "connection", "content-length", "date", "server"):
-                    self.send_header(name, value)
-            length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-            self.send_header("Content-Length", length or str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.hand_on(body, 400 if is_note else None)
 
-        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = hand_on
-
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with served(Handler, endpoint) as address:
         try:
-            yield f"http://127.0.0.1:{server.server_port}", came
+            yield address, came
         finally:
             over.set()
-            server.shutdown()
+
+
+@contextlib.contextmanager
+def slow(endpoint, seconds):
+    """A server that hands requests on after some time. Yields its address, and when each request came, was answered, and what it
+    was."""
+    spans = []
+
+    class Handler(Between):
+        def answer(self):
+            came, body = time.monotonic(), self.body()
+            time.sleep(seconds)
+            self.hand_on(body, before=lambda: spans.append((came, time.monotonic(), f"{self.command} {self.path}")))
+
+    with served(Handler, endpoint) as address:
+        yield address, spans
+
+
+def round_trips(spans) -> int:
+    """The most requests of which each came after the answer to the one before."""
+    count, last = 0, 0.0
+    for came, answered, _ in sorted(spans, key=lambda span: span[1]):
+        if came > last:
+            count, last = count + 1, answered
+    return count
+
+
+@check_of(S3)
+def a_checkpoint_of_orbax_is_opened_in_few_round_trips(world):
+    for tensors, nodes in ((3, 1), (20_000, 11)):
+        header = {f"layer_{number}": {"dtype": "F32", "shape": [2], "data_offsets": [8 * number, 8 * number + 8]}
+                  for number in range(tensors)}
+        text = json.dumps(header).encode()
+        source, local = world.folder / f"{tensors}.safetensors", world.folder / f"{tensors}"
+        source.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8 * tensors))
+        world.run("convert", source, local, "--to", "orbax")
+        for name, data in files_of(local).items():
+            world.put(f"trips/{tensors}/{name}", data)
+        with slow(world.store.endpoint, 0.05) as (endpoint, spans):
+            process = world.start("inspect", world.at(f"trips/{tensors}"), "--depth", "1", "--format", "json", endpoint=endpoint)
+            said = world.ended(process)
+        assert process.returncode == 0, said[:1000]
+        trips = round_trips(spans)
+        print(f"{tensors} arrays in {nodes} nodes: {trips} round trips, {len(spans)} requests")
+        assert 0 < trips <= 6 + nodes / 16, [what for *_, what in spans]
 
 
 @check_of(S3)

@@ -286,12 +286,17 @@ impl ReadStore for RemoteStore {
 const CONNECTIONS: u64 = 11 << 20;
 
 impl RemoteStore {
+    /// Whether a name is a file.
+    pub(super) fn is_object(&self, name: &str) -> Result<bool> {
+        let found =
+            self.look(name).map_err(|problem| self.failed(&problem, "cannot open the input", name))?;
+        Ok(!matches!(found, Found::Nothing))
+    }
+
     /// Whether a name is a file, a directory, or what names of files begin with.
     pub(super) fn exists(&self, name: &str) -> Result<bool> {
         let cannot = |problem: Problem| self.failed(&problem, "cannot open the input", name);
-        if !matches!(self.look(name).map_err(cannot)?, Found::Nothing)
-            || self.is_directory(name).map_err(cannot)?
-        {
+        if self.is_object(name)? || self.is_directory(name).map_err(cannot)? {
             return Ok(true);
         }
         if matches!(self.0.client.listing, Listing::Nothing) {

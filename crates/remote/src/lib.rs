@@ -19,6 +19,7 @@ mod file;
 mod hub;
 mod leftover;
 mod list;
+mod listed;
 mod location;
 mod manifest;
 mod object;
@@ -44,6 +45,7 @@ pub use options::RemoteOptions;
 
 use ckpt_api::{Input, Limits, Result};
 use ckpt_engine::store::{AddressOpener, Addresses, Destination, Store};
+use listed::Listed;
 use location::Location;
 use std::sync::Arc;
 
@@ -58,10 +60,10 @@ impl AddressOpener for RemoteAddresses {
         }
         let Some(location) = Location::parse(address)? else { return Ok(None) };
         let (directory, name) = location.split();
-        let store = RemoteStore::open(directory)?;
+        let store = Listed::new(RemoteStore::open(directory)?);
         let exists = name.is_empty() || store.exists(&name)?;
         if !exists {
-            return Err(store.nothing("cannot open the input", &name));
+            return Err(store.store().nothing("cannot open the input", &name));
         }
         Ok(Some(Input::within_store(Arc::new(store), &name).within(limits)))
     }

@@ -12,7 +12,7 @@ use object_store::{ListResult, ObjectMeta};
 use std::sync::Arc;
 
 /// Names of a page.
-const PAGE: usize = 1000;
+pub(super) const PAGE: usize = 1000;
 
 impl RemoteStore {
     /// The names of the files directly in a directory; at most a page more than `most`.
@@ -23,6 +23,20 @@ impl RemoteStore {
     /// The names of the directories directly in a directory; at most a page more than `most`.
     pub(super) fn list_directories(&self, directory: &str, most: u64) -> Result<Vec<String>, Problem> {
         Ok(self.list_entries(directory, most)?.directories)
+    }
+
+    /// The entries of a directory; at most a page more than `most` of each kind.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Io`].
+    pub(super) fn entries(&self, directory: &str, most: u64) -> ckpt_api::Result<Directory> {
+        self.list_entries(directory, most)
+            .map_err(|problem| self.failed(&problem, "cannot list the directory", directory))
+    }
+
+    /// Whether listing a directory asks for a page of its names.
+    pub(super) fn lists_pages(&self) -> bool {
+        matches!(self.0.client.listing, Listing::Pages(_))
     }
 
     fn list_entries(&self, directory: &str, most: u64) -> Result<Directory, Problem> {

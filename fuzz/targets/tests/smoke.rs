@@ -43,7 +43,7 @@ smoke! {
     bullet_round_trip: 64 seeds, 500 mutations;
     cnn2_read: 51 seeds, 2000 mutations;
     cnn2_round_trip: 64 seeds, 500 mutations;
-    flax_read: 13 seeds, 2000 mutations;
+    flax_read: 22 seeds, 2000 mutations;
     forward: 47 seeds, 2000 mutations;
     gguf_read: 64 seeds, 2000 mutations;
     gguf_round_trip: 64 seeds, 2000 mutations;
@@ -62,7 +62,7 @@ smoke! {
     orbax_node: 60 seeds, 2000 mutations;
     orbax_zarr: 20 seeds, 2000 mutations;
     plan: 64 seeds, 2000 mutations;
-    probe: 872 seeds, 2000 mutations;
+    probe: 881 seeds, 2000 mutations;
     safetensors_files: 47 seeds, 2000 mutations;
     safetensors_peer: 106 seeds, 2000 mutations;
     safetensors_read: 53 seeds, 2000 mutations;

@@ -17,6 +17,9 @@ pub(crate) const TREE: &str = "_METADATA";
 /// Texts of a tree, by name: JSON.
 pub(crate) const STRINGS: &str = "_strings.json";
 
+/// What one process notes of its arrays: JSON.
+pub(crate) const ARRAY_METADATA: &str = "array_metadatas/process_0";
+
 /// Handlers and times of a step or of an item: JSON.
 pub(crate) const STEP: &str = "_CHECKPOINT_METADATA";
 

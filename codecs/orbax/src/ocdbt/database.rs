@@ -157,6 +157,13 @@ impl Database {
         Ok(Database { entries })
     }
 
+    /// Asks a store far away for the file with the root of the database in a folder.
+    pub(crate) fn announce(folder: &str, input: &Input, limits: &Limits) {
+        if let Ok(Some(root)) = root(folder, input, limits, &mut Budget::default()) {
+            input.will_open(&[join(folder, &root.location.file.path)]);
+        }
+    }
+
     /// The database of all processes, none of which merged them: keys that several have must have one value.
     ///
     /// # Errors

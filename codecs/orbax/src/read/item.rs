@@ -2,15 +2,15 @@
 
 use super::locate::{has_old_tree, processes};
 use crate::format::json::Json;
-use crate::format::{MANIFEST, NAMESPACE, OLD_TREE, STRINGS, TREE, check_path, join};
+use crate::format::{ARRAY_METADATA, MANIFEST, NAMESPACE, OLD_TREE, STRINGS, TREE, check_path, join};
 use crate::msgpack::{FlaxArray, Tree};
 use crate::ocdbt::{Database, Files, StoredValue, Value};
 use crate::tree::metadata::TreeFile;
 use crate::tree::{Content, Leaf, old, path_metadata};
 use crate::zarr::{self, ARRAY_2, ARRAY_3, Array, FindChunk};
 use ckpt_api::{
-    Encoding, Error, Extent, FileId, Limit, Limits, MetadataMap, MetadataValue, Placement, Result, Tensor,
-    TensorId, Text, count, first_few,
+    Encoding, Error, Extent, FileId, Input, Limit, Limits, MetadataMap, MetadataValue, Placement, Result,
+    Tensor, TensorId, Text, count, first_few,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -50,6 +50,7 @@ enum Arrays {
 /// Those of reading, [`ckpt_api::Kind::Corrupt`], [`ckpt_api::Kind::Unsupported`], [`ckpt_api::Kind::Limit`].
 pub(crate) fn read(folder: &str, files: &mut Files<'_>, limits: &Limits) -> Result<ItemContents> {
     let mut contents = ItemContents::default();
+    prefetch(folder, files.input(), limits);
     let tree = tree(folder, files, limits)?;
     let mut leaves = tree.leaves;
     contents.custom = tree.custom;
@@ -83,6 +84,21 @@ pub(crate) fn read(folder: &str, files: &mut Files<'_>, limits: &Limits) -> Resu
     }
     contents.notes.extend(unlisted(&arrays, &leaves));
     Ok(contents)
+}
+
+/// Asks a store far away for all of the tree and for the file with the root of the database, both at once.
+fn prefetch(folder: &str, input: &Input, limits: &Limits) {
+    let tree = join(folder, TREE);
+    // What cannot be read fails when it is.
+    if input.has_file(&tree)
+        && let Ok(file) = input.file(&tree)
+        && limits.check(Limit::HeaderBytes, file.len()).is_ok()
+    {
+        file.will_read(&[0..file.len()]);
+    }
+    if input.has_file(&join(folder, MANIFEST)) {
+        Database::announce(folder, input, limits);
+    }
 }
 
 fn no_text(name: &str) -> Error {
@@ -279,7 +295,7 @@ fn strings(
 
 /// Which arrays are random keys, and of which kind. The file is of no use otherwise, and one that cannot be read is as none.
 fn random_keys(folder: &str, files: &Files<'_>, limits: &Limits) -> HashMap<String, String> {
-    let name = join(&join(folder, "array_metadatas"), "process_0");
+    let name = join(folder, ARRAY_METADATA);
     let read = || {
         let file = files.input().has_file(&name).then(|| files.input().file(&name))?.ok()?;
         limits.check(Limit::TextBytes, file.len()).ok()?;

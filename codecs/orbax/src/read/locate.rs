@@ -1,7 +1,7 @@
 //! Finds the items of a checkpoint: in the folder that the user names, in a step below it, or in the newest of its steps.
 
 use super::steps::listed;
-use crate::format::{MANIFEST, OLD_TREE, PROCESS, STEP, TREE, is_unfinished, join};
+use crate::format::{ARRAY_METADATA, MANIFEST, OLD_TREE, PROCESS, STEP, STRINGS, TREE, is_unfinished, join};
 use crate::msgpack;
 use ckpt_api::{Error, Input, Result, Text, first_few};
 
@@ -48,6 +48,8 @@ pub(crate) fn locate(input: &Input, step: Option<u64>) -> Result<Option<Located>
         return Ok(None);
     }
     check_finished(&input.display(""))?;
+    // A store far away looks for all of them at once.
+    input.will_open(&[TREE, MANIFEST, OLD_TREE, STEP, STRINGS, ARRAY_METADATA]);
     if let Some(located) = items(input, "")? {
         return match step {
             None => Ok(Some(located)),
@@ -85,10 +87,9 @@ fn items(input: &Input, folder: &str) -> Result<Option<Located>> {
     if are_steps || (!has_metadata && folders.len() > MOST_FOLDERS) {
         return Ok(None);
     }
-    // A store far away looks for all of them at once.
-    let names = folders
-        .iter()
-        .flat_map(|name| [TREE, MANIFEST, OLD_TREE].map(|file| join(&join(folder, name), file)));
+    let names = folders.iter().flat_map(|name| {
+        [TREE, MANIFEST, OLD_TREE, STRINGS, ARRAY_METADATA].map(|file| join(&join(folder, name), file))
+    });
     input.will_open(&names.collect::<Vec<_>>());
     let (mut items, mut others) = (Vec::new(), Vec::new());
     for name in folders {
