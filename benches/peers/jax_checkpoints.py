@@ -17,7 +17,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from importlib.metadata import version
 
 import harness
@@ -93,17 +92,6 @@ def jobs(folder: pathlib.Path, gib: float) -> list[tuple[str, str, pathlib.Path,
     ]
 
 
-def spent(command: list[str]) -> tuple[float, float]:
-    """Seconds, and the peak of the memory in MiB."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "JAX_PLATFORMS": "cpu"})
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - started
-    if status:
-        sys.exit(f"{command}: {status}")
-    return seconds, usage.ru_maxrss / 1024
-
-
 def commands(ckpt: str, job: tuple) -> dict[str, list[str]]:
     _, way, source, target, options = job
     paths = [str(source)] if way == "look" else [str(source), str(target), "--no-sync"]
@@ -115,6 +103,7 @@ def hashed(ckpt: str, path: pathlib.Path) -> str:
 
 
 def run(ckpt: str, gib: float, rounds: int, folder: pathlib.Path) -> dict:
+    os.environ["JAX_PLATFORMS"] = "cpu"
     here = harness.machine(ckpt, folder)
     subprocess.run([sys.executable, __file__, "--make", str(folder), str(gib)], check=True)
     rows = []
@@ -123,9 +112,9 @@ def run(ckpt: str, gib: float, rounds: int, folder: pathlib.Path) -> dict:
         found = {"python": [], "ckpt": []}
         for number in range(rounds + 1):
             for program, command in commands(ckpt, job).items():
-                cost = spent(command)
+                cost = harness.measured(harness.Program(title, command, target))
                 if number:
-                    found[program].append(cost)
+                    found[program].append((cost.wall, cost.mib))
                 elif way != "look" and hashed(ckpt, target) != hashed(ckpt, source):
                     sys.exit(f"{title}: {program} makes other tensors")
                 shutil.rmtree(target, ignore_errors=True) if target.is_dir() else target.unlink(missing_ok=True)

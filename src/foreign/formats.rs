@@ -252,7 +252,7 @@ pub(super) fn instead(name: &str) -> Option<&'static str> {
             "the format of ONNX Runtime is not supported: use the .onnx model that the file was made from"
         }
         "pkl" | "pickle" => {
-            "pickles are not supported, because they are programs: use .safetensors, or a file that torch.save wrote"
+            "pickles are not written, because they are programs: use .safetensors, or .pt, as torch.save writes it"
         }
         "pb" | "tflite" | "savedmodel" => {
             "graphs of TensorFlow are not written: use a TensorFlow checkpoint (.index)"

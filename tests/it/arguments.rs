@@ -142,7 +142,7 @@ fn an_extension_of_a_format_that_is_not_supported_is_told_with_what_is() {
             "m.ort",
             &["ending with .ort", "ONNX Runtime is not supported", ".npz or .npy (npz)", ".index (tf2)"][..],
         ),
-        ("m.pkl", &["ending with .pkl", "torch.save wrote"]),
+        ("m.pkl", &["ending with .pkl", "torch.save writes"]),
         ("m.xyz", &["ending with .xyz", ".safetensors (safetensors)", "--to"]),
         ("m", &["does not show its format", ".nn (nn)", "--to"]),
         ("./m", &["does not show its format"]),
