@@ -94,7 +94,7 @@ fn prefetch(folder: &str, input: &Input, limits: &Limits) {
         && let Ok(file) = input.file(&tree)
         && limits.check(Limit::HeaderBytes, file.len()).is_ok()
     {
-        file.will_read(&[0..file.len()]);
+        file.will_read(std::slice::from_ref(&(0..file.len())));
     }
     if input.has_file(&join(folder, MANIFEST)) {
         Database::announce(folder, input, limits);
