@@ -173,15 +173,30 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let (mut entries, mut names) = (Vec::new(), HashSet::new());
-        while let Some((name, value)) = map.next_entry::<String, Json>()? {
-            if !names.insert(name.clone()) {
-                return Err(A::Error::custom(format!("'{}' is there twice", name.escape_debug())));
-            }
-            entries.push((name, value));
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry::<String, Json>()? {
+            entries.push(entry);
         }
-        Ok(Json::Map(entries))
+        match repeated(&entries) {
+            None => Ok(Json::Map(entries)),
+            Some(name) => Err(A::Error::custom(format!("'{}' is there twice", name.escape_debug()))),
+        }
     }
+}
+
+/// A name that is there twice.
+fn repeated(entries: &[(String, Json)]) -> Option<&str> {
+    /// Up to so many names are compared with each other, which is faster than a table: most objects have two or three.
+    const FEW: usize = 8;
+    let mut names = entries.iter().map(|(name, _)| name.as_str());
+    if entries.len() <= FEW {
+        let is_before = |(at, (name, _)): &(usize, &(String, Json))| {
+            entries.iter().take(*at).any(|(other, _)| other == name)
+        };
+        return entries.iter().enumerate().find(is_before).map(|(_, (name, _))| name.as_str());
+    }
+    let mut seen = HashSet::with_capacity(entries.len());
+    names.find(|name| !seen.insert(*name))
 }
 
 #[cfg(test)]
@@ -192,6 +207,12 @@ mod tests {
     fn a_name_that_is_there_twice_is_refused() {
         assert!(Json::parse(br#"{"a": 1, "b": {"a": 2}}"#).is_ok());
         assert!(Json::parse(br#"{"b": {"a": 1, "a": 2}}"#).unwrap_err().to_string().contains("twice"));
+        let many = |last: &str| {
+            let names =
+                ["a", "b", "c", "d", "e", "f", "g", "h", "i", last].map(|name| format!("\"{name}\": 1"));
+            Json::parse(format!("{{{}}}", names.join(", ")).as_bytes())
+        };
+        assert!(many("j").is_ok() && many("c").unwrap_err().to_string().contains("'c' is there twice"));
     }
 
     #[test]

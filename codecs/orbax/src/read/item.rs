@@ -13,6 +13,7 @@ use ckpt_api::{
     Tensor, TensorId, Text, count, first_few,
 };
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// What an item holds.
 #[derive(Debug, Default)]
@@ -33,6 +34,9 @@ pub(crate) struct Others {
     /// The keys of those whose names do not tell them.
     pub(crate) paths: Vec<(String, MetadataValue)>,
 }
+
+/// What the notes of a process call the kind of a random key.
+const RANDOM_KEY: &str = "random_key_impl";
 
 /// Names that a note lists.
 const SHOWN: usize = 12;
@@ -66,7 +70,8 @@ pub(crate) fn read(folder: &str, files: &mut Files<'_>, limits: &Limits) -> Resu
     announce(&leaves, &arrays, folder, files);
     let strings = strings(folder, &leaves, files, limits)?;
     let keys = random_keys(folder, files, limits);
-    let mut reader = ItemReader { folder, arrays: &arrays, old_tree: tree.old_tree, limits, read: 0 };
+    let known = KnownArrays::default();
+    let mut reader = ItemReader { folder, arrays: &arrays, old_tree: tree.old_tree, limits, read: 0, known };
     for leaf in &leaves {
         let tensor = reader.tensor(leaf, files).map_err(|error| reader.locate(error, leaf, files))?;
         match tensor {
@@ -299,13 +304,16 @@ fn random_keys(folder: &str, files: &Files<'_>, limits: &Limits) -> HashMap<Stri
     let read = || {
         let file = files.input().has_file(&name).then(|| files.input().file(&name))?.ok()?;
         limits.check(Limit::TextBytes, file.len()).ok()?;
-        Json::parse(&file.bytes(0, file.len()).ok()?).ok()
+        let bytes = file.bytes(0, file.len()).ok()?;
+        // The file describes every array, and few checkpoints have random keys: looking for the word takes a hundredth of the time.
+        let has_keys = str::from_utf8(&bytes).is_ok_and(|text| text.contains(RANDOM_KEY));
+        has_keys.then(|| Json::parse(&bytes))?.ok()
     };
     let json = read().unwrap_or(Json::Null);
     let entries = json.get("array_metadatas").and_then(Json::list).unwrap_or_default();
     let key = |entry: &Json| {
         let own = entry.get("array_metadata")?;
-        let kind = own.get("ext_metadata")?.get("random_key_impl")?.text()?;
+        let kind = own.get("ext_metadata")?.get(RANDOM_KEY)?.text()?;
         Some((own.get("param_name")?.text()?.to_owned(), kind.to_owned()))
     };
     entries.iter().filter_map(key).collect()
@@ -318,6 +326,28 @@ struct ItemReader<'a> {
     limits: &'a Limits,
     /// Bytes of the descriptions of arrays so far.
     read: u64,
+    known: KnownArrays,
+}
+
+/// Arrays by the texts that describe them: many arrays of a checkpoint have one text.
+#[derive(Default)]
+struct KnownArrays(HashMap<(&'static str, Vec<u8>), Rc<Array>>);
+
+impl KnownArrays {
+    /// Texts that are kept, at most.
+    const MOST: usize = 1024;
+
+    fn parse(&mut self, bytes: Vec<u8>, name: &'static str) -> Result<Rc<Array>> {
+        let key = (name, bytes);
+        if let Some(array) = self.0.get(&key) {
+            return Ok(array.clone());
+        }
+        let array = Rc::new(zarr::parse(&key.1, name)?);
+        if self.0.len() < Self::MOST {
+            self.0.insert(key, array.clone());
+        }
+        Ok(array)
+    }
 }
 
 impl ItemReader<'_> {
@@ -354,7 +384,7 @@ impl ItemReader<'_> {
                 Box::new(move |files, key| in_folder(&join(&below, key), files))
             }
         };
-        let (array, file) = metadata(&find, files, self.limits, &mut self.read)?;
+        let (array, file) = metadata(&find, files, self.limits, &mut self.read, &mut self.known)?;
         let placed = zarr::placed(&array, &find, files, self.limits).map_err(|error| match file {
             Some(file) => error.file(files.input().display(&file)),
             None => error,
@@ -377,7 +407,8 @@ fn metadata(
     files: &mut Files<'_>,
     limits: &Limits,
     read: &mut u64,
-) -> Result<(Array, Option<String>)> {
+    known: &mut KnownArrays,
+) -> Result<(Rc<Array>, Option<String>)> {
     for name in [ARRAY_2, ARRAY_3] {
         let Some(value) = find(files, name)? else { continue };
         *read = read.saturating_add(value.len());
@@ -387,7 +418,7 @@ fn metadata(
             Value::Stored(stored) => files.names.get(stored.file.0).cloned(),
             Value::Inline { .. } => None,
         };
-        let array = zarr::parse(&bytes, name).map_err(|error| match &file {
+        let array = known.parse(bytes, name).map_err(|error| match &file {
             Some(file) => error.file(files.input().display(file)),
             None => error,
         })?;
