@@ -161,7 +161,7 @@ impl Walk<'_> {
 
     fn spend(&mut self, cost: u64) -> Result<()> {
         self.left = self.left.checked_sub(cost).ok_or_else(|| {
-            Error::limit("containers of the pickle are shared so often that their names take too much memory")
+            Error::limit("containers of the pickle hold themselves, or are shared so often that their names take too much memory")
         })?;
         Ok(())
     }
