@@ -1,5 +1,6 @@
 //! What the program prints and reads is what its JSON Schemas say.
 
+use crate::common::workplace::Workplace;
 use jsonschema::Validator;
 use serde_json::Value;
 use std::fs;
@@ -114,6 +115,25 @@ fn plans_of_computed_numbers_are_what_their_schema_says() {
             ckpt(place.path(), &["plan", &source, "o.safetensors", "--dtype", "f32", "--format", "json"]);
         accepts(&schema, &plan, &source);
         assert!(plan["tensors"].to_string().contains(&format!("\"{part}\":")), "{source} without {part}");
+    }
+}
+
+#[test]
+fn plans_that_quantize_are_what_their_schema_says() {
+    let (schema, place) = (schema("plan.schema.json"), Workplace::new());
+    let model = crate::quantizing::model(&place, "llama").display().to_string();
+    for (scheme, parts) in [
+        ("fp8-blocks", ["largest-magnitude", "replace-zero"]),
+        ("int8-channels", ["round-whole", "words"]),
+        ("int4-groups", ["at-most", "literal"]),
+        ("mlx-4bit", ["affine-scale", "affine-offset"]),
+        ("nf4", ["count-below", "at-least"]),
+    ] {
+        let set = format!("quantize={scheme}");
+        let plan = ckpt(place.directory(), &["plan", &model, "out/", "--set", &set, "--format", "json"]);
+        accepts(&schema, &plan, scheme);
+        let text = plan["tensors"].to_string();
+        assert!(parts.iter().all(|part| text.contains(&format!("\"{part}\""))), "{scheme}");
     }
 }
 

@@ -72,11 +72,12 @@ pub use io::{
     nearby, open_regular, read_exact_at,
 };
 pub use layout::{
-    Added, AddedAxis, Agreement, Along, AxisOrder, AxisPart, BlockIndex, BlockMaxima, BlockNumbers,
+    Added, AddedAxis, Agreement, Along, AxisOrder, AxisPart, BlockIndex, BlockNumbers, BlockReduction,
     CheckParameters, Compression, Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding,
     Extent, Extents, FieldOrder, FileId, Kept, LongestOutput, MatrixFactor, MatrixProduct, MostlyOne,
-    Operand, Operation, PackedIntegers, Packing, Parameters, Placement, Region, Rounding, RowMagnitudes,
-    RunNumbers, Scaling, Signs, StartStream, StoredBytes, TensorId, Term, Tile, Window, check_cover,
+    Operand, Operation, PackedIntegers, Packing, Parameters, Placement, Reduction, Region, Rounding,
+    RowMagnitudes, RunNumbers, Scaling, Signs, StartStream, StoredBytes, TensorId, Term, Tile, Window, Words,
+    check_cover,
 };
 pub use loss::{Aspect, Loss, LossKind, Role};
 pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};

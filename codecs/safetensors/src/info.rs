@@ -26,10 +26,19 @@ const OPTIONS: &[OptionSpec] = &[
     ),
     OptionSpec::new(
         "quantize",
-        OptionKind::Choice(&["fp8-blocks", "fp8-channels"]),
+        OptionKind::Choice(&[
+            "fp8-blocks",
+            "fp8-channels",
+            "int8-channels",
+            "int4-groups",
+            "mlx-4bit",
+            "mlx-8bit",
+            "nf4",
+        ]),
         Side::Write,
-        "scheme by which the linear layers of a model directory are quantized, each to the nearest: fp8-blocks \
-         (DeepSeek's) or fp8-channels (compressed-tensors'); config.json states it",
+        "scheme by which the linear layers of a model directory are quantized, each weight to the nearest: fp8-blocks \
+         (DeepSeek's), fp8-channels, int8-channels or int4-groups (compressed-tensors'), mlx-4bit or mlx-8bit, nf4 \
+         (bitsandbytes'); config.json states it",
     ),
 ];
 

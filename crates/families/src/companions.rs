@@ -128,9 +128,9 @@ fn adapted(config: &Config, request: &ModelRequest<'_>) -> Result<Vec<u8>> {
         }
     }
     if let Some(quantized) = quantized {
-        let stated = serde_json::from_str(&quantized.config)
+        let stated: serde_json::Map<String, Value> = serde_json::from_str(&quantized.config)
             .map_err(|error| Error::defect("what states a scheme is no JSON").found(error.to_string()))?;
-        root.insert(QUANTIZATION[0].to_owned(), stated);
+        root.extend(stated);
     }
     let json = serde_json::to_vec_pretty(&root).map_err(|error| {
         Error::defect("the configuration cannot be written").file(config.shown()).found(error.to_string())

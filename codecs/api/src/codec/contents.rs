@@ -212,7 +212,7 @@ impl Contents {
         }
         for (extent, computed) in placement.extents.iter().filter_map(|e| Some((e, e.computed()?))) {
             computed.check_extent(extent, self.files.len(), limits)?;
-            placement.encoding.check_computed()?;
+            placement.encoding.check_computed(computed)?;
         }
         check_fit(tensor, placement)
     }

@@ -1,7 +1,7 @@
 //! How stored bytes are compressed.
 
 use super::decoder::{Decoder, DecoderKind, DecoderUse, Parameters};
-use super::plain_decoders::{self, SIGNS, Signs};
+use super::plain_decoders::{self, LITERAL, SIGNS, Signs, literal_of};
 use crate::{Error, Limit, Limits, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::num::NonZeroU32;
@@ -54,6 +54,20 @@ impl Compression {
     /// that nothing is skipped, shuffled or summed.
     pub fn flipping(signs: Signs, stored: u64) -> Self {
         Compression::new(SIGNS, stored).with_parameters(signs.parameters())
+    }
+
+    /// Bytes that no file holds: those of a small tensor that is made while a conversion is planned. The plan has them; at most
+    /// 64 KiB. None are stored, so that the extent may begin anywhere in any file.
+    ///
+    /// ```
+    /// use ckpt_api::{Compression, Extent, FileId, Input};
+    /// let file = Input::memory("f", [("f".to_owned(), Vec::new())].into()).main()?;
+    /// let extent = Extent::new(FileId(0), 0, 3).with_compression(Compression::literal(*b"abc"));
+    /// assert_eq!(extent.open(&file)?.bytes(1, 2)?, *b"bc");
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    pub fn literal(bytes: impl Into<Box<[u8]>>) -> Self {
+        Compression::new(LITERAL, 0).with_parameters(literal_of(bytes))
     }
 
     /// The same with parameters for the decoder.

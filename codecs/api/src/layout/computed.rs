@@ -2,8 +2,8 @@
 
 use super::packed::PackedIntegers;
 use crate::{
-    BlockIndex, BlockMaxima, BlockNumbers, Computed, DType, Encoding, Error, Extent, FileId, Kept, Limits,
-    Operand, Operation, Packing, Result, RunNumbers, Shape,
+    Along, BlockIndex, BlockNumbers, BlockReduction, Computed, DType, Encoding, Error, Extent, FieldOrder,
+    FileId, Kept, Limits, Operand, Operation, Packing, Reduction, Result, RunNumbers, Shape, Words,
 };
 use std::fmt;
 
@@ -11,6 +11,8 @@ use std::fmt;
 const MAX_LEVELS: usize = 4;
 /// How many times rows may be scaled.
 const MAX_ROW_SCALINGS: u32 = 3;
+/// How many times numbers may become those of blocks.
+const MAX_REDUCTIONS: u32 = 2;
 /// The most entries of a table that numbers are looked up in.
 const MAX_TABLE: u64 = 256;
 
@@ -91,10 +93,10 @@ impl BlockIndex {
     }
 }
 
-impl BlockMaxima {
+impl BlockReduction {
     /// The blocks of `block` rows and columns in a matrix of `shape`.
-    pub fn new(shape: [u64; 2], block: [u64; 2]) -> Self {
-        BlockMaxima { shape, block }
+    pub fn new(reduction: Reduction, shape: [u64; 2], block: [u64; 2]) -> Self {
+        BlockReduction { reduction, shape, block }
     }
 
     /// How many blocks there are along rows and columns; `None` for blocks without a length.
@@ -103,31 +105,58 @@ impl BlockMaxima {
         (height > 0 && width > 0).then(|| [rows.div_ceil(height), columns.div_ceil(width)])
     }
 
-    /// The number of blocks; `None` if they are not those of a matrix of so many elements.
+    /// The number of blocks; `None` if they are not those of a matrix of so many elements, or have no numbers.
     fn count(&self, elements: u64) -> Option<u64> {
+        let is_known = match self.reduction {
+            Reduction::LargestMagnitude => true,
+            Reduction::AffineScale { bits } | Reduction::AffineOffset { bits } => (1..=8).contains(&bits),
+        };
         let [rows, columns] = self.shape;
-        let [down, across] = self.blocks().filter(|_| rows.checked_mul(columns) == Some(elements))?;
+        let is_own = is_known && rows.checked_mul(columns) == Some(elements);
+        let [down, across] = self.blocks().filter(|_| is_own)?;
         down.checked_mul(across)
+    }
+}
+
+impl Words {
+    /// Bytes of the words, if so many integers are packed into them.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`] for integers that cannot be packed so; [`crate::Kind::Corrupt`] for another number of integers.
+    fn check(&self, elements: u64) -> Result<u64> {
+        let Words { dtype, packed } = self;
+        let is_known = packed.along == Along::Row
+            && matches!(packed.order, FieldOrder::Dense | FieldOrder::HighestFirst)
+            && packed.increments.is_empty();
+        let word = match dtype {
+            DType::I8 | DType::U8 => Some(8),
+            DType::I32 | DType::U32 => Some(32),
+            _ => None,
+        };
+        let Some(word) = word.filter(|_| is_known) else {
+            return Err(Error::unsupported("integers are not packed in this way")
+                .found(format!("{:?} along a {:?}, in words of {dtype}", packed.order, packed.along)));
+        };
+        let words = packed.stored_words(word)?;
+        if packed.elements() != Some(elements) {
+            return Err(Error::corrupt("packed integers are not as many as the numbers")
+                .found(format!("{} × {} integers", packed.rows, packed.columns))
+                .expected(crate::count(elements, "number")));
+        }
+        words.checked_mul(u64::from(word / 8)).ok_or_else(|| Error::corrupt("packed integers are too many"))
     }
 }
 
 impl Computed {
     /// The stored elements, as 32-bit floats.
     pub fn new(stored: Extent, encoding: Encoding) -> Self {
-        Computed { stored, encoding, packed: None, maxima: None, operations: Vec::new() }
+        Computed { stored, encoding, packed: None, operations: Vec::new(), words: None }
     }
 
     /// The integers that stored words hold, as 32-bit floats.
     #[must_use]
     pub fn with_packed(mut self, packed: PackedIntegers) -> Self {
         self.packed = Some(packed);
-        self
-    }
-
-    /// The largest magnitude of each block of the stored elements.
-    #[must_use]
-    pub fn with_maxima(mut self, maxima: BlockMaxima) -> Self {
-        self.maxima = Some(maxima);
         self
     }
 
@@ -138,15 +167,17 @@ impl Computed {
         self
     }
 
-    /// The number of elements; `None` if the bytes do not hold whole ones.
+    /// The same, if the numbers are packed into words.
+    #[must_use]
+    pub fn in_words(mut self, words: Words) -> Self {
+        self.words = Some(words);
+        self
+    }
+
+    /// The number of elements; `None` if the bytes do not hold whole ones, or if a matrix has another number of them.
     pub fn elements(&self) -> Option<u64> {
-        match &self.maxima {
-            // Elements that share bytes have no rows by themselves.
-            Some(_) if self.encoding.blocks().is_some() || self.encoding.packing != Packing::Bytes => None,
-            Some(_) if self.packed.is_some() => None,
-            Some(maxima) => maxima.count(self.stored_elements()?),
-            None => self.stored_elements(),
-        }
+        let counted = |elements, operation: &Operation| operation.count(elements);
+        self.operations.iter().try_fold(self.stored_elements()?, counted)
     }
 
     /// The number of stored elements; `None` if the bytes do not hold whole ones.
@@ -182,13 +213,25 @@ impl Computed {
     fn check(&self) -> Result<u64> {
         let mut left = vec![(self, MAX_LEVELS)];
         while let Some((computed, levels)) = left.pop() {
-            let elements = computed.check_elements()?;
+            let mut elements = computed.check_stored_elements()?;
             if levels == 0 && !computed.operations.is_empty() {
                 return Err(Error::unsupported("numbers are computed from numbers at too many levels")
                     .expected(format!("at most {MAX_LEVELS}")));
             }
+            if computed.reductions() > MAX_REDUCTIONS {
+                return Err(Error::unsupported("numbers become those of blocks too often")
+                    .expected(format!("at most {MAX_REDUCTIONS} times")));
+            }
+            if levels < MAX_LEVELS && computed.words.is_some() {
+                return Err(Error::corrupt("operands of computed numbers are packed into words"));
+            }
             for operation in &computed.operations {
                 operation.check_runs()?;
+                elements = operation.count(elements).ok_or_else(|| {
+                    Error::corrupt("the blocks of a matrix do not fit its numbers")
+                        .found(crate::count(elements, "number"))
+                        .expected(operation.to_string())
+                })?;
                 let Some(operand) = operation.operand() else { continue };
                 match operand {
                     Operand::Table(table) => computed.check_table(table)?,
@@ -204,7 +247,32 @@ impl Computed {
         if self.row_scalings() > MAX_ROW_SCALINGS {
             return Err(too_many_norms());
         }
-        self.check_elements()?.checked_mul(4).ok_or_else(|| Error::corrupt("computed numbers are too many"))
+        let too_many = || Error::corrupt("computed numbers are too many");
+        let elements = self.elements().ok_or_else(too_many)?;
+        match &self.words {
+            Some(words) => words.check(elements),
+            None => elements.checked_mul(4).ok_or_else(too_many),
+        }
+    }
+
+    /// How many times numbers become those of blocks.
+    fn reductions(&self) -> u32 {
+        let reductions = self.operations.iter().filter(|operation| matches!(operation, Operation::Reduce(_)));
+        u32::try_from(reductions.count()).unwrap_or(u32::MAX)
+    }
+
+    /// How many readers of stored elements are open while numbers are read: one for the elements of each part, and one more before
+    /// each reduction.
+    pub fn readers(&self) -> u64 {
+        let (mut left, mut sum) = (vec![self], 0_u64);
+        while let Some(computed) = left.pop() {
+            sum = sum.saturating_add(1 + u64::from(computed.reductions()));
+            for operand in computed.operations.iter().filter_map(Operation::operand) {
+                left.extend(operand.numbers());
+                sum = sum.saturating_add(u64::from(operand.index().is_some()));
+            }
+        }
+        sum
     }
 
     /// How many times rows are scaled: each time, all that is before is read again for rows of which only a part is asked for.
@@ -214,17 +282,14 @@ impl Computed {
         u32::try_from(scalings.count()).unwrap_or(u32::MAX)
     }
 
-    fn check_elements(&self) -> Result<u64> {
+    fn check_stored_elements(&self) -> Result<u64> {
         check_stored(&self.stored, &self.encoding)?;
-        self.elements().ok_or_else(|| {
-            let expected = match (&self.packed, &self.maxima) {
-                (Some(packed), _) => {
+        self.stored_elements().ok_or_else(|| {
+            let expected = match &self.packed {
+                Some(packed) => {
                     format!("{} × {} integers of {} bits", packed.rows, packed.columns, packed.bits)
                 }
-                (None, Some(BlockMaxima { shape: [rows, columns], .. })) => {
-                    format!("{rows} × {columns} elements of {}, in blocks", self.encoding.dtype)
-                }
-                (None, None) => format!("elements of {}", self.encoding.dtype),
+                None => format!("elements of {}", self.encoding.dtype),
             };
             Error::corrupt("the stored elements of computed numbers are not whole ones")
                 .found(crate::count(self.stored.len, "byte"))
@@ -360,6 +425,14 @@ impl Operation {
         }
     }
 
+    /// How many numbers it makes of so many; `None` if they are not those of its matrix.
+    fn count(&self, elements: u64) -> Option<u64> {
+        match self {
+            Operation::Reduce(reduction) => reduction.count(elements),
+            _ => Some(elements),
+        }
+    }
+
     fn check_runs(&self) -> Result<()> {
         match self.runs() {
             Some(RunNumbers { numbers, run })
@@ -408,12 +481,14 @@ fn check_stored(stored: &Extent, encoding: &Encoding) -> Result<()> {
 }
 
 impl Encoding {
-    /// Checks that numbers in this encoding can be computed: plain little-endian 32-bit floats.
-    pub(crate) fn check_computed(&self) -> Result<()> {
-        let plain = Encoding::new(DType::F32, self.order.clone()).with_tiles(self.tiles());
+    /// Checks that computed numbers are read as what they are: plain little-endian 32-bit floats, or words.
+    pub(crate) fn check_computed(&self, computed: &Computed) -> Result<()> {
+        let dtype = computed.words.as_ref().map_or(DType::F32, |words| words.dtype);
+        let plain = Encoding::new(dtype, self.order.clone()).with_tiles(self.tiles());
         match *self == plain {
             true => Ok(()),
-            false => Err(Error::corrupt("computed numbers are read as something else than f32")),
+            false => Err(Error::corrupt("computed numbers are read as something else than they are")
+                .expected(dtype.name())),
         }
     }
 }
@@ -451,6 +526,15 @@ impl fmt::Display for Operation {
             Operation::Exp => f.write_str("exp"),
             Operation::Log => f.write_str("log"),
             Operation::Round(dtype) => write!(f, "round to {dtype}"),
+            Operation::RoundWhole => f.write_str("round to whole numbers"),
+            Operation::AtLeast(least) => write!(f, "at least {least}"),
+            Operation::AtMost(most) => write!(f, "at most {most}"),
+            Operation::CountBelow(bounds) => {
+                write!(f, "count which of {} are less", crate::count(bounds.len(), "bound"))
+            }
+            Operation::Reduce(BlockReduction { reduction, block, .. }) => {
+                write!(f, "{reduction} of each block of {block:?}")
+            }
             Operation::LookUp(_) => f.write_str("look up"),
             Operation::AddBlocks(numbers) => {
                 write!(f, "add '{}' to each block of {:?}", numbers.name, numbers.block)
@@ -488,10 +572,20 @@ impl fmt::Display for Operation {
     }
 }
 
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reduction::LargestMagnitude => f.write_str("largest magnitude"),
+            Reduction::AffineScale { bits } => write!(f, "scale of {bits}-bit integers"),
+            Reduction::AffineOffset { bits } => write!(f, "offset of {bits}-bit integers"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Along, Blocks, Compression, Decoder, FieldOrder};
+    use crate::{Blocks, Compression, Decoder};
 
     fn extent(len: u64) -> Extent {
         Extent::new(FileId(0), 8, len)
@@ -532,16 +626,53 @@ mod tests {
     }
 
     #[test]
-    fn every_block_of_a_matrix_has_a_largest_magnitude() {
-        let maxima = |len: u64, shape, block| {
-            let encoding = Encoding::new(DType::Bf16, vec![0]);
-            Computed::new(extent(len), encoding).with_maxima(BlockMaxima::new(shape, block)).into_extent()
+    fn every_block_of_a_matrix_becomes_one_number() {
+        let reduced = |len: u64, reductions: &[(Reduction, [u64; 2], [u64; 2])]| {
+            let operation =
+                |(reduction, shape, block)| Operation::Reduce(BlockReduction::new(reduction, shape, block));
+            Computed::new(extent(len), Encoding::new(DType::Bf16, vec![0]))
+                .with_operations(reductions.iter().copied().map(operation).collect())
+                .into_extent()
         };
+        let maxima = |len, shape, block| reduced(len, &[(Reduction::LargestMagnitude, shape, block)]);
         assert_eq!(maxima(120_000, [300, 200], [128, 128]).unwrap().len, 4 * 6);
         assert_eq!(maxima(120_000, [300, 200], [1, 200]).unwrap().len, 4 * 300);
         assert!(maxima(120_000, [300, 100], [1, 100]).is_err(), "a matrix of another size");
         assert!(maxima(120_000, [300, 200], [0, 200]).is_err(), "blocks without rows");
         assert!(maxima(8, [u64::MAX, 2], [1, 1]).is_err(), "a matrix that cannot be");
+        let scale = |bits| (Reduction::AffineScale { bits }, [300, 200], [1, 50]);
+        assert_eq!(reduced(120_000, &[scale(4)]).unwrap().len, 4 * 1200);
+        assert!(reduced(120_000, &[scale(9)]).is_err(), "integers of more than 8 bits");
+        let again = (Reduction::LargestMagnitude, [1, 1200], [1, 100]);
+        assert_eq!(reduced(120_000, &[scale(4), again]).unwrap().len, 4 * 12);
+        let once_more = (Reduction::LargestMagnitude, [1, 12], [1, 12]);
+        assert!(reduced(120_000, &[scale(4), again, once_more]).is_err(), "too often");
+    }
+
+    #[test]
+    fn words_hold_as_many_integers_as_there_are_numbers() {
+        let numbers = || {
+            Computed::new(extent(4 * 30), Encoding::new(DType::F32, vec![0]))
+                .with_operations(vec![Operation::RoundWhole])
+        };
+        let in_words = |dtype, lens, along, order| {
+            let packed = PackedIntegers::new(4, lens, along, order);
+            numbers().in_words(Words { dtype, packed }).into_extent().map(|extent| extent.len).ok()
+        };
+        // Rows of 10 integers of 4 bits begin with a word each.
+        assert_eq!(in_words(DType::U32, [3, 10], Along::Row, FieldOrder::Dense), Some(4 * 3 * 2));
+        assert_eq!(in_words(DType::U8, [1, 30], Along::Row, FieldOrder::HighestFirst), Some(15));
+        assert_eq!(in_words(DType::U32, [3, 9], Along::Row, FieldOrder::Dense), None);
+        assert_eq!(in_words(DType::U16, [3, 10], Along::Row, FieldOrder::Dense), None);
+        assert_eq!(in_words(DType::U32, [3, 10], Along::Column, FieldOrder::Dense), None);
+        let words = Words {
+            dtype: DType::U8,
+            packed: PackedIntegers::new(4, [1, 30], Along::Row, FieldOrder::Dense),
+        };
+        let shape = Shape::new([30u64]).unwrap();
+        let scales = BlockNumbers::new("s", numbers().in_words(words), shape, vec![1]);
+        let scaled = numbers().with_operations(vec![Operation::MultiplyBlocks(Box::new(scales))]);
+        assert!(scaled.into_extent().is_err(), "words as scales");
     }
 
     #[test]

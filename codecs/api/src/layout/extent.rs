@@ -233,12 +233,36 @@ pub struct Computed {
     /// How the stored words hold integers, if these are packed into them; else each stored element is a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<PackedIntegers>,
-    /// If the numbers are not those of the stored elements but the largest magnitude of each block of these.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub maxima: Option<BlockMaxima>,
     /// What happens to each number, in order.
     #[serde(default)]
     pub operations: Vec<Operation>,
+    /// How words hold the numbers, if these become integers that are packed into them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<Words>,
+}
+
+/// Words that hold computed integers: the extent has their bytes, in place of 32-bit floats.
+///
+/// An integer takes the low bits of its two's complement; one that has more bits is an error.
+///
+/// ```
+/// use ckpt_api::{Along, Computed, DType, Encoding, Extent, FieldOrder, FileId, Operation, PackedIntegers, Words};
+/// // Two rows of 16 floats, each rounded to a whole number of 4 bits, fill two words a row.
+/// let packed = PackedIntegers::new(4, [2, 16], Along::Row, FieldOrder::Dense);
+/// let extent = Computed::new(Extent::new(FileId(0), 0, 128), Encoding::new(DType::F32, vec![0]))
+///     .with_operations(vec![Operation::RoundWhole])
+///     .in_words(Words { dtype: DType::U32, packed })
+///     .into_extent()?;
+/// assert_eq!(extent.len, 16);
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Words {
+    /// An integer of 8 or 32 bits.
+    pub dtype: DType,
+    /// Where the integers are in the words. Only along rows, and densely or with the first in the highest bits.
+    pub packed: PackedIntegers,
 }
 
 /// An operation on every number of an extent, in 32-bit floats.
@@ -262,6 +286,16 @@ pub enum Operation {
     Log,
     /// Rounds to the nearest number that this dtype has, ties to even.
     Round(DType),
+    /// Rounds to the nearest whole number, ties to even.
+    RoundWhole,
+    /// Replaces what is less than a number by it; what is no number stays none.
+    AtLeast(Scalar),
+    /// Replaces what is more than a number by it; what is no number stays none.
+    AtMost(Scalar),
+    /// Replaces a number by how many of these bounds are less than it; what is no number stays none.
+    CountBelow(Box<[Scalar]>),
+    /// Replaces the numbers, those of a matrix, by one for each block.
+    Reduce(BlockReduction),
     /// Replaces a number, which is a whole one, by the entry of a table with this index.
     LookUp(Box<Computed>),
     /// Adds to each block of numbers one of its own.
@@ -385,25 +419,52 @@ pub struct BlockNumbers {
     pub index: Option<BlockIndex>,
 }
 
-/// The blocks of a matrix whose largest magnitudes are numbers: what scales of quantized weights are made of.
+/// The blocks of a matrix, each of which becomes one number: what scales of quantized weights are made of.
 ///
 /// ```
-/// use ckpt_api::{BlockMaxima, Computed, DType, Encoding, Extent, FileId};
+/// use ckpt_api::{BlockReduction, Computed, DType, Encoding, Extent, FileId, Operation, Reduction};
 /// // 300 rows of 200 columns have 3 × 2 blocks of 128 × 128; those at the ends are shorter.
 /// let weights = Extent::new(FileId(0), 100, 300 * 200 * 2);
+/// let maxima = BlockReduction::new(Reduction::LargestMagnitude, [300, 200], [128, 128]);
 /// let maxima = Computed::new(weights, Encoding::new(DType::Bf16, vec![0]))
-///     .with_maxima(BlockMaxima::new([300, 200], [128, 128]));
+///     .with_operations(vec![Operation::Reduce(maxima)]);
 /// assert_eq!(maxima.elements(), Some(6));
 /// # Ok::<(), ckpt_api::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct BlockMaxima {
-    /// Rows and columns of the matrix, which the stored elements fill in row-major order.
+pub struct BlockReduction {
+    /// What the elements of a block become.
+    pub reduction: Reduction,
+    /// Rows and columns of the matrix, which the numbers fill in row-major order.
     pub shape: [u64; 2],
     /// Rows and columns of a block, each at least 1.
     pub block: [u64; 2],
+}
+
+/// What the elements of a block become.
+///
+/// Integers of `bits` bits, 1 to 8, stand for the numbers `scale · integer + offset`. MLX chooses both in 32-bit floats: `edge` is the
+/// maximum of the block, or its minimum if that has a larger magnitude; `step` is what the integers divide the range from minimum to
+/// maximum into, at least 1e-7, and negative if `edge` is the maximum. With `q`, the whole number nearest to `edge / step`, the scale
+/// is `edge / q` and the offset is `edge`; if `q` is 0, they are `step` and 0. Elements that are no numbers do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Reduction {
+    /// The largest magnitude. If an element is no number, the result is none.
+    LargestMagnitude,
+    /// The scale of integers that stand for the elements.
+    AffineScale {
+        /// Bits of an integer.
+        bits: u32,
+    },
+    /// Their offset.
+    AffineOffset {
+        /// Bits of an integer.
+        bits: u32,
+    },
 }
 
 /// The block of each index of an axis.

@@ -29,8 +29,8 @@ pub use decoder::{
 };
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
 pub use extent::{
-    Agreement, BlockIndex, BlockMaxima, BlockNumbers, Computed, Extent, MatrixFactor, MatrixProduct, Operand,
-    Operation, Region, RowMagnitudes, RunNumbers, Term,
+    Agreement, BlockIndex, BlockNumbers, BlockReduction, Computed, Extent, MatrixFactor, MatrixProduct,
+    Operand, Operation, Reduction, Region, RowMagnitudes, RunNumbers, Term, Words,
 };
 pub(crate) use fit::check_fit;
 pub use ids::{FileId, TensorId};

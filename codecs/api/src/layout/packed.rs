@@ -114,6 +114,24 @@ impl PackedIntegers {
         }
     }
 
+    /// The number, in a row, of the first integer of which a word has bits: word number `index` of the row, of `word` bits.
+    pub fn first_in(&self, word: u32, index: u64) -> u64 {
+        let bits = u64::from(self.bits.max(1));
+        match self.order {
+            FieldOrder::Dense => (index.saturating_mul(u64::from(word)) / bits).min(self.line()),
+            _ => index.saturating_mul(u64::from(word) / bits).min(self.line()),
+        }
+    }
+
+    /// The number, in a row, of the first integer of which neither a word nor those before it have bits.
+    pub fn first_after(&self, word: u32, index: u64) -> u64 {
+        let (bits, next) = (u64::from(self.bits.max(1)), index.saturating_add(1));
+        match self.order {
+            FieldOrder::Dense => next.saturating_mul(u64::from(word)).div_ceil(bits).min(self.line()),
+            _ => next.saturating_mul(u64::from(word) / bits).min(self.line()),
+        }
+    }
+
     /// Words of `word` bits that the integers take.
     ///
     /// # Errors

@@ -6,10 +6,12 @@ use std::io::{self, Read};
 use std::num::NonZeroU8;
 
 /// The decoders that plans may refer to without a codec that registers them.
-pub(super) const ALL: &[&Decoder] = &[Decoder::STORED, Decoder::REPEATED, SIGNS];
+pub(super) const ALL: &[&Decoder] = &[Decoder::STORED, Decoder::REPEATED, SIGNS, LITERAL];
 
 /// Bytes that are repeated, at most.
 const LONGEST_PATTERN: u64 = 64;
+/// Bytes of its parameters that an extent can be, at most.
+const LONGEST_LITERAL: u64 = 64 << 10;
 
 impl Decoder {
     /// Leaves bytes as they are: for those that are only shuffled.
@@ -66,6 +68,37 @@ impl Read for Repeated {
 }
 
 impl DecodeStream for Repeated {}
+
+/// Returns the bytes of its parameters, whatever is stored.
+pub(super) const LITERAL: &Decoder = &Decoder::stream(
+    "literal",
+    |stored, parameters| match literal(parameters) {
+        Some(bytes) if stored == 0 => {
+            Some(bytes.len() as u64).filter(|len| *len <= LONGEST_LITERAL).unwrap_or(0)
+        }
+        _ => 0,
+    },
+    |_, parameters, _| Ok(Box::new(Literal(io::Cursor::new(literal(parameters).unwrap_or_default().into())))),
+);
+
+/// The parameters of an extent that is these bytes.
+pub(super) fn literal_of(bytes: impl Into<Box<[u8]>>) -> Parameters {
+    Parameters::default().with_bytes("bytes", bytes)
+}
+
+fn literal(parameters: &Parameters) -> Option<&[u8]> {
+    parameters.bytes("bytes")
+}
+
+struct Literal(io::Cursor<Box<[u8]>>);
+
+impl Read for Literal {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.0.read(out)
+    }
+}
+
+impl DecodeStream for Literal {}
 
 /// Flips the [`Signs`] of its parameters.
 pub(super) const SIGNS: &Decoder = &Decoder::in_place(

@@ -31,7 +31,7 @@ pub trait TensorGroups: Debug + Send + Sync {
 /// What a scheme makes of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Quantized {
-    /// The JSON of `quantization_config` in the configuration of the output.
+    /// The JSON of an object, whose fields the configuration of the output gets: what states the scheme.
     pub config: String,
     /// The weights that are quantized.
     pub weights: Vec<String>,

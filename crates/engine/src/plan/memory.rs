@@ -82,7 +82,7 @@ fn computing(plan: &Plan) -> u64 {
     let extents = plan.tensors().flat_map(|entry| &entry.from.extents);
     let each = extents.filter_map(|extent| extent.computed()).map(|computed| {
         // What scales rows opens all that is before it again.
-        let stored = (computed.stored().len() as u64) << computed.row_scalings().min(u64::BITS / 2);
+        let stored = computed.readers() << computed.row_scalings().min(u64::BITS / 2);
         // Of the numbers of blocks, fewer are in memory than of those that they change.
         (COMPUTING / 2).saturating_mul(stored + 1).saturating_add(computed.index_len().saturating_mul(4))
     });

@@ -1,6 +1,7 @@
 //! Arithmetic on many 32-bit floats at once.
 
 use super::simd::vectorized;
+use ckpt_api::Scalar;
 use half::{bf16, f16};
 
 /// Replaces each little-endian number by what `operation` makes of it. Returns whether a finite number became one that
@@ -135,6 +136,30 @@ pub(crate) fn look_up(numbers: &mut [[u8; 4]], table: &[f32]) {
     }
 }
 
+/// Replaces each number by how many of `bounds` are less than it; what is no number stays none.
+pub(crate) fn count_below(numbers: &mut [[u8; 4]], bounds: &[Scalar]) {
+    /// Numbers that are compared with a bound at once.
+    const AT_ONCE: usize = 64;
+    vectorized(
+        #[inline(always)]
+        || {
+            for numbers in numbers.chunks_mut(AT_ONCE) {
+                let (mut own, mut counts) = ([0_f32; AT_ONCE], [0_f32; AT_ONCE]);
+                own.iter_mut().zip(&*numbers).for_each(|(own, bytes)| *own = f32::from_le_bytes(*bytes));
+                for bound in bounds {
+                    let bound = bound.get();
+                    for (count, own) in counts.iter_mut().zip(&own) {
+                        *count += if *own > bound { 1.0 } else { 0.0 };
+                    }
+                }
+                for ((bytes, own), count) in numbers.iter_mut().zip(&own).zip(&counts) {
+                    *bytes = if own.is_nan() { *own } else { *count }.to_le_bytes();
+                }
+            }
+        },
+    );
+}
+
 /// The exponential, rounded once. The system's own for 32-bit floats differ in the last bit from one system to the next; the
 /// one for 64 bits has 29 digits more than the result.
 pub(crate) fn exp(number: f32) -> f32 {
@@ -192,6 +217,15 @@ mod tests {
         with_runs(&mut numbers, &[0.1], 1, 0, |number, other| number * other);
         assert_eq!(numbers, bytes(&[(9.0 * 0.1_f64) as f32]));
         assert_ne!(numbers, bytes(&[9.0 * 0.1_f32]));
+    }
+
+    #[test]
+    fn a_bound_counts_if_it_is_less() {
+        let bounds = [-1.0, 0.0, 0.5].map(|bound| Scalar::new(bound).unwrap());
+        let mut numbers = bytes(&[-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, f32::INFINITY, f32::NAN]);
+        count_below(&mut numbers, &bounds);
+        assert_eq!(numbers[..7], bytes(&[0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0]));
+        assert!(f32::from_le_bytes(numbers[7]).is_nan());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod buffer;
 mod cast;
+mod extremes;
 mod moments;
 mod numbers;
 mod pack;
@@ -15,15 +16,16 @@ mod sparse;
 mod swap;
 
 pub(crate) use arithmetic::{
-    Arithmetic, affine_each, each_number, exp, log, look_up, with_blocks, with_each, with_runs,
+    Arithmetic, affine_each, count_below, each_number, exp, log, look_up, with_blocks, with_each, with_runs,
 };
 pub(crate) use buffer::Buffer;
 pub use cast::power;
 pub use cast::{cast, castable, exact, for_each_number, restorable};
+pub(crate) use extremes::{Extremes, affine};
 pub use moments::Moments;
 pub use numbers::each_block;
 pub use pack::{pack, unpack};
-pub(crate) use packed::{increment_words, look_up_pairs, unpack_row, unpack_words};
+pub(crate) use packed::{increment_words, look_up_pairs, pack_row, unpack_row, unpack_words};
 pub use permute::permute;
 pub(crate) use permute::{permute_into, strides};
 pub(crate) use product::{LANES, Product, SquareSum, add_product};

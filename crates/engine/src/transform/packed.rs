@@ -48,6 +48,110 @@ pub(crate) fn unpack_row(
     }
 }
 
+/// Packs numbers, which are whole, into words of a row that are zeros, from word number `index` on: `numbers` begin with the first
+/// integer of which that word has bits.
+///
+/// # Errors
+/// The position of the first number that is not whole, or needs more bits.
+pub(crate) fn pack_row(
+    packed: &PackedIntegers,
+    word: u32,
+    index: u64,
+    numbers: &[[u8; 4]],
+    words: &mut [u8],
+) -> Result<(), usize> {
+    let (bits, mask) = (packed.bits.clamp(1, 8), mask(packed.bits));
+    check_whole(bits, numbers)?;
+    let low = |number: &[u8; 4]| (f32::from_le_bytes(*number) as i32).cast_unsigned() & mask;
+    let mut put = |bit: u64, integer: u32| {
+        let (byte, shift) = ((bit / 8) as usize, bit % 8);
+        let [own, next, ..] = (integer << shift).to_le_bytes();
+        words.get_mut(byte).into_iter().for_each(|byte| *byte |= own);
+        if shift + u64::from(bits) > 8 {
+            words.get_mut(byte + 1).into_iter().for_each(|byte| *byte |= next);
+        }
+    };
+    let is_aligned = (index * u64::from(word)).is_multiple_of(u64::from(bits));
+    match (packed.order, bits) {
+        (FieldOrder::Dense, 8) => pack_bytes(numbers, words),
+        (FieldOrder::Dense, 4) if is_aligned => pack_pairs(numbers, words, [0, 4]),
+        (FieldOrder::HighestFirst, 4) if word == 8 => pack_pairs(numbers, words, [4, 0]),
+        (FieldOrder::Dense, _) => {
+            let start = index * u64::from(word);
+            let first = packed.first_in(word, index);
+            for (number, at) in numbers.iter().zip(first..) {
+                let (bit, integer) = (at * u64::from(bits), low(number));
+                match bit.checked_sub(start) {
+                    Some(bit) => put(bit, integer),
+                    // It begins in the word before.
+                    None => put(0, integer >> (start - bit)),
+                }
+            }
+        }
+        _ => {
+            let in_word = u64::from(word / bits).max(1);
+            for (number, at) in numbers.iter().zip(0_u64..) {
+                let place = in_word - 1 - at % in_word;
+                put(at / in_word * u64::from(word) + place * u64::from(bits), low(number));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Packs whole numbers of 8 bits.
+fn pack_bytes(numbers: &[[u8; 4]], bytes: &mut [u8]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            for (number, byte) in numbers.iter().zip(bytes) {
+                *byte = low_byte(number);
+            }
+        },
+    );
+}
+
+/// Packs pairs of whole numbers of 4 bits, which begin at these bits of their byte.
+fn pack_pairs(numbers: &[[u8; 4]], bytes: &mut [u8], [first, second]: [u32; 2]) {
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    vectorized(
+        #[inline(always)]
+        || {
+            for ([one, other], byte) in pairs.iter().zip(&mut *bytes) {
+                *byte = (low_byte(one) & 15) << first | (low_byte(other) & 15) << second;
+            }
+        },
+    );
+    if let ([last], Some(byte)) = (rest, bytes.get_mut(pairs.len())) {
+        *byte = (low_byte(last) & 15) << first;
+    }
+}
+
+/// The low 8 bits of a whole number.
+#[inline(always)]
+fn low_byte(number: &[u8; 4]) -> u8 {
+    let [low, ..] = (f32::from_le_bytes(*number) as i32).to_le_bytes();
+    low
+}
+
+/// Whether all numbers are whole ones of `bits` bits, with a sign or without one.
+fn check_whole(bits: u32, numbers: &[[u8; 4]]) -> Result<(), usize> {
+    let (least, most) = (-(1_i32 << (bits - 1)), (1_i32 << bits) - 1);
+    let fits = |bytes: &[u8; 4]| {
+        let number = f32::from_le_bytes(*bytes);
+        let whole = number as i32;
+        (whole as f32 == number) & (whole >= least) & (whole <= most)
+    };
+    let all = vectorized(
+        #[inline(always)]
+        || numbers.iter().fold(true, |all, number| all & fits(number)),
+    );
+    match all {
+        true => Ok(()),
+        false => Err(numbers.iter().position(|number| !fits(number)).unwrap_or_default()),
+    }
+}
+
 /// Replaces each number by the integer that begins at bit `shift` of its word of `words`, and ends in that of `next`.
 pub(crate) fn unpack_words(
     bits: u32,
@@ -269,6 +373,47 @@ mod tests {
         let mut numbers = [[0; 4]];
         unpack_words(3, 32, 30, (&low, &high), &mut numbers);
         assert_eq!(f32::from_le_bytes(numbers[0]), 7.0);
+    }
+
+    #[test]
+    fn integers_are_packed_as_they_are_taken_out_from_any_word_on() {
+        let orders = [
+            (32, FieldOrder::Dense),
+            (8, FieldOrder::Dense),
+            (8, FieldOrder::HighestFirst),
+            (32, FieldOrder::HighestFirst),
+        ];
+        for (bits, (word, order)) in (1..=8).flat_map(|bits| orders.map(|order| (bits, order))) {
+            let packed = PackedIntegers::new(bits, [1, 77], Along::Row, order);
+            let (all, count) = (integers(77, bits), packed.line_words(word).unwrap());
+            let from = |index: u64| {
+                let own = &all[packed.first_in(word, index) as usize..];
+                let numbers: Vec<[u8; 4]> = own.iter().map(|number| (*number as f32).to_le_bytes()).collect();
+                let mut words = vec![0; ((count - index) * u64::from(word / 8)) as usize];
+                pack_row(&packed, word, index, &numbers, &mut words).unwrap();
+                words
+            };
+            let whole = from(0);
+            assert_eq!(unpacked(&packed, word, &whole, 0, 77), all, "{bits} bits, {word}, {order:?}");
+            for index in 1..count {
+                let start = (index * u64::from(word / 8)) as usize;
+                assert_eq!(from(index), whole[start..], "{bits} bits, {word}, {order:?}, from word {index}");
+            }
+        }
+    }
+
+    #[test]
+    fn signs_are_packed_and_what_is_not_whole_or_too_large_is_refused() {
+        let packed = PackedIntegers::new(8, [1, 3], Along::Row, FieldOrder::Dense);
+        let pack = |numbers: [f32; 3]| {
+            let mut words = [0; 3];
+            pack_row(&packed, 8, 0, &numbers.map(f32::to_le_bytes), &mut words).map(|()| words)
+        };
+        assert_eq!(pack([-128.0, -1.0, 255.0]), Ok([0x80, 0xff, 0xff]));
+        assert_eq!(pack([0.0, 256.0, 1.0]), Err(1));
+        assert_eq!(pack([0.0, 1.0, -129.0]), Err(2));
+        assert_eq!(pack([0.5, 1.0, 1.0]), Err(0));
+        assert_eq!(pack([f32::NAN, 1.0, 1.0]), Err(0));
     }
 
     #[test]

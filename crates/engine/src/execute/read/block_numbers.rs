@@ -6,7 +6,9 @@ use super::memory::to_usize;
 use crate::layout::{Step, steps};
 use crate::resources::COMPUTED_ELEMENTS;
 use crate::transform::{Arithmetic, Buffer, affine_each, castable, with_blocks, with_each};
-use ckpt_api::{BlockIndex, BlockNumbers, DType, Encoding, Error, Extent, Result, Shape};
+use ckpt_api::{
+    BlockIndex, BlockNumbers, BlockReduction, DType, Encoding, Error, Extent, Operation, Result, Shape,
+};
 
 /// Opens a stored extent whose checksum is right: its file, and where it begins there.
 pub(super) type Verified<'v, 'a> = &'v dyn Fn(&Extent) -> Result<(Handle<'a>, u64)>;
@@ -30,14 +32,25 @@ pub(super) struct BlockReader<'a> {
     bytes: Vec<u8>,
 }
 
-/// How many numbers are read at once: those that are stored. Of maxima, which take all elements of their blocks, whole rows
-/// of blocks that have as many elements together as a piece.
+/// How many numbers are read at once: those that are stored. Of numbers that take all elements of their blocks, those whose blocks
+/// have as many elements together as a piece: whole rows of blocks, if these have several rows.
 fn ahead(blocks: &BlockNumbers) -> u64 {
-    let Some(maxima) = &blocks.numbers.maxima else { return COMPUTED_ELEMENTS / 4 };
-    let [[_, columns], [height, _]] = [maxima.shape, maxima.block];
-    let across = maxima.blocks().map_or(1, |[_, across]| across);
-    let rows = COMPUTED_ELEMENTS.checked_div(columns.saturating_mul(height)).unwrap_or(1).max(1);
-    rows.saturating_mul(across)
+    let reductions = blocks.numbers.operations.iter().filter_map(|operation| match operation {
+        Operation::Reduce(reduction) => Some(reduction),
+        _ => None,
+    });
+    let reductions: Vec<&BlockReduction> = reductions.collect();
+    let at_once = |elements: u64| COMPUTED_ELEMENTS.checked_div(elements).unwrap_or(1).max(1);
+    match reductions[..] {
+        [] => COMPUTED_ELEMENTS / 4,
+        [BlockReduction { shape: [_, columns], block: [height, width], .. }] if *height > 1 => {
+            at_once(columns.saturating_mul(*height)).saturating_mul(columns.div_ceil((*width).max(1)))
+        }
+        _ => {
+            let elements = reductions.iter().flat_map(|reduction| reduction.block);
+            at_once(elements.fold(1, u64::saturating_mul))
+        }
+    }
 }
 
 impl<'a> BlockReader<'a> {

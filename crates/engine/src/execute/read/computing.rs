@@ -5,17 +5,20 @@
 use super::agreement::AgreementReader;
 use super::block_numbers::{BlockReader, Verified, elements_to_floats, to_floats};
 use super::files::{ComputedNumbers, Handle};
-use super::maxima::Matrix;
 use super::memory::to_usize;
 use super::packed_words::PackedWords;
 use super::products::ProductReader;
+use super::reductions::Reducer;
 use super::row_scales::RowScaler;
 use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
 use crate::transform::{
-    Arithmetic, Buffer, cast, each_number, exp, keep, log, look_up, look_up_pairs, with_runs,
+    Arithmetic, Buffer, cast, count_below, each_number, exp, keep, log, look_up, look_up_pairs, pack_row,
+    with_runs,
 };
-use ckpt_api::{Computed, DType, Encoding, Error, FieldOrder, Operation, Packing, Result, Scalar};
+use ckpt_api::{
+    Computed, DType, Encoding, Error, FieldOrder, Operation, PackedIntegers, Packing, Result, Scalar, Words,
+};
 use std::sync::{Mutex, PoisonError};
 
 /// A computed extent, opened.
@@ -28,6 +31,8 @@ pub(crate) struct Computing<'a> {
     elements: u64,
     /// Elements that fill whole bytes, or a block.
     unit: u64,
+    /// The last operation that makes one number of each block: the first that is done here, for it reads what is before it.
+    reduces: Option<usize>,
     /// From stored elements to 32-bit floats.
     steps: Vec<Step>,
     /// If the stored elements are pairs of integers in a byte, for which a table has numbers, those of each byte.
@@ -44,6 +49,8 @@ struct Memory<'a> {
     spare: Buffer,
     /// For integers that are packed into words, what was read of them last.
     words: PackedWords,
+    /// For numbers that become words, the bytes of these.
+    packed: Vec<u8>,
     /// For each operation, the numbers that it takes.
     operands: Operands<'a>,
 }
@@ -56,6 +63,7 @@ enum Operand<'a> {
     Product(Box<ProductReader<'a>>),
     Rows(Box<RowScaler<'a>>),
     Agreement(Box<AgreementReader<'a>>),
+    Blocked(Box<Reducer<'a>>),
 }
 
 /// Those of all operations.
@@ -94,6 +102,10 @@ impl<'a> Operands<'a> {
 impl<'a> Operand<'a> {
     /// Opens the numbers that an operation takes: the one with this number.
     fn open(verified: Verified<'_, 'a>, computed: &Computed, index: usize) -> Result<Self> {
+        if let Some(Operation::Reduce(reduction)) = computed.operations.get(index) {
+            let before = Box::new(Computing::open(verified, &before(computed, index))?);
+            return Ok(Operand::Blocked(Box::new(Reducer::new(reduction, before))));
+        }
         match computed.operations.get(index).and_then(Operation::operand) {
             None => Ok(Operand::None),
             Some(ckpt_api::Operand::Blocks(blocks)) => {
@@ -106,9 +118,7 @@ impl<'a> Operand<'a> {
                 Ok(Operand::Product(Box::new(ProductReader::new(product, left, right))))
             }
             Some(ckpt_api::Operand::Rows(rows)) => {
-                let mut before = computed.clone();
-                before.operations.truncate(index);
-                let before = Box::new(Computing::open(verified, &before)?);
+                let before = Box::new(Computing::open(verified, &before(computed, index))?);
                 let magnitudes = Box::new(Computing::open(verified, &rows.numbers)?);
                 Ok(Operand::Rows(Box::new(RowScaler::new(rows, before, magnitudes))))
             }
@@ -131,6 +141,14 @@ impl<'a> Operand<'a> {
     }
 }
 
+/// The numbers before an operation.
+fn before(computed: &Computed, index: usize) -> Computed {
+    let mut before = computed.clone();
+    before.operations.truncate(index);
+    before.words = None;
+    before
+}
+
 impl std::fmt::Debug for Memory<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Memory").finish_non_exhaustive()
@@ -144,7 +162,12 @@ impl<'a> Computing<'a> {
     pub(super) fn open(verified: Verified<'_, 'a>, computed: &Computed) -> Result<Self> {
         let (stored, start) = verified(&computed.stored)?;
         let elements = computed.elements().ok_or_else(|| Error::defect("computed elements are not whole"))?;
-        let operands = (0..computed.operations.len()).map(|index| Operand::open(verified, computed, index));
+        let reduces =
+            computed.operations.iter().rposition(|operation| matches!(operation, Operation::Reduce(_)));
+        let operands = (0..computed.operations.len()).map(|index| match reduces {
+            Some(reduces) if index < reduces => Ok(Operand::None),
+            _ => Operand::open(verified, computed, index),
+        });
         let operands = Operands(operands.collect::<Result<_>>()?);
         let steps = match computed.packed {
             Some(_) => Vec::new(),
@@ -154,13 +177,15 @@ impl<'a> Computing<'a> {
             stored,
             start,
             elements,
-            unit: if computed.packed.is_some() { 1 } else { unit(&computed.encoding) },
+            unit: if computed.packed.is_some() || reduces.is_some() { 1 } else { unit(&computed.encoding) },
+            reduces,
             steps,
             pairs: pairs(computed, &operands),
             memory: Mutex::new(Memory {
                 numbers: Buffer::default(),
                 spare: Buffer::default(),
                 words: PackedWords::default(),
+                packed: Vec::new(),
                 operands,
             }),
             computed: computed.clone(),
@@ -174,12 +199,10 @@ impl<'a> Computing<'a> {
 
     /// Computes `count` numbers from `first` on.
     fn compute(&self, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<()> {
-        let mut index = 0;
-        if !self.load_from_table(first, count, memory)? {
-            self.load(first, count, memory)?;
-        } else {
-            index += 1;
-        }
+        let mut index = match self.load_from_table(first, count, memory)? {
+            true => 1,
+            false => self.load(first, count, memory)?,
+        };
         while index < self.computed.operations.len() {
             let overflows = match self.operate_affine(index, first, memory)? {
                 Some(overflows) => {
@@ -228,22 +251,24 @@ impl<'a> Computing<'a> {
         }
     }
 
-    /// Reads stored elements as floats.
-    fn load(&self, first: u64, count: u64, memory: &mut Memory<'_>) -> Result<()> {
+    /// Reads stored elements as floats, or the numbers that blocks of them become; returns the number of the first operation that
+    /// is left to do.
+    fn load(&self, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<usize> {
         let encoding = &self.computed.encoding;
-        let Memory { numbers, spare, words, .. } = memory;
+        let Memory { numbers, spare, words, operands, .. } = memory;
+        if let Some(reduces) = self.reduces {
+            numbers.resize(to_usize(count.saturating_mul(4))?, 0);
+            let Some(Operand::Blocked(blocks)) = operands.0.get_mut(reduces) else {
+                return Err(Error::defect("the elements of blocks were not opened"));
+            };
+            blocks.read(first, numbers.as_chunks_mut().0)?;
+            return Ok(reduces + 1);
+        }
         if let Some(packed) = &self.computed.packed {
             let word = encoding.dtype.bits().unwrap_or(u32::BITS);
             numbers.resize(to_usize(count.saturating_mul(4))?, 0);
-            return words.read(packed, word, (&self.stored, self.start), first, numbers.as_chunks_mut().0);
-        }
-        if let Some(maxima) = &self.computed.maxima {
-            let matrix = Matrix { stored: &self.stored, start: self.start, encoding, steps: &self.steps };
-            let mut out = vec![[0; 4]; to_usize(count)?];
-            matrix.maxima(maxima, first, &mut out, [&mut *numbers, &mut *spare])?;
-            numbers.resize(to_usize(count.saturating_mul(4))?, 0);
-            numbers.copy_from_slice(out.as_flattened());
-            return Ok(());
+            words.read(packed, word, (&self.stored, self.start), first, numbers.as_chunks_mut().0)?;
+            return Ok(0);
         }
         let bytes = |elements| {
             encoding.stored_len(elements).ok_or_else(|| Error::defect("stored elements have no length"))
@@ -251,7 +276,8 @@ impl<'a> Computing<'a> {
         let (offset, len) = (self.start + bytes(first)?, bytes(count)?);
         numbers.resize(to_usize(len)?, offset);
         self.stored.read_at(offset, numbers)?;
-        elements_to_floats(&self.steps, first, numbers, spare)
+        elements_to_floats(&self.steps, first, numbers, spare)?;
+        Ok(0)
     }
 
     /// Applies one operation; returns whether a number became too large.
@@ -284,6 +310,19 @@ impl<'a> Computing<'a> {
             Some(Operation::Round(dtype)) => {
                 cast(DType::F32, *dtype, first, numbers, spare.vec())?;
                 cast(*dtype, DType::F32, first, spare, numbers.vec())?;
+                false
+            }
+            Some(Operation::RoundWhole) => each_number(floats, f32::round_ties_even),
+            Some(Operation::AtLeast(least)) => {
+                let least = least.get();
+                each_number(floats, |number| if number < least { least } else { number })
+            }
+            Some(Operation::AtMost(most)) => {
+                let most = most.get();
+                each_number(floats, |number| if number > most { most } else { number })
+            }
+            Some(Operation::CountBelow(bounds)) => {
+                count_below(floats, bounds);
                 false
             }
             Some(Operation::LookUp(_)) => match operands.get(index) {
@@ -322,8 +361,7 @@ impl<'a> Computing<'a> {
 
     /// The error about the first number that an operation makes too large, or that has no logarithm.
     fn overflow(&self, index: usize, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<Error> {
-        self.load(first, count, memory)?;
-        for earlier in 0..index {
+        for earlier in self.load(first, count, memory)?..index {
             self.operate(earlier, first, memory)?;
         }
         let before = memory.numbers.to_vec();
@@ -332,11 +370,15 @@ impl<'a> Computing<'a> {
         let mut pairs = before.as_chunks::<4>().0.iter().zip(memory.numbers.as_chunks::<4>().0);
         let at = pairs.position(|(before, after)| number(before).is_finite() && !number(after).is_finite());
         let at = at.unwrap_or_default();
+        let is_none = memory.numbers.as_chunks::<4>().0.get(at).is_some_and(|bytes| number(bytes).is_nan());
         let found = before.as_chunks::<4>().0.get(at).map(number).and_then(Scalar::new);
         let found = found.map(|number| number.to_string()).unwrap_or_default();
         let operation = self.computed.operations.get(index).map(ToString::to_string).unwrap_or_default();
         let (what, expected) = match self.computed.operations.get(index) {
             Some(Operation::Log) => ("a number has no logarithm", "a number above 0".to_owned()),
+            Some(operation) if is_none && operation.operand().is_some() => {
+                ("a number is combined with NaN", "numbers in its block, and of it".to_owned())
+            }
             _ => ("a step makes a number too large for f32", format!("at most {:e}", f32::MAX)),
         };
         let error = Error::lossy(what).field(format!("stored element {}", first + at as u64));
@@ -351,19 +393,103 @@ impl ComputedNumbers for Computing<'_> {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = &self.computed.words {
+            return self.read_words(words, offset, out, &mut memory);
+        }
         let mut at = offset;
         for part in out.chunks_mut(to_usize(PIECE * 4)?) {
             let end = at + part.len() as u64;
-            let first = at / 4 / self.unit * self.unit;
-            let last = end.div_ceil(4).next_multiple_of(self.unit).min(self.elements);
-            self.compute(first, last.saturating_sub(first), &mut memory)?;
-            let from = to_usize(at - first * 4)?;
+            let first = at / 4;
+            let from =
+                self.compute_whole(first, end.div_ceil(4), &mut memory)? * 4 + to_usize(at - first * 4)?;
             let bytes = memory.numbers.get(from..from + part.len());
             part.copy_from_slice(bytes.ok_or_else(|| Error::defect("a read ends beyond computed numbers"))?);
             at = end;
         }
         Ok(())
     }
+}
+
+impl<'a> Computing<'a> {
+    /// Computes the numbers from `first` to `end`, and those that share bytes with them; returns how many of these are before them.
+    fn compute_whole(&self, first: u64, end: u64, memory: &mut Memory<'a>) -> Result<usize> {
+        let start = first / self.unit * self.unit;
+        let last = end.next_multiple_of(self.unit).min(self.elements);
+        self.compute(start, last.saturating_sub(start), memory)?;
+        to_usize(first - start)
+    }
+
+    /// Fills `out` with the bytes of words, from byte `offset` on, into which the numbers are packed.
+    fn read_words(&self, words: &Words, offset: u64, out: &mut [u8], memory: &mut Memory<'a>) -> Result<()> {
+        let Words { dtype, packed } = words;
+        let word = dtype.bits().unwrap_or(u32::BITS);
+        let size = u64::from(word / 8);
+        let at_once = (PIECE * u64::from(packed.bits) / u64::from(word)).max(1);
+        let (mut at, mut rest) = (offset, out);
+        while !rest.is_empty() {
+            let first = at / size;
+            let end = (at + rest.len() as u64).div_ceil(size).min(first + at_once);
+            self.pack(packed, word, first..end, memory)?;
+            let from = to_usize(at - first * size)?;
+            let bytes = memory.packed.get(from..).unwrap_or_default();
+            let taken = bytes.len().min(rest.len());
+            if taken == 0 {
+                return Err(Error::defect("a read ends beyond packed numbers"));
+            }
+            let (now, later) = rest.split_at_mut(taken);
+            now.copy_from_slice(&bytes[..taken]);
+            (at, rest) = (at + taken as u64, later);
+        }
+        Ok(())
+    }
+
+    /// Packs the numbers of some words, which may be those of several rows.
+    fn pack(
+        &self,
+        packed: &PackedIntegers,
+        word: u32,
+        words: std::ops::Range<u64>,
+        memory: &mut Memory<'a>,
+    ) -> Result<()> {
+        let (in_row, size) = (packed.line_words(word)?.max(1), u64::from(word / 8));
+        let place = |word: u64| (word / in_row, word % in_row);
+        let ((first_row, first_word), (last_row, last_word)) = (place(words.start), place(words.end - 1));
+        let first = first_row * packed.columns + packed.first_in(word, first_word);
+        let end = last_row * packed.columns + packed.first_after(word, last_word);
+        let before = self.compute_whole(first, end, memory)?;
+        let Memory { numbers, packed: bytes, .. } = memory;
+        bytes.clear();
+        bytes.resize(to_usize((words.end - words.start) * size)?, 0);
+        let numbers = numbers.as_chunks::<4>().0.get(before..).unwrap_or_default();
+        let mut at = words.start;
+        while at < words.end {
+            let (row, own) = place(at);
+            let taken = (in_row - own).min(words.end - at);
+            let start = row * packed.columns + packed.first_in(word, own);
+            let after = row * packed.columns + packed.first_after(word, own + taken - 1);
+            let numbers = numbers.get(to_usize(start - first)?..to_usize(after - first)?);
+            let from = to_usize((at - words.start) * size)?;
+            let bytes = bytes.get_mut(from..from + to_usize(taken * size)?);
+            let (Some(numbers), Some(bytes)) = (numbers, bytes) else {
+                return Err(Error::defect("packed numbers were not computed"));
+            };
+            if let Err(position) = pack_row(packed, word, own, numbers, bytes) {
+                return Err(unpackable(packed.bits, start + position as u64, numbers.get(position)));
+            }
+            at += taken;
+        }
+        Ok(())
+    }
+}
+
+/// The error about a number that cannot be packed.
+fn unpackable(bits: u32, element: u64, number: Option<&[u8; 4]>) -> Error {
+    let number = number.map(|bytes| f32::from_le_bytes(*bytes)).unwrap_or_default();
+    Error::lossy("a number cannot be stored in an integer")
+        .field(format!("stored element {element}"))
+        .found(number.to_string())
+        .expected(format!("a whole number of {bits} bits"))
+        .help("a tensor with NaN or infinities cannot be quantized: leave it out, or clip it")
 }
 
 /// The numbers of both integers in each byte, if the first of two is in its high bits and a table has numbers for them.

@@ -2,6 +2,7 @@
 
 mod split_axes;
 mod strided;
+mod words;
 
 use super::stream::Piece;
 use super::{Checking, Files, TensorStream};
