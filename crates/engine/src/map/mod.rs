@@ -197,7 +197,13 @@ impl Mapped {
 fn checked_whole(contents: &Contents, targets: &[Target]) -> Vec<Twins> {
     let is_in_runs = |target: &&Target| {
         let mut steps = target.recipe.steps.iter();
-        !target.recipe.division.is_plain() || steps.any(|step| matches!(step, AxisStep::Parts { .. }))
+        let is_cut = matches!(
+            target.recipe.join,
+            Join::Disassembled { .. } | Join::Assembled { element: Some(_), .. }
+        );
+        is_cut
+            || !target.recipe.division.is_plain()
+            || steps.any(|step| matches!(step, AxisStep::Parts { .. }))
     };
     let mut found: Vec<Twins> = Vec::new();
     let mut seen = HashSet::new();

@@ -79,6 +79,13 @@ pub(super) fn table(links: &[Link], separators: Separators) -> Result<Mapping> {
             .tensor(stack.targets.first().map(|name| printable(name)).unwrap_or_default())
             .help("write the inverse of the mapping's rules instead, or exclude the stack's tensors"));
     }
+    let assembled =
+        others.iter().find(|link| matches!(link.relation, Relation::Assemble(_) | Relation::Disassemble(_)));
+    if let Some(assembled) = assembled {
+        return Err(Error::mapping("a table of names cannot contain tensors that are assembled of several")
+            .tensor(assembled.targets.first().map(|name| printable(name)).unwrap_or_default())
+            .help("use the mapping's own inverse instead, or exclude these tensors"));
+    }
     let lost = others.iter().find(|link| matches!(link.relation, Relation::Dequantize(_)));
     if let Some(lost) = lost {
         return Err(Error::mapping("a table of names cannot quantize numbers again")

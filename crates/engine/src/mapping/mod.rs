@@ -97,5 +97,5 @@ pub use explain::{Back, Decision, Explanation, Nearest, RuleReport};
 pub use file::check_tokens;
 pub use generated::listed;
 pub(crate) use parameters::KEY_SEPARATOR;
-pub use relation::Relation;
+pub use relation::{Assembly, Relation};
 pub use rule::{Rule, check_count, default_limit};

@@ -106,6 +106,8 @@ fn rule_text(rule: &Rule) -> String {
         Relation::Tie => text += "tie = true\n",
         Relation::Dequantize(how) => text += &dequantize_text(how),
         Relation::Terms | Relation::Sum => text += "sum = true\n",
+        // Only mappings that are made for one checkpoint have these: no file can state them.
+        Relation::Assemble(_) | Relation::Disassemble(_) => text += "# assembled of several\n",
         Relation::Split { axis, sizes } | Relation::Merge { axis, sizes } => {
             let key = if matches!(rule.relation, Relation::Split { .. }) { "split" } else { "merge" };
             text += &parts_text(key, *axis, sizes_text(rule, sizes.as_deref()));

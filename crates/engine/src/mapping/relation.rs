@@ -1,6 +1,6 @@
 //! How many tensors a rule takes and makes.
 
-use crate::recipe::{AxisStep, Dequantize, Division, Join, PartOf, Parts, Recipe, Target};
+use crate::recipe::{AxisStep, Dequantize, Division, Join, PartOf, Parts, Piece, Place, Recipe, Target};
 
 /// One tensor to one; or a split, a merge, a stack or a tie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,50 @@ pub enum Relation {
     Terms,
     /// Several sources, one target: their sum.
     Sum,
+    /// Several sources, several targets that are assembled of them. Only mappings that are made in code have this.
+    Assemble(Assembly),
+    /// The inverse: the parts of each source, added up.
+    Disassemble(Assembly),
+}
+
+/// Tensors that are assembled of pieces of equal length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembly {
+    /// The axis along which pieces are side by side.
+    pub axis: usize,
+    /// If the sources are stacks along their first axis, the number of elements. Each has the targets of its own, one element
+    /// after the other.
+    pub elements: Option<u64>,
+    /// The pieces of each target of an element, at least one.
+    pub targets: Vec<Vec<Piece>>,
+}
+
+impl Assembly {
+    /// Returns the places of a source in the targets of an element, those that hold zeros last.
+    fn places(&self, source: usize) -> Vec<Place> {
+        let all = self.targets.iter().enumerate().flat_map(|(tensor, pieces)| {
+            let place = move |part| Place { tensor, part, parts: pieces.len() };
+            pieces.iter().enumerate().map(move |(part, piece)| (piece, place(part)))
+        });
+        let own = |zero: bool| {
+            let own = move |(piece, _): &(&Piece, Place)| piece.source == source && piece.is_zero == zero;
+            all.clone().filter(own).map(|(_, place)| place)
+        };
+        own(false).chain(own(true)).collect()
+    }
+
+    fn join(&self, target: usize) -> Join {
+        let each = self.targets.len().max(1);
+        let element = self.elements.map(|_| u64::try_from(target / each).unwrap_or(u64::MAX));
+        let pieces = self.targets.get(target % each).cloned().unwrap_or_default();
+        Join::Assembled { axis: self.axis, element, pieces }
+    }
+
+    fn join_back(&self, source: usize) -> Join {
+        let each = self.targets.len().max(1);
+        let places = self.places(source);
+        Join::Disassembled { axis: self.axis, elements: self.elements, each, places }
+    }
 }
 
 /// Tensors as elements of a larger one.
@@ -62,6 +106,8 @@ impl Relation {
             Relation::Unstack(stack) => Relation::Stack(stack),
             Relation::Terms => Relation::Sum,
             Relation::Sum => Relation::Terms,
+            Relation::Assemble(assembly) => Relation::Disassemble(assembly),
+            Relation::Disassemble(assembly) => Relation::Assemble(assembly),
             same => same,
         }
     }
@@ -133,6 +179,8 @@ impl Link {
             Relation::Terms if part > 0 => Join::Zeros,
             Relation::Tie | Relation::Terms => Join::One,
             Relation::Sum => Join::Sum,
+            Relation::Assemble(assembly) => assembly.join(part),
+            Relation::Disassemble(assembly) => assembly.join_back(part),
         };
         self.targets.iter().enumerate().map(move |(part, name)| Target {
             name: name.clone(),

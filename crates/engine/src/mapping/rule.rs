@@ -227,6 +227,13 @@ impl Rule {
             Relation::Tie => Some("tied".to_owned()),
             Relation::Dequantize(how) => Some(how.to_string()),
             Relation::Terms | Relation::Sum => Some("summed".to_owned()),
+            Relation::Assemble(assembly) => Some(match assembly.elements {
+                None => format!("assembled along axis {}", assembly.axis),
+                Some(elements) => {
+                    format!("each of {elements} elements assembled along axis {}", assembly.axis)
+                }
+            }),
+            Relation::Disassemble(assembly) => Some(format!("parts along axis {}", assembly.axis)),
         };
         let each = self.division.each.iter().zip(1..).filter(|(steps, _)| !steps.is_empty());
         let each = each.map(|(steps, part)| {
@@ -359,7 +366,13 @@ impl Rule {
                     parts.sizes = Some(sizes);
                 }
             }
-            Relation::One | Relation::Tie | Relation::Dequantize(_) | Relation::Terms | Relation::Sum => {}
+            Relation::One
+            | Relation::Tie
+            | Relation::Dequantize(_)
+            | Relation::Terms
+            | Relation::Sum
+            | Relation::Assemble(_)
+            | Relation::Disassemble(_) => {}
         }
         Ok(())
     }

@@ -485,6 +485,8 @@ fn check_counts(relation: &Relation, (from, to): (usize, usize), limits: &Limits
             let what = if *relation == Relation::Tie { "a tie" } else { "a sum" };
             (what, (one, "a list of at least two names, or the reverse"), fits)
         }
+        // No file states them.
+        Relation::Assemble(_) | Relation::Disassemble(_) => ("an assembly", (several, several), true),
     };
     if fits {
         return Ok(());

@@ -13,6 +13,6 @@ pub use dequantize::{Dequantize, ScaledFormat};
 pub(crate) use limits::MAX_AXES;
 pub use reshape::{Length, Reshape};
 pub use step::{AxisStep, Factor, FlattenedImage};
-pub use target::{Division, Join, PartOf, Parts, Recipe, Target};
+pub use target::{Division, Join, PartOf, Parts, Piece, Place, Recipe, Target};
 pub use transform::Transform;
 pub(crate) use transform::as_usage;

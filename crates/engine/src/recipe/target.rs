@@ -127,6 +127,57 @@ pub enum Join {
     Zeros,
     /// The sum of several tensors of 32-bit floats.
     Sum,
+    /// Pieces of several tensors, side by side along an axis.
+    Assembled {
+        /// The axis of the pieces after their steps.
+        axis: usize,
+        /// The element of each source that is taken, if the sources are stacks along their first axis.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        element: Option<u64>,
+        /// The pieces, in order.
+        pieces: Vec<Piece>,
+    },
+    /// What [`Join::Assembled`] made several tensors of: the sum of its places in these.
+    Disassembled {
+        /// The axis of the pieces.
+        axis: usize,
+        /// The number of elements that are stacked along the first axis; `None` for no stack.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        elements: Option<u64>,
+        /// Sources of one element.
+        each: usize,
+        /// The places, at least one; those that hold zeros unless the model was trained come last.
+        places: Vec<Place>,
+    },
+}
+
+/// A piece of an assembled tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Piece {
+    /// The number of the source.
+    pub source: usize,
+    /// Whether the piece is as many zeros as the source has elements.
+    pub is_zero: bool,
+}
+
+impl Piece {
+    /// The source of this number, or as many zeros.
+    pub fn new(source: usize, is_zero: bool) -> Self {
+        Piece { source, is_zero }
+    }
+}
+
+/// Where a tensor is in assembled ones: one of equal parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Place {
+    /// The number of the assembled tensor, among those of one element.
+    pub tensor: usize,
+    /// The number of the part.
+    pub part: usize,
+    /// The number of parts.
+    pub parts: usize,
 }
 
 /// One of several parts.
@@ -164,7 +215,9 @@ impl Join {
                 index.saturating_mul(parts).saturating_add(part)
             }
             Join::Zeros => 1,
+            Join::Assembled { element, .. } => element.and_then(|own| usize::try_from(own).ok()).unwrap_or(0),
             Join::One
+            | Join::Disassembled { .. }
             | Join::Merged { .. }
             | Join::Stacked { .. }
             | Join::Tied
@@ -208,6 +261,13 @@ impl Recipe {
             },
             Join::Zeros => Some("zeros of the same shape".to_owned()),
             Join::Sum => Some("the sum".to_owned()),
+            Join::Assembled { axis, element, pieces } => Some(assembled(*axis, *element, pieces)),
+            Join::Disassembled { axis, elements, places, .. } => {
+                let places: Vec<String> =
+                    places.iter().map(|place| part(place.part, place.parts, *axis)).collect();
+                let stacked = if elements.is_some() { ", stacked along axis 0" } else { "" };
+                Some(format!("{}{stacked}", places.join(" plus ")))
+            }
         };
         let words = |steps: &[AxisStep]| steps.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (steps, whole) = (words(&self.steps), words(&self.division.whole));
@@ -215,9 +275,22 @@ impl Recipe {
         let each = each.map(|(steps, part)| format!("part {part}: {}", words(steps).join(", "))).collect();
         let (join, steps) = (join.into_iter().collect(), steps);
         let in_order = match &self.join {
-            Join::Merged { .. } | Join::Stacked { .. } => [each, steps, join, whole],
+            Join::Merged { .. } | Join::Stacked { .. } | Join::Assembled { .. } => [each, steps, join, whole],
             _ => [whole, join, steps, Vec::new()],
         };
         in_order.concat().join(", ")
     }
+}
+
+/// An assembled tensor in a few words.
+fn assembled(axis: usize, element: Option<u64>, pieces: &[Piece]) -> String {
+    let element = element.map(|index| format!("element {index} of axis 0")).into_iter();
+    let zeros = pieces.iter().filter(|piece| piece.is_zero).count();
+    let joined = match (pieces.len(), zeros) {
+        (1, 0) => None,
+        (1, _) => Some("zeros of the same shape".to_owned()),
+        (_, 0) => Some(format!("merged along axis {axis}")),
+        (all, zeros) => Some(format!("merged along axis {axis}, {zeros} of {all} as zeros")),
+    };
+    element.chain(joined).collect::<Vec<_>>().join(", ")
 }

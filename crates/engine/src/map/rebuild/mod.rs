@@ -1,5 +1,6 @@
 //! Carries out recipes on the contents of a checkpoint: rewrites placements, and reads no byte.
 
+mod assembly;
 mod digits;
 mod division;
 mod image;
@@ -179,6 +180,13 @@ fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<
                 false => merge(division::alike(each, *axis)?, *axis, sizes.as_deref())?,
             };
             reorder(merged, &division.whole)?
+        }
+        Join::Assembled { axis, element, pieces } => {
+            assembly::assembled(&all().collect::<Vec<_>>(), (*axis, *element), pieces, steps)?
+        }
+        Join::Disassembled { places, .. } => {
+            let place = places.first().ok_or_else(|| Error::defect("a tensor is assembled nowhere"))?;
+            assembly::disassembled(&all().collect::<Vec<_>>(), join, place, steps)?
         }
         Join::Stacked { axis, merged } => {
             let each = all().map(|placed| reorder(placed, steps));

@@ -50,6 +50,39 @@ pub(super) fn reorder(
     Ok(made)
 }
 
+/// `len` indices of an axis, from `first` on, as runs of bytes of their own.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Unsupported`] for a tensor that is not stored as one run of plain elements.
+pub(super) fn cut_out(placed: &PlacedTensor, axis: usize, first: u64, len: u64) -> Result<PlacedTensor> {
+    let end = placed.axis_len(axis)?;
+    if first.checked_add(len).is_none_or(|last| last > end) {
+        return Err(Error::mapping("the tensor does not have this part")
+            .found(format!("{len} from {first} on, of axis {axis} of {}", placed.tensor.shape)));
+    }
+    let stored = Stored::of(placed)?;
+    let mut region =
+        Region { start: vec![0; placed.tensor.shape.rank()], shape: placed.tensor.shape.clone() };
+    set(&mut region.start, axis, first);
+    let mut lens = region.shape.to_vec();
+    set(&mut lens, axis, len);
+    region.shape = Shape::new(lens)?;
+    if stored.runs(&region) > MOST {
+        return Err(in_parts(&placed.tensor.name).found(format!("more than {MOST} runs of bytes")));
+    }
+    let mut extents = Vec::new();
+    stored.extents(&region, axis, (first, 0), &mut extents)?;
+    if let [extent] = &mut extents[..] {
+        extent.set_region(None);
+    }
+    let mut made = placed.clone();
+    made.tensor.shape = region.shape;
+    made.placement.extents = extents.into();
+    made.placement.set_window(None);
+    made.placement.set_shape(None);
+    Ok(made)
+}
+
 fn set(values: &mut [u64], axis: usize, value: u64) {
     if let Some(own) = values.get_mut(axis) {
         *own = value;
@@ -77,6 +110,7 @@ impl<'p> Stored<'p> {
         let [extent] = &extents[..] else { return Err(refused()) };
         let is_plain = extent.region().is_none()
             && extent.compression().is_none()
+            && !extent.is_computed()
             && encoding.tiles().is_empty()
             && encoding.blocks().is_none()
             && encoding.packing == Packing::Bytes

@@ -314,7 +314,9 @@ fn as_slices(mut placed: PlacedTensor, axis: usize, shift: u64) -> Result<Placed
     }
     let in_pieces = placement.extents.len() > 1;
     if placement.window().is_some() || (in_pieces && placement.extents.iter().any(|e| e.region().is_none())) {
-        return Err(Error::unsupported("a part of a tensor cannot be merged").tensor(&tensor.name));
+        return Err(Error::unsupported("a part of a tensor cannot be merged")
+            .tensor(&tensor.name)
+            .help(STORE_WHOLE));
     }
     placement.set_shape(None);
     for extent in &mut placement.extents {

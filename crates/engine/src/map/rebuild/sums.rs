@@ -1,5 +1,6 @@
 //! Tensors as sums: zeros that are added to one, and terms that are added up.
 
+use super::assembly::disassembled;
 use super::placed::{PlacedTensor, check_fixed_size};
 use super::reorder::reorder;
 use crate::recipe::{Join, Target};
@@ -23,12 +24,16 @@ pub(crate) struct Addend {
 /// [`ckpt_api::Kind::Mapping`] for terms of different shapes, [`ckpt_api::Kind::Unsupported`] for those that are no
 /// 32-bit floats.
 pub(super) fn addends(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<Vec<Addend>> {
-    if target.recipe.join != Join::Sum {
-        return Ok(Vec::new());
-    }
-    let terms = sources.iter().filter_map(|id| tensors.get(*id).cloned());
-    let terms: Vec<PlacedTensor> =
-        terms.map(|term| reorder(term, &target.recipe.steps)).collect::<Result<_>>()?;
+    let all = sources.iter().filter_map(|id| tensors.get(*id).cloned());
+    let steps = &target.recipe.steps;
+    let terms: Vec<PlacedTensor> = match &target.recipe.join {
+        Join::Sum => all.map(|term| reorder(term, steps)).collect::<Result<_>>()?,
+        join @ Join::Disassembled { places, .. } if places.len() > 1 => {
+            let all: Vec<PlacedTensor> = all.collect();
+            places.iter().map(|place| disassembled(&all, join, place, steps)).collect::<Result<_>>()?
+        }
+        _ => return Ok(Vec::new()),
+    };
     check_terms(&terms)?;
     let rest = terms.into_iter().skip(1);
     let named =

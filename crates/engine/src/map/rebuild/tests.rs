@@ -1,5 +1,6 @@
 //! Recipes against plain loops over values.
 
+mod assembled;
 mod divided;
 mod joined;
 mod numbers;
