@@ -43,7 +43,7 @@ impl Reading {
         }
         if let Some(path) = &self.architecture_model {
             let model = ckpt::Source::open(registry, path, &OpenOptions::new().limits(limits))?;
-            options = options.graph_of(&model)?;
+            options = options.graph_of(&model);
         }
         Ok(options)
     }

@@ -1,7 +1,7 @@
-//! The mappings that come with the program: `data/mappings/*.toml`, and the one that PyTorch's modules need.
+//! The mappings that come with the program: `data/mappings/*.toml`, and those that PyTorch's modules need.
 
 use ckpt_engine::formats::RegisteredMapping;
-use ckpt_pytorch::KerasToTorch;
+use ckpt_pytorch::{FlaxToTorch, KerasToTorch};
 use std::sync::Arc;
 
 /// Includes files by name.
@@ -71,6 +71,7 @@ const FILES: &[(&str, &str)] = files![
 /// All of them.
 pub(super) fn all() -> Vec<RegisteredMapping> {
     let files = FILES.iter().map(|(name, toml)| RegisteredMapping::File { name, toml });
-    let generated = RegisteredMapping::Generated(Arc::new(KerasToTorch::default()));
-    files.chain([generated]).collect()
+    let keras = RegisteredMapping::Generated(Arc::new(KerasToTorch::default()));
+    let flax = RegisteredMapping::Generated(Arc::new(FlaxToTorch::default()));
+    files.chain([keras, flax]).collect()
 }

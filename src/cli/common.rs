@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Extensions of models that give their graphs to another checkpoint; a SavedModel is a directory.
-const GRAPH_EXTENSIONS: [&str; 6] = ["onnx", "keras", "h5", "hdf5", "pb", "safetensors"];
+const GRAPH_EXTENSIONS: [&str; 7] = ["onnx", "keras", "h5", "hdf5", "pb", "safetensors", "msgpack"];
 
 /// A checkpoint that is only read.
 #[derive(Args)]
@@ -323,8 +323,7 @@ fn open_one(registry: &Registry, path: &Path, options: &OpenOptions) -> Result<S
 /// The graph of the model that is given in place of an architecture file; `None` for a file that is one.
 fn read_graph(registry: &Registry, path: &Path, limits: &Limits) -> Option<Result<Arc<ModelGraph>>> {
     let options = OpenOptions::new().limits(limits.clone());
-    let read =
-        || Source::open(registry, path, &options).and_then(|model| ModelGraph::of(&model)).map(Arc::new);
+    let read = || Source::open(registry, path, &options).map(|model| Arc::new(ModelGraph::of(&model)));
     is_model(path).then(read)
 }
 

@@ -35,8 +35,9 @@ fn list_and_show_know_every_built_in_mapping() {
     let text = place.says(&["map", "list"]);
     for name in names {
         assert!(text.contains(name), "{text}");
-        if name == "keras-to-torch" {
-            place.refuses(&["map", "show", name], 2, &["made for the graph", "map check keras-to-torch"]);
+        if let "keras-to-torch" | "flax-to-torch" = name {
+            let check = format!("map check {name}");
+            place.refuses(&["map", "show", name], 2, &["made for the graph", &check]);
             continue;
         }
         let shown = place.says(&["map", "show", name]);

@@ -1,4 +1,5 @@
-//! From Keras to PyTorch: the modules, the mapping and the program that a graph makes.
+//! From Keras and Flax to PyTorch: the modules, the mapping and the program that a graph makes, or the mapping that names and
+//! shapes make.
 //!
 //! A graph with the named axes of its tensors says what each layer computes, whatever the model is called. From it come
 //! a [`Mapping`](ckpt_engine::mapping::Mapping) of its tensors to those of `nn.Module`s, and a Python file with these modules.
@@ -12,6 +13,7 @@ mod attributes;
 mod code;
 mod expressions;
 mod flatten;
+mod flax;
 mod functions;
 mod layer_names;
 mod layers;
@@ -35,6 +37,7 @@ mod window;
 
 use ckpt_api::{Error, Graph, Result, Tensor};
 use ckpt_engine::mapping::{MappingGenerator, Translation, listed};
+pub use flax::FlaxToTorch;
 use precision::Precision;
 use rules::KERAS_TO_TORCH;
 use shapes::Shapes;

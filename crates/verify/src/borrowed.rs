@@ -33,7 +33,7 @@ pub(super) fn with_graph(a: &Source, b: &Source, options: &Options) -> Result<Op
     };
     let [own, other] = [from, to].map(Source::shown);
     let mut contents = to.contents().clone();
-    let model = ModelGraph::of(from)?;
+    let model = ModelGraph::of(from);
     if !more_weights(from, to).is_empty() || give_graph(&model, &mut contents, &other).is_err() {
         return Ok(None);
     }

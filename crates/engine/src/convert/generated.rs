@@ -4,9 +4,11 @@ use super::Conversion;
 use crate::formats::{Formats, RegisteredMapping};
 use crate::map::Mapped;
 use crate::mapping::{Generated, Translation};
+use crate::source::ModelGraph;
 use crate::store::Destination;
 use crate::words::{printable, quote};
 use ckpt_api::{Error, FileId, Literal, LossKind, OutputFile, OutputLayout, Result};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -85,12 +87,32 @@ fn same(a: &Path, b: &Path) -> bool {
 /// [`ckpt_api::Kind::Usage`].
 pub(super) fn check_none(conversion: &Conversion, formats: &Formats) -> Result<()> {
     let Some(name) = &conversion.code else { return Ok(()) };
-    let generated = formats.mappings().filter(|mapping| matches!(mapping, RegisteredMapping::Generated(_)));
+    let has_code = |mapping: &&RegisteredMapping| match mapping {
+        RegisteredMapping::Generated(generator) => generator.needs_graph(),
+        RegisteredMapping::File { .. } => false,
+    };
+    let generated = formats.mappings().filter(has_code);
     let names: Vec<&str> = generated.map(RegisteredMapping::name).collect();
     Err(Error::usage("only a mapping that is made of a graph has generated code")
         .field("code")
         .found(quote(name))
         .help(format!("convert with the mapping {}, or leave out the code", names.join(" or "))))
+}
+
+/// Checks that the way back makes every tensor of the checkpoint that gives the names, in its shape.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`] for one that is not made, or in another shape.
+pub(super) fn check(
+    translation: &Translation,
+    model: &ModelGraph,
+    mapped: &mut Mapped,
+    file: &str,
+) -> Result<()> {
+    let left_out: HashSet<&str> =
+        translation.mapping.ignore.iter().filter_map(|ignore| ignore.pattern.as_literal()).collect();
+    let contents = Arc::make_mut(&mut mapped.contents);
+    model.check(&mut contents.checkpoint, None, (file, &|name| left_out.contains(name)))
 }
 
 /// Adds what the graph shows to what mapping found. The program states conventions, which are lost without it. On the way

@@ -58,5 +58,5 @@ pub(super) fn read(
     let Some(input) = find(registry.addresses(), record)? else { return Ok(None) };
     let options = OpenOptions::new().format(record.format.as_str()).limits(options.limits.clone());
     let model = Source::open(registry, input, &options)?;
-    ModelGraph::of(&model).map(|graph| Some(Arc::new(graph)))
+    Ok(Some(Arc::new(ModelGraph::of(&model))))
 }

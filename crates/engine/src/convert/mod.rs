@@ -163,8 +163,12 @@ impl Conversion {
         if let Some((translation, generated)) = remarks {
             generated::report(translation, generated, &mut mapped, code.is_some());
         }
-        if let Some(model) = source.pending_graph() {
-            give_graph(model, Arc::make_mut(&mut mapped.contents), &source.shown())?;
+        match (source.pending_graph(), remarks) {
+            (Some(model), Some((translation, generated))) if !generated.generator.needs_graph() => {
+                generated::check(translation, model, &mut mapped, &source.shown())?;
+            }
+            (Some(model), _) => give_graph(model, Arc::make_mut(&mut mapped.contents), &source.shown())?,
+            (None, _) => {}
         }
         if let Some(model) = source.options.graph.as_deref() {
             model.describe(codec.info(), &mut Arc::make_mut(&mut mapped.contents).checkpoint);

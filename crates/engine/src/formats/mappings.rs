@@ -51,7 +51,7 @@ impl Formats {
 
     /// Returns the mapping that `given` names: a file, or the mapping of this name if no such file exists.
     /// Values for its parameters may follow: `llama-hf-to-gguf,heads=32,kv_heads=8`. After a generated mapping,
-    /// `names=sequential` chooses names as [`Mapping::with_names`] does.
+    /// `names=sequential` chooses names as [`Mapping::with_names`] does, and others are settings of [`Mapping::with_setting`].
     ///
     /// ```
     /// let registry = ckpt::Registry::builtin();
@@ -74,6 +74,10 @@ impl Formats {
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             if key == "names" && mapping.is_generated() {
                 mapping = mapping.with_names(value)?;
+                continue;
+            }
+            if mapping.is_generated() {
+                mapping = mapping.with_setting(key, value)?;
                 continue;
             }
             let value = value.parse().map_err(|_| {

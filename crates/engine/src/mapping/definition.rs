@@ -132,6 +132,24 @@ pub trait MappingGenerator: Debug + Send + Sync {
     /// [`ckpt_api::Kind::Usage`] for a kind that the generator does not know.
     fn with_names(&self, names: &str) -> Result<Arc<dyn MappingGenerator>>;
 
+    /// Returns whether the mapping is made of a graph. If not, names, shapes and roles of tensors are enough, and
+    /// [`MappingGenerator::translate`] gets an empty graph.
+    fn needs_graph(&self) -> bool {
+        true
+    }
+
+    /// Returns the generator with a setting of its own, as the mapping's name is followed by it: `NAME,key=value`.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a key or a value that the generator does not know.
+    fn with_setting(&self, key: &str, value: &str) -> Result<Arc<dyn MappingGenerator>> {
+        Err(Error::usage("the mapping has no such parameter").field(self.name()).found(format!(
+            "{}={}",
+            quote(key),
+            quote(value)
+        )))
+    }
+
     /// Translates a graph and its tensors.
     ///
     /// # Errors

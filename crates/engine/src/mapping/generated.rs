@@ -113,6 +113,25 @@ impl Mapping {
         generated.generator = generated.generator.with_names(names)?;
         Ok(self)
     }
+
+    /// Gives a generated mapping a setting of its own: the class of a layer for `flax-to-torch`.
+    ///
+    /// ```
+    /// let mapping = ckpt::Registry::builtin().mapping("flax-to-torch").expect("it is built in");
+    /// assert!(mapping.clone().with_setting("decoder.up", "conv_transpose").is_ok());
+    /// assert!(mapping.with_setting("decoder.up", "upsampling").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] for a setting that the mapping does not know.
+    pub fn with_setting(mut self, key: &str, value: &str) -> Result<Self> {
+        let Some(generated) = &mut self.generated else {
+            let error = Error::usage("only a generated mapping has settings").field(printable(key));
+            return Err(self.located(error));
+        };
+        generated.generator = generated.generator.with_setting(key, value)?;
+        Ok(self)
+    }
 }
 
 /// The first names of a list, and how many more there are.

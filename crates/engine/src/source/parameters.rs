@@ -3,7 +3,7 @@
 use super::{Configuration, Source};
 use crate::mapping::{Generated, KEY_SEPARATOR, Mapping, Parameter, Translation};
 use crate::pattern::Pattern;
-use ckpt_api::{Error, Limits, Metadata, Result, Setting, text};
+use ckpt_api::{Error, Graph, Limits, Metadata, Result, Setting, text};
 use std::borrow::Cow;
 
 /// Files beside a checkpoint that describe its model: of Hugging Face, and of Meta.
@@ -50,16 +50,25 @@ impl Source {
     /// [`ckpt_api::Kind::Mapping`] without a graph; what keeps a layer from having a module.
     pub(crate) fn translation(&self, mapping: &Mapping) -> Result<Option<Translation>> {
         let Some(Generated { generator, is_inverse }) = &mapping.generated else { return Ok(None) };
+        let needs_graph = generator.needs_graph();
         if *is_inverse {
             let framework = generator.source_framework();
             let Some(model) = &self.options.graph else {
                 return Err(Error::mapping(format!(
                     "the way back to {framework} needs the {framework} model"
                 ))
-                .found(format!("no model whose graph has the names of {framework}"))
+                .found(match needs_graph {
+                    true => format!("no model whose graph has the names of {framework}"),
+                    false => format!("no checkpoint with the names of {framework}"),
+                })
                 .help(text!["give it with ", Setting::ARCHITECTURE]));
             };
-            return generator.translate(model.graph(), &model.to_tensors()).map(Some);
+            let no_graph = Graph::default();
+            let graph = if needs_graph { model.graph()? } else { &no_graph };
+            return generator.translate(graph, &model.to_tensors()).map(Some);
+        }
+        if !needs_graph {
+            return generator.translate(&Graph::default(), &self.checkpoint().tensors).map(Some);
         }
         if let Some(graph) = &self.checkpoint().graph {
             return generator.translate(graph, &self.checkpoint().tensors).map(Some);
