@@ -63,6 +63,7 @@ const FILES: &[(&str, &str)] = files![
     "t5-gated-hf-to-gguf",
     "t5-hf-to-gguf",
     "t5-mesh-to-hf",
+    "t5-t5x-to-hf",
     "vit-flax-to-hf",
     "vit-timm-to-hf",
     "whisper-openai-to-hf",

@@ -88,3 +88,43 @@ fn llama_has_norms_of_the_same_name() {
     ];
     assert_maps("llama-flax-to-hf", 8, &all.concat(), &[]);
 }
+
+#[test]
+fn t5_of_t5x_numbers_its_layers_and_has_a_tree_within_the_optimizer() {
+    const PROJECTIONS: [(&str, &str, &str); 4] = [
+        ("query.kernel", "q.weight", "transpose"),
+        ("key.kernel", "k.weight", "transpose"),
+        ("value.kernel", "v.weight", "transpose"),
+        ("out.kernel", "o.weight", "transpose"),
+    ];
+    let mut all = Expected::new();
+    let mut add = |from: &str, to: &str, pairs: &[(&str, &str, &'static str)]| {
+        let named = |(a, b, steps): &(&str, &str, &'static str)| {
+            (format!("optimizer.target.{from}.{a}"), format!("{to}.{b}"), *steps)
+        };
+        all.extend(pairs.iter().map(named));
+    };
+    add("token_embedder", "shared", &[("embedding", "weight", "")]);
+    add("decoder.logits_dense", "lm_head", &[("kernel", "weight", "transpose")]);
+    for stack in ["encoder", "decoder"] {
+        let norm = format!("{stack}_norm");
+        add(&format!("{stack}.{norm}"), &format!("{stack}.final_layer_norm"), &[("scale", "weight", "")]);
+        let bias = format!("{stack}.block.0.layer.0.SelfAttention.relative_attention_bias");
+        add(&format!("{stack}.relpos_bias"), &bias, &[("rel_embedding", "weight", "transpose")]);
+    }
+    let layers = [
+        ("encoder", 0, "pre_attention_layer_norm", "attention", "SelfAttention"),
+        ("encoder", 1, "pre_mlp_layer_norm", "mlp", "DenseReluDense"),
+        ("decoder", 0, "pre_self_attention_layer_norm", "self_attention", "SelfAttention"),
+        ("decoder", 1, "pre_cross_attention_layer_norm", "encoder_decoder_attention", "EncDecAttention"),
+        ("decoder", 2, "pre_mlp_layer_norm", "mlp", "DenseReluDense"),
+    ];
+    for (stack, layer, norm, from, to) in layers {
+        let (own, block) = (format!("{stack}.layers_11"), format!("{stack}.block.11.layer.{layer}"));
+        add(&format!("{own}.{norm}"), &format!("{block}.layer_norm"), &[("scale", "weight", "")]);
+        let dense = [("wi_0.kernel", "wi_0.weight", "transpose"), ("wo.kernel", "wo.weight", "transpose")];
+        let pairs: &[_] = if from == "mlp" { &dense } else { &PROJECTIONS };
+        add(&format!("{own}.{from}"), &format!("{block}.{to}"), pairs);
+    }
+    assert_maps("t5-t5x-to-hf", 27, &all, &[]);
+}
