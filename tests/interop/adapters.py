@@ -3,17 +3,21 @@
 
     python tests/interop/adapters.py --ckpt target/debug/ckpt     (packages: requirements-transformers.txt)
 
-Both compute in 32-bit floats, in other orders: numbers may differ by the rounding of a few terms.
+Both compute in 32-bit floats, in other orders: numbers may differ by the rounding of a few terms. Files of adapters for llama.cpp
+are compared with those of its own converter.
 """
 
 import copy
+import subprocess
 import sys
 
+import gguf
 import peft
 import safetensors.torch
 import torch
 import transformers
-from harness import check, ckpt, main
+from harness import check, ckpt, convert, main
+from llama_packages import converter
 
 VOCABULARY, WIDTH, INNER = 96, 64, 112
 
@@ -206,6 +210,74 @@ def an_adapter_of_lower_rank_is_as_near_as_the_singular_values_allow(folder):
         assert own <= best * 1.0001, f"{name}: {own} instead of {best}"
         seen += 1
     assert seen == 14, seen
+
+
+def qwen() -> torch.nn.Module:
+    torch.manual_seed(7)
+    config = transformers.Qwen2Config(
+        vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False,
+    )
+    return transformers.Qwen2ForCausalLM(config)
+
+
+def of_llama_cpp(folder, adapter) -> bytes:
+    """The file that llama.cpp's converter makes of an adapter."""
+    out = folder / f"{adapter.name}-theirs.gguf"
+    program = [sys.executable, converter() / "convert_lora_to_gguf.py", adapter, "--base", folder / "base", "--outfile", out]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out.read_bytes()
+
+
+@check()
+def files_of_adapters_are_those_of_llama_cpps_converter(folder):
+    everything = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    for base, kind, settings in [
+        (llama(), "plain", {"r": 4, "lora_alpha": 16, "target_modules": everything}),
+        (qwen(), "other-family", {"r": 8, "lora_alpha": 3, "target_modules": everything}),
+        (llama(), "embeddings", {"r": 4, "lora_alpha": 16, "target_modules": ["embed_tokens", "q_proj"]}),
+    ]:
+        base.save_pretrained(folder / "base")
+        adapted(base, folder / kind, **settings)
+        own = folder / f"{kind}.gguf"
+        convert(folder / kind, own, "--set", f"base={folder / 'base'}")
+        assert own.read_bytes() == of_llama_cpp(folder, folder / kind), kind
+
+
+@check()
+def files_of_adapters_add_to_a_model_what_a_merge_adds(folder):
+    kinds = {
+        "plain": {"r": 4, "lora_alpha": 16, "target_modules": ["q_proj", "k_proj", "up_proj"]},
+        "rank-stabilized": {"r": 4, "lora_alpha": 16, "use_rslora": True, "target_modules": ["q_proj"]},
+        "patterns": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "down_proj"],
+                     "rank_pattern": {"down_proj": 6}, "alpha_pattern": {"layers.1.self_attn.q_proj": 3}},
+        "embeddings": {"r": 4, "lora_alpha": 16, "target_modules": ["embed_tokens"]},
+    }
+    base = llama()
+    base.save_pretrained(folder / "base")
+    convert(folder / "base", folder / "base.gguf")
+    before = {tensor.name: tensor.data for tensor in gguf.GGUFReader(folder / "base.gguf").tensors}
+    seen = 0
+    for kind, settings in kinds.items():
+        adapted(base, folder / kind, **settings)
+        convert(folder / kind, folder / f"{kind}.gguf", "--set", f"base={folder / 'base'}")
+        merge(folder / "base", folder / f"{kind}-merged.gguf", "--lora", folder / kind)
+        reader = gguf.GGUFReader(folder / f"{kind}.gguf")
+        alpha = reader.fields["adapter.lora.alpha"].contents()
+        factors = {tensor.name: tensor.data for tensor in reader.tensors}
+        for tensor in gguf.GGUFReader(folder / f"{kind}-merged.gguf").tensors:
+            a, b = factors.pop(f"{tensor.name}.lora_a", None), factors.pop(f"{tensor.name}.lora_b", None)
+            if a is None:
+                assert (tensor.data == before[tensor.name]).all(), f"{kind}: {tensor.name}"
+                continue
+            # llama.cpp has the rows of embeddings on both sides.
+            product = a @ b.T if "token_embd" in tensor.name else b @ a
+            expected = before[tensor.name] + alpha / b.shape[1] * product
+            assert abs(tensor.data - expected).max() <= 2e-6, f"{kind}: {tensor.name}"
+            seen += 1
+        assert not factors, f"{kind}: {list(factors)}"
+    assert seen == 6 + 2 + 4 + 1, seen
 
 
 if __name__ == "__main__":

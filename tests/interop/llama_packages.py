@@ -11,7 +11,8 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 # The source package of llama-cpp-python.
 CONVERTER = ("https://files.pythonhosted.org/packages/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/"
              "llama_cpp_python-0.3.36.tar.gz", "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e")
-PARTS = ("/vendor/llama.cpp/conversion/", "/vendor/llama.cpp/gguf-py/gguf/", "/llama.cpp/convert_hf_to_gguf.py")
+PARTS = ("/vendor/llama.cpp/conversion/", "/vendor/llama.cpp/gguf-py/gguf/", "/llama.cpp/convert_hf_to_gguf.py",
+         "/llama.cpp/convert_lora_to_gguf.py")
 # The npm package @node-llama-cpp/linux-x64, whose libggml-base.so is compiled without fused multiplication and addition.
 LIBRARIES = ("https://registry.npmjs.org/@node-llama-cpp/linux-x64/-/linux-x64-3.22.1.tgz",
              "0d953e1503d5ab4608d8ed5b739132308c81ac05ffeb760d2a7f30e08a9f90e0")
@@ -31,7 +32,8 @@ def libraries() -> pathlib.Path:
 
 def unpacked(address: str, sha256: str, parts: tuple[str, ...]) -> pathlib.Path:
     """What a package has under these names."""
-    folder = CACHE / f"llama.cpp-{sha256[:12]}"
+    wanted = hashlib.sha256("\n".join((sha256, *parts)).encode()).hexdigest()
+    folder = CACHE / f"llama.cpp-{wanted[:12]}"
     if not folder.exists():
         with urllib.request.urlopen(address, timeout=120) as answer:
             data = answer.read()

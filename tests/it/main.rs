@@ -6,6 +6,8 @@
 mod common;
 mod toy;
 
+#[cfg(all(feature = "gguf", feature = "npz", feature = "safetensors", feature = "torch"))]
+mod adapter_files;
 mod arguments;
 #[cfg(all(feature = "npz", feature = "safetensors"))]
 mod blocks;

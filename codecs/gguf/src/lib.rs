@@ -81,6 +81,12 @@ const OPTIONS: &[OptionSpec] = &[
         "name of llama.cpp's pre-tokenizer for a tokenizer of byte pairs (default: by its regular expressions)",
     ),
     OptionSpec::new(
+        metadata::BASE,
+        OptionKind::Text,
+        Side::Write,
+        "of an adapter: the directory of the model that it changes, with its config.json",
+    ),
+    OptionSpec::new(
         write::SHARD_SIZE,
         OptionKind::Size,
         Side::Write,

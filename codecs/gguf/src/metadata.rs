@@ -12,6 +12,8 @@ pub(crate) const LIKE: &str = "like";
 pub(crate) const METADATA: &str = "metadata";
 /// The option that names the pre-tokenizer, and its key.
 pub(crate) const PRE: &str = "pre";
+/// The option that names the model of an adapter. Who knows families of models reads it.
+pub(crate) const BASE: &str = "base";
 const PRE_KEY: &str = "tokenizer.ggml.pre";
 
 /// The key that states, by number, which type most tensors have.

@@ -214,7 +214,9 @@ fn named(text: &str, total: u128) -> Vec<(String, String)> {
         ("organization", parts.organization.as_deref().map(title)),
         ("repo_url", if is_address { Some(text.to_owned()) } else { page }),
     ];
-    known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    let known = known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    // A path of the machine that trained it begins with no organization.
+    known.filter(|(_, value)| !value.is_empty()).collect()
 }
 
 #[cfg(test)]

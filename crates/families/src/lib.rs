@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod adapter;
 mod agreement;
 mod card;
 mod catalog;
@@ -41,7 +42,10 @@ impl ModelKinds for KnownFamilies {
         match (request.source.format() == GGUF, request.target.id) {
             (true, SAFETENSORS) => to_hugging_face::translate(formats, request),
             (true, _) => Ok(None),
-            (false, GGUF) => to_gguf::translate(formats, request),
+            (false, GGUF) => match adapter::translate(formats, request)? {
+                None => to_gguf::translate(formats, request),
+                adapter => Ok(adapter),
+            },
             (false, SAFETENSORS) => companions::translate(request),
             (false, _) => Ok(None),
         }

@@ -173,7 +173,7 @@ fn leave_out_layers(
 
 /// The options and the dtype of the conversion: without a type, matrices keep theirs, and what llama.cpp takes as F32 only is
 /// F32. A dtype is the type of that name.
-fn types(request: &ModelRequest<'_>) -> (Vec<(String, String)>, Option<DType>) {
+pub(crate) fn types(request: &ModelRequest<'_>) -> (Vec<(String, String)>, Option<DType>) {
     let mut options = request.options.to_vec();
     if request.option(TYPE).is_some() {
         return (options, request.dtype);
@@ -338,7 +338,7 @@ fn sampling(source: &Source) -> Result<MetadataMap> {
 }
 
 /// What the model is called: the name that its configuration states, and that of its directory.
-fn names(config: &Config, source: &Source) -> Vec<String> {
+pub(crate) fn names(config: &Config, source: &Source) -> Vec<String> {
     let stated = config.first(&["_name_or_path"]).and_then(|name| name.as_str());
     // A path of another machine is no name.
     let stated = stated.filter(|name| !name.is_empty() && name.matches('/').count() <= 1);

@@ -1,8 +1,8 @@
 //! An adapter: the files of a directory that peft wrote.
 
 use crate::config::{self, LoraConfig};
-use crate::names::AdapterTensors;
-use ckpt_api::{Error, Input, Limits, Result, first_few};
+use crate::names::{AdapterTensors, Change};
+use ckpt_api::{Error, Input, Limits, Result, Tensor, TensorId, first_few};
 use ckpt_engine::formats::Formats;
 use ckpt_engine::source::{OpenOptions, Source};
 use ckpt_engine::store::IntoInput;
@@ -75,6 +75,103 @@ impl Adapter {
     pub fn source(&self) -> &Source {
         &self.source
     }
+
+    /// The model that it was trained on, as its configuration states it: a path, or a name.
+    pub fn base(&self) -> Option<&str> {
+        self.config.base.as_deref()
+    }
+
+    /// The products that it adds to matrices of a model, in the order of their modules.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for an adapter that has more than products: magnitudes of rows, biases, tensors as a whole;
+    /// [`ckpt_api::Kind::Corrupt`] for factors of another rank than is stated.
+    pub fn products(&self) -> Result<Vec<Product<'_>>> {
+        let in_file = |error: Error| error.file(self.source.shown());
+        // The weight of a module that has a product is the base's own, which peft saves beside it.
+        let has_product = |name: &&String| {
+            let module = name.strip_suffix(".weight").unwrap_or(name);
+            self.tensors.groups.values().any(|changes| changes.contains_key(module))
+        };
+        if let Some(name) = self.tensors.whole.keys().find(|name| !has_product(name)) {
+            return Err(in_file(more_than_products("a tensor that it has as a whole").tensor(name)));
+        }
+        let mut groups = self.tensors.groups.iter();
+        match (groups.next(), groups.next()) {
+            (Some((_, changes)), None) => {
+                changes.iter().map(|(module, change)| self.product(module, change).map_err(in_file)).collect()
+            }
+            (None, _) => Ok(Vec::new()),
+            (Some((first, _)), Some((second, _))) => {
+                let error = Error::unsupported("the adapter has products for several models");
+                Err(in_file(error.found(format!("'{first}' and '{second}'"))))
+            }
+        }
+    }
+
+    fn product<'a>(&'a self, module: &'a str, change: &Change) -> Result<Product<'a>> {
+        if change.magnitudes.is_some() || self.config.has_magnitudes {
+            return Err(more_than_products("magnitudes of rows (DoRA)").tensor(module));
+        }
+        if change.bias.is_some() {
+            return Err(more_than_products("a bias").tensor(module));
+        }
+        let factor = |id: Option<TensorId>| {
+            let id = id.ok_or_else(|| Error::defect("a product lacks a factor"))?;
+            self.source.contents().tensor_at(id).map(|(tensor, _)| tensor)
+        };
+        let (a, b) = (factor(change.a)?, factor(change.b)?);
+        let rank =
+            check_rank(&self.config, module, a, b, [a.shape.first().copied(), b.shape.last().copied()])?;
+        let scale = self.config.scale(module, rank, self.stated_alpha(change))? * f64::from(self.weight);
+        Ok(Product { module, a, b, rank, scale, is_embedding: change.is_embedding })
+    }
+
+    /// The number beside the factors of a product.
+    pub(crate) fn stated_alpha(&self, change: &Change) -> Option<f64> {
+        self.alphas.get(&change.alpha?.0).copied()
+    }
+}
+
+/// What an adapter adds to the weight of a module: `scale` times the matrix product of `b` and `a`.
+#[derive(Clone, Copy, Debug)]
+pub struct Product<'a> {
+    /// The module, by its name in the model.
+    pub module: &'a str,
+    /// The factor of `rank` rows.
+    pub a: &'a Tensor,
+    /// The factor of `rank` columns.
+    pub b: &'a Tensor,
+    /// The rank.
+    pub rank: u64,
+    /// By what the product is multiplied.
+    pub scale: f64,
+    /// Whether the module is a table of embeddings, to which the transposed product is added.
+    pub is_embedding: bool,
+}
+
+/// The rank of a product: that of its factors, which must be the one that is stated.
+pub(crate) fn check_rank(
+    config: &LoraConfig,
+    module: &str,
+    a: &Tensor,
+    b: &Tensor,
+    [of_a, of_b]: [Option<u64>; 2],
+) -> Result<u64> {
+    let rank = config.rank(module)?.or(of_a);
+    match rank.filter(|rank| [of_a, of_b] == [Some(*rank); 2]) {
+        Some(rank) => Ok(rank),
+        None => Err(Error::corrupt("the factors of a product have another rank than the adapter states")
+            .tensor(&a.name)
+            .found(format!("{} and {}", a.shape, b.shape))
+            .expected(format!("rank {}, by {}", rank.unwrap_or_default(), config.shown))),
+    }
+}
+
+fn more_than_products(what: &str) -> Error {
+    Error::unsupported("the adapter has more than products of two factors")
+        .found(what.to_owned())
+        .help("merge it into its base: ckpt merge BASE --lora ADAPTER OUTPUT")
 }
 
 /// The numbers beside factors.

@@ -20,7 +20,7 @@ mod pairs;
 mod pattern;
 mod recipe;
 
-pub use adapter::Adapter;
+pub use adapter::{Adapter, Product};
 pub use extract::{ExtractedAdapter, ExtractedTensor, extract_adapter};
 pub use lora::merge_adapters;
 pub use models::{Method, Model, Settings, merge_models};

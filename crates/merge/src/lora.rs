@@ -1,6 +1,6 @@
 //! LoRA: products of two small matrices that are added to the weights of a model.
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, check_rank};
 use crate::column_scales::{self, ColumnScales, Unscaled};
 use crate::matrix::{Matrix, Numbers, is_computable};
 use crate::names::Change;
@@ -381,13 +381,7 @@ impl Factors {
         let (Some(of_a), Some(of_b)) = (of_a, of_b) else {
             return Err(Error::corrupt("a factor of an adapter has no elements").tensor(&a.name));
         };
-        let rank = adapter.config.rank(module)?.unwrap_or(of_a.rows);
-        if [of_a.rows, of_b.columns] != [rank, rank] {
-            return Err(Error::corrupt("the factors of a product have another rank than the adapter states")
-                .tensor(&a.name)
-                .found(format!("{} and {}", a.shape, b.shape))
-                .expected(format!("rank {rank}, by {}", adapter.config.shown)));
-        }
+        let rank = check_rank(&adapter.config, module, a, b, [Some(of_a.rows), Some(of_b.columns)])?;
         let lens = [base.rows, base.columns];
         let fits = [of_b.rows, of_a.columns] == lens;
         let fits_transposed = [of_a.columns, of_b.rows] == lens;
@@ -413,8 +407,8 @@ fn weight_of(module: &str) -> String {
 
 /// By what the product of a module is multiplied.
 fn scale_of(adapter: &Adapter, (module, change): (&str, &Change), rank: u64) -> Result<Scalar> {
-    let stated = change.alpha.and_then(|id| adapter.alphas.get(&id.0)).copied();
-    let scale = (adapter.config.scale(module, rank, stated)? * f64::from(adapter.weight)) as f32;
+    let scale = (adapter.config.scale(module, rank, adapter.stated_alpha(change))?
+        * f64::from(adapter.weight)) as f32;
     Scalar::new(scale).ok_or_else(|| {
         Error::usage("the scale of an adapter is too large").tensor(module).found(scale.to_string())
     })
