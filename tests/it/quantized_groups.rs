@@ -363,3 +363,41 @@ fn parts_never_reach_a_target_of_floats_undecoded() {
         "{carried} {stopped} {decoded} {impossible}"
     );
 }
+
+#[test]
+fn comfyuis_scale_stands_beside_the_weight_and_multiplies_it() {
+    let place = Workplace::new();
+    // 1, 2, −0.5 and 0, as 4 bits of exponent and 3 of mantissa.
+    let tensors = [
+        ("m.scale_weight", "F32", vec![], 0.25_f32.to_le_bytes().to_vec()),
+        ("m.weight", "F8_E4M3", vec![2, 2], vec![0x38, 0x40, 0xb0, 0]),
+        ("scaled_fp8", "F8_E4M3", vec![0], Vec::new()),
+    ];
+    let path = directory(&place, "model", &json!({}), &tensors).join("model.safetensors");
+    let source = open(&path, &[]);
+    assert_eq!(source.tensor("m.weight").unwrap().read::<f32>().unwrap(), [0.25, 0.5, -0.125, 0.0]);
+    assert_eq!(source.grouped().unwrap().scheme("m.weight"), Some("fp8 e4m3"));
+}
+
+#[test]
+fn a_number_that_16_bits_lack_is_named_by_its_place_in_the_output() {
+    const LARGEST: f32 = 65504.0;
+    let place = Workplace::new();
+    let mut tensors = gptq(None);
+    // The first as the words are stored, and the first of the output.
+    let (stored_first, first) = ((0, 3), (1, 1));
+    for (group, output) in [stored_first, first] {
+        let at = 2 * (group * OUTPUTS + output);
+        tensors[2].3[at..at + 2].copy_from_slice(&half::f16::MAX.to_le_bytes());
+    }
+    let source = open(&directory(&place, "model", &gptq_config(), &tensors), &[]);
+    let conversion = Conversion::new().dtype(DType::F16);
+    let planned = conversion.plan(&Registry::builtin(), &source, place.path("o.safetensors")).unwrap();
+    let error = planned.execute(&Default::default(), &|_| ()).unwrap_err();
+    let (group, output) = first;
+    let number = |input| (integer(input, output) as f32 - zero(group, output) as f32) * LARGEST;
+    let input = (group * GROUP..INPUTS).find(|input| number(*input).abs() > LARGEST).unwrap();
+    let field = format!("element {}", output * INPUTS + input);
+    assert_eq!((error.kind(), error.context().field), (Kind::Lossy, Some(&*field)), "{error}");
+    assert!(error.to_string().contains(&number(input).to_string()), "{error}");
+}

@@ -10,8 +10,10 @@ pub(crate) const BLOCK: [u64; 2] = [128, 128];
 /// Elements of a block of NVFP4.
 pub(crate) const NVFP4_BLOCK: u64 = 16;
 const FLOATS_OF_8_BITS: [DType; 2] = [DType::F8E4m3, DType::F8E5m2];
-/// Endings of the tensors of scales; both multiply.
+/// Endings of the tensors of scales behind the weight's name; both multiply.
 const SCALES: [&str; 2] = ["_scale_inv", "_scale"];
+/// The ending of ComfyUI's, behind the module's name.
+pub(crate) const OF_MODULE: &str = ".scale_weight";
 
 /// A weight of 8-bit floats; `None` if the tensors are none.
 ///
@@ -24,8 +26,11 @@ pub(crate) fn weight(stem: &str, parts: &Parts<'_>, block: Option<[u64; 2]>) -> 
     if !FLOATS_OF_8_BITS.contains(&weights.dtype()) {
         return Ok(None);
     }
-    let Some(ending) = SCALES.into_iter().find(|ending| parts.has(&own, ending)) else { return Ok(None) };
-    let scales = parts.need(&own, ending, "")?;
+    let scales = match SCALES.into_iter().find(|ending| parts.has(&own, ending)) {
+        Some(ending) => parts.need(&own, ending, "")?,
+        None if parts.has(stem, OF_MODULE) => parts.need(stem, OF_MODULE, ".weight")?,
+        None => return Ok(None),
+    };
     scales.is_of(&[DType::F32, DType::Bf16, DType::F16, DType::F8E8m0])?;
     let (block, title) = block_of(&weights, &scales, block.unwrap_or(BLOCK))?;
     let shape = weights.shape().clone();

@@ -33,7 +33,7 @@ use std::collections::{BTreeSet, HashSet};
 pub struct KnownSchemes;
 
 /// How the name of a tensor ends that belongs to a quantized weight, whatever the configuration says.
-const MARKS: [&str; 16] = [
+const MARKS: [&str; 17] = [
     ".qweight",
     "_packed",
     ".absmax",
@@ -50,6 +50,7 @@ const MARKS: [&str; 16] = [
     "__nf4",
     "__fp4",
     "_qdata",
+    fp8::OF_MODULE,
 ];
 /// Names that an error lists.
 const SHOWN: usize = 3;
@@ -152,6 +153,7 @@ fn stems<'a>(names: impl Iterator<Item = &'a str>, config: &Config) -> BTreeSet<
             ".SCB",
             ".weight_scale_inv",
             ".weight_scale",
+            fp8::OF_MODULE,
             "_scale_inv",
             "_blocks",
             ".W_q",
