@@ -53,6 +53,8 @@ struct Memory<'a> {
     packed: Vec<u8>,
     /// For each operation, the numbers that it takes.
     operands: Operands<'a>,
+    /// The largest absolute rounding error so far.
+    rounding: f64,
 }
 
 /// The numbers that an operation takes beside those that it changes.
@@ -187,6 +189,7 @@ impl<'a> Computing<'a> {
                 words: PackedWords::default(),
                 packed: Vec::new(),
                 operands,
+                rounding: 0.0,
             }),
             computed: computed.clone(),
         })
@@ -386,27 +389,54 @@ impl<'a> Computing<'a> {
     }
 }
 
+impl Computing<'_> {
+    /// As [`ComputedNumbers::read_at`], of numbers that are rounded to a dtype of two bytes.
+    pub(super) fn read_narrowed(&self, dtype: DType, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.read(dtype, offset, out)
+    }
+
+    /// The largest absolute rounding error of what was read as a smaller dtype.
+    pub(super) fn rounding(&self) -> f64 {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).rounding
+    }
+
+    fn read(&self, dtype: DType, offset: u64, out: &mut [u8]) -> Result<()> {
+        let size = dtype.bytes().unwrap_or(4);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at = offset;
+        for part in out.chunks_mut(to_usize(PIECE * size)?) {
+            let end = at + part.len() as u64;
+            let first = at / size;
+            let before = self.compute_whole(first, end.div_ceil(size), &mut memory)?;
+            let Memory { numbers, spare, rounding, .. } = &mut *memory;
+            let numbers: &[u8] = match dtype {
+                DType::F32 => numbers,
+                _ => {
+                    let start = first.saturating_sub(before as u64);
+                    *rounding = rounding.max(cast(DType::F32, dtype, start, numbers, spare.vec())?);
+                    spare
+                }
+            };
+            let from = before * to_usize(size)? + to_usize(at - first * size)?;
+            let bytes = numbers.get(from..from + part.len());
+            part.copy_from_slice(bytes.ok_or_else(|| Error::defect("a read ends beyond computed numbers"))?);
+            at = end;
+        }
+        Ok(())
+    }
+}
+
 impl ComputedNumbers for Computing<'_> {
     fn name(&self) -> &str {
         self.stored.name()
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(words) = &self.computed.words {
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
             return self.read_words(words, offset, out, &mut memory);
         }
-        let mut at = offset;
-        for part in out.chunks_mut(to_usize(PIECE * 4)?) {
-            let end = at + part.len() as u64;
-            let first = at / 4;
-            let from =
-                self.compute_whole(first, end.div_ceil(4), &mut memory)? * 4 + to_usize(at - first * 4)?;
-            let bytes = memory.numbers.get(from..from + part.len());
-            part.copy_from_slice(bytes.ok_or_else(|| Error::defect("a read ends beyond computed numbers"))?);
-            at = end;
-        }
-        Ok(())
+        self.read(DType::F32, offset, out)
     }
 }
 

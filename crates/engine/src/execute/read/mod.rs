@@ -12,6 +12,7 @@ mod files;
 mod gather;
 mod lockstep;
 mod memory;
+mod narrowing;
 mod opened;
 mod packed_words;
 mod products;

@@ -3,9 +3,10 @@
 use super::checks::verify_extent;
 use super::computing::Computing;
 use super::files::{Files, Handle};
+use super::narrowing::Narrowed;
 use crate::resources::DECOMPRESSED;
 use crate::transform::Buffer;
-use ckpt_api::{Compression, Computed, Error, Extent, File, FileId, Result};
+use ckpt_api::{Compression, Computed, DType, Error, Extent, File, FileId, Result};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub(crate) struct Opened<'a> {
     files: &'a Files<'a>,
     /// Compressed extents, the last one used at the end.
     kept: RefCell<Vec<Kept>>,
+    /// What computed numbers become when they are read.
+    narrow: Option<DType>,
     /// The computed extent that was used last.
     computing: RefCell<Option<Arc<Computing<'a>>>>,
 }
@@ -29,7 +32,17 @@ struct Kept {
 
 impl<'a> Opened<'a> {
     pub(crate) fn new(files: &'a Files<'a>) -> Self {
-        Opened { files, kept: RefCell::default(), computing: RefCell::default() }
+        Opened { files, kept: RefCell::default(), narrow: None, computing: RefCell::default() }
+    }
+
+    /// Rounds computed numbers to this dtype, of two bytes, when they are read.
+    pub(super) fn narrowing(self, narrow: Option<DType>) -> Self {
+        Opened { narrow, ..self }
+    }
+
+    /// The largest absolute rounding error of numbers that were rounded when they were read.
+    pub(super) fn rounding(&self) -> f64 {
+        self.computing.borrow().as_ref().map_or(0.0, |computing| computing.rounding())
     }
 
     pub(crate) fn files(&self) -> &'a Files<'a> {
@@ -39,7 +52,11 @@ impl<'a> Opened<'a> {
     /// The file in which the extent's bytes are read, and where they begin.
     pub(crate) fn extent(&self, extent: &Extent) -> Result<(Handle<'a>, u64)> {
         if let Some(computed) = extent.computed() {
-            return Ok((Handle::Computed(self.computing(computed)?), 0));
+            let computing = self.computing(computed)?;
+            return Ok(match self.narrow {
+                Some(dtype) => (Handle::Computed(Arc::new(Narrowed(computing, dtype))), 0),
+                None => (Handle::Computed(computing), 0),
+            });
         }
         let Some(compression) = extent.compression() else {
             return Ok((self.files.file(extent.file)?, extent.offset));

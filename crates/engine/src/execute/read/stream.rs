@@ -7,6 +7,7 @@ use super::elementwise::apply_elementwise;
 use super::files::{Files, Handle};
 use super::gather::Gather;
 use super::memory::to_usize;
+use super::narrowing::{half, narrowed};
 use super::opened::Opened;
 use crate::layout::{Part, Runs, Step, Tiles, Transfer, changes_form, plan_number};
 use crate::resources::{ALL_TILES, Budget};
@@ -37,6 +38,8 @@ pub struct TensorStream<'a> {
     handed: u64,
     /// The largest absolute rounding error of a cast, or of blocks, so far.
     rounding: f64,
+    /// The transfer and the part as they were given, if computed numbers are rounded when they are read.
+    given: Option<Box<(Transfer<'a>, Part)>>,
     /// Through which extents that follow each other are read.
     ahead: Option<&'a Ahead>,
     buffers: Buffers,
@@ -117,6 +120,22 @@ impl<'a> TensorStream<'a> {
         checking: Checking,
         budget: Budget,
     ) -> Result<Self> {
+        let Some((narrow, dtype)) = narrowed(&transfer) else {
+            return Self::of(Opened::new(files), transfer, part, checking, budget);
+        };
+        let opened = Opened::new(files).narrowing(Some(dtype));
+        let mut stream = Self::of(opened, narrow, &half(part), checking, budget)?;
+        stream.given = Some(Box::new((transfer, part.clone())));
+        Ok(stream)
+    }
+
+    fn of(
+        opened: Opened<'a>,
+        transfer: Transfer<'a>,
+        part: &Part,
+        checking: Checking,
+        budget: Budget,
+    ) -> Result<Self> {
         let mut budget = budget.for_growth(transfer.sizes.growth).for_blocks(transfer.reordered());
         // Whole blocks are decoded and encoded.
         let whole = to_usize(transfer.sizes.chunk)?;
@@ -145,12 +164,13 @@ impl<'a> TensorStream<'a> {
             }
         };
         let mut stream = TensorStream {
-            opened: Opened::new(files),
+            opened,
             transfer,
             budget,
             mode,
             checking,
             shares: Vec::new(),
+            given: None,
             ahead: None,
             first: 0,
             position: 0,
@@ -243,6 +263,13 @@ impl<'a> TensorStream<'a> {
         if error.kind() != Kind::Lossy {
             return error;
         }
+        if let Some(given) = self.given.take() {
+            let (transfer, part) = *given;
+            let files = Opened::new(self.opened.files());
+            let stream = Self::of(files, transfer, &part, Checking::Nothing, self.budget);
+            return stream
+                .map_or_else(|error| error, |stream| stream.starting_at(self.first).only_error(error));
+        }
         for extent in &self.transfer.source.extents {
             let chunk = self.budget.chunk;
             if let Err(damage) = self.opened.verify(extent, chunk, &mut self.buffers.bytes) {
@@ -255,6 +282,17 @@ impl<'a> TensorStream<'a> {
         *checks = Checks::default();
         loop {
             match self.next_tile() {
+                Ok(Some(_)) => {}
+                Ok(None) => return error,
+                Err(first) => return first,
+            }
+        }
+    }
+
+    /// The error that reading everything ends with; `error` if it ends with none.
+    fn only_error(mut self, error: Error) -> Error {
+        loop {
+            match self.next_piece() {
                 Ok(Some(_)) => {}
                 Ok(None) => return error,
                 Err(first) => return first,
@@ -340,7 +378,7 @@ impl<'a> TensorStream<'a> {
 
     /// The largest absolute rounding error of a cast, or of blocks, among the elements handed out.
     pub(crate) fn rounding(&self) -> f64 {
-        self.rounding
+        self.rounding.max(self.opened.rounding())
     }
 
     /// What the part contributes to the checksums of extents of which others read the rest. After the last piece.
