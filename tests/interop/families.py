@@ -463,6 +463,21 @@ def llama_cpp_computes_what_transformers_computes(folder, family):
         assert all(errors[kind] <= ROUNDED[kind] for kind in ROUNDED), f"{count} tokens: {errors}"
 
 
+@check("fp8-blocks", "fp8-channels")
+def llama_cpp_computes_what_transformers_computes_of_a_quantized_directory(folder, scheme):
+    convert(save(folder / "tiny-wide", "wide", torch.float32), f"{folder / 'quantized'}/", "--set", f"quantize={scheme}",
+            "--allow", "all")
+    convert(folder / "quantized", folder / "model.gguf", "--set", "type=f32")
+    # transformers has kernels of 8-bit floats for graphics cards alone: it gets the numbers.
+    convert(folder / "quantized", f"{folder / 'numbers'}/", "--dtype", "f32")
+    ids = torch.randint(3, 64, (1, 24))
+    with torch.no_grad():
+        expected = opened(folder / "numbers")(input_ids=ids)[0][0].numpy()
+    found = LLAMA_CPP.compute(folder / "model.gguf", ids[0].tolist(), False)
+    error = float(abs(found - expected).max() / abs(expected).max())
+    assert error <= CLOSE, f"{scheme}: {error}"
+
+
 @check(*REFUSED)
 def llama_cpp_does_not_load_what_it_has_no_tensors_for(folder, family):
     convert(save(folder / f"tiny-{family}", family), folder / "model.gguf", "--allow", "all")

@@ -202,10 +202,17 @@ impl<'a> Computing<'a> {
 
     /// Computes `count` numbers from `first` on.
     fn compute(&self, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<()> {
-        let mut index = match self.load_from_table(first, count, memory)? {
-            true => 1,
-            false => self.load(first, count, memory)?,
-        };
+        let mut index;
+        if self.load_from_table(first, count, memory)? {
+            index = 1;
+        } else if let Some(overflows) = self.load_affine(first, count, memory)? {
+            if overflows {
+                return Err(self.overflow(1, first, count, memory)?);
+            }
+            index = 2;
+        } else {
+            index = self.load(first, count, memory)?;
+        }
         while index < self.computed.operations.len() {
             let overflows = match self.operate_affine(index, first, memory)? {
                 Some(overflows) => {
@@ -236,6 +243,28 @@ impl<'a> Computing<'a> {
         numbers.resize(to_usize(count.saturating_mul(4))?, 0);
         look_up_pairs(spare, pairs, numbers.as_chunks_mut().0);
         Ok(true)
+    }
+
+    /// Reads packed integers and does the first two operations on each row of them, if these subtract and multiply by numbers of the
+    /// same blocks; returns whether a number became too large.
+    fn load_affine(&self, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<Option<bool>> {
+        let Some(packed) = &self.computed.packed else { return Ok(None) };
+        let [Operation::SubtractBlocks(_), Operation::MultiplyBlocks(_), ..] = &self.computed.operations[..]
+        else {
+            return Ok(None);
+        };
+        let Memory { numbers, words, operands, .. } = memory;
+        let Some([Operand::Blocks(zeros), Operand::Blocks(scales), ..]) = operands.0.get_mut(..) else {
+            return Ok(None);
+        };
+        if !zeros.is_like(scales) {
+            return Ok(None);
+        }
+        let word = self.computed.encoding.dtype.bits().unwrap_or(u32::BITS);
+        numbers.resize(to_usize(count.saturating_mul(4))?, 0);
+        let place = (first, numbers.as_chunks_mut().0);
+        let then = &mut |at: u64, row: &mut [[u8; 4]]| zeros.apply_affine(scales, at, row);
+        words.read(packed, word, (&self.stored, self.start), place, then).map(Some)
     }
 
     /// Does this operation and the next one in one pass, if they subtract and multiply by numbers of the same blocks; returns
@@ -270,7 +299,8 @@ impl<'a> Computing<'a> {
         if let Some(packed) = &self.computed.packed {
             let word = encoding.dtype.bits().unwrap_or(u32::BITS);
             numbers.resize(to_usize(count.saturating_mul(4))?, 0);
-            words.read(packed, word, (&self.stored, self.start), first, numbers.as_chunks_mut().0)?;
+            let place = (first, numbers.as_chunks_mut().0);
+            words.read(packed, word, (&self.stored, self.start), place, &mut |_, _| Ok(false))?;
             return Ok(0);
         }
         let bytes = |elements| {

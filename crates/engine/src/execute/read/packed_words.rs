@@ -5,6 +5,9 @@ use super::memory::to_usize;
 use crate::transform::{increment_words, unpack_row, unpack_words};
 use ckpt_api::{Along, Error, FieldOrder, PackedIntegers, Result};
 
+/// What happens to integers once they are read.
+pub(super) type Then<'t> = &'t mut dyn FnMut(u64, &mut [[u8; 4]]) -> Result<bool>;
+
 /// Words that were read last.
 #[derive(Default)]
 pub(super) struct PackedWords {
@@ -22,34 +25,43 @@ struct Run {
 }
 
 impl PackedWords {
-    /// Replaces `numbers` by the integers from number `first` on. The words have `word` bits and begin at an offset of a file.
+    /// Replaces `numbers` by the integers from number `first` on, and calls `then` with those of each row, while they are in the
+    /// cache, and the number of the first; returns whether it was true for one. The words have `word` bits and begin at an offset of a
+    /// file.
     pub(super) fn read(
         &mut self,
         packed: &PackedIntegers,
         word: u32,
         (file, start): (&Handle<'_>, u64),
-        first: u64,
-        numbers: &mut [[u8; 4]],
-    ) -> Result<()> {
+        (first, numbers): (u64, &mut [[u8; 4]]),
+        then: Then<'_>,
+    ) -> Result<bool> {
         let words = Words { packed, word, file, start };
-        let (mut at, mut rest) = (first, numbers);
+        let (mut at, mut rest, mut found) = (first, numbers, false);
         if packed.along == Along::Row {
-            return self.read_rows(&words, first, rest);
+            return self.read_rows(&words, first, rest, then);
         }
         while !rest.is_empty() {
             let (row, column) = (at / packed.columns, at % packed.columns);
             let take = (packed.columns - column).min(rest.len() as u64);
             let (now, later) = rest.split_at_mut(to_usize(take)?);
             self.read_columns(&words, row, column, now)?;
+            found |= then(at, now)?;
             (at, rest) = (at + take, later);
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Reads integers whose rows have words of their own.
-    fn read_rows(&mut self, words: &Words<'_>, first: u64, numbers: &mut [[u8; 4]]) -> Result<()> {
+    fn read_rows(
+        &mut self,
+        words: &Words<'_>,
+        first: u64,
+        numbers: &mut [[u8; 4]],
+        then: Then<'_>,
+    ) -> Result<bool> {
         let Words { packed, word, .. } = *words;
-        let Some(last) = (first + numbers.len() as u64).checked_sub(1) else { return Ok(()) };
+        let Some(last) = (first + numbers.len() as u64).checked_sub(1) else { return Ok(false) };
         let in_row = packed.line_words(word)?;
         let place = |number: u64| (number / packed.columns, number % packed.columns);
         let ((first_row, first_column), (last_row, last_column)) = (place(first), place(last));
@@ -57,7 +69,7 @@ impl PackedWords {
         let end = last_row * in_row + words.last_of(last_column) + 1;
         self.bytes.resize(to_usize(end.saturating_sub(begin) * words.size())?, 0);
         words.fill(begin, &mut self.bytes)?;
-        let (mut at, mut rest) = (first, numbers);
+        let (mut at, mut rest, mut found) = (first, numbers, false);
         while !rest.is_empty() {
             let (row, column) = place(at);
             let take = (packed.columns - column).min(rest.len() as u64);
@@ -70,9 +82,10 @@ impl PackedWords {
                 own_words.ok_or_else(|| Error::defect("words of packed integers were not read"))?;
             increment_words(own_words, own, &packed.increments);
             unpack_row(packed, word, own_words, column, now);
+            found |= then(at, now)?;
             (at, rest) = (at + take, later);
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Reads neighboring integers of one row, whose words hold integers of other rows, too.
