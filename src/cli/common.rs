@@ -212,7 +212,7 @@ pub(super) struct Reading {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) from_set: Vec<String>,
     /// Architecture: a file (JSON, or TOML by its name), the name of a built-in one, such as gpt2, or a model of the
-    /// same network, as a SavedModel or in ONNX, whose graph it takes
+    /// same network, as a SavedModel or in ONNX, whose graph it takes; for the way back to Flax, a checkpoint of the model
     #[arg(long, value_name = "FILE|NAME")]
     pub(super) arch: Option<PathBuf>,
     #[command(flatten)]

@@ -463,7 +463,7 @@ def llama_cpp_computes_what_transformers_computes(folder, family):
         assert all(errors[kind] <= ROUNDED[kind] for kind in ROUNDED), f"{count} tokens: {errors}"
 
 
-@check("fp8-blocks", "fp8-channels")
+@check("fp8-blocks", "fp8-channels", "int8-channels", "int4-groups", "mlx-4bit", "mlx-8bit", "nf4")
 def llama_cpp_computes_what_transformers_computes_of_a_quantized_directory(folder, scheme):
     convert(save(folder / "tiny-wide", "wide", torch.float32), f"{folder / 'quantized'}/", "--set", f"quantize={scheme}",
             "--allow", "all")

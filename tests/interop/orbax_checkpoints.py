@@ -240,6 +240,15 @@ def what_flax_writes_arrives_and_comes_back(folder, which):
 
 
 @check()
+def modules_that_flax_numbers_have_names(folder):
+    tree = {"layers": {number: {"kernel": values((2, 3), "float32")} for number in range(12)}}
+    (folder / "in.msgpack").write_bytes(flax.serialization.msgpack_serialize(tree))
+    convert(folder / "in.msgpack", folder / "out.safetensors")
+    named = {f"layers.{number}.kernel": own["kernel"] for number, own in tree["layers"].items()}
+    assert_equal(load(folder / "out.safetensors"), named)
+
+
+@check()
 def flax_restores_arrays_in_pieces(folder):
     limit, flax.serialization.MAX_CHUNK_SIZE = flax.serialization.MAX_CHUNK_SIZE, 100
     try:

@@ -70,6 +70,10 @@ impl Tree {
     }
 }
 
+fn unknown_key(at: u64) -> Error {
+    Error::unsupported("a key of the tree is neither a text nor a whole number").offset(at)
+}
+
 /// A list or a map that is not complete.
 struct Open {
     id: Id,
@@ -103,12 +107,19 @@ impl Parser<'_> {
     fn key(&mut self) -> Result<String> {
         let at = self.fields.position();
         let wrong = |what: &'static str| Error::corrupt(what).offset(at);
-        let Token::Text(len) = self.fields.parse(token)? else {
-            return Err(wrong("a key of the tree is no text"));
+        let key = match self.fields.parse(token)? {
+            Token::Text(len) => {
+                let limits = self.limits;
+                self.fields
+                    .parse(|input| field("key", text(len, limits, Limit::NameBytes))(input).map(owned))?
+            }
+            // Flax numbers the items of a list of modules.
+            Token::Native(number) => match number.as_i64() {
+                Some(number) => number.to_string(),
+                None => return Err(unknown_key(at).found(number.to_string())),
+            },
+            _ => return Err(unknown_key(at)),
         };
-        let limits = self.limits;
-        let key =
-            self.fields.parse(|input| field("key", text(len, limits, Limit::NameBytes))(input).map(owned))?;
         let keys = self.open.last_mut().and_then(|open| open.keys.as_mut());
         match keys.is_none_or(|keys| keys.insert(key.clone())) {
             true => Ok(key),

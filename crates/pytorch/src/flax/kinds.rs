@@ -5,6 +5,9 @@ use ckpt_api::{Error, Limits, Result, nearest};
 use ckpt_engine::pattern::Pattern;
 use ckpt_engine::words::quote;
 
+/// The name of the mapping.
+pub(super) const FLAX_TO_TORCH: &str = "flax-to-torch";
+
 /// What a layer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -46,7 +49,7 @@ impl Kinds {
         let names = || Kind::ALL.iter().map(|(name, _)| *name);
         let kind = known.ok_or_else(|| {
             Error::usage("no such kind of layer")
-                .field(super::FLAX_TO_TORCH)
+                .field(FLAX_TO_TORCH)
                 .found(quote(kind))
                 .expected(names().collect::<Vec<_>>().join(", "))
                 .help(nearest(kind, names()))
@@ -69,7 +72,7 @@ impl Kinds {
         match self.0.iter().find(|(pattern, _)| !is_used(pattern)) {
             None => Ok(()),
             Some((pattern, _)) => Err(Error::usage("no layer has the name that the mapping was given")
-                .field(super::FLAX_TO_TORCH)
+                .field(FLAX_TO_TORCH)
                 .found(quote(&pattern.as_source()))
                 .expected("a layer's name without its collection, or a pattern of such names")
                 .help("'ckpt inspect' lists the tensors: their names begin with those of the layers")),

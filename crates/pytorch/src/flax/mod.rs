@@ -16,13 +16,10 @@ mod tree;
 
 use ckpt_api::{Error, Graph, Result, Tensor};
 use ckpt_engine::mapping::{MappingGenerator, Translation};
-use kinds::Kinds;
+use kinds::{FLAX_TO_TORCH, Kinds};
 use output::Output;
 use std::sync::Arc;
 use tree::Tree;
-
-/// The name of the mapping.
-const FLAX_TO_TORCH: &str = "flax-to-torch";
 
 /// The mapping `flax-to-torch`.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! The mapping that is made, and what there is to say about it.
 
-use super::FLAX_TO_TORCH;
+use super::kinds::FLAX_TO_TORCH;
 use super::reading::Unknown;
 use super::scan::{Scan, Scans};
 use super::tree::{Leaf, Tree};

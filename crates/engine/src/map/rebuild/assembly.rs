@@ -4,7 +4,7 @@ use super::parts;
 use super::placed::{PlacedTensor, check_fixed_size, merge, split};
 use super::reorder::reorder;
 use super::stack::{element, stack};
-use super::sums::zeros;
+use super::zeros::zeros;
 use crate::recipe::{AxisStep, Join, Piece, Place};
 use ckpt_api::{Error, Result};
 

@@ -15,6 +15,7 @@ mod stack;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod zeros;
 
 use super::flatten::reorder_images;
 use crate::recipe::{Join, PartOf, Parts, Recipe, Target};
@@ -135,7 +136,7 @@ fn make(target: &Target, sources: &[usize], tensors: &[PlacedTensor]) -> Result<
     };
     let mut made = match join {
         Join::One | Join::Tied | Join::Sum => reorder(first()?, steps)?,
-        Join::Zeros => sums::zeros(reorder(first()?, steps)?)?,
+        Join::Zeros => zeros::zeros(reorder(first()?, steps)?)?,
         Join::Part { axis, part, parts, sizes } => {
             let of = Parts { axis: *axis, parts: *parts, sizes: sizes.clone() };
             let whole = reorder(first()?, &division.whole)?;

@@ -1,13 +1,10 @@
-//! Tensors as sums: zeros that are added to one, and terms that are added up.
+//! Tensors as sums: terms that are added up.
 
 use super::assembly::disassembled;
-use super::placed::{PlacedTensor, check_fixed_size};
+use super::placed::PlacedTensor;
 use super::reorder::reorder;
 use crate::recipe::{Join, Target};
-use ckpt_api::{
-    Compression, DType, Decoder, Encoding, Error, Extent, Extents, Placement, Quantization, Result, Setting,
-    Tensor, text,
-};
+use ckpt_api::{DType, Error, Placement, Result, Setting, Tensor, text};
 
 /// A tensor that is added to a target where that is written.
 #[derive(Clone, Debug)]
@@ -39,30 +36,6 @@ pub(super) fn addends(target: &Target, sources: &[usize], tensors: &[PlacedTenso
     let named =
         |PlacedTensor { tensor, placement }| Addend { target: target.name.clone(), tensor, placement };
     Ok(rest.map(named).collect())
-}
-
-/// Zeros in the shape of a tensor. Nothing is read of it.
-pub(super) fn zeros(mut placed: PlacedTensor) -> Result<PlacedTensor> {
-    check_fixed_size(&placed, "replaced by zeros")?;
-    let PlacedTensor { tensor, placement } = &mut placed;
-    let affine = tensor.quantization.as_ref().and_then(Quantization::affine);
-    if let Some(own) = affine.filter(|own| own.zero_points().iter().any(|point| *point != 0.0)) {
-        return Err(Error::unsupported("a tensor whose zero is another integer cannot be replaced by zeros")
-            .tensor(&tensor.name)
-            .found(own.to_string()));
-    }
-    tensor.blocks = None;
-    let encoding = Encoding::row_major(tensor);
-    let bytes = encoding.stored_len(tensor.shape.elements());
-    let bytes =
-        bytes.ok_or_else(|| Error::defect("a tensor has elements of no size").tensor(&tensor.name))?;
-    let first = placement.extents.first();
-    let extent = first.map(|first| {
-        Extent::new(first.file, first.offset, bytes).with_compression(Compression::new(Decoder::REPEATED, 0))
-    });
-    let (id, name) = (placement.tensor, placement.name.clone());
-    *placement = Placement::new(id, name, extent.into_iter().collect::<Extents>(), encoding);
-    Ok(placed)
 }
 
 /// Checks that terms can be added: 32-bit floats of one shape.
