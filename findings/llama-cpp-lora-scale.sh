@@ -10,8 +10,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check \
-    torch==2.9.1 transformers==4.57.6 safetensors==0.7.0 numpy==2.3.5 pyyaml==6.0.3 sentencepiece==0.2.1
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir \
+    torch==2.15.0 transformers==4.57.6 safetensors==0.8.0 numpy==2.4.6 pyyaml==6.0.4 sentencepiece==0.2.3
 cd "$folder"
 curl --silent --show-error --fail --location --output sources.tar.gz \
     https://files.pythonhosted.org/packages/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/llama_cpp_python-0.3.36.tar.gz

@@ -10,7 +10,7 @@ use ckpt_api::{
     Contents, Error, File, FileId, Kind, Limit, Limits, MetadataMap, Options, Result, Rules, Setting,
     TensorId, Viewed, text,
 };
-use ckpt_containers::pickle::{Feed, Names, Tree, parse};
+use ckpt_containers::pickle::{Feed, Names, Tree, Value, parse};
 use std::collections::HashSet;
 use walk::Found;
 
@@ -23,19 +23,29 @@ const LARGE: u64 = 4 << 10;
 /// Memory that the tree takes for each tensor.
 const EACH_BYTES: u64 = 1024;
 
+/// Endings of PaddlePaddle's files, and a key that it puts beside the arrays: their bf16 is unmarked there.
+const PADDLE: [&str; 2] = [".pdparams", ".pdopt"];
+const PADDLE_KEY: &str = "StructuredToParameterName@@";
+
 /// Whether a file begins as a pickle of protocol 2 or later.
 pub(crate) fn begins_as_pickle(file: &File) -> Result<bool> {
     Ok(file.len() > 2 && matches!(file.bytes(0, 2)?[..], [0x80, 2..=5]))
 }
 
-/// Whether a file is a pickle that makes arrays.
+/// Whether a file is a pickle that makes arrays, and none of PaddlePaddle's.
 ///
 /// # Errors
 /// [`Kind::Io`].
 pub(crate) fn makes_arrays(file: &File, limits: &Limits) -> Result<bool> {
+    let name = file.name().to_ascii_lowercase();
+    if PADDLE.iter().any(|ending| name.ends_with(ending)) {
+        return Ok(false);
+    }
     match tree(file, limits) {
         Ok(tree) => {
-            Ok(tree.ids().filter_map(|id| tree.object(id)).any(|object| array::is_array(&tree, object)))
+            let is_key = |id| matches!(tree.value(id), Value::Text(text) if text == PADDLE_KEY);
+            let mut objects = tree.ids().filter_map(|id| tree.object(id));
+            Ok(objects.any(|object| array::is_array(&tree, object)) && !tree.ids().any(is_key))
         }
         Err(error) if error.kind() == Kind::Io => Err(error),
         Err(_) => Ok(false),

@@ -49,6 +49,15 @@ pub(crate) fn placed(
     walk.grid()?;
     let mut leaves = walk.leaves;
     let encoding = array.stored.encoding(&innermost.order);
+    let is_cut = whole != array.shape && edges_begin_with_elements(&array.shape, &innermost);
+    let whole = match is_cut && leaves.iter().all(|extent| extent.compression().is_none()) {
+        true => {
+            let element = array.stored.bytes();
+            leaves.iter_mut().for_each(|extent| cut(extent, &array.shape, element));
+            array.shape.clone()
+        }
+        false => whole,
+    };
     if is_contiguous(&whole, &innermost) {
         leaves.iter_mut().for_each(|extent| extent.set_region(None));
     }
@@ -83,6 +92,26 @@ fn is_contiguous(whole: &Shape, innermost: &Innermost) -> bool {
     let is_row_major = innermost.order.iter().copied().eq(0..innermost.order.len());
     let is_whole = whole.iter().zip(&innermost.lens).skip(1).all(|(whole, chunk)| whole == chunk);
     is_whole && (is_row_major || whole.iter().zip(&innermost.lens).all(|(whole, chunk)| whole == chunk))
+}
+
+/// Whether a chunk at the edge begins with the elements of the array, and ends with what is beyond it.
+fn edges_begin_with_elements(shape: &Shape, innermost: &Innermost) -> bool {
+    let is_row_major = innermost.order.iter().copied().eq(0..innermost.order.len());
+    let edge =
+        shape.iter().zip(&innermost.lens).rposition(|(len, chunk)| !len.is_multiple_of((*chunk).max(1)));
+    let before = innermost.lens.iter().take(edge.unwrap_or_default());
+    is_row_major && before.into_iter().all(|chunk| *chunk == 1)
+}
+
+/// Cuts off what a chunk has beyond the array, which is behind its elements.
+fn cut(extent: &mut Extent, shape: &Shape, element: u64) {
+    let Some(region) = extent.region_mut() else { return };
+    let lens = region.shape.iter().zip(&region.start).zip(shape.iter());
+    let lens = lens.map(|((len, start), whole)| (*len).min(whole.saturating_sub(*start)));
+    let Ok(lens) = Shape::new(lens) else { return };
+    let bytes = lens.elements().saturating_mul(element);
+    region.shape = lens;
+    extent.len = bytes;
 }
 
 struct Walk<'a, 'f> {
