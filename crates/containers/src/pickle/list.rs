@@ -5,7 +5,7 @@ use super::id::Id;
 
 /// Values in order: see [`super::Tree::items`].
 ///
-/// They are in one run of [`Lists`]. A list that grows after another one did has several, which are chained: picklers
+/// They are in one run. A list that grows after another one did has several, which are chained: picklers
 /// append at most 1000 items at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct List {

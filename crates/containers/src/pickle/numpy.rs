@@ -94,7 +94,7 @@ pub fn array(tree: &Tree, object: Object) -> Result<Option<Array>> {
 /// ```
 ///
 /// # Errors
-/// See [`array`].
+/// See [`array()`].
 pub fn scalar(tree: &Tree, object: Object) -> Result<Option<Array>> {
     let is_scalar = tree.global(object.callable).is_some_and(|(module, name)| {
         matches!(module, "numpy._core.multiarray" | "numpy.core.multiarray") && name == "scalar"
