@@ -35,6 +35,28 @@ impl Listed {
         &self.store
     }
 
+    /// Whether listings that are known show a file; `None` if they do not tell.
+    pub(super) fn has_listed(&self, name: &str) -> Option<bool> {
+        // Other characters may have another form in the key of an object.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
+        if !name.bytes().all(is_plain) {
+            return None;
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut directory, mut below) = ("", name);
+        loop {
+            let listed = known.get(directory);
+            let Some((next, rest)) = below.split_once('/') else {
+                return listed.map(|listed| listed.files.iter().any(|file| file == below));
+            };
+            if listed.is_some_and(|listed| !listed.directories.iter().any(|own| own == next)) {
+                return Some(false);
+            }
+            directory = &name[..name.len() - rest.len() - 1];
+            below = rest;
+        }
+    }
+
     /// The entries of a directory: at most a page more than `most`, and kept if those are all.
     fn entries(&self, directory: &str, most: u64) -> Result<Arc<Directory>> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +98,7 @@ impl ReadStore for Listed {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.store.has(name)
+        self.has_listed(name).unwrap_or_else(|| self.store.has(name))
     }
 
     fn display(&self, name: &str) -> String {
@@ -92,7 +114,8 @@ impl ReadStore for Listed {
     }
 
     fn will_open(&self, names: &[String]) {
-        self.store.will_open(names);
+        let there = names.iter().filter(|name| self.has_listed(name) != Some(false));
+        self.store.will_open(&there.cloned().collect::<Vec<_>>());
     }
 
     fn reserve(&self, most: u64) -> u64 {

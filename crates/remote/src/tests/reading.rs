@@ -1,9 +1,11 @@
 //! Reading: sizes, versions, ranges, what is kept.
 
+use super::super::listed::Listed;
 use super::super::options::RemoteOptions;
 use super::server::Server;
 use super::{bytes, content, directory};
 use ckpt_api::{Input, Kind, Limits, ReadStore, read_exact_at};
+use ckpt_engine::store::Store;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -130,6 +132,31 @@ fn a_small_read_far_away_fetches_little() {
     read_exact_at(&*store.open("m").unwrap(), 3 << 20, &mut [0; 8]).unwrap();
     let last = server.requests().pop().unwrap().1;
     assert_eq!(last, format!("bytes={}-{}", 3 << 20, (3 << 20) + (64 << 10) - 1));
+}
+
+#[test]
+fn a_directory_that_was_listed_tells_which_files_there_are_until_that_is_forgotten() {
+    let store = directory("memory://listed/d/", RemoteOptions::new()).unwrap();
+    store.replace("m.index", b"index").unwrap();
+    store.replace("sub/m.npz", b"npz").unwrap();
+    let listed = Listed::new(store.clone());
+    let cases = ["m.index", "sub/m.npz", "none", "sub/none", "none/m.npz", "none/sub/m.npz", "a b"];
+    let has = || cases.map(|name| listed.has(name));
+    let known = || cases.map(|name| listed.has_listed(name));
+    assert_eq!(known(), [None; 7]);
+    let there = [true, true, false, false, false, false, false];
+    assert_eq!(has(), there);
+    listed.list("", 9).unwrap();
+    // Of the directory below, the listing shows that it is there.
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!((known(), has()), ([yes, None, no, None, no, no, None], there));
+    listed.list("sub", 9).unwrap();
+    assert_eq!((known(), has()), ([yes, yes, no, no, no, no, None], there));
+
+    store.replace("none", b"no longer").unwrap();
+    assert!(!listed.has("none"));
+    listed.forget();
+    assert!(listed.has("none"));
 }
 
 #[test]
