@@ -28,17 +28,15 @@ fn element(array: &Array, index: u64) -> Array {
     Array { shape: part.shape[1..].to_vec(), values: part.values }
 }
 
+/// Both stacks' elements of one index, transposed and side by side.
+fn made(index: u64) -> Target {
+    let join = assembled(Some(index), &[(0, false), (1, false)]);
+    target(&format!("t{index}"), &["a", "b"], join, &TRANSPOSE)
+}
+
 #[test]
 fn pieces_of_one_element_are_side_by_side_after_their_steps() {
     let stacks = stacks();
-    let made = |index: u64| {
-        target(
-            &format!("t{index}"),
-            &["a", "b"],
-            assembled(Some(index), &[(0, false), (1, false)]),
-            &TRANSPOSE,
-        )
-    };
     let memory = stored(&stacks).rebuilt(&[made(0), made(1), made(2)]).unwrap();
     for index in 0..3 {
         let own = stacks.each_ref().map(|stack| element(stack, index).permuted(&[1, 0]));
@@ -49,14 +47,6 @@ fn pieces_of_one_element_are_side_by_side_after_their_steps() {
 #[test]
 fn what_was_assembled_of_elements_is_stacked_again() {
     let stacks = stacks();
-    let made = |index: u64| {
-        target(
-            &format!("t{index}"),
-            &["a", "b"],
-            assembled(Some(index), &[(0, false), (1, false)]),
-            &TRANSPOSE,
-        )
-    };
     // Stored as it is written: in a file of its own.
     let made = stored(&stacks).rebuilt(&[made(0), made(1), made(2)]).unwrap();
     let mut memory = Memory::default();
