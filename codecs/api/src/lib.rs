@@ -62,7 +62,9 @@ pub use codec::{
     Options, OutputFile, OutputLayout, PartName, PartSet, Phases, Reading, Repair, Rules, ShapeMismatch,
     Side, Written, add_parts, add_unlisted, weights_left_elsewhere,
 };
-pub use errors::{Context, Error, Kind, LibraryWords, Limit, Limits, Result, Setting, Text, Vocabulary};
+pub use errors::{
+    Context, Error, ErrorTexts, Kind, LibraryWords, Limit, Limits, Result, Segment, Setting, Text, Vocabulary,
+};
 pub use graph::{
     Activation, Attribute, Graph, InputKind, InputSpec, InputView, MAX_GRAPH_LEVELS, Node, Op, OpCall,
     OpShapes, OpSpec, OutputView, ParameterSpec, Value,
@@ -73,16 +75,16 @@ pub use io::{
 };
 pub use layout::{
     Added, AddedAxis, Agreement, Along, AxisOrder, AxisPart, BlockIndex, BlockNumbers, BlockReduction,
-    CheckParameters, Compression, Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, Encoding,
-    Extent, Extents, FieldOrder, FileId, Kept, LongestOutput, MatrixFactor, MatrixProduct, MostlyOne,
-    Operand, Operation, PackedIntegers, Packing, Parameters, Placement, Reduction, Region, Rounding,
-    RowMagnitudes, RunNumbers, Scaling, Signs, StartStream, StoredBytes, TensorId, Term, Tile, Window, Words,
-    check_cover,
+    CheckParameters, Compression, Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, DecoderUnit,
+    Encoding, Extent, Extents, FieldOrder, FileId, HostedDecoder, Kept, LongestOutput, MatrixFactor,
+    MatrixProduct, MostlyOne, Operand, Operation, PackedIntegers, Packing, Parameters, Placement, Reduction,
+    Region, Rounding, RowMagnitudes, RunNumbers, Scaling, Signs, StartStream, StoredBytes, TensorId, Term,
+    Tile, Window, Words, check_cover,
 };
 pub use loss::{Aspect, Loss, LossKind, Role};
 pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};
 pub use tensor::{
-    Affine, Axis, Blocks, DType, DecodeBlock, EncodeBlocks, Endian, Misfit, Quantization, Scalar, Shape,
-    Slot, Tensor, Viewed,
+    Affine, Axis, BlockCoder, Blocks, DType, DecodeBlock, EncodeBlocks, Endian, Misfit, Quantization, Scalar,
+    Shape, Slot, Tensor, Viewed,
 };
 pub use text::{Name, base64_text, count, first_few, nearest, parse_size};

@@ -1,6 +1,6 @@
 //! Tensors that share their stored bytes.
 
-use crate::TensorId;
+use crate::{Error, Result, TensorId};
 use std::collections::BTreeMap;
 
 /// Which tensors are ties: they have the same stored bytes, read in the same way (tied weights).
@@ -29,6 +29,28 @@ impl Ties {
     /// Every tensor that shares bytes with an earlier one, and the first of these.
     pub fn iter(&self) -> impl Iterator<Item = (TensorId, TensorId)> {
         self.first.iter().map(|(tensor, first)| (*tensor, *first))
+    }
+
+    /// The ties that [`Ties::iter`] returned.
+    ///
+    /// ```
+    /// use ckpt_api::{TensorId, Ties};
+    /// let ties = Ties::of_pairs([(TensorId(2), TensorId(0))])?;
+    /// assert_eq!(ties.first_of(TensorId(2)), TensorId(0));
+    /// assert!(Ties::of_pairs([(TensorId(0), TensorId(2))]).is_err());
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Kind::Defect`] for a tensor whose first one is not before it, or shares bytes with one before it itself.
+    pub fn of_pairs(pairs: impl IntoIterator<Item = (TensorId, TensorId)>) -> Result<Self> {
+        let first: BTreeMap<TensorId, TensorId> = pairs.into_iter().collect();
+        match first.iter().find(|(tensor, earlier)| earlier >= tensor || first.contains_key(earlier)) {
+            Some((tensor, _)) => {
+                Err(Error::defect("a tensor is no tie of the one that is named").found(tensor.0.to_string()))
+            }
+            None => Ok(Ties { first }),
+        }
     }
 
     /// Adds a tensor that shares its bytes with `first`, an earlier one.

@@ -1,7 +1,7 @@
 //! Options of a codec: typed, documented, and never silently ignored.
 
 use crate::{ArchitectureFile, Checkpoint, DType, Error, Phases, Result, nearest, parse_size};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub enum OptionKind {
 }
 
 /// When an option applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// When the format is read.
@@ -175,6 +175,11 @@ impl Options {
     /// The framework whose names the tensors have, as files name it, such as `pt`.
     pub fn framework(&self) -> Option<&str> {
         self.framework.as_deref()
+    }
+
+    /// The names and values of the options that were given, by name.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
     /// The text of an option.

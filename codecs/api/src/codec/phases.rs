@@ -1,6 +1,7 @@
 //! Phases: at which offsets within a block a file system lets two files share the bytes of a tensor.
 
 use crate::TensorId;
+use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
 /// Where the source stores the bytes of tensors within a block of its file system.
@@ -20,7 +21,7 @@ use std::num::NonZeroU64;
 /// // A tensor that is computed or compressed has none.
 /// assert_eq!(phases.next(TensorId(1), 5000), 5000);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
     block: NonZeroU64,
     phases: Vec<Option<u64>>,

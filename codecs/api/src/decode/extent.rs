@@ -6,7 +6,7 @@ use super::section::{Section, within};
 use super::stream::{Stream, blame};
 use crate::io::ends_before;
 use crate::layout::{DecoderKind, FLETCHER_BYTES};
-use crate::{Compression, Error, Extent, File, ReadAt, Result};
+use crate::{Compression, DecoderUnit, Error, Extent, File, ReadAt, Result};
 use std::cmp::Ordering;
 use std::fmt;
 use std::io;
@@ -31,14 +31,14 @@ impl Extent {
         let total = compression.skip.saturating_add(self.len).saturating_add(compression.after);
         let copies = if compression.shuffled.is_some() { 2 } else { 1 };
         let all = total.saturating_mul(copies).saturating_add(WORKING);
-        match compression.known().map(|(decoder, _)| &decoder.kind) {
-            Ok(DecoderKind::InPlace { .. }) => 0,
-            Ok(DecoderKind::Whole { .. }) => all.saturating_add(compression.stored),
-            Ok(DecoderKind::Stream { memory, .. }) if copies > 1 || total <= KEPT => {
+        match compression.known().map(|(decoder, _)| decoder.unit()) {
+            Ok(DecoderUnit::InPlace) => 0,
+            Ok(DecoderUnit::Whole) => all.saturating_add(compression.stored),
+            Ok(DecoderUnit::Stream { memory }) if copies > 1 || total <= KEPT => {
                 // No window is larger than what is decoded, and no more than two of them are in memory.
-                all.saturating_add((*memory).min(total.saturating_mul(2)))
+                all.saturating_add(memory.min(total.saturating_mul(2)))
             }
-            Ok(DecoderKind::Stream { memory, .. }) => memory.saturating_add(WORKING),
+            Ok(DecoderUnit::Stream { memory }) => memory.saturating_add(WORKING),
             Err(_) if copies > 1 || total <= KEPT => all,
             Err(_) => WORKING,
         }
@@ -214,11 +214,11 @@ impl Decompressed {
     /// All bytes, of an extent that is small, or bounded by a limit.
     fn whole(&self) -> Result<Vec<u8>> {
         let (decoder, parameters) = self.compression.known()?;
-        let bytes = match &decoder.kind {
-            DecoderKind::Whole { decode, .. } => {
+        let bytes = match decoder.unit() {
+            DecoderUnit::Whole => {
                 let stored = self.payload()?.bytes()?;
                 let mut bytes = self.buffer()?;
-                let len = decode(&stored, parameters, &mut bytes);
+                let len = decoder.decode(&stored, parameters, &mut bytes);
                 match len.map_err(|error| blame(decoder, error))?.cmp(&bytes.len()) {
                     Ordering::Less => return Err(self.shorter()),
                     Ordering::Greater => return Err(self.longer()),

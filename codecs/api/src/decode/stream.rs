@@ -1,7 +1,6 @@
 //! Streams of decoded bytes, whose errors say what is damaged.
 
 use super::section::{Section, within};
-use crate::layout::DecoderKind;
 use crate::{DecodeStream, Decoder, Error, Parameters, Result, StoredBytes};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,12 +26,10 @@ impl Stream {
         section: &Section,
         total: u64,
     ) -> Result<Self> {
-        let DecoderKind::Stream { start, .. } = &decoder.kind else {
-            return Err(Error::defect("only a stream is decoded byte after byte"));
-        };
         let (read, failure) = (Arc::default(), Failure::default());
         let stored = Stored { section: section.clone(), read: Arc::clone(&read), failure: failure.clone() };
-        let decoded = start(StoredBytes::new(stored, section.len), parameters, total)
+        let decoded = decoder
+            .start(StoredBytes::new(stored, section.len), parameters, total)
             .map_err(|error| taken(&failure).unwrap_or_else(|| blame(decoder, error)))?;
         Ok(Stream { decoder, decoded, read, failure })
     }

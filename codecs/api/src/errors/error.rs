@@ -10,7 +10,7 @@ use std::fmt;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What sort of problem an [`Error`] is; callers branch on it and the command line derives its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Kind {
@@ -108,6 +108,22 @@ pub struct Context<'a> {
     pub expected: Option<&'a str>,
     /// What to do next.
     pub help: Option<&'a str>,
+}
+
+/// The texts of an [`Error`], which may name settings.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ErrorTexts<'a> {
+    /// What went wrong.
+    pub message: &'a Text,
+    /// The field, key or option.
+    pub field: Option<&'a Text>,
+    /// What was found.
+    pub found: Option<&'a Text>,
+    /// What was expected.
+    pub expected: Option<&'a Text>,
+    /// What to do next.
+    pub help: Option<&'a Text>,
 }
 
 impl<'a> Context<'a> {
@@ -348,6 +364,18 @@ impl Error {
             help: help.clone(),
             source: None,
         }))
+    }
+
+    /// Returns the texts of the error, in which settings are still to be named.
+    pub fn texts(&self) -> ErrorTexts<'_> {
+        let Details { message, field, found, expected, help, .. } = &*self.0;
+        ErrorTexts {
+            message,
+            field: field.as_ref(),
+            found: found.as_ref(),
+            expected: expected.as_ref(),
+            help: help.as_ref(),
+        }
     }
 
     /// The sort of problem.

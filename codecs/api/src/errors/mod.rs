@@ -5,7 +5,7 @@ mod limits;
 mod setting;
 mod text;
 
-pub use error::{Context, Error, Kind, Result};
+pub use error::{Context, Error, ErrorTexts, Kind, Result};
 pub use limits::{Limit, Limits};
 pub use setting::{LibraryWords, Setting, Vocabulary};
-pub use text::Text;
+pub use text::{Segment, Text};

@@ -64,6 +64,21 @@ impl Setting {
     pub const FEATURE: Setting =
         Setting::new("feature", "features").with_words(|name| format!("the feature `{name}`"));
 
+    /// Every setting that this crate defines.
+    pub const ALL: &'static [Setting] = &[
+        Setting::ARCHITECTURE,
+        Setting::READ_OPTION,
+        Setting::WRITE_OPTION,
+        Setting::LIMIT,
+        Setting::ALLOW,
+        Setting::INCLUDE,
+        Setting::EXCLUDE,
+        Setting::MAPPING,
+        Setting::DTYPE,
+        Setting::TENSOR_NAMES,
+        Setting::FEATURE,
+    ];
+
     /// Returns a setting: the name by which a [`Vocabulary`] knows it, and the library's item that sets it.
     pub const fn new(name: &'static str, item: &'static str) -> Self {
         Setting { name, item, words: None }

@@ -19,6 +19,22 @@ pub struct Text {
     settings: Vec<Named>,
 }
 
+/// A piece of a [`Text`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segment<'a> {
+    /// Words.
+    Words(&'a str),
+    /// A setting.
+    Setting {
+        /// Its name.
+        name: &'a str,
+        /// Its value; empty for the setting itself.
+        value: &'a str,
+        /// What the library calls it.
+        words: &'a str,
+    },
+}
+
 /// A setting in a text.
 #[derive(Clone, Debug)]
 struct Named {
@@ -85,6 +101,29 @@ impl Text {
         }
         text.push_str(self.shown.get(done..).unwrap_or_default());
         Cow::Owned(text)
+    }
+
+    /// Returns the words and the settings, in order.
+    ///
+    /// ```
+    /// use ckpt_api::{Segment, Setting, text};
+    /// let text = text!["try ", Setting::DTYPE.of("f32")];
+    /// let setting = Segment::Setting { name: "dtype", value: "f32", words: "`Conversion::dtype` of f32" };
+    /// assert_eq!(text.segments(), [Segment::Words("try "), setting]);
+    /// ```
+    pub fn segments(&self) -> Vec<Segment<'_>> {
+        let (mut segments, mut done) = (Vec::new(), 0);
+        let between = |range: std::ops::Range<usize>| {
+            self.shown.get(range).filter(|words| !words.is_empty()).map(Segment::Words)
+        };
+        for Named { setting, value, start, end } in &self.settings {
+            segments.extend(between(done..*start));
+            let words = self.shown.get(*start..*end).unwrap_or_default();
+            segments.push(Segment::Setting { name: setting.name(), value, words });
+            done = *end;
+        }
+        segments.extend(between(done..self.shown.len()));
+        segments
     }
 
     /// Chooses the words, from now on.

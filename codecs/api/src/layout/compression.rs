@@ -1,6 +1,6 @@
 //! How stored bytes are compressed.
 
-use super::decoder::{Decoder, DecoderKind, DecoderUse, Parameters};
+use super::decoder::{Decoder, DecoderUnit, DecoderUse, Parameters};
 use super::plain_decoders::{self, LITERAL, SIGNS, Signs, literal_of};
 use crate::{Error, Limit, Limits, Result};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -180,12 +180,16 @@ impl Compression {
 
     /// Whether the decoder needs all bytes at once.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.decoder.decoder(), Some(Decoder { kind: DecoderKind::Whole { .. }, .. }))
+        self.unit() == Some(DecoderUnit::Whole)
     }
 
     /// Whether any range of bytes is decoded by itself.
     pub(crate) fn is_in_place(&self) -> bool {
-        matches!(self.decoder.decoder(), Some(Decoder { kind: DecoderKind::InPlace { .. }, .. }))
+        self.unit() == Some(DecoderUnit::InPlace)
+    }
+
+    fn unit(&self) -> Option<DecoderUnit> {
+        self.decoder.decoder().map(Decoder::unit)
     }
 
     /// Whether the extent has as many bytes as are stored, and none beside them.

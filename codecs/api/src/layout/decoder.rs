@@ -15,7 +15,8 @@ pub struct StoredBytes {
 }
 
 impl StoredBytes {
-    pub(crate) fn new(bytes: impl Read + Send + 'static, len: u64) -> Self {
+    /// The bytes of a reader, which has so many.
+    pub fn new(bytes: impl Read + Send + 'static, len: u64) -> Self {
         StoredBytes { bytes: Box::new(bytes), len }
     }
 
@@ -114,7 +115,21 @@ pub struct Decoder {
     pub(crate) kind: DecoderKind,
 }
 
-/// What a decoder decodes at once.
+/// What a [`Decoder`] decodes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecoderUnit {
+    /// The bytes of an extent, one after the other, with so many bytes of memory beyond half a mebibyte.
+    Stream {
+        /// Bytes.
+        memory: u64,
+    },
+    /// All bytes of an extent.
+    Whole,
+    /// Any bytes of an extent, which are as many as are stored.
+    InPlace,
+}
+
+/// What a decoder decodes at once, and how.
 pub(crate) enum DecoderKind {
     /// The bytes of an extent, one after the other.
     Stream { longest: LongestOutput, start: StartStream, memory: u64 },
@@ -122,6 +137,34 @@ pub(crate) enum DecoderKind {
     Whole { longest: LongestOutput, decode: DecodeWhole },
     /// Any bytes of an extent, which are as many as are stored.
     InPlace { is_possible: CheckParameters, decode: DecodeInPlace },
+    /// What the host's decoder decodes at once.
+    Hosted(&'static dyn HostedDecoder),
+}
+
+/// A decoder that is no function of the program, such as one in a plugin.
+pub trait HostedDecoder: Send + Sync {
+    /// What it decodes at once: a stream, or all bytes.
+    fn unit(&self) -> DecoderUnit;
+
+    /// As [`LongestOutput`].
+    fn longest(&self, stored: u64, parameters: &Parameters) -> u64;
+
+    /// As [`DecodeWhole`].
+    ///
+    /// # Errors
+    /// As [`DecodeWhole`].
+    fn decode(&self, stored: &[u8], parameters: &Parameters, out: &mut [u8]) -> io::Result<usize>;
+
+    /// As [`StartStream`].
+    ///
+    /// # Errors
+    /// As [`StartStream`].
+    fn start(
+        &self,
+        stored: StoredBytes,
+        parameters: &Parameters,
+        len: u64,
+    ) -> io::Result<Box<dyn DecodeStream>>;
 }
 
 impl Decoder {
@@ -145,6 +188,11 @@ impl Decoder {
         Decoder { name, kind: DecoderKind::InPlace { is_possible, decode } }
     }
 
+    /// A decoder that is no function of the program.
+    pub const fn hosted(name: &'static str, decoder: &'static dyn HostedDecoder) -> Self {
+        Decoder { name, kind: DecoderKind::Hosted(decoder) }
+    }
+
     /// The same with so many bytes of memory for a stream's window and tables, beyond half a mebibyte. Default: 0.
     #[must_use]
     pub const fn with_memory(mut self, bytes: u64) -> Self {
@@ -159,8 +207,57 @@ impl Decoder {
         self.name
     }
 
-    /// The most bytes that so many stored bytes can decode to.
-    pub(crate) fn longest(&self, stored: u64, parameters: &Parameters) -> u64 {
+    /// What the decoder decodes at once.
+    pub fn unit(&self) -> DecoderUnit {
+        match self.kind {
+            DecoderKind::Stream { memory, .. } => DecoderUnit::Stream { memory },
+            DecoderKind::Whole { .. } => DecoderUnit::Whole,
+            DecoderKind::InPlace { .. } => DecoderUnit::InPlace,
+            DecoderKind::Hosted(decoder) => decoder.unit(),
+        }
+    }
+
+    /// Decodes all stored bytes into `out`, as [`DecodeWhole`] does. A stream is no such decoder.
+    ///
+    /// # Errors
+    /// As [`DecodeWhole`].
+    pub fn decode(&self, stored: &[u8], parameters: &Parameters, out: &mut [u8]) -> io::Result<usize> {
+        match self.kind {
+            DecoderKind::Whole { decode, .. } => decode(stored, parameters, out),
+            DecoderKind::InPlace { decode, .. } => {
+                let len = stored.len().min(out.len());
+                let (own, stored) =
+                    (out.get_mut(..len).unwrap_or_default(), stored.get(..len).unwrap_or_default());
+                own.copy_from_slice(stored);
+                decode(0, parameters, own);
+                Ok(len)
+            }
+            DecoderKind::Hosted(decoder) if decoder.unit() == DecoderUnit::Whole => {
+                decoder.decode(stored, parameters, out)
+            }
+            _ => Err(io::Error::other("only a stream decodes these bytes")),
+        }
+    }
+
+    /// Starts to decode a stream, as [`StartStream`] does.
+    ///
+    /// # Errors
+    /// As [`StartStream`]; a decoder that is no stream.
+    pub fn start(
+        &self,
+        stored: StoredBytes,
+        parameters: &Parameters,
+        len: u64,
+    ) -> io::Result<Box<dyn DecodeStream>> {
+        match self.kind {
+            DecoderKind::Stream { start, .. } => start(stored, parameters, len),
+            DecoderKind::Hosted(decoder) => decoder.start(stored, parameters, len),
+            _ => Err(io::Error::other("only a stream is decoded byte after byte")),
+        }
+    }
+
+    /// The most bytes that so many stored bytes can decode to; 0 for parameters that no extent can have.
+    pub fn longest(&self, stored: u64, parameters: &Parameters) -> u64 {
         match self.kind {
             DecoderKind::Stream { longest, .. } | DecoderKind::Whole { longest, .. } => {
                 longest(stored, parameters)
@@ -169,6 +266,7 @@ impl Decoder {
                 true => stored,
                 false => 0,
             },
+            DecoderKind::Hosted(decoder) => decoder.longest(stored, parameters),
         }
     }
 }

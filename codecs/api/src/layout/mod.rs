@@ -24,8 +24,8 @@ pub(crate) use compression::FLETCHER_BYTES;
 pub use cover::check_cover;
 pub(crate) use decoder::DecoderKind;
 pub use decoder::{
-    CheckParameters, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, LongestOutput, Parameters,
-    StartStream, StoredBytes,
+    CheckParameters, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, DecoderUnit, HostedDecoder,
+    LongestOutput, Parameters, StartStream, StoredBytes,
 };
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
 pub use extent::{

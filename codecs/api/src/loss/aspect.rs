@@ -1,9 +1,9 @@
 //! What a format keeps of a checkpoint.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A part of a checkpoint beside the names, dtypes, shapes and values of its tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Aspect {

@@ -17,6 +17,21 @@ pub type DecodeBlock = fn(&[u8], &mut [f32]);
 /// The first number that no block can hold.
 pub type EncodeBlocks = fn(&[f32], &mut [u8]) -> std::result::Result<(), Misfit>;
 
+/// Decodes and encodes blocks where no function of the program can, such as in a plugin.
+pub trait BlockCoder: Send + Sync {
+    /// As [`Blocks::decode`].
+    ///
+    /// # Errors
+    /// Whatever keeps the blocks from being decoded.
+    fn decode(&self, blocks: &[u8], out: &mut Vec<u8>) -> Result<()>;
+
+    /// As [`Blocks::encode`].
+    ///
+    /// # Errors
+    /// As [`Blocks::encode`].
+    fn encode(&self, first: u64, numbers: &[u8], out: &mut Vec<u8>) -> Result<f64>;
+}
+
 /// A number that blocks cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -67,6 +82,9 @@ pub struct Blocks {
     /// None where the blocks are not encodable, or were read from a plan.
     #[serde(skip)]
     encoder: Option<EncodeBlocks>,
+    /// Set where neither function is, and the blocks are not read from a plan.
+    #[serde(skip)]
+    coder: Option<&'static dyn BlockCoder>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -147,7 +165,16 @@ impl Blocks {
             encodable: encoder.is_some(),
             decoder,
             encoder,
+            coder: None,
         }
+    }
+
+    /// The same blocks, which `coder` decodes and encodes, if they are not opaque.
+    #[must_use]
+    pub fn coded_by(mut self, coder: &'static dyn BlockCoder) -> Self {
+        (self.decoder, self.encoder) = (None, None);
+        self.coder = (!self.opaque).then_some(coder);
+        self
     }
 
     /// What the encoding is called.
@@ -186,6 +213,9 @@ impl Blocks {
     /// # Errors
     /// [`crate::Kind::Unsupported`] for opaque blocks, and for those of a plan that no codec of this program knows.
     pub fn decode(&self, blocks: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        if let Some(coder) = self.coder {
+            return coder.decode(blocks, out);
+        }
         let decoder = self.decoder.ok_or_else(|| self.refusal())?;
         let mut numbers = vec![0.0; self.elements.get() as usize];
         let mut bytes = vec![[0; 4]; numbers.len()];
@@ -209,6 +239,9 @@ impl Blocks {
     /// without an encoder, and for those of a plan that no codec of this program knows; [`crate::Kind::Defect`] for
     /// numbers that do not fill their blocks.
     pub fn encode(&self, first: u64, numbers: &[u8], out: &mut Vec<u8>) -> Result<f64> {
+        if let Some(coder) = self.coder.filter(|_| self.encodable) {
+            return coder.encode(first, numbers, out);
+        }
         let encoder = self.encoder.ok_or_else(|| self.no_encoder())?;
         let (elements, bytes) = (self.elements.get() as usize, self.bytes.get() as usize);
         let (numbers, rest) = numbers.as_chunks::<4>();
@@ -260,7 +293,7 @@ impl Blocks {
     /// Takes the decoder and the encoder of one of `known`, which a serialized block encoding lacks.
     pub fn attach(&mut self, known: &[Blocks]) {
         if let Some(same) = known.iter().find(|known| *known == self) {
-            (self.decoder, self.encoder) = (same.decoder, same.encoder);
+            (self.decoder, self.encoder, self.coder) = (same.decoder, same.encoder, same.coder);
         }
     }
 }
@@ -339,6 +372,35 @@ mod tests {
         SCALED.decode(&[2, 3, 4, 10, 1, 0], &mut out).unwrap();
         let numbers: Vec<f32> = out.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number)).collect();
         assert_eq!(numbers, [6.0, 8.0, 10.0, 0.0]);
+    }
+
+    /// Decodes and encodes as [`SCALED`] does, with a scale of 1.
+    struct Units;
+
+    impl BlockCoder for Units {
+        fn decode(&self, blocks: &[u8], out: &mut Vec<u8>) -> Result<()> {
+            SCALED.decode(blocks, out)
+        }
+
+        fn encode(&self, _: u64, numbers: &[u8], out: &mut Vec<u8>) -> Result<f64> {
+            out.extend(numbers.as_chunks::<8>().0.iter().flat_map(|_| [1, 0, 0]));
+            Ok(0.5)
+        }
+    }
+
+    #[test]
+    fn blocks_of_a_coder_are_decoded_and_encoded_by_it() {
+        let hosted = Blocks::decoded("toy.scaled", 2, 3, |_, _| ()).coded_by(&Units);
+        let mut read: Blocks = serde_json::from_str(&serde_json::to_string(&hosted).unwrap()).unwrap();
+        read.attach(std::slice::from_ref(&hosted));
+        let (mut own, mut other) = (Vec::new(), Vec::new());
+        read.decode(&[2, 3, 4], &mut own).unwrap();
+        SCALED.decode(&[2, 3, 4], &mut other).unwrap();
+        assert_eq!(own, other);
+        // The blocks are not said to be encodable.
+        assert_eq!(read.encode(0, &[0; 8], &mut own).unwrap_err().kind(), Kind::Unsupported);
+        let opaque = Blocks::opaque("toy.scaled", 2, 3).coded_by(&Units);
+        assert_eq!(opaque.decode(&[2, 3, 4], &mut own).unwrap_err().kind(), Kind::Unsupported);
     }
 
     #[test]

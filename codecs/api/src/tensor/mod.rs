@@ -10,7 +10,7 @@ mod shape;
 mod viewed;
 
 pub use axis::Axis;
-pub use blocks::{Blocks, DecodeBlock, EncodeBlocks, Misfit};
+pub use blocks::{BlockCoder, Blocks, DecodeBlock, EncodeBlocks, Misfit};
 pub use description::{Slot, Tensor};
 pub use dtype::{DType, Endian};
 pub use quantization::{Affine, Quantization};
