@@ -42,6 +42,7 @@ class Program:
 class Cost:
     wall: float  # seconds
     mib: float  # of memory, at its peak
+    processor: float  # seconds that all processors worked for it
 
 
 def log(text: str) -> None:
@@ -52,13 +53,14 @@ def measured(program: Program) -> Cost:
     """One run under GNU time: a small program, so that what it forks does not begin with this interpreter's memory."""
     report = program.output.parent / "time.txt"
     start = time.perf_counter()
-    done = subprocess.run(["/usr/bin/time", "-f", "%M", "-o", report, *program.command], stdin=subprocess.DEVNULL,
+    done = subprocess.run(["/usr/bin/time", "-f", "%M %U %S", "-o", report, *program.command], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True)
     wall = time.perf_counter() - start
     text = report.read_text()
     if done.returncode != 0:
         sys.exit(f"{program.name}\n{' '.join(program.command)}\n{done.stdout}{done.stderr}{text}")
-    return Cost(wall, int(text) / 1024)
+    peak, user, system = map(float, text.split())
+    return Cost(wall, peak / 1024, user + system)
 
 
 def back(size: int) -> None:
