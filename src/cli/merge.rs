@@ -2,7 +2,7 @@
 
 use super::common::{Reading, pairs, read_text, until_the_end};
 use super::convert::{execute, finished};
-use super::plan::{Target, dtype, resources, save_plan, show_plan};
+use super::plan::{Target, dtype, resources, save_plan, show_plan, threads};
 use super::render;
 use super::report::{Report, print_after, to_json};
 use super::stderr::tell;
@@ -232,7 +232,7 @@ fn extract(
 ) -> Result<Report> {
     let open = |path: &Path| arguments.reading.open(registry, path, Vec::new(), false);
     let directory = output.into_destination(registry.addresses())?;
-    let adapter = extract_adapter(&open(tuned)?, &open(base)?, arguments.rank)?;
+    let adapter = extract_adapter(&open(tuned)?, &open(base)?, arguments.rank, threads(arguments.threads)?)?;
     let config = serde_json::to_vec_pretty(&adapter.config)
         .map_err(|error| Error::defect("the configuration cannot be written").found(error.to_string()))?;
     let item_size = arguments.item_size.as_deref();

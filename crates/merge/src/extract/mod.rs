@@ -50,12 +50,13 @@ pub struct ExtractedTensor {
 /// other modules that differ as a whole.
 ///
 /// The products are found by a subspace iteration that begins with signs drawn by the module's name, in 64-bit floats: the same models
-/// give the same numbers. It holds all tensors of the adapter.
+/// give the same numbers, whatever the number of `threads`; 0 stands for as many as there are processors. It holds all tensors of the
+/// adapter.
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Mapping`] for models with other tensors; [`ckpt_api::Kind::Usage`] for a rank of 0, and for models that do not
 /// differ; [`ckpt_api::Kind::Unsupported`] for weights that are no floats of at most 32 bits; whatever keeps them from being read.
-pub fn extract_adapter(tuned: &Source, base: &Source, rank: u64) -> Result<ExtractedAdapter> {
+pub fn extract_adapter(tuned: &Source, base: &Source, rank: u64, threads: usize) -> Result<ExtractedAdapter> {
     if rank == 0 {
         return Err(Error::usage("an adapter has a rank of at least 1").found("0"));
     }
@@ -69,7 +70,8 @@ pub fn extract_adapter(tuned: &Source, base: &Source, rank: u64) -> Result<Extra
             .found(family));
     }
     check(tuned, base)?;
-    let modules = changed_modules(tuned, base)?;
+    let threads = if threads == 0 { default_threads() } else { threads };
+    let modules = changed_modules(tuned, base, threads)?;
     let is_linear = |tensors: &Vec<&Tensor>| tensors.iter().all(|tensor| is_linear_weight(tensor));
     let (linear, whole): (Vec<_>, Vec<_>) = modules.iter().partition(|(_, tensors)| is_linear(tensors));
     if linear.is_empty() {
@@ -79,7 +81,7 @@ pub fn extract_adapter(tuned: &Source, base: &Source, rank: u64) -> Result<Extra
         .file(tuned.shown())
         .expected("a model that was trained from the other one"));
     }
-    let made = in_parallel(&linear, default_threads(), |(module, _)| {
+    let made = in_parallel(&linear, threads, |(module, _)| {
         product(tuned, base, module, rank).map_err(|error| error.tensor(module.as_str()))
     })?;
     let mut tensors: Vec<ExtractedTensor> = Vec::new();
@@ -143,10 +145,14 @@ fn check(tuned: &Source, base: &Source) -> Result<()> {
 }
 
 /// The modules of which a tensor differs, and these tensors.
-fn changed_modules<'s>(tuned: &'s Source, base: &Source) -> Result<BTreeMap<String, Vec<&'s Tensor>>> {
+fn changed_modules<'s>(
+    tuned: &'s Source,
+    base: &Source,
+    threads: usize,
+) -> Result<BTreeMap<String, Vec<&'s Tensor>>> {
     let tensors: Vec<&Tensor> =
         tuned.checkpoint().tensors.iter().filter(|tensor| tensor.dtype.is_float()).collect();
-    let changed = in_parallel(&tensors, default_threads(), |tensor| {
+    let changed = in_parallel(&tensors, threads, |tensor| {
         if !is_computable(tensor) {
             return Err(Error::unsupported("no adapter is made of weights of this dtype")
                 .tensor(&tensor.name)
