@@ -109,6 +109,12 @@ class Plan:
         return found
 
     @property
+    def output(self) -> str | None:
+        """The absolute path or URL of what is written; `None` if no other process can reach it."""
+        found: str | None = self._overview["output"]
+        return found
+
+    @property
     def notes(self) -> list[str]:
         """Remarks."""
         return list(self._overview["notes"])

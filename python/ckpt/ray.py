@@ -1,6 +1,6 @@
-"""Conversions on a Ray cluster: `pip install ray`.
+"""Conversions and merges on a Ray cluster: `pip install ray`.
 
-The driver plans the conversion and divides it into groups of items. Tasks run the groups on workers, and the driver commits.
+The driver makes or reads a plan and divides it into groups of items. Tasks run the groups on workers, and the driver commits.
 Paths, URLs and numbers travel between them; tensors never do. The plan and the receipts of items lie in a directory that all
 of them reach, so a driver that is killed loses nothing: the next one goes on.
 """
@@ -13,7 +13,7 @@ import os
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,7 +27,7 @@ from ckpt._progress import Callback, Progress, callback
 from ckpt._reading import Renaming, StrPath, path
 from ckpt._stores import current, set_store_options
 
-__all__ = ["convert", "discard"]
+__all__ = ["convert", "discard", "run"]
 
 _log = logging.getLogger("ckpt")
 
@@ -274,13 +274,75 @@ def convert(
     """
     if options.pop("resume", False):
         raise TypeError("ckpt.ray.convert always goes on where the same conversion ended: leave resume= out")
+    ray, made = _ray(), plan(src, dst, map=map, **options)
+    job = {name: options.get(name) for name in ("threads", "max_memory", "limits")}
+    again = _Again("ckpt.ray.convert", path(dst), staging)
+    return _distributed(ray, made, again, workers, retries, progress, item_group_bytes, sync, **job)
+
+
+def run(
+    plan: Plan | StrPath,
+    *,
+    workers: int | None = None,
+    staging: StrPath | None = None,
+    retries: int = 3,
+    progress: bool | Callback = False,
+    item_group_bytes: int = 1 << 30,
+    sync: bool = True,
+    threads: int | None = None,
+    max_memory: int | str | None = None,
+    limits: Mapping[str, int] | None = None,
+) -> Summary:
+    """Carries out a plan on a Ray cluster: of a conversion, or of a merge, which `ckpt merge --plan FILE` writes.
+
+    `plan` is a `ckpt.Plan`, or the path or URL of its file. All nodes reach its sources and its output under the paths or URLs
+    that it names. `threads`, `max_memory` and `limits` are those of `ckpt.load_plan`, for each task; `convert` says the rest.
+    """
     ray = _ray()
-    made, place = plan(src, dst, map=map, **options), _Staging(path(dst), staging)
+    made = plan if isinstance(plan, Plan) else load_plan(plan, limits=limits, threads=threads, max_memory=max_memory)
+    if made.output is None:
+        raise ValueError("the output of this plan is in memory: no other process can write it")
+    job = {"threads": threads, "max_memory": max_memory, "limits": limits}
+    again = _Again("ckpt.ray.run", made.output, staging)
+    return _distributed(ray, made, again, workers, retries, progress, item_group_bytes, sync, **job)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """What a person calls to go on after an error."""
+
+    function: str
+    output: str
+    staging: StrPath | None
+
+    def __str__(self) -> str:
+        more = "" if self.staging is None else f", staging={path(self.staging)!r}"
+        return (
+            f"what was done is kept: make the same call of {self.function} to go on, or remove it with "
+            f"ckpt.ray.discard({self.output!r}{more})"
+        )
+
+
+def _distributed(
+    ray: Any,
+    made: Plan,
+    again: _Again,
+    workers: int | None,
+    retries: int,
+    progress: bool | Callback,
+    item_group_bytes: int,
+    sync: bool,
+    threads: int | None,
+    max_memory: int | str | None,
+    limits: Mapping[str, int] | None,
+) -> Summary:
+    """Carries out a plan in tasks, and commits."""
+    place = _Staging(again.output, again.staging)
     file, left = place.begin(made)
-    threads = options.get("threads") or 1
+    threads = threads or 1
     job = _Job(
-        plan=file, receipts=place.receipts, limits=tuple((options.get("limits") or {}).items()), threads=threads,
-        max_memory=options.get("max_memory"), sync=sync, stores=tuple(current().items()),
+        plan=file, receipts=place.receipts, limits=tuple((limits or {}).items()), threads=threads, max_memory=max_memory,
+        sync=sync, stores=tuple(current().items()),
     )  # fmt: skip
     at_once = workers or max(int(ray.cluster_resources().get("CPU", 1)) // threads, 1)
     task = ray.remote(num_cpus=threads, max_retries=retries, retry_exceptions=[OSError])(_run_group)
@@ -289,7 +351,7 @@ def convert(
     try:
         summary = _carry_out(made, place.receipts, left, work, progress, sync)
     except BaseException as error:
-        error.add_note(_to_go_on(path(dst), staging))
+        error.add_note(str(again))
         raise
     try:
         place.remove()
@@ -327,14 +389,6 @@ def _carry_out(
         return made.commit(receipts, progress=lambda now: tell(total, now.phase), sync=sync)
     finally:
         end()
-
-
-def _to_go_on(output: str, staging: StrPath | None) -> str:
-    more = "" if staging is None else f", staging={path(staging)!r}"
-    return (
-        "what was done is kept: make the same call of ckpt.ray.convert to go on, or remove it with "
-        f"ckpt.ray.discard({output!r}{more})"
-    )
 
 
 def discard(dst: StrPath, *, staging: StrPath | None = None) -> None:

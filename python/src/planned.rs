@@ -181,7 +181,7 @@ impl Planned {
         let overview = object!({
             "from": plan.from(), "to": plan.to(), "tensors": plan.tensors().len(), "bytes": plan.bytes_written,
             "losses": losses(&plan.losses), "notes": plan.notes().collect::<Vec<_>>(),
-            "excluded": plan.excluded, "repairs": plan.repairs(),
+            "excluded": plan.excluded, "repairs": plan.repairs(), "output": plan.output(),
         });
         json(&overview).map_err(|failure| failure.into_python(py))
     }

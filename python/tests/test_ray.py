@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import json
 import os
 import random
 import re
@@ -107,6 +109,39 @@ def test_the_bytes_are_those_of_one_machine(cluster: Any, out: Path, name: str, 
     assert summary.verification is not None and all(Path(file).is_file() for file in summary.files)
     options.pop("workers", None)
     assert same_as_on_one_machine(DIGITS, out / name, **options)
+
+
+def test_the_plan_of_a_merge_gives_the_bytes_of_one_process(cluster: Any, tmp_path: Path) -> None:
+    generator = random.Random(7)
+
+    def numbers(count: int) -> array.array[float]:
+        return array.array("f", [generator.uniform(-1, 1) for _ in range(count)])
+
+    def write(directory: str, file: str, config: str, tensors: dict[str, Any]) -> None:
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / config).write_text(json.dumps({"peft_type": "LORA", "r": 2, "model_type": "llama"}))
+        ckpt.save(tensors, tmp_path / directory / file, sync=False)
+
+    matrices = {f"layer.{number}.weight": memoryview(numbers(64 * 96)).cast("B").cast("f", (64, 96)) for number in range(6)}
+    factors: dict[str, Any] = {}
+    for name in matrices:
+        module = f"base_model.model.{name.removesuffix('.weight')}"
+        factors[f"{module}.lora_A.weight"] = memoryview(numbers(2 * 96)).cast("B").cast("f", (2, 96))
+        factors[f"{module}.lora_B.weight"] = memoryview(numbers(64 * 2)).cast("B").cast("f", (64, 2))
+    write("base", "model.safetensors", "config.json", matrices)
+    write("adapter", "adapter_model.safetensors", "adapter_config.json", factors)
+
+    def merge(out: str, *more: str) -> None:
+        command = [sys.executable, "-m", "ckpt", "merge", "base", "--lora", "adapter", f"{out}/", "--item-size", "16k", "-q", *more]
+        subprocess.run(command, cwd=tmp_path, check=True)
+
+    merge("alone")
+    merge("cluster", "--plan", "plan.gz")
+    plan = ckpt.load_plan(tmp_path / "plan.gz")
+    assert len(plan.items) > 4 and plan.output == str(tmp_path / "cluster")
+    ckpt.ray.run(tmp_path / "plan.gz", workers=2)
+    assert files(tmp_path / "cluster") == files(tmp_path / "alone")
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_the_example_of_the_guide_converts(cluster: Any, model: Path) -> None:

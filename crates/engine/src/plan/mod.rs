@@ -264,6 +264,12 @@ impl Plan {
         &self.target.format
     }
 
+    /// The absolute path or URL of the output; `None` if no other process can open it.
+    pub fn output(&self) -> Option<String> {
+        let location = self.target.location.as_deref()?;
+        Some(format!("{}/{}", location.trim_end_matches('/'), self.target.name))
+    }
+
     /// Files of the source that hold tensors.
     pub fn sources(&self) -> &[String] {
         &self.contents.files
