@@ -223,6 +223,33 @@ def tf2_slices(folder):
     return "m.index", {"dense/kernel": whole, "texts": texts} | others
 
 
+@case("tf1", "outside_frozen", "a frozen graph of two layers", "tensorflow")
+def tf1_frozen(folder):
+    import tensorflow as tf
+
+    weights = {"kernel": ramp(4, 3), "bias": ramp(3), "twos": np.full((3, 2), 2, "f4")}
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder("float32", [1, 4], "x")
+        hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, tf.constant(weights["kernel"], name="kernel")), tf.constant(weights["bias"], name="bias")))
+        tf.matmul(hidden, tf.constant(weights["twos"], name="twos"), name="y")
+    (folder / "outside_frozen.pb").write_bytes(graph.as_graph_def().SerializeToString(deterministic=True))
+    return "outside_frozen.pb", weights
+
+
+@case("tf1", "outside_v1", "a V1 checkpoint with a variable in two slices", "tensorflow")
+def tf1_checkpoint(folder):
+    import tensorflow as tf
+
+    whole, step = ramp(4, 3), np.array([-7, 300], "int64")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        initial = lambda shape, dtype, partition_info: whole[partition_info.var_offset[0] :][: shape[0]]  # noqa: E731
+        sliced = tf.compat.v1.get_variable("kernel", [4, 3], initializer=initial, partitioner=tf.compat.v1.fixed_size_partitioner(2), use_resource=False)
+        plain = tf.compat.v1.get_variable("step", initializer=tf.constant(step), use_resource=False)
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver([*sliced, plain], write_version=1).save(session, str(folder / "outside_v1.ckpt"), write_meta_graph=False, write_state=False)
+    return "outside_v1.ckpt", {"kernel": whole, "step": step}
+
+
 def torch_state():
     import torch
 

@@ -36,6 +36,8 @@ pub(crate) fn registry() -> Registry {
         #[cfg(feature = "safetensors")]
         Arc::new(ckpt_safetensors::Safetensors),
         #[cfg(feature = "tf2")]
+        Arc::new(ckpt_tf2::Tf1),
+        #[cfg(feature = "tf2")]
         Arc::new(ckpt_tf2::Tf2),
         #[cfg(feature = "torch")]
         Arc::new(ckpt_torch::Torch),

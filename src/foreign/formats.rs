@@ -59,14 +59,13 @@ pub(super) const FORMATS: &[Format] = &[
         what: "a TensorFlow graph with its collections (MetaGraphDef), which has no values of variables",
         signs: &[Parses(signs::is_meta_graph)],
         endings: &["meta"],
-        help: "name the checkpoint's index beside it, which ends in .index",
+        help: "put it beside the index of its checkpoint, PREFIX.index, which is not there",
     },
     Format {
-        what: "a TensorFlow graph (GraphDef)",
-        signs: &[Parses(signs::is_graph)],
-        endings: &["pb", "pbtxt"],
-        help: "use the checkpoint or the SavedModel that it was made from; if its variables were not frozen to constants, they are in \
-               the checkpoint, PREFIX.index",
+        what: "a TensorFlow graph as text",
+        signs: &[],
+        endings: &["pbtxt"],
+        help: "use the frozen graph in binary form (.pb), the checkpoint or the SavedModel that it was made from",
     },
     Format {
         what: "a TensorFlow.js model",

@@ -1,18 +1,5 @@
 //! Formats without a magic number, recognized by the structure of their first bytes.
 
-/// Whether bytes begin as a frozen graph of TensorFlow does: with a node, which has a name and an operator.
-pub(super) fn is_graph(start: &[u8]) -> bool {
-    message(start, 1).is_some_and(is_node)
-}
-
-fn is_node(node: &[u8]) -> bool {
-    let Some((name, rest)) = message(node, 1).zip(after(node)) else { return false };
-    let op = message(rest, 2);
-    is_word(name)
-        && op
-            .is_some_and(|op| is_word(op) && op.first().is_some_and(|c| c.is_ascii_uppercase() || *c == b'_'))
-}
-
 /// Whether bytes begin as a graph of TensorFlow with its collections does: with the list of its operators.
 pub(super) fn is_meta_graph(start: &[u8]) -> bool {
     let list = message(start, 1).and_then(|info| {
@@ -135,7 +122,6 @@ mod tests {
         let parameters = [&[0; 16][..], &[4, 0, 0, 0, 8, 5, 0x10, 3]].concat();
         type Is = fn(&[u8]) -> bool;
         let all: [(Is, Vec<u8>); 7] = [
-            (is_graph, field(1, &node)),
             (is_meta_graph, field(1, &field(2, &op))),
             (is_meta_graph, field(1, &[field(1, b"v1"), field(2, &op)].concat())),
             (is_core_ml, [vec![8, 4], field(2, &input)].concat()),

@@ -4,8 +4,8 @@ mod dtype;
 mod entry;
 mod entry_fields;
 
-pub(crate) use dtype::{STORED_DTYPES, holder, joins_slices};
-pub(crate) use entry::{Entry, SliceExtent, WHOLE_AXIS, encode_crc};
+pub(crate) use dtype::{STORED_DTYPES, dtype as dtype_of, holder, joins_slices};
+pub(crate) use entry::{Entry, SliceExtent, WHOLE_AXIS, encode_crc, slice_extents};
 
 use crate::proto;
 use ckpt_api::{Checksum, ChecksumAlgorithm, Endian, Error, Result};
@@ -150,7 +150,7 @@ fn v1_checkpoint() -> Error {
         "this is a V1 checkpoint: one table of SavedTensorSlices, as TensorFlow wrote before 2016",
     )
     .expected("a V2 checkpoint (PREFIX.index and PREFIX.data-…)")
-    .help("restore it once with tf.compat.v1.train.Saver and save it again with write_version=V2")
+    .help("name the file itself, which is read as the format tf1")
 }
 
 #[cfg(test)]
@@ -199,10 +199,7 @@ mod tests {
     fn a_v1_checkpoint_is_recognized_by_its_first_entry() {
         let error = Header::parse(&[0x0a, 0x02, 0x08, 0x00]).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
-        assert!(
-            error.to_string().contains("V1 checkpoint") && error.to_string().contains("Saver"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("V1 checkpoint") && error.to_string().contains("tf1"), "{error}");
     }
 
     #[test]

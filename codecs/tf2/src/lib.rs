@@ -35,12 +35,15 @@ mod string_slices;
 mod strings;
 mod table;
 mod table_writer;
+mod tf1;
 mod write;
 
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, Op, OptionKind,
     OptionSpec, Options, OutputLayout, Result, Side, Written,
 };
+
+pub use tf1::Tf1;
 
 /// The codec for TensorFlow v2 checkpoints.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,6 +64,12 @@ const OPTIONS: &[OptionSpec] = &[
         OptionKind::List,
         Side::Read,
         "activations that the checkpoint does not record, from the first layer to the last, such as relu,softmax (linear for none)",
+    ),
+    OptionSpec::new(
+        tf1::OUTPUTS,
+        OptionKind::List,
+        Side::Read,
+        "operations of the graph in PREFIX.meta whose results the model returns (default: those of its signature, or its only end)",
     ),
     OptionSpec::new(
         "names",

@@ -1,6 +1,7 @@
 //! Finds the index file from any of a checkpoint's files, its directory, or a SavedModel.
 
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard};
+use crate::tf1::is_v1;
 use crate::{state_file, table};
 use ckpt_api::{Error, Input, Kind, Match, Result, first_few};
 
@@ -8,6 +9,8 @@ use ckpt_api::{Error, Input, Kind, Match, Result, first_few};
 const SHOWN: usize = 12;
 
 const SAVED_MODEL: &str = "saved_model.pb";
+/// What the name of a graph beside a checkpoint ends with.
+const META_GRAPH: &str = ".meta";
 const KERAS_METADATA: &str = "keras_metadata.pb";
 const VARIABLES: &str = "variables/variables";
 
@@ -20,6 +23,8 @@ pub(crate) struct Location {
     pub(crate) index: String,
     /// `saved_model.pb`, if the input is a SavedModel.
     pub(crate) saved_model: Option<String>,
+    /// `PREFIX.meta`, the graph that `tf.train.Saver` writes beside a checkpoint.
+    pub(crate) meta_graph: Option<String>,
     /// `keras_metadata.pb`, if the SavedModel has one.
     pub(crate) keras_metadata: Option<String>,
     /// How the index was found, as the end of a sentence; empty if the user named one of the files.
@@ -34,6 +39,7 @@ impl Location {
             prefix: prefix.to_owned(),
             index: format!("{prefix}{INDEX}"),
             saved_model: None,
+            meta_graph: None,
             keras_metadata: None,
             how,
             notes: Vec::new(),
@@ -47,14 +53,17 @@ impl Location {
 /// [`Kind::Usage`] if the input could be several checkpoints, [`Kind::Io`] if there is none, [`Kind::Corrupt`] for a
 /// state file that cannot be parsed or names no existing checkpoint.
 pub(crate) fn locate(input: &Input) -> Result<Location> {
-    if input.is_directory() {
-        return in_directory(input)?.ok_or_else(|| {
+    let location = match input.is_directory() {
+        true => in_directory(input)?.ok_or_else(|| {
             Error::new(Kind::Io, "the directory contains no TensorFlow checkpoint")
                 .file(input.display(""))
                 .expected("a file 'checkpoint', a PREFIX.index, or variables/variables.index")
-        });
-    }
-    by_name(input, input.entry())
+        })?,
+        false => by_name(input, input.entry())?,
+    };
+    let graph = format!("{}{META_GRAPH}", location.prefix);
+    let meta_graph = (location.saved_model.is_none() && input.has_file(&graph)).then_some(graph);
+    Ok(Location { meta_graph, ..location })
 }
 
 fn by_name(input: &Input, entry: &str) -> Result<Location> {
@@ -70,7 +79,7 @@ fn by_name(input: &Input, entry: &str) -> Result<Location> {
     if entry == SAVED_MODEL && input.is_file() {
         return Err(without_variables(input));
     }
-    let prefix = prefix_of_shard(entry).unwrap_or(entry);
+    let prefix = prefix_of_shard(entry).or_else(|| entry.strip_suffix(META_GRAPH)).unwrap_or(entry);
     let location = Location::new(prefix, "");
     if !input.has_file(&location.index) && input.is_file() && has_table(input, entry)? {
         return Ok(Location {
@@ -94,6 +103,10 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(error) => return Ok(Match::Possible(error.to_string())),
     };
+    // The other codec of this crate reads V1 checkpoints, if the user names the file itself.
+    if input.is_file() && location.index == input.entry() && is_v1(&input.file(&location.index)?)? {
+        return Ok(Match::No);
+    }
     // LevelDB's tables have the same magic number.
     let is_leveldb = [".ldb", ".sst"].iter().any(|ending| location.index.ends_with(ending));
     match input.has_file(&location.index) && has_table(input, &location.index)? {

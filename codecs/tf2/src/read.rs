@@ -10,14 +10,14 @@ use crate::round_trip::{self, ReadBundle};
 use crate::slices;
 use crate::string_slices::{JoinedStrings, StringSlice, join};
 use crate::strings::{self, ByteRange, Elements};
+use crate::tf1::OUTPUTS;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Name,
-    Options, Placement, Region, Result, Rules, Tensor, TensorId, Text, Window,
+    Options, Placement, Region, Result, Rules, Tensor, TensorId, Text,
 };
 use prost::bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// Reads everything except tensor data; of the data, it reads the lengths of strings and the object graph.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
@@ -61,7 +61,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     drop(index.entries);
     let tensors = by_key.into_iter().filter_map(|number| contents.checkpoint.tensors.get(number));
     let mut description = description(input, &location, tensors, object_graph.as_deref(), options, limits)?;
-    if let Some(file) = location.saved_model {
+    if let Some(file) = location.saved_model.or(location.meta_graph) {
         add_constants(std::mem::take(&mut description.constants), file, &mut contents);
     }
     apply(description, &mut contents, options)?;
@@ -75,17 +75,8 @@ fn add_constants(constants: Vec<GraphConstant>, file: String, contents: &mut Con
     }
     let id = FileId(contents.files.len());
     contents.files.push(file);
-    for GraphConstant { key, dtype, shape, ranges, is_repeated } in constants {
-        let tensor = Tensor::new(key, dtype, shape);
-        let extent = |range: Range<u64>| Extent::new(id, range.start, range.end.saturating_sub(range.start));
-        let extents: Vec<Extent> = ranges.into_iter().map(extent).collect();
-        let encoding = Encoding::row_major(&tensor);
-        let number = TensorId(contents.placements.len());
-        let (rank, whole) = (tensor.shape.rank(), tensor.shape.clone());
-        let window = is_repeated.then(|| Window::new(vec![0; rank], whole).with_strides(vec![0; rank]));
-        let placement = Placement::new(number, &tensor.name, extents, encoding).with_window(window);
-        contents.placements.push(placement);
-        contents.checkpoint.tensors.push(tensor);
+    for constant in constants {
+        constant.add_to(id, contents);
     }
 }
 
@@ -135,6 +126,8 @@ fn description<'a>(
         file.bytes(0, file.len()).map(|bytes| Some(Bytes::from(bytes)))
     };
     let (saved_model, keras_metadata) = (read(&location.saved_model)?, read(&location.keras_metadata)?);
+    let meta_graph = read(&location.meta_graph)?;
+    let outputs = options.list(OUTPUTS);
     let infos: Vec<TensorInfo> = tensors
         .map(|tensor| TensorInfo { key: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape })
         .collect();
@@ -142,6 +135,7 @@ fn description<'a>(
     let sources = Sources {
         object_graph,
         saved_model: saved_model.as_ref(),
+        meta_graph: meta_graph.as_ref().map(|bytes| (bytes, outputs.as_deref())),
         keras_metadata: keras_metadata.as_deref(),
         assume_chain: options.list("activations").is_some(),
         file: &file,

@@ -50,6 +50,25 @@ pub(crate) fn scan(
     Ok(scan.repairs)
 }
 
+/// The offset and the length of each block that the index lists, without its trailer: within the file.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Corrupt`], [`ckpt_api::Kind::Limit`], [`ckpt_api::Kind::Io`].
+pub(crate) fn blocks(file: &File, limits: &Limits) -> Result<Vec<(u64, u64)>> {
+    let mut scan = Scan { file, limits, lenient: false, repairs: Vec::new() };
+    let blocks = scan.index(footer(file)?)?;
+    let most = file.len().saturating_sub(FOOTER_LEN + TRAILER_LEN);
+    let place = |block: BlockRef| {
+        let Handle { offset, size } = block.handle;
+        offset.checked_add(size).filter(|end| *end <= most).map(|_| (offset, size)).ok_or_else(|| {
+            let error =
+                Error::corrupt("a block reaches past the end of the table").file(file.name()).offset(offset);
+            error.found(ckpt_api::count(size, "byte")).expected(format!("an end of at most {most}"))
+        })
+    };
+    blocks.into_iter().map(place).collect()
+}
+
 /// Whether the file ends with the magic number of a table.
 pub(crate) fn has_magic(file: &File) -> Result<bool> {
     let Some(offset) = file.len().checked_sub(FOOTER_LEN) else { return Ok(false) };

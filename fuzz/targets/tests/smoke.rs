@@ -67,6 +67,7 @@ smoke! {
     safetensors_peer: 106 seeds, 2000 mutations;
     safetensors_read: 53 seeds, 2000 mutations;
     safetensors_round_trip: 64 seeds, 2000 mutations;
+    tf1_read: 50 seeds, 2000 mutations;
     tf2_entries: 70 seeds, 2000 mutations;
     tf2_files: 95 seeds, 2000 mutations;
     tf2_read: 89 seeds, 2000 mutations;

@@ -1,7 +1,7 @@
 //! The tensors that a description is made of, by their keys.
 
 use crate::format::VARIABLE_VALUE;
-use ckpt_api::{DType, Shape};
+use ckpt_api::{Contents, DType, Encoding, Extent, FileId, Placement, Shape, Tensor, TensorId, Window};
 use std::ops::Range;
 
 /// A tensor, as the index describes it.
@@ -28,6 +28,24 @@ pub(crate) struct GraphConstant {
     pub ranges: Vec<Range<u64>>,
     /// Whether the ranges hold one number, which all elements are.
     pub is_repeated: bool,
+}
+
+impl GraphConstant {
+    /// Adds the tensor after all others.
+    pub(crate) fn add_to(self, file: FileId, contents: &mut Contents) {
+        let GraphConstant { key, dtype, shape, ranges, is_repeated } = self;
+        let tensor = Tensor::new(key, dtype, shape);
+        let extent =
+            |range: Range<u64>| Extent::new(file, range.start, range.end.saturating_sub(range.start));
+        let extents: Vec<Extent> = ranges.into_iter().map(extent).collect();
+        let encoding = Encoding::row_major(&tensor);
+        let number = TensorId(contents.placements.len());
+        let (rank, whole) = (tensor.shape.rank(), tensor.shape.clone());
+        let window = is_repeated.then(|| Window::new(vec![0; rank], whole).with_strides(vec![0; rank]));
+        let placement = Placement::new(number, &tensor.name, extents, encoding).with_window(window);
+        contents.placements.push(placement);
+        contents.checkpoint.tensors.push(tensor);
+    }
 }
 
 /// The tensors by key: the list itself, which usually is sorted by key.

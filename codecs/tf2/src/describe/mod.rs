@@ -8,6 +8,7 @@ mod axes;
 mod catalog;
 mod chain;
 mod dag;
+mod frozen;
 mod keras_metadata;
 mod momentum;
 mod names;
@@ -26,6 +27,7 @@ use catalog::Catalog;
 pub(crate) use catalog::{GraphConstant, TensorInfo};
 use chain::Chain;
 use ckpt_api::{Axis, Graph, Limits, MissingGraph, Result, Role, Slot, Text};
+pub(crate) use frozen::{add_frozen, operation};
 use objects::Objects;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
@@ -43,6 +45,8 @@ pub(crate) struct Sources<'a> {
     pub object_graph: Option<&'a [u8]>,
     /// Contents of `saved_model.pb`.
     pub saved_model: Option<&'a Bytes>,
+    /// Contents of `PREFIX.meta`, and the operations whose results the model returns, if the user names them.
+    pub meta_graph: Option<(&'a Bytes, Option<&'a [&'a str]>)>,
     /// Contents of Keras 2's `keras_metadata.pb`.
     pub keras_metadata: Option<&'a [u8]>,
     /// Whether the layers of a functional model are assumed to form a chain.
@@ -135,8 +139,8 @@ fn find_chain(
     limits: &Limits,
     names: &BTreeMap<String, String>,
 ) -> Result<Found> {
-    let context =
-        chain::Context { catalog, names, file: sources.saved_model.map_or(&[], |bytes| &bytes[..]) };
+    let file = sources.saved_model.or(sources.meta_graph.map(|(bytes, _)| bytes));
+    let context = chain::Context { catalog, names, file: file.map_or(&[], |bytes| &bytes[..]) };
     let mut reasons = Vec::new();
     if let (Some(bytes), Some(objects)) = (sources.keras_metadata, objects) {
         match keras_metadata::chain(bytes, objects, &context, limits)? {
@@ -146,6 +150,12 @@ fn find_chain(
     }
     if let Some(bytes) = sources.saved_model {
         match saved_model::chain(bytes, objects, &context, limits)? {
+            Ok(chain) => return Ok(Found::Chain(chain)),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    if let Some((bytes, outputs)) = sources.meta_graph {
+        match frozen::meta_graph(bytes, outputs, &context, limits)? {
             Ok(chain) => return Ok(Found::Chain(chain)),
             Err(reason) => reasons.push(reason),
         }

@@ -24,14 +24,13 @@ const TENSORS: &[Nested] = &[Nested(2, &[Nested(3, SHAPE)])];
 const ARGUMENT: &[Nested] = &[Nested(2, &[Nested(1, ATTRIBUTES)])];
 const FUNCTION: &[Nested] = &[Nested(1, SIGNATURE), Nested(3, NODE), Nested(4, &[]), Nested(7, ARGUMENT)];
 const OBJECT: &[Nested] = &[Nested(1, &[]), Nested(6, &[Nested(1, &[])])];
-const FIELDS: &[Nested] = &[Nested(
-    2,
-    &[
-        Nested(2, &[Nested(1, NODE), Nested(2, &[Nested(1, FUNCTION)])]),
-        Nested(5, &[Nested(2, &[Nested(1, TENSORS), Nested(2, TENSORS)])]),
-        Nested(7, &[Nested(1, OBJECT), Nested(2, &[])]),
-    ],
-)];
+pub(super) const GRAPH: &[Nested] = &[Nested(1, NODE), Nested(2, &[Nested(1, FUNCTION)])];
+pub(super) const META_GRAPH: &[Nested] = &[
+    Nested(2, GRAPH),
+    Nested(5, &[Nested(2, &[Nested(1, TENSORS), Nested(2, TENSORS)])]),
+    Nested(7, &[Nested(1, OBJECT), Nested(2, &[])]),
+];
+const FIELDS: &[Nested] = &[Nested(2, META_GRAPH)];
 
 const TF1: &str = "the graph is one of TensorFlow 1, and has no signature";
 
@@ -90,7 +89,7 @@ fn read(
 }
 
 /// Reads the serving signature of a model of TensorFlow 1.
-fn first_version(model: &SavedModel, context: &Context, budget: u64) -> Result<Chain, NoChain> {
+pub(super) fn first_version(model: &SavedModel, context: &Context, budget: u64) -> Result<Chain, NoChain> {
     let mut signatures = Vec::new();
     for meta in &model.meta_graphs {
         let Some(graph) = &meta.graph_def else { continue };

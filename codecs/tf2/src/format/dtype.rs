@@ -92,7 +92,8 @@ pub(super) fn number(dtype: DType) -> Result<u32> {
 /// Offset of the number of a reference dtype from the number of its dtype.
 const REFERENCE: i32 = 100;
 
-pub(super) fn dtype(number: i32) -> Result<DType> {
+/// The dtype with this number.
+pub(crate) fn dtype(number: i32) -> Result<DType> {
     let known = |number| DTYPES.iter().find(|(known, _)| *known == number).map(|(_, dtype)| *dtype);
     let error = match number {
         0 => Error::corrupt("the tensor has no dtype"),

@@ -154,7 +154,8 @@ impl Entry {
     }
 }
 
-fn slice_extents(slice: &proto::TensorSliceProto) -> Vec<SliceExtent> {
+/// The axes of a slice, as the message states them.
+pub(crate) fn slice_extents(slice: &proto::TensorSliceProto) -> Vec<SliceExtent> {
     let extents = slice.extent.iter().map(|extent| {
         let HasLength::Length(length) = extent.has_length.unwrap_or(HasLength::Length(WHOLE_AXIS));
         SliceExtent { start: extent.start, length }

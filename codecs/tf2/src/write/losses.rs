@@ -99,6 +99,7 @@ fn infer<'a>(checkpoint: &Checkpoint, naming: &Naming, tensors: &'a [StoredTenso
         object_graph: object_graph.as_deref(),
         saved_model: None,
         keras_metadata: None,
+        meta_graph: None,
         assume_chain: false,
         file: "",
     };

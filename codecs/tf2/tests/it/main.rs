@@ -2,3 +2,4 @@
 
 mod codec;
 mod generated;
+mod tf1;

@@ -53,6 +53,9 @@ pub(super) fn add(seeds: &mut Seeds) -> Result<()> {
             "torch" if case.entry.is_some() && !files.contains_key("pytorch_model.bin.index.json") => {
                 push(seeds, "torch_directories", &name, case.joined(entry, &files));
             }
+            "tf1" => {
+                files.get(entry).into_iter().for_each(|data| push(seeds, "tf1_read", &name, data.clone()));
+            }
             "tf2" => {
                 seeds
                     .entry("tf2_files")
@@ -177,7 +180,7 @@ fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
 
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 12] = [
+    let codecs: [&dyn Codec; 13] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_orbax::Flax,
@@ -188,6 +191,7 @@ fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Resul
         &ckpt_onnx::Onnx,
         &ckpt_orbax::Orbax,
         &ckpt_safetensors::Safetensors,
+        &ckpt_tf2::Tf1,
         &ckpt_tf2::Tf2,
         &ckpt_torch::Torch,
     ];

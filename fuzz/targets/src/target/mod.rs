@@ -32,6 +32,7 @@ mod safetensors_files;
 mod safetensors_peer;
 mod safetensors_read;
 mod safetensors_round_trip;
+mod tf1_read;
 mod tf2_entries;
 mod tf2_files;
 mod tf2_read;
@@ -74,6 +75,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "safetensors_peer", run: safetensors_peer::fuzz },
     Target { name: "safetensors_read", run: safetensors_read::fuzz },
     Target { name: "safetensors_round_trip", run: safetensors_round_trip::fuzz },
+    Target { name: "tf1_read", run: tf1_read::fuzz },
     Target { name: "tf2_entries", run: tf2_entries::fuzz },
     Target { name: "tf2_files", run: tf2_files::fuzz },
     Target { name: "tf2_read", run: tf2_read::fuzz },

@@ -2,7 +2,7 @@
 
 use crate::inputs;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "x",
     "x.bin",
     "x.pt",
@@ -15,6 +15,7 @@ const NAMES: [&str; 13] = [
     "x.safetensors",
     "x.safetensors.index.json",
     "x.index",
+    "x.pb",
     "checkpoint",
 ];
 
@@ -22,7 +23,7 @@ const NAMES: [&str; 13] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 11] = [
+    let codecs: [&dyn ckpt_api::Codec; 12] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_orbax::Flax,
@@ -32,6 +33,7 @@ pub(super) fn fuzz(data: &[u8]) {
         &ckpt_onnx::Onnx,
         &ckpt_orbax::Orbax,
         &ckpt_safetensors::Safetensors,
+        &ckpt_tf2::Tf1,
         &ckpt_tf2::Tf2,
         &ckpt_torch::Torch,
     ];

@@ -35,8 +35,14 @@ pub(super) fn describe_with(
         list.iter().map(|(key, dtype, shape)| TensorInfo { key, dtype: *dtype, shape }).collect();
     let saved_model = saved_model.map(Bytes::copy_from_slice);
     let saved_model = saved_model.as_ref();
-    let sources =
-        Sources { object_graph, saved_model, keras_metadata, assume_chain: false, file: "ckpt.index" };
+    let sources = Sources {
+        object_graph,
+        saved_model,
+        keras_metadata,
+        meta_graph: None,
+        assume_chain: false,
+        file: "ckpt.index",
+    };
     describe(&entries, &sources, &Limits::default()).unwrap()
 }
 

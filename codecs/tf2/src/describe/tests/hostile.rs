@@ -70,6 +70,7 @@ fn check_long_name(name: impl Fn(&str) -> String) {
             object_graph: Some(&bytes),
             saved_model: None,
             keras_metadata: None,
+            meta_graph: None,
             assume_chain: false,
             file,
         };
@@ -92,6 +93,7 @@ fn more_objects_than_the_limit_are_refused() {
         object_graph: Some(&bytes),
         saved_model: None,
         keras_metadata: None,
+        meta_graph: None,
         assume_chain: false,
         file: "m.index",
     };

@@ -137,8 +137,14 @@ fn a_functional_model_is_a_chain_only_if_that_is_assumed() {
             list.iter().map(|(key, dtype, shape)| TensorInfo { key, dtype: *dtype, shape }).collect();
         let bytes = objects.bytes();
         let (saved_model, keras_metadata, file) = (None, None, "m.index");
-        let sources =
-            Sources { object_graph: Some(&bytes), saved_model, keras_metadata, assume_chain: true, file };
+        let sources = Sources {
+            object_graph: Some(&bytes),
+            saved_model,
+            keras_metadata,
+            meta_graph: None,
+            assume_chain: true,
+            file,
+        };
         let description = describe(&entries, &sources, &Limits::default()).unwrap();
         assert!(description.graph.is_some());
         assert!(description.graph_notes[1].contains("assumed to form a chain"), "{description:?}");

@@ -77,7 +77,14 @@ fn read_back(checkpoint: &Checkpoint, naming: &Naming) -> Description {
         .map(|(key, tensor)| describe::TensorInfo { key, dtype: tensor.dtype, shape: &tensor.shape })
         .collect();
     let (object_graph, saved_model, keras_metadata) = (Some(objects.value.as_slice()), None, None);
-    let sources = Sources { object_graph, saved_model, keras_metadata, assume_chain: false, file: "m.index" };
+    let sources = Sources {
+        object_graph,
+        saved_model,
+        keras_metadata,
+        meta_graph: None,
+        assume_chain: false,
+        file: "m.index",
+    };
     describe::describe(&entries, &sources, &Limits::default()).unwrap()
 }
 
