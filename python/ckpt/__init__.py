@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from ckpt._checkpoint import Checkpoint, Tensor, open
 from ckpt._ckpt import __version__, mappings
+from ckpt._codecs import Codec, register
 from ckpt._compare import (
     CheckedReceipt,
     Difference,
@@ -55,6 +56,7 @@ __all__ = [
     "CheckedReceipt",
     "Checkpoint",
     "CkptError",
+    "Codec",
     "CorruptError",
     "Difference",
     "Digest",
@@ -93,6 +95,7 @@ __all__ = [
     "mappings",
     "open",
     "plan",
+    "register",
     "run",
     "run_items",
     "save",

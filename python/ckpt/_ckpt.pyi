@@ -1,5 +1,6 @@
 """The compiled half of the package. Users call the other one, `ckpt`."""
 
+import builtins
 from collections.abc import Callable
 from typing import Any, Final, final
 
@@ -9,6 +10,7 @@ from ckpt._reading import Reading
 
 __all__ = [
     "Array",
+    "CodecInput",
     "Exporter",
     "Planned",
     "SafetensorsFile",
@@ -29,6 +31,7 @@ __all__ = [
     "plan",
     "read_plan",
     "read_text",
+    "register_codec",
     "remove_files",
     "run",
     "save",
@@ -54,6 +57,16 @@ class Array:
         copy: bool | None = None,
     ) -> Any: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class CodecInput:
+    @property
+    def entry(self) -> str: ...
+    @property
+    def is_directory(self) -> bool: ...
+    def list(self, directory: str = "") -> builtins.list[str]: ...
+    def size(self, name: str | None = None) -> int: ...
+    def read(self, offset: int, length: int, name: str | None = None) -> bytes: ...
 
 class Exporter:
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Exporter: ...
@@ -167,3 +180,4 @@ def save(
     settings: Settings,
     sync: bool,
 ) -> str: ...
+def register_codec(codec: Any) -> None: ...

@@ -275,9 +275,9 @@ def convert(
     if options.pop("resume", False):
         raise TypeError("ckpt.ray.convert always goes on where the same conversion ended: leave resume= out")
     ray, made = _ray(), plan(src, dst, map=map, **options)
-    job = {name: options.get(name) for name in ("threads", "max_memory", "limits")}
     again = _Again("ckpt.ray.convert", path(dst), staging)
-    return _distributed(ray, made, again, workers, retries, progress, item_group_bytes, sync, **job)
+    job = (options.get("threads"), options.get("max_memory"), options.get("limits"))
+    return _distributed(ray, made, again, workers, retries, progress, item_group_bytes, sync, *job)
 
 
 def run(
@@ -302,9 +302,8 @@ def run(
     made = plan if isinstance(plan, Plan) else load_plan(plan, limits=limits, threads=threads, max_memory=max_memory)
     if made.output is None:
         raise ValueError("the output of this plan is in memory: no other process can write it")
-    job = {"threads": threads, "max_memory": max_memory, "limits": limits}
     again = _Again("ckpt.ray.run", made.output, staging)
-    return _distributed(ray, made, again, workers, retries, progress, item_group_bytes, sync, **job)
+    return _distributed(ray, made, again, workers, retries, progress, item_group_bytes, sync, threads, max_memory, limits)
 
 
 @dataclass(frozen=True)

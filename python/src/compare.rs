@@ -1,11 +1,11 @@
 //! Comparisons of two checkpoints.
 
+use crate::codecs::registry;
 use crate::errors::{Failure, json};
 use crate::forward::{Given, inputs};
 use crate::options::{Renaming, bytes};
 use crate::source::Source;
 use crate::work::{Interrupted, long};
-use ckpt::Registry;
 use ckpt::api::Limits;
 use ckpt::diff::Tolerance;
 use ckpt::verify::{DEFAULT_MEMORY, NamedMapping, Options, html};
@@ -47,7 +47,7 @@ pub(crate) fn check_receipt(
 ) -> PyResult<String> {
     long(py, Interrupted::Abandoned, move |_| {
         let checked =
-            ckpt::receipt::check(&ckpt::Registry::builtin(), &text, root.as_deref(), &Limits::default());
+            ckpt::receipt::check(&crate::codecs::registry(), &text, root.as_deref(), &Limits::default());
         json(&checked.map_err(|error| error.file(file))?)
     })
 }
@@ -91,7 +91,7 @@ pub(crate) fn verify(
             limits,
         };
         let [a, b] = [a, b].map(|side| side.cancelable(Arc::clone(canceled)));
-        let found = ckpt::verify::verify(&Registry::builtin(), &a, &b, &wanted)?;
+        let found = ckpt::verify::verify(&registry(), &a, &b, &wanted)?;
         Ok((found.verdict.passes(), json(&found)?, html::page(&found)))
     })
 }

@@ -1,12 +1,13 @@
 //! Plans conversions.
 
+use crate::codecs::registry;
 use crate::errors::Failure;
 use crate::options::{Reading, Renaming, bytes, resources};
 use crate::planned::Planned;
 use crate::source::Source;
 use crate::work::{Interrupted, long, short};
 use ckpt::api::{DType, Error, Limits};
-use ckpt::{Conversion, Registry, Resources, SideOptions};
+use ckpt::{Conversion, Resources, SideOptions};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ pub(crate) fn divide_options(
     options: Pairs,
 ) -> PyResult<(Pairs, Pairs)> {
     short(py, move || {
-        let registry = Registry::builtin();
+        let registry = registry();
         let name = output.to_string_lossy();
         // An input that cannot be opened is reported when it is read.
         let opened = registry.addresses().input(&input, &reading.limits()?).ok();
@@ -131,7 +132,7 @@ pub(crate) fn plan(
         Input::Path(path) => path,
     };
     long(py, Interrupted::Abandoned, move |_| {
-        let registry = Registry::builtin();
+        let registry = registry();
         let source = match opened {
             Some(source) => source,
             None => Arc::new(ckpt::Source::open(&registry, path, &reading.options(&registry)?)?),

@@ -65,7 +65,21 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     known.set_item("help", context.help)?;
     known.set_item("errno", errno(error))?;
     let made = py.import("ckpt._errors")?.call_method("make", (), Some(&known))?;
-    Ok(PyErr::from_value(made))
+    let made = PyErr::from_value(made);
+    made.set_cause(py, raised(py, error));
+    Ok(made)
+}
+
+/// The exception that caused an error: of a codec in Python.
+fn raised(py: Python<'_>, error: &Error) -> Option<PyErr> {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(raised) = cause.downcast_ref::<PyErr>() {
+            return Some(raised.clone_ref(py));
+        }
+        source = cause.source();
+    }
+    None
 }
 
 /// The system's number of an error that it caused. Stores at URLs have no numbers: a missing object has that of a missing

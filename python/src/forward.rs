@@ -1,11 +1,11 @@
 //! Forward passes.
 
+use crate::codecs::registry;
 use crate::elements;
 use crate::errors::{Failure, json};
 use crate::options::bytes;
 use crate::source::Source;
 use crate::work::{Interrupted, long};
-use ckpt::Registry;
 use ckpt::api::{DType, Error};
 use ckpt::verify::{DEFAULT_MEMORY, Inputs, devices};
 use ckpt_buffers::{Array, Storage};
@@ -77,7 +77,7 @@ pub(crate) fn run(
         let mut device = devices::open(&device, arithmetic)?;
         let source = source.cancelable(Arc::clone(canceled));
         let inputs = inputs(given)?;
-        let pass = ckpt::verify::run(&Registry::builtin(), &source, &inputs, integers, &mut *device, memory)?;
+        let pass = ckpt::verify::run(&registry(), &source, &inputs, integers, &mut *device, memory)?;
         let report = json(&pass)?;
         Ok((pass.outputs, report))
     })?;

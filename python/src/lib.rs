@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod codecs;
 mod compare;
 mod convert;
 mod elements;
@@ -28,10 +29,12 @@ fn _ckpt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<ckpt_buffers::Array>()?;
     module.add_class::<ckpt_buffers::Exporter>()?;
+    module.add_class::<codecs::CodecInput>()?;
     module.add_class::<source::Source>()?;
     module.add_class::<planned::Planned>()?;
     module.add_class::<safetensors::SafetensorsFile>()?;
     module.add_function(wrap_pyfunction!(cli::main, module)?)?;
+    module.add_function(wrap_pyfunction!(codecs::register_codec, module)?)?;
     module.add_function(wrap_pyfunction!(compare::check_receipt, module)?)?;
     module.add_function(wrap_pyfunction!(compare::diff, module)?)?;
     module.add_function(wrap_pyfunction!(compare::verify, module)?)?;

@@ -1,5 +1,6 @@
 //! How checkpoints are opened, what can be named, and what work may take.
 
+use crate::codecs::registry;
 use crate::errors::{Failure, json};
 use ckpt::api::{ArchitectureFile, Error, Limits, parse_size};
 use ckpt::mapping::Mapping;
@@ -95,7 +96,7 @@ impl Renaming {
     pub(crate) fn mapping(&self, limits: &Limits) -> Result<Mapping, Failure> {
         let mapping = match &self.name {
             None => Mapping::lookup(self.pairs.iter().cloned())?,
-            Some(name) => Registry::builtin().read_mapping(name, limits)?,
+            Some(name) => registry().read_mapping(name, limits)?,
         };
         Ok(if self.inverse { mapping.inverse()? } else { mapping })
     }
@@ -109,7 +110,7 @@ impl Renaming {
 /// The formats, as JSON.
 #[pyfunction]
 pub(crate) fn formats(py: Python<'_>) -> PyResult<String> {
-    let registry = Registry::builtin();
+    let registry = registry();
     let formats: Vec<Value> = registry
         .codecs()
         .map(|codec| {
@@ -126,5 +127,5 @@ pub(crate) fn formats(py: Python<'_>) -> PyResult<String> {
 /// The names of the built-in mappings.
 #[pyfunction]
 pub(crate) fn mappings() -> Vec<&'static str> {
-    Registry::builtin().mappings().map(RegisteredMapping::name).collect()
+    registry().mappings().map(RegisteredMapping::name).collect()
 }

@@ -1,12 +1,13 @@
 //! Plans: carried out in one process, or their items by many.
 
+use crate::codecs::registry;
 use crate::errors::{Failure, json};
 use crate::options::{limits, resources};
 use crate::stores::read;
 use crate::work::{Interrupted, long, watched};
 use ckpt::api::{Limit, Limits, Loss};
 use ckpt::store::{NothingStaged, directory};
-use ckpt::{Commit, Conversion, Execution, ItemReceipt, Phase, Plan, Policy, Progress, Registry};
+use ckpt::{Commit, Conversion, Execution, ItemReceipt, Phase, Plan, Policy, Progress};
 use pyo3::prelude::*;
 use serde_json::{Value, json as object};
 use std::ops::Range;
@@ -60,7 +61,7 @@ pub(crate) fn discard_plan(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
     long(py, Interrupted::Joined, move |_| {
         let limits = Limits::default();
         let (_, bytes) = read(&path, &limits, Limit::HeaderBytes)?;
-        match ckpt::Planned::discard_plan(&Registry::builtin(), &Plan::from_bytes(&bytes, &limits)?) {
+        match ckpt::Planned::discard_plan(&registry(), &Plan::from_bytes(&bytes, &limits)?) {
             Err(error) if NothingStaged::is_cause_of(&error) => Ok(false),
             discarded => Ok(discarded.map(|()| true)?),
         }
@@ -83,7 +84,7 @@ impl Planned {
     fn resume(bytes: &[u8], conversion: Conversion) -> Result<Self, Failure> {
         let conversion = conversion.policy(Policy::new().allow_all(true));
         let plan = Plan::from_bytes(bytes, &conversion.limits)?;
-        let planned = ckpt::Planned::resume(&Registry::builtin(), plan)?;
+        let planned = ckpt::Planned::resume(&registry(), plan)?;
         // What reading back takes is small.
         let planned = Arc::new(planned.with_resources(conversion.resources, true)?);
         Ok(Planned { planned, conversion })
@@ -157,7 +158,7 @@ impl Planned {
         let planned = Arc::clone(&self.planned);
         long(py, Interrupted::Joined, move |_| {
             let bytes = planned.plan().to_file(&path)?;
-            Ok(Registry::builtin().addresses().destination(&path)?.write(&bytes, overwrite)?)
+            Ok(registry().addresses().destination(&path)?.write(&bytes, overwrite)?)
         })
     }
 

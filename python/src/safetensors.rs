@@ -53,7 +53,7 @@ impl SafetensorsFile {
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let is_remote = url(&path).is_some();
         let open = move || {
-            let file = path.into_input(ckpt::Registry::builtin().addresses(), &Limits::default())?.main()?;
+            let file = path.into_input(crate::codecs::registry().addresses(), &Limits::default())?.main()?;
             let (header, start) = read_header(&file)?;
             Ok(SafetensorsFile { file, is_remote, header, start, numbers: OnceLock::new() })
         };

@@ -1,12 +1,13 @@
 //! Tensors in memory, written in any format.
 
+use crate::codecs::registry;
 use crate::convert::Settings;
 use crate::errors::{Failure, json};
 use crate::options::limits;
 use crate::planned::losses;
 use crate::work::{Interrupted, long};
 use ckpt::api::{DType, Error};
-use ckpt::{Execution, Registry, Writer};
+use ckpt::{Execution, Writer};
 use ckpt_buffers::View;
 use pyo3::prelude::*;
 use serde_json::json as object;
@@ -57,7 +58,7 @@ pub(crate) fn save(
     });
     let held = held.collect::<PyResult<Vec<Held>>>()?;
     long(py, Interrupted::Joined, move |canceled| {
-        let registry = Registry::builtin();
+        let registry = registry();
         let conversion = settings.conversion(limits(&[])?)?;
         let namespace = match &conversion.to {
             Some(id) => registry.writer(id)?,
@@ -66,6 +67,7 @@ pub(crate) fn save(
         let namespace = namespace.info().id;
         let execution = Execution::new().sync(sync).canceled(Arc::clone(canceled));
         let mut writer = Writer::to(path)
+            .registry(registry)
             .policy(conversion.policy)
             .resources(conversion.resources)
             .overwrite(conversion.overwrite)

@@ -1,11 +1,12 @@
 //! An open checkpoint.
 
+use crate::codecs::registry;
 use crate::elements;
 use crate::errors::{Failure, json};
 use crate::options::Reading;
 use crate::work::{Interrupted, long, short};
+use ckpt::TensorRef;
 use ckpt::api::Error;
-use ckpt::{Registry, TensorRef};
 use ckpt_buffers::{Array, Storage, ViewMut};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -47,7 +48,7 @@ impl Source {
     #[new]
     fn new(py: Python<'_>, path: PathBuf, reading: Reading) -> PyResult<Self> {
         let opened = long(py, Interrupted::Abandoned, move |_| {
-            let registry = Registry::builtin();
+            let registry = registry();
             let options = reading.options(&registry)?;
             Ok(ckpt::Source::open(&registry, path, &options)?)
         })?;

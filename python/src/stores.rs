@@ -58,7 +58,7 @@ pub(crate) fn remove_files(py: Python<'_>, above: PathBuf, name: String) -> PyRe
 
 /// The name and the bytes of a small file, by its path or URL.
 pub(crate) fn read(path: &Path, limits: &Limits, most: Limit) -> Result<(String, Vec<u8>), Failure> {
-    let file = path.into_input(ckpt::Registry::builtin().addresses(), limits)?.main()?;
+    let file = path.into_input(crate::codecs::registry().addresses(), limits)?.main()?;
     limits.check(most, file.len()).map_err(|error| error.file(file.name()))?;
     Ok((file.name().to_owned(), file.bytes(0, file.len())?))
 }

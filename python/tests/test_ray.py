@@ -117,9 +117,9 @@ def test_the_plan_of_a_merge_gives_the_bytes_of_one_process(cluster: Any, tmp_pa
     def numbers(count: int) -> array.array[float]:
         return array.array("f", [generator.uniform(-1, 1) for _ in range(count)])
 
-    def write(directory: str, file: str, config: str, tensors: dict[str, Any]) -> None:
+    def write(directory: str, file: str, config: str, stated: dict[str, Any], tensors: dict[str, Any]) -> None:
         (tmp_path / directory).mkdir()
-        (tmp_path / directory / config).write_text(json.dumps({"peft_type": "LORA", "r": 2, "model_type": "llama"}))
+        (tmp_path / directory / config).write_text(json.dumps(stated))
         ckpt.save(tensors, tmp_path / directory / file, sync=False)
 
     matrices = {f"layer.{number}.weight": memoryview(numbers(64 * 96)).cast("B").cast("f", (64, 96)) for number in range(6)}
@@ -128,8 +128,8 @@ def test_the_plan_of_a_merge_gives_the_bytes_of_one_process(cluster: Any, tmp_pa
         module = f"base_model.model.{name.removesuffix('.weight')}"
         factors[f"{module}.lora_A.weight"] = memoryview(numbers(2 * 96)).cast("B").cast("f", (2, 96))
         factors[f"{module}.lora_B.weight"] = memoryview(numbers(64 * 2)).cast("B").cast("f", (64, 2))
-    write("base", "model.safetensors", "config.json", matrices)
-    write("adapter", "adapter_model.safetensors", "adapter_config.json", factors)
+    write("base", "model.safetensors", "config.json", {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}, matrices)
+    write("adapter", "adapter_model.safetensors", "adapter_config.json", {"peft_type": "LORA", "r": 2, "lora_alpha": 4}, factors)
 
     def merge(out: str, *more: str) -> None:
         command = [sys.executable, "-m", "ckpt", "merge", "base", "--lora", "adapter", f"{out}/", "--item-size", "16k", "-q", *more]
