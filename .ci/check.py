@@ -100,6 +100,7 @@ SECTIONS = (
         2,
         ("readme", "python"),
     ),
+    Section("web", ("web/", "crates/inspect/", "crates/html/"), 3, ("readme",)),
     Section("package", ("build.rs", *MANIFESTS), 5, ("docs",)),
     Section("apple", ("src/cli/signals.rs", "crates/engine/src/store/local/", "forward/wgpu/"), 5, ("docs",)),
 )
