@@ -66,7 +66,7 @@ const OPTIONS: &[OptionSpec] = &[
         "activations that the checkpoint does not record, from the first layer to the last, such as relu,softmax (linear for none)",
     ),
     OptionSpec::new(
-        tf1::OUTPUTS,
+        tf1::options::OUTPUTS,
         OptionKind::List,
         Side::Read,
         "operations of the graph in PREFIX.meta whose results the model returns (default: those of its signature, or its only end)",

@@ -10,7 +10,7 @@ use crate::round_trip::{self, ReadBundle};
 use crate::slices;
 use crate::string_slices::{JoinedStrings, StringSlice, join};
 use crate::strings::{self, ByteRange, Elements};
-use crate::tf1::OUTPUTS;
+use crate::tf1::options::OUTPUTS;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use ckpt_api::{
     Contents, DType, Encoding, Endian, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, Name,

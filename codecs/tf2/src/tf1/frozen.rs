@@ -1,7 +1,7 @@
 //! Frozen graphs: a `GraphDef` whose weights are constants.
 
+use super::options::{CONSTANTS, OUTPUTS};
 use super::stored::{MESSAGES, Placer, Stored};
-use super::{CONSTANTS, OUTPUTS};
 use crate::describe;
 use ckpt_api::{
     Contents, DType, Error, File, Limit, Limits, MissingGraph, Options, Result, Setting, Tensor, TensorId,

@@ -1,14 +1,15 @@
 //! Files of TensorFlow 1 that hold a model by themselves: frozen graphs, and V1 checkpoints.
 
 mod frozen;
+pub(crate) mod options;
 mod stored;
 mod v1;
 
 pub(crate) use v1::begins as is_v1;
 
 use ckpt_api::{
-    Aspect, Checkpoint, Codec, Contents, Decoder, Error, FormatInfo, Input, Limits, Match, Network,
-    OptionKind, OptionSpec, Options, OutputLayout, Result, Side,
+    Aspect, Checkpoint, Codec, Contents, Decoder, Error, FormatInfo, Input, Limits, Match, Network, Options,
+    OutputLayout, Result,
 };
 use ckpt_containers::decoders::PROTOBUF;
 
@@ -28,32 +29,11 @@ use ckpt_containers::decoders::PROTOBUF;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tf1;
 
-/// The option that lists every constant.
-const CONSTANTS: &str = "constants";
-
-/// The option that names the ends of a graph that states none.
-pub(crate) const OUTPUTS: &str = "outputs";
-
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new(
-        CONSTANTS,
-        OptionKind::Flag,
-        Side::Read,
-        "list all constants of a frozen graph as tensors, also scalars and 32-bit integers, which are lengths and axes (default false)",
-    ),
-    OptionSpec::new(
-        OUTPUTS,
-        OptionKind::List,
-        Side::Read,
-        "operations of a frozen graph whose results the model returns (default: those that no operation takes)",
-    ),
-];
-
 static INFO: FormatInfo = FormatInfo::new("tf1", "TensorFlow 1 frozen graph or V1 checkpoint")
     .with_extensions(&["pb"])
     .with_reads(Network::ALL)
     .with_keeps(&[Aspect::Graph, Aspect::Axes])
-    .with_options(OPTIONS);
+    .with_options(options::OPTIONS);
 
 impl Codec for Tf1 {
     fn info(&self) -> &FormatInfo {

@@ -1,7 +1,6 @@
 //! Values within a block of a table, whose checksum is verified when they are read.
 
-use super::super::stored::Values;
-use super::entries::Data;
+use super::super::stored::{Stored, Values};
 use crate::errors::checksum_mismatch;
 use crate::format::{TRAILER_LEN, crc32c, mask};
 use ckpt_api::fields::le;
@@ -42,29 +41,14 @@ impl Block {
         }
     }
 
-    /// Reads all bytes, in parts, and verifies their checksum.
-    pub fn verify(self, file: &File) -> Result<()> {
-        let covered = self.size.saturating_add(TRAILER_LEN).saturating_sub(CHECKSUM);
-        let mut computed = 0;
-        Fields::range(file, self.offset, covered)?.stream(|bytes| computed = crc32c(computed, bytes))?;
-        let at = self.offset.saturating_add(covered);
-        let stored = Fields::range(file, at, CHECKSUM)?.parse(le::<u32>)?;
-        match mask(computed) == stored {
-            true => Ok(()),
-            false => Err(mismatch(mask(computed), stored).offset(self.offset)),
-        }
-    }
-}
-
-impl Data {
     /// Where the values of `elements` elements are.
-    pub fn extent(&self, dtype: DType, elements: u64) -> Result<Extent> {
+    pub fn extent(self, values: &Stored, dtype: DType, elements: u64) -> Result<Extent> {
         let size =
             dtype.bytes().ok_or_else(|| Error::unsupported("the dtype has no width").found(dtype.name()))?;
         let len =
             elements.checked_mul(size).ok_or_else(|| Error::unsupported("the tensor has too many bytes"))?;
-        let Block { offset, size: block } = self.block;
-        let (range, element) = match self.values.values(dtype)? {
+        let Block { offset, size: block } = self;
+        let (range, element) = match values.values(dtype)? {
             Some(Values::Fixed(range)) => (range, 0),
             Some(Values::Varints(range)) => (range, size),
             None => (offset..offset, 0),
@@ -80,6 +64,19 @@ impl Data {
         let compression = Compression::new(BLOCK, block.saturating_add(TRAILER_LEN));
         Ok(Extent::new(FileId(0), offset, len)
             .with_compression(compression.with_parameters(place.parameters())))
+    }
+
+    /// Reads all bytes, in parts, and verifies their checksum.
+    pub fn verify(self, file: &File) -> Result<()> {
+        let covered = self.size.saturating_add(TRAILER_LEN).saturating_sub(CHECKSUM);
+        let mut computed = 0;
+        Fields::range(file, self.offset, covered)?.stream(|bytes| computed = crc32c(computed, bytes))?;
+        let at = self.offset.saturating_add(covered);
+        let stored = Fields::range(file, at, CHECKSUM)?.parse(le::<u32>)?;
+        match mask(computed) == stored {
+            true => Ok(()),
+            false => Err(mismatch(mask(computed), stored).offset(self.offset)),
+        }
     }
 }
 

@@ -63,7 +63,7 @@ fn place(described: &Described, data: &[Data], id: TensorId, limits: &Limits) ->
         let elements = region.shape.elements();
         if elements > 0 {
             let is_whole = region.shape == tensor.shape;
-            let extent = data.extent(dtype, elements)?;
+            let extent = data.block.extent(&data.values, dtype, elements)?;
             extents.push(extent.with_region((!is_whole).then_some(region)));
         }
     }
