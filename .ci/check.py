@@ -101,6 +101,12 @@ SECTIONS = (
         ("readme", "python"),
     ),
     Section("web", ("web/", "crates/inspect/", "crates/html/"), 3, ("readme",)),
+    Section(
+        "plugins",
+        ("crates/forms/", "crates/plugin/", "crates/plugin-host/", "examples/plugin/", "tests/plugins/", "docs/src/plugins.md"),
+        5,
+        ("readme",),
+    ),
     Section("package", ("build.rs", *MANIFESTS), 5, ("docs",)),
     Section("apple", ("src/cli/signals.rs", "crates/engine/src/store/local/", "forward/wgpu/"), 5, ("docs",)),
 )

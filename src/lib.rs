@@ -13,6 +13,8 @@ mod builtin;
 pub mod cli;
 mod foreign;
 mod memory;
+#[cfg(feature = "plugins")]
+mod plugins;
 mod registry;
 mod writer;
 

@@ -20,6 +20,23 @@ impl Registry {
         Registry(builtin::registry())
     }
 
+    /// The same with the codec of a plugin: a WebAssembly module that the crate `ckpt-plugin` made of a codec. It can read the
+    /// input's files, and nothing else.
+    ///
+    /// ```
+    /// let error = ckpt::Registry::builtin().with_plugin(b"no module").unwrap_err();
+    /// assert!(error.to_string().starts_with("the file is no plugin"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Kind::Unsupported`](ckpt_api::Kind) for what is no plugin of this version of `ckpt`;
+    /// [`Kind::Usage`](ckpt_api::Kind) if its id or an ending of its file names is that of a known format.
+    #[cfg(feature = "plugins")]
+    pub fn with_plugin(mut self, bytes: &[u8]) -> ckpt_api::Result<Self> {
+        crate::plugins::add(&mut self.0, bytes, "plugin")?;
+        Ok(self)
+    }
+
     /// A registry without codecs.
     pub fn empty() -> Self {
         Registry::default()

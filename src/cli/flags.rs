@@ -64,7 +64,9 @@ impl Vocabulary for Flags {
             "tensor-names" => "`ckpt inspect`".to_owned(),
             "inverse-table" => "ckpt map invert --of CHECKPOINT".to_owned(),
             "mapping-parameter" => format!("--map MAP,{value}"),
+            "more-formats" if cfg!(feature = "plugins") => "a plugin that has its codec: --plugin".to_owned(),
             "more-formats" => "a program that has its codec".to_owned(),
+            "remove-format" => format!("`ckpt plugin remove {value}`, or leave out its --plugin"),
             "feature" => format!("cargo install --path . --features {value}"),
             _ => return None,
         })

@@ -2,9 +2,10 @@
 
 use super::report::{Report, to_json};
 use super::width::{Width, fold};
-use ckpt_api::{FormatInfo, OptionKind, Result, Side};
+use ckpt_api::{FormatInfo, OptionKind, Provenance, Result, Side};
 use ckpt_engine::Registry;
 use clap::Args;
+use serde::Serialize;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -24,14 +25,24 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
         Some(id) => vec![registry.codec(id)?],
         None => registry.codecs().cloned().collect(),
     };
-    let infos: Vec<&FormatInfo> = codecs.iter().map(|codec| codec.info()).collect();
+    let formats: Vec<Format<'_>> =
+        codecs.iter().map(|codec| Format { info: codec.info(), codec: codec.provenance() }).collect();
     if json {
-        return Ok(to_json(&infos)?.into());
+        return Ok(to_json(&formats)?.into());
     }
-    Ok(infos.iter().map(|info| text(info)).collect::<Vec<_>>().join("\n").into())
+    Ok(formats.iter().map(text).collect::<Vec<_>>().join("\n").into())
 }
 
-fn text(info: &FormatInfo) -> String {
+#[derive(Serialize)]
+struct Format<'a> {
+    #[serde(flatten)]
+    info: &'a FormatInfo,
+    /// Where its codec comes from, if that is not part of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codec: Option<&'a Provenance>,
+}
+
+fn text(&Format { info, codec }: &Format<'_>) -> String {
     let directions = match (!info.reads.is_empty(), !info.writes.is_empty()) {
         (true, true) => "read and written",
         (true, false) => "read",
@@ -47,6 +58,10 @@ fn text(info: &FormatInfo) -> String {
             fold(&format!("  {label:<10}  {}{rest}\n", names.join(", ")), columns, 14, &mut text);
         }
     };
+    if let Some(Provenance { kind, origin, version, sha256, .. }) = codec {
+        line(kind, &mut [origin.as_str()].into_iter(), &format!(", version {version}"));
+        line("SHA-256", &mut [sha256.as_str()].into_iter(), "");
+    }
     let extensions: Vec<String> = info.extensions.iter().map(|extension| format!(".{extension}")).collect();
     line("extensions", &mut extensions.iter().map(String::as_str), "");
     line("dtypes", &mut info.dtypes.iter().map(|dtype| dtype.name()), "");

@@ -37,6 +37,8 @@ mod merge;
 mod order;
 mod paths;
 mod plan;
+#[cfg(feature = "plugins")]
+mod plugin;
 mod problem;
 mod program;
 mod progress;
@@ -94,6 +96,10 @@ struct Cli {
     #[cfg(feature = "remote")]
     #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = GLOBAL)]
     store_set: Vec<String>,
+    /// Plugin to use, beside those that `ckpt plugin add` added; several by several --plugin
+    #[cfg(feature = "plugins")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
+    plugin: Vec<std::path::PathBuf>,
 }
 
 /// What the help of each command calls the options that all have.
@@ -137,6 +143,10 @@ enum Command {
     Clean(clean::Arguments),
     /// List the formats and their options
     Formats(formats::Arguments),
+    /// Add and check plugins: formats that are not part of the program
+    #[cfg(feature = "plugins")]
+    #[command(subcommand)]
+    Plugin(plugin::Command),
     /// Work with name mappings
     #[command(subcommand)]
     Map(map::Command),
@@ -200,12 +210,22 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
     let printed = unless_it_panics(|| {
         #[cfg(feature = "remote")]
         use_store_options(&cli.store_set)?;
+        #[cfg(feature = "plugins")]
+        let extended = plugin::extended(registry, &cli.plugin, uses_plugins(&cli.command))?;
+        #[cfg(feature = "plugins")]
+        let registry = extended.as_ref().unwrap_or(registry);
         let report = run_command(registry, &program, cli.command, cli.format)?;
         print(&report.text, json).map(|()| report.code)
     });
     let code = printed.unwrap_or_else(|error| fail(&with_limit(error).in_words(&flags::Flags::One), json));
     verbose::ended(started);
     code
+}
+
+/// Whether a command uses the plugins of the user. The others must work while a plugin does not.
+#[cfg(feature = "plugins")]
+fn uses_plugins(command: &Command) -> bool {
+    !matches!(command, Command::Plugin(_) | Command::Completions(_) | Command::Man(_))
 }
 
 /// Takes the options of `--store-set` for all stores that the command opens.
@@ -310,6 +330,8 @@ fn run_command(registry: &Registry, program: &Program, command: Command, format:
         #[cfg(feature = "remote")]
         Command::Clean(arguments) => clean::run(&arguments, json),
         Command::Formats(arguments) => formats::run(registry, &arguments, json),
+        #[cfg(feature = "plugins")]
+        Command::Plugin(command) => plugin::run(registry, &command, json),
         Command::Map(command) => map::run(registry, &command, json),
         Command::Completions(arguments) => completions::run(registry, program, &arguments),
         Command::Man(arguments) => man::run(program, &arguments),

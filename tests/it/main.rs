@@ -112,6 +112,8 @@ mod ops;
 mod outside;
 mod parts_and_sums;
 mod people;
+#[cfg(all(feature = "cli", feature = "npz", feature = "plugins"))]
+mod plugins;
 #[cfg(all(feature = "cli", feature = "gguf", feature = "safetensors"))]
 mod quantized;
 #[cfg(all(feature = "npz", feature = "safetensors", feature = "torch"))]

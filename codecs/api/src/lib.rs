@@ -59,8 +59,8 @@ pub use checkpoint::{Checkpoint, Ties};
 pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum, ScatteredChecksum};
 pub use codec::{
     Codec, Contents, FinishState, FormatInfo, Literal, Match, MissingGraph, Network, OptionKind, OptionSpec,
-    Options, OutputFile, OutputLayout, PartName, PartSet, Phases, Reading, Repair, Rules, ShapeMismatch,
-    Side, Written, add_parts, add_unlisted, weights_left_elsewhere,
+    Options, OutputFile, OutputLayout, PartName, PartSet, Phases, Provenance, Reading, Repair, Rules,
+    ShapeMismatch, Side, Written, add_parts, add_unlisted, weights_left_elsewhere,
 };
 pub use errors::{
     Context, Error, ErrorTexts, Kind, LibraryWords, Limit, Limits, Result, Segment, Setting, Text, Vocabulary,

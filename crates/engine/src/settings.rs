@@ -56,8 +56,11 @@ pub const MAPPING_PARAMETER: Setting = Setting::new("mapping-parameter", "Mappin
 /// Formats beside those that are known.
 pub const MORE_FORMATS: Setting = Setting::new("more-formats", "Registry::add");
 
+/// A format that is not part of the program, by its id.
+pub const REMOVE_FORMAT: Setting = Setting::new("remove-format", "Registry");
+
 /// All settings that a text can name: an interface has words of its own for each, or means the library's.
-pub const ALL: [Setting; 34] = [
+pub const ALL: [Setting; 35] = [
     Setting::ARCHITECTURE,
     Setting::READ_OPTION,
     Setting::WRITE_OPTION,
@@ -92,6 +95,7 @@ pub const ALL: [Setting; 34] = [
     INVERSE_TABLE,
     MAPPING_PARAMETER,
     MORE_FORMATS,
+    REMOVE_FORMAT,
 ];
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub struct Description {
     /// The decoders of compressed extents. Functions number them from 0.
     #[serde(default)]
     pub decoders: Vec<DecoderForm>,
-    /// The operators beyond ONNX's that the format's graphs use.
+    /// The operators beyond ONNX's that the format's graphs use. Their definitions do not cross.
     #[serde(default)]
     pub operators: Vec<OperatorForm>,
 }
@@ -148,12 +148,13 @@ impl Description {
         }
     }
 
-    /// Checks what [`FormatForm::into_info`] does not: that the names of block encodings begin with the format's id, and that no
+    /// Checks what [`FormatForm::into_info`] does, and that the names of block encodings begin with the format's id, and that no
     /// two of them, or of decoders, have one name.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`], with the name.
     pub fn check(&self) -> Result<()> {
+        self.format.check()?;
         check_text("version", &self.version, MOST_NAME)?;
         let start = format!("{}.", self.format.id);
         let blocks = self.blocks.iter().map(|Document(blocks)| blocks.name());

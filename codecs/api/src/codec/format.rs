@@ -4,7 +4,8 @@ use crate::{
     Aspect, Blocks, Checkpoint, Contents, DType, Decoder, Input, Limits, Literal, Op, OpSpec, OptionSpec,
     Options, OutputLayout, Result, Written,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// One format. A codec holds no state: the same arguments give the same result.
 ///
@@ -13,6 +14,12 @@ use serde::Serialize;
 pub trait Codec: Send + Sync {
     /// What the format is and can hold.
     fn info(&self) -> &FormatInfo;
+
+    /// Where the codec comes from, if it is not part of the program, such as a plugin. Plans record it, and are run with the same
+    /// codec only.
+    fn provenance(&self) -> Option<&Provenance> {
+        None
+    }
 
     /// Whether the input is this format. Looks at as little as decides; an input that cannot be read is an error,
     /// one that is anything else is [`Match::No`].
@@ -69,6 +76,51 @@ pub trait Codec: Send + Sync {
     /// and verifies such graphs, of this format and of any that carries the graph along.
     fn ops(&self) -> &'static [OpSpec] {
         &[]
+    }
+}
+
+/// Where a codec comes from that is not part of the program.
+///
+/// ```
+/// use ckpt_api::Provenance;
+/// let provenance = Provenance::new("plugin", "toy.wasm", "0.1.0", "5f".repeat(32));
+/// assert_eq!(provenance.to_string(), "plugin toy.wasm, version 0.1.0, SHA-256 5f5f5f5f5f5f");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Provenance {
+    /// What it is, in one word, such as `plugin`.
+    pub kind: String,
+    /// Where it is: a path, or a name.
+    pub origin: String,
+    /// Its own version.
+    pub version: String,
+    /// The SHA-256 of its code, in lowercase hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Provenance {
+    /// A codec of this kind, from this origin.
+    pub fn new(
+        kind: impl Into<String>,
+        origin: impl Into<String>,
+        version: impl Into<String>,
+        sha256: impl Into<String>,
+    ) -> Self {
+        Provenance {
+            kind: kind.into(),
+            origin: origin.into(),
+            version: version.into(),
+            sha256: sha256.into(),
+        }
+    }
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Provenance { kind, origin, version, sha256 } = self;
+        write!(f, "{kind} {origin}, version {version}, SHA-256 {}", sha256.get(..12).unwrap_or(sha256))
     }
 }
 

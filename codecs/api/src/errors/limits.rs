@@ -70,6 +70,12 @@ limits! {
     MetadataBytes = "metadata_bytes", 1 << 30;
     /// Multiply-adds of one run of a graph; an element that is moved or computed by itself counts as one.
     Operations = "operations", 10_000_000_000_000;
+    /// Bytes of a plugin's module.
+    PluginBytes = "plugin_bytes", 32 << 20;
+    /// Steps of one call of a plugin: about one for each instruction, and one for 16 bytes that are read.
+    PluginSteps = "plugin_steps", 20_000_000_000;
+    /// Bytes of memory of a plugin, for each thread that it runs in.
+    PluginMemory = "plugin_memory", 1 << 30;
 }
 
 /// The value of every [`Limit`]. They are checked before memory is allocated or time is spent; exceeding one is a

@@ -65,6 +65,7 @@ fn in_memory() -> SourceRecord {
         others: Vec::new(),
         parts: false,
         format: "memory".to_owned(),
+        codec: None,
         location: None,
         entry: String::new(),
         options: Vec::new(),

@@ -235,7 +235,7 @@ impl Conversion {
             twins.iter().filter_map(one_of).map(|(name, of)| (name.clone(), of.clone())).collect();
         let plan = compile(Parts {
             source: origin.record,
-            target: self.target_record(info, output),
+            target: self.target_record(codec, output),
             settings: self.settings(made_of, origin.clone),
             info,
             contents,
@@ -324,9 +324,10 @@ impl Conversion {
         self.architecture.clone().filter(|file| file.format() == Some(info.id))
     }
 
-    fn target_record(&self, info: &FormatInfo, output: &Destination) -> TargetRecord {
+    fn target_record(&self, codec: &dyn Codec, output: &Destination) -> TargetRecord {
         TargetRecord {
-            format: info.id.to_owned(),
+            format: codec.info().id.to_owned(),
+            codec: codec.provenance().cloned(),
             location: output.store.location(),
             name: output.name.clone(),
             options: self.options.clone(),
@@ -438,6 +439,7 @@ fn source_record(source: &Source) -> Result<SourceRecord> {
         .map(|other| OtherInput { location: other.store().location(), entry: other.entry().to_owned() });
     Ok(SourceRecord {
         format: source.format().to_owned(),
+        codec: source.codec.provenance().cloned(),
         location: source.input.store().location(),
         entry: source.input.entry().to_owned(),
         others: others.collect(),

@@ -138,6 +138,9 @@ impl Planned {
     /// [`ckpt_api::Kind::Usage`] if a store cannot be opened from here, [`ckpt_api::Kind::Io`] if a file of the
     /// source is not what it was when the plan was made.
     pub fn resume(registry: &Registry, plan: Plan) -> Result<Self> {
+        for (format, codec) in plan.codecs() {
+            registry.check_provenance(format, codec)?;
+        }
         let reader = registry.reader(&plan.source.format)?;
         let mut plan = plan.with_decoders(&*reader)?;
         plan.attach(reader.block_encodings());

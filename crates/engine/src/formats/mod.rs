@@ -20,7 +20,9 @@ pub use unread::UnreadFormats;
 use crate::settings;
 use crate::store::{AddressOpener, Addresses};
 use crate::words::printable;
-use ckpt_api::{Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Result, Text, nearby, nearest, text};
+use ckpt_api::{
+    Codec, Error, FormatInfo, Input, Match, Op, OpSpec, Provenance, Result, Text, nearby, nearest, text,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unread::NoFormats;
@@ -225,6 +227,35 @@ impl Formats {
         infos.find(|info| info.id.eq_ignore_ascii_case(id) || is_tool(info)).map(|info| info.id)
     }
 
+    /// Checks that the codec of this id is the one that a plan records.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Usage`] if it is another one, or if there is none.
+    pub(crate) fn check_provenance(&self, id: &str, recorded: Option<&Provenance>) -> Result<()> {
+        let codec = self.codecs().find(|codec| codec.info().id == id);
+        let known = codec.and_then(|codec| codec.provenance());
+        let is_same = match (known, recorded) {
+            (Some(known), Some(recorded)) => known.sha256 == recorded.sha256,
+            (known, recorded) => known.is_none() && recorded.is_none(),
+        };
+        if is_same {
+            return Ok(());
+        }
+        let shown = |provenance: &Provenance| {
+            let Provenance { kind, origin, version, sha256, .. } = provenance;
+            format!("the {kind} {origin}, version {version}, SHA-256 {sha256}")
+        };
+        let found = match (codec, known) {
+            (None, _) => "no codec of this format".to_owned(),
+            (_, None) => "a codec that is part of the program".to_owned(),
+            (_, Some(known)) => shown(known),
+        };
+        Err(Error::usage(format!("the plan was made with another codec of format '{id}'"))
+            .found(found)
+            .expected(recorded.map_or("the codec that is part of the program".to_owned(), shown))
+            .help("run the plan with the same codec, or make a new plan"))
+    }
+
     /// The codec for an output name, by its extension.
     ///
     /// # Errors
@@ -334,7 +365,7 @@ impl Formats {
     /// with all reasons. [`ckpt_api::Kind::Io`] if the input cannot be read.
     pub fn identify(&self, input: &Input) -> Result<(Arc<dyn Codec>, Vec<Evidence>)> {
         let mut evidence = Vec::new();
-        let mut certain = Vec::new();
+        let mut certain: Vec<Arc<dyn Codec>> = Vec::new();
         for codec in self.codecs().filter(|codec| !codec.info().reads.is_empty()) {
             let verdict = codec.probe(input)?;
             if matches!(verdict, Match::Certain(_)) {
@@ -372,10 +403,20 @@ impl Formats {
                         .help(text!["if that is right, name it with ", settings::SOURCE_FORMAT]),
                 })
             }
-            _ => Err(Error::usage("more than one format fits the input")
-                .file(shown)
-                .found(reasons.join("; "))
-                .help(text!["name one with ", settings::SOURCE_FORMAT])),
+            (_, last) => {
+                let codecs = certain.iter().chain(&last);
+                let added = codecs.filter_map(|codec| Some((codec.info().id, codec.provenance()?)));
+                let help =
+                    added.fold(text!["name one with ", settings::SOURCE_FORMAT], |help, (id, from)| {
+                        text![
+                            help,
+                            format!("; {id} is the {from}: remove it with "),
+                            settings::REMOVE_FORMAT.of(id)
+                        ]
+                    });
+                let error = Error::usage("more than one format fits the input").file(shown);
+                Err(error.found(reasons.join("; ")).help(help))
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::layout::{Cut, ExtentPair, Route, Transfer};
 use crate::resources::Budget;
 use ckpt_api::{
     AddedAxis, ArchitectureFile, Contents, DType, Encoding, FileId, Loss, OutputFile, OutputLayout,
-    Placement, Repair, Result, Tensor,
+    Placement, Provenance, Repair, Result, Tensor,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,6 +64,9 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SourceRecord {
     pub(crate) format: String,
+    /// The format's codec, if it is not part of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) codec: Option<Provenance>,
     /// Address of the store; `None` if no other process can open it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) location: Option<String>,
@@ -135,6 +138,9 @@ pub struct SourceFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TargetRecord {
     pub(crate) format: String,
+    /// The format's codec, if it is not part of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) codec: Option<Provenance>,
     /// Address of the store; `None` if no other process can open it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) location: Option<String>,
@@ -254,6 +260,12 @@ pub struct TensorEntry<'a> {
 }
 
 impl Plan {
+    /// Both formats, and their codecs if these are not part of the program.
+    pub(crate) fn codecs(&self) -> [(&str, Option<&Provenance>); 2] {
+        let Plan { source, target, .. } = self;
+        [(&*source.format, source.codec.as_ref()), (&*target.format, target.codec.as_ref())]
+    }
+
     /// Format of the source.
     pub fn from(&self) -> &str {
         &self.source.format

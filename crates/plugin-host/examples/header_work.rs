@@ -1,0 +1,82 @@
+//! How long the header work of a checkpoint of many tensors takes, in the program and in a plugin:
+//! `cargo run --release -p ckpt-plugin-host --example header_work -- FOLDER [TENSORS]`, where `tests/plugins/build.sh FOLDER` built
+//! the plugins.
+
+use ckpt_api::{Codec, Input, Limits, Options, Result};
+use ckpt_plugin_host::Plugin;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().unwrap_or_default();
+    let tensors = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(20_000);
+    let path = format!("{folder}/safetensors.wasm");
+    let bytes = std::fs::read(&path)
+        .map_err(|error| ckpt_api::Error::io("cannot read the plugin", error).file(&path))?;
+    let started = Instant::now();
+    let plugin = Plugin::load(&bytes, &path)?;
+    println!("loading: {:.1} ms", milliseconds(started.elapsed()));
+    let input = Input::memory("m.safetensors", [("m.safetensors".to_owned(), file(tensors))].into());
+    println!("{tensors} tensors, median of 7, ms:");
+    println!("function   program   plugin   times");
+    for (name, step) in STEPS {
+        let own = median(|| step(&ckpt_safetensors::Safetensors, &input))?;
+        let other = median(|| step(&plugin, &input))?;
+        println!("{name:<8} {own:>9.1} {other:>8.1} {:>7.1}", other / own);
+    }
+    Ok(())
+}
+
+type Step = fn(&dyn Codec, &Input) -> Result<Duration>;
+
+const STEPS: [(&str, Step); 4] = [
+    ("probe", |codec, input| timed(|| codec.probe(input).map(drop))),
+    ("read", |codec, input| timed(|| codec.read(input, &Options::default(), &Limits::default()).map(drop))),
+    ("place", |codec, input| {
+        let contents = codec.read(input, &Options::default(), &Limits::default())?;
+        timed(|| codec.place(&contents.checkpoint, "m.safetensors", &Options::default()).map(drop))
+    }),
+    ("all", |codec, input| {
+        timed(|| {
+            codec.probe(input)?;
+            let contents = codec.read(input, &Options::default(), &Limits::default())?;
+            codec.place(&contents.checkpoint, "m.safetensors", &Options::default()).map(drop)
+        })
+    }),
+];
+
+fn timed(act: impl FnOnce() -> Result<()>) -> Result<Duration> {
+    let started = Instant::now();
+    act()?;
+    Ok(started.elapsed())
+}
+
+fn median(mut run: impl FnMut() -> Result<Duration>) -> Result<f64> {
+    let mut times = (0..7).map(|_| run()).collect::<Result<Vec<_>>>()?;
+    times.sort();
+    Ok(milliseconds(times[3]))
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// A file with so many matrices of 4 by 8.
+fn file(tensors: u64) -> Vec<u8> {
+    let mut header = String::from("{");
+    for number in 0..tensors {
+        let comma = if number > 0 { "," } else { "" };
+        let _ = write!(
+            header,
+            "{comma}\"model.layers.{number}.self_attn.q_proj.weight\":{{\"dtype\":\"F32\",\"shape\":[4,8],\"data_offsets\":[{},{}]}}",
+            number * 128,
+            (number + 1) * 128
+        );
+    }
+    header.push('}');
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    file.resize(file.len() + tensors as usize * 128, 0);
+    file
+}

@@ -1,0 +1,146 @@
+//! A plugin as a codec.
+
+use super::decoders::{self, Pool};
+use super::instance::{Instance, named};
+use super::module::Module;
+use ckpt_api::{
+    Blocks, Checkpoint, Codec, Contents, Decoder, Error, FormatInfo, Input, Kind, Limits, Literal, Match,
+    Options, OutputLayout, Provenance, Result, Written,
+};
+use ckpt_forms::{
+    CheckpointForm, ContentsForm, Description, Function, InputForm, LimitsForm, LiteralForm, MatchForm,
+    OptionsForm, OutputLayoutForm, WrittenForm,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// A codec that is a WebAssembly module.
+pub struct Plugin {
+    module: Arc<Module>,
+    info: &'static FormatInfo,
+    blocks: &'static [Blocks],
+    decoders: &'static [&'static Decoder],
+    provenance: Provenance,
+    limits: Limits,
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plugin").field("id", &self.info.id).field("provenance", &self.provenance).finish()
+    }
+}
+
+impl Plugin {
+    /// The codec of a module, which errors call `shown`: its path, or where it comes from.
+    ///
+    /// What describes it (a few kilobytes) stays in memory until the process ends.
+    ///
+    /// # Errors
+    /// [`ckpt_api::Kind::Unsupported`] for what is no plugin of this version; [`ckpt_api::Kind::Limit`].
+    pub fn load(bytes: &[u8], shown: &str) -> Result<Self> {
+        Self::load_within(bytes, shown, &Limits::default())
+    }
+
+    /// As [`Plugin::load`], within limits other than the usual ones. They hold for writing and decoding, too; reading has those of
+    /// its input.
+    ///
+    /// # Errors
+    /// As [`Plugin::load`].
+    pub fn load_within(bytes: &[u8], shown: &str, limits: &Limits) -> Result<Self> {
+        let module = Arc::new(Module::parse(bytes, shown, limits)?);
+        let name = |error: Error| named(&module, error);
+        let description: Description = Instance::new(&module, None, limits)?.call(Function::Describe, &())?;
+        description.check().map_err(name)?;
+        let Description { version, format, blocks, decoders, .. } = description;
+        let info = format.into_info().map_err(name)?;
+        let pool = Arc::new(Pool::new(Arc::clone(&module), limits.clone()));
+        Ok(Plugin {
+            info,
+            blocks: decoders::blocks(blocks, &pool),
+            decoders: decoders::decoders(decoders, &pool),
+            provenance: Provenance::new("plugin", name_of(shown), version, module.sha256.clone()),
+            limits: limits.clone(),
+            module,
+        })
+    }
+
+    /// The SHA-256 of the module, in lowercase hexadecimal digits.
+    pub fn sha256(&self) -> &str {
+        &self.module.sha256
+    }
+
+    fn instance(&self, input: Option<&Input>, limits: &Limits) -> Result<Instance> {
+        Instance::new(&self.module, input.cloned(), limits)
+    }
+}
+
+/// The last component of a path: plans are to be the same whatever the folder.
+fn name_of(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+impl Codec for Plugin {
+    fn info(&self) -> &FormatInfo {
+        self.info
+    }
+
+    fn provenance(&self) -> Option<&Provenance> {
+        Some(&self.provenance)
+    }
+
+    fn probe(&self, input: &Input) -> Result<Match> {
+        let limits = input.limits();
+        let request = (InputForm::from(input), LimitsForm::from(limits));
+        let verdict: MatchForm = self.instance(Some(input), limits)?.call(Function::Probe, &request)?;
+        Ok(verdict.into())
+    }
+
+    fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
+        let request = (InputForm::from(input), OptionsForm::from(options), LimitsForm::from(limits));
+        let form: ContentsForm = self.instance(Some(input), limits)?.call(Function::Read, &request)?;
+        let name = |error| named(&self.module, error);
+        let mut contents = form.into_contents(limits).map_err(name)?;
+        for placement in &mut contents.placements {
+            placement.attach(self.blocks);
+            placement.attach_decoders(self.decoders).map_err(|(error, _)| name(error))?;
+        }
+        Ok(contents)
+    }
+
+    fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
+        let request = (CheckpointForm::from(checkpoint.clone()), name, OptionsForm::from(options));
+        let form: OutputLayoutForm = self.instance(None, &self.limits)?.call(Function::Place, &request)?;
+        let mut layout = form.into_layout(&self.limits).map_err(|error| named(&self.module, error))?;
+        for placement in &mut layout.placements {
+            placement.attach(self.blocks);
+            // Blocks that the source has, of whatever format.
+            let source =
+                checkpoint.tensors.get(placement.tensor.0).and_then(|tensor| tensor.blocks.as_deref());
+            placement.attach(source.map(std::slice::from_ref).unwrap_or_default());
+        }
+        layout.check(checkpoint).map_err(|error| match error.kind() {
+            Kind::Defect => named(
+                &self.module,
+                Error::unsupported("the plugin places tensors wrongly").found(error.quoted()),
+            ),
+            _ => error,
+        })?;
+        Ok(layout)
+    }
+
+    fn block_encodings(&self) -> &'static [Blocks] {
+        self.blocks
+    }
+
+    fn decoders(&self) -> &'static [&'static Decoder] {
+        self.decoders
+    }
+
+    fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
+        let written: Vec<WrittenForm> = written.iter().map(WrittenForm::from).collect();
+        let request = (OutputLayoutForm::from(placed.clone()), written);
+        let literals: Vec<LiteralForm> =
+            self.instance(None, &self.limits)?.call(Function::Finish, &request)?;
+        Ok(literals.into_iter().map(LiteralForm::into_literal).collect())
+    }
+}

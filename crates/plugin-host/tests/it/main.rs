@@ -1,0 +1,6 @@
+//! Tests of the host: hostile modules, and the program's own codecs as plugins.
+
+mod builtin;
+mod hostile;
+mod module;
+mod well;

@@ -1,0 +1,12 @@
+//! Codecs of the program as plugins. Exactly one feature is on in a build.
+
+#[cfg(feature = "cnn2")]
+ckpt_plugin::export!(ckpt_cnn2::Cnn2);
+#[cfg(feature = "gguf")]
+ckpt_plugin::export!(ckpt_gguf::Gguf);
+#[cfg(feature = "nn")]
+ckpt_plugin::export!(ckpt_nn::Nn);
+#[cfg(feature = "npz")]
+ckpt_plugin::export!(ckpt_npz::Npz);
+#[cfg(feature = "safetensors")]
+ckpt_plugin::export!(ckpt_safetensors::Safetensors);
