@@ -22,10 +22,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod config;
 mod format;
 mod read;
 mod write;
+
+pub use ckpt_keras_config as config;
 
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, Decoder, FormatInfo, Input, Limits, Literal, Match, Network,

@@ -31,7 +31,7 @@ impl Quantized {
     }
 
     /// Whether two integers of 4 bits share a byte.
-    pub(crate) fn is_packed(&self) -> bool {
+    pub fn is_packed(&self) -> bool {
         is_mode(&self.mode, "int4")
     }
 
@@ -42,12 +42,12 @@ impl Quantized {
     }
 
     /// What a weight is.
-    pub(crate) fn formula(&self) -> &'static str {
+    pub fn formula(&self) -> &'static str {
         if self.has_groups() { "(q - zero) * scale" } else { "q / scale" }
     }
 
     /// The axis along which two integers share a byte, if shape or version show it.
-    pub(crate) fn packed_axis(&self, shape: &Shape, version: Option<&str>) -> Option<usize> {
+    pub fn packed_axis(&self, shape: &Shape, version: Option<&str>) -> Option<usize> {
         if !self.is_packed() || shape.rank() == 0 {
             return None;
         }

@@ -1,9 +1,9 @@
 //! What the layers of a model are lowered with.
 
 use super::values::Values;
-use crate::config::layer::Reason;
-use crate::config::model::{Generation, Layer};
-use crate::config::naming::shown_name;
+use crate::layer::Reason;
+use crate::model::{Generation, Layer};
+use crate::naming::shown_name;
 use std::collections::HashSet;
 
 /// Makes a graph of operators.

@@ -3,7 +3,7 @@
 use super::emit::Request;
 use super::emitter::{Arg, Emitter, Held, Item, invalid};
 use super::images::Pairs;
-use crate::config::model::Generation;
+use crate::model::Generation;
 use ckpt_api::{Error, Node, Op, Result};
 use serde_json::{Value, json};
 

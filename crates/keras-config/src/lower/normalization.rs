@@ -2,8 +2,8 @@
 
 use super::lowering::{Lowering, Site};
 use super::values::Val;
-use crate::config::layer::Reason;
-use crate::config::model::Layer;
+use crate::layer::Reason;
+use crate::model::Layer;
 use ckpt_api::{Attribute, Node, Op};
 use ckpt_graph::{Dims, Length};
 

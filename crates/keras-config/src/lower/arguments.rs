@@ -1,7 +1,7 @@
 //! The arguments of a call, as values of the graph.
 
 use super::values::Val;
-use crate::config::layer::Reason;
+use crate::layer::Reason;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

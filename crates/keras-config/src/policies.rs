@@ -4,7 +4,7 @@ use super::model::{Layer, Model};
 
 impl Model {
     /// Returns the name of a layer whose weights are quantized, or that has LoRA: it has other variables than its class.
-    pub(crate) fn altered_layer(&self) -> Option<&str> {
+    pub fn altered_layer(&self) -> Option<&str> {
         let mut open = vec![self];
         while let Some(model) = open.pop() {
             open.extend(model.layers.iter().filter_map(|layer| layer.model.as_deref()));
@@ -18,7 +18,7 @@ impl Model {
     }
 
     /// Whether a layer holds its variables in bfloat16, as its dtype or policy states. Mixed policies hold them in 32 bits.
-    pub(crate) fn holds_bfloat16(&self) -> bool {
+    pub fn holds_bfloat16(&self) -> bool {
         let mut open = vec![self];
         while let Some(model) = open.pop() {
             open.extend(model.layers.iter().filter_map(|layer| layer.model.as_deref()));

@@ -3,11 +3,11 @@
 use super::arguments::{Arg, Args};
 use super::lowering::{Lowering, Site};
 use super::values::{Kind, Val};
-use crate::config::kernels::{cell_name, stacked};
-use crate::config::layer::Reason;
-use crate::config::model::Generation;
-use crate::config::model::Layer;
-use crate::config::naming::shown_name;
+use crate::kernels::{cell_name, stacked};
+use crate::layer::Reason;
+use crate::model::Generation;
+use crate::model::Layer;
+use crate::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 use ckpt_graph::cells::{INPUT_FORGET_CELL_OUTPUT, with_activations};
 use ckpt_graph::shape::show;

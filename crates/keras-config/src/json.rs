@@ -24,7 +24,7 @@ pub fn parse(text: &str) -> serde_json::Result<Value> {
 const MARK: &str = "\u{f8ff}";
 
 /// Changes JSON of Python, whose numbers stay what they are; `None` for text that is none.
-pub(crate) fn edited(text: &str, change: impl FnOnce(&mut Value)) -> Option<String> {
+pub fn edited(text: &str, change: impl FnOnce(&mut Value)) -> Option<String> {
     if text.contains(MARK) {
         return None;
     }

@@ -34,7 +34,7 @@ impl Model {
 
 impl Generation {
     /// The generation that a version states, such as `3.15.1`.
-    pub(crate) fn of_version(version: &str) -> Option<Generation> {
+    pub fn of_version(version: &str) -> Option<Generation> {
         match version.split('.').next()? {
             "1" => Some(Generation::Keras1),
             "2" => Some(Generation::Keras2),

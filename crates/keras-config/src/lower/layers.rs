@@ -3,9 +3,9 @@
 use super::arguments::{Arg, Args};
 use super::lowering::{Lowering, Site};
 use super::values::{Kind, Val};
-use crate::config::layer::Reason;
-use crate::config::model::Layer;
-use crate::config::training;
+use crate::layer::Reason;
+use crate::model::Layer;
+use crate::training;
 use ckpt_api::{Attribute, Op};
 
 /// Layers that pass a mask on with their result.

@@ -3,7 +3,7 @@
 use super::arguments::{Arg, Args};
 use super::lowering::{Lowering, Site};
 use super::values::Val;
-use crate::config::layer::Reason;
+use crate::layer::Reason;
 use ckpt_api::{Attribute, Op};
 use ckpt_graph::Length;
 use serde_json::Value;

@@ -2,10 +2,10 @@
 
 use super::lowering::{Lowering, Site};
 use super::values::Val;
-use crate::config::layer::Reason;
-use crate::config::model::Generation;
-use crate::config::model::Layer;
-use crate::config::naming::shown_name;
+use crate::layer::Reason;
+use crate::model::Generation;
+use crate::model::Layer;
+use crate::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 use ckpt_graph::cells::CellActivation;
 use ckpt_graph::{Layout, Length};

@@ -3,11 +3,11 @@
 use super::lowering::{Lowering, Site};
 use super::values::{Kind, Val};
 use super::windows::Kernel;
-use crate::config::einsum::Equation;
-use crate::config::kernels::sides;
-use crate::config::layer::{Reason, lens};
-use crate::config::model::Layer;
-use crate::config::naming::shown_name;
+use crate::einsum::Equation;
+use crate::kernels::sides;
+use crate::layer::{Reason, lens};
+use crate::model::Layer;
+use crate::naming::shown_name;
 use ckpt_api::{Attribute, Node, Op};
 use ckpt_graph::shape::show;
 use ckpt_graph::{Builder, Dims, Length, int};

@@ -1,6 +1,6 @@
 //! The values of the graph that is made, in Keras's order.
 
-use crate::config::layer::Reason;
+use crate::layer::Reason;
 use ckpt_graph::{Builder, Tag};
 
 /// What Keras knows of a value's elements.

@@ -2,7 +2,7 @@
 
 use super::emit::Request;
 use super::emitter::{Arg, Emitter, Held, Item, invalid, lost};
-use crate::config::model::Generation;
+use crate::model::Generation;
 use ckpt_api::{Attribute, Error, Node, Op, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use super::emitter::{Emitter, Held, invalid};
 use super::tensors::Bound;
-use crate::config::kernels::window_axes;
+use crate::kernels::window_axes;
 use ckpt_api::{Axis, Error, Node, Op, Result};
 use serde_json::{Value, json};
 
@@ -117,7 +117,7 @@ impl Emitter<'_> {
             return Err(Error::corrupt("a convolution's channels do not fit its weight"));
         }
         let layer = self.layer(&node.name, class, options, &held);
-        let is_old = self.generation != crate::config::model::Generation::Keras3;
+        let is_old = self.generation != crate::model::Generation::Keras3;
         self.bind(layer, if depthwise && is_old { "depthwise_kernel" } else { "kernel" }, &kernel);
         self.bind_bias(layer, bias);
         window.applied(held, layer, padding, outputs)

@@ -2,8 +2,8 @@
 
 use super::lowering::Lowering;
 use super::values::Val;
-use crate::config::layer::Reason;
-use crate::config::model::Layer;
+use crate::layer::Reason;
+use crate::model::Layer;
 use ckpt_api::{Attribute, Op};
 
 impl Lowering {

@@ -2,8 +2,8 @@
 
 use super::emit::Request;
 use super::emitter::{Arg, Emitter, Held, Item, invalid};
-use crate::config::kernels::cell_name;
-use crate::config::model::Generation;
+use crate::kernels::cell_name;
+use crate::model::Generation;
 use ckpt_api::{Axis, Error, Node, Op, Result};
 use ckpt_graph::cells::{INPUT_FORGET_CELL_OUTPUT, defaults};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use super::arguments::{Arg, Args};
 use super::lowering::Lowering;
 use super::operations::argument;
 use super::values::Val;
-use crate::config::layer::Reason;
+use crate::layer::Reason;
 use ckpt_graph::Range;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! What the layers of a configuration are made with: values of the graph, and the layers so far.
 
-use crate::config::model::Generation;
+use crate::model::Generation;
 use ckpt_api::{Checkpoint, Error, Graph, Result, TensorId};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};

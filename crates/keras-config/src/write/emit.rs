@@ -1,7 +1,7 @@
 //! The layers that are made, as JSON.
 
 use super::emitter::{Arg, Emitted, Emitter, Held};
-use crate::config::model::Generation;
+use crate::model::Generation;
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 use std::collections::HashMap;

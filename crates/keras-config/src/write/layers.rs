@@ -2,7 +2,7 @@
 
 use super::emit::Request;
 use super::emitter::{Arg, Emitter, Held, Item, invalid};
-use crate::config::einsum::Equation;
+use crate::einsum::Equation;
 use ckpt_api::{Axis, Error, Node, Op, Result};
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ impl Emitter<'_> {
         }
         let epsilon = node.float("epsilon", 1e-5)?;
         if node.op == Op::RMSNormalization {
-            if self.generation != crate::config::model::Generation::Keras3 {
+            if self.generation != crate::model::Generation::Keras3 {
                 return Err(
                     Error::unsupported("Keras 2 has no layer for this operator").found(node.op.name())
                 );

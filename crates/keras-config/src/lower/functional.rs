@@ -3,9 +3,9 @@
 use super::arguments::{Arg, Args};
 use super::lowering::named;
 use super::values::Val;
-use crate::config::calls::{Argument, Call, TensorRef};
-use crate::config::layer::Reason;
-use crate::config::model::{Layer, Model};
+use crate::calls::{Argument, Call, TensorRef};
+use crate::layer::Reason;
+use crate::model::{Layer, Model};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 type Ends = [(Option<String>, TensorRef)];

@@ -4,9 +4,12 @@
 //! [`Model::variables`] lists the variables in the order of the layers, and [`Model::graph`] lowers the layers to
 //! operators.
 
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
 mod calls;
 mod einsum;
-pub(crate) mod json;
+pub mod json;
 mod kernels;
 mod layer;
 mod lower;

@@ -2,10 +2,10 @@
 
 use super::lowering::Lowering;
 use super::values::{Val, Values};
-use crate::config::kernels::sides;
-use crate::config::layer::Reason;
-use crate::config::model::Layer;
-use crate::config::naming::shown_name;
+use crate::kernels::sides;
+use crate::layer::Reason;
+use crate::model::Layer;
+use crate::naming::shown_name;
 use ckpt_api::{Attribute, Op};
 use ckpt_graph::shape::show;
 use ckpt_graph::{Dims, Length, Range, int, ints};
