@@ -24,7 +24,7 @@ pub(crate) const STATE_FILE: &str = "checkpoint";
 /// Key of the object graph.
 pub(crate) const OBJECT_GRAPH: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
 /// Suffix of the keys of variables in object-based checkpoints.
-pub(crate) const VARIABLE_VALUE: &str = "/.ATTRIBUTES/VARIABLE_VALUE";
+pub(crate) use ckpt_tf_graph::catalog::VARIABLE_VALUE;
 /// The bundle version that this reader implements.
 const CONSUMER: i32 = 1;
 /// The bundle version that TensorFlow has written since 2016.

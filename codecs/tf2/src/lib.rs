@@ -26,7 +26,6 @@ mod locate;
 mod naming;
 mod object_graph;
 mod ordered_code;
-mod proto;
 mod read;
 mod round_trip;
 mod slices;
@@ -42,6 +41,7 @@ use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, FormatInfo, Input, Limits, Literal, Match, Network, Op, OptionKind,
     OptionSpec, Options, OutputLayout, Result, Side, Written,
 };
+use ckpt_tf_graph::proto;
 
 pub use tf1::Tf1;
 

@@ -5,15 +5,10 @@
 //! error; only a source that exceeds a limit is an error.
 
 mod axes;
-mod catalog;
-mod chain;
-mod dag;
 mod frozen;
 mod keras_metadata;
 mod momentum;
 mod names;
-mod no_chain;
-mod node;
 mod object_layers;
 pub(crate) mod objects;
 mod optimizers;
@@ -27,6 +22,7 @@ use catalog::Catalog;
 pub(crate) use catalog::{GraphConstant, TensorInfo};
 use chain::Chain;
 use ckpt_api::{Axis, Graph, Limits, MissingGraph, Result, Role, Slot, Text};
+pub(crate) use ckpt_tf_graph::{catalog, chain, dag, no_chain, node};
 pub(crate) use frozen::{add_frozen, operation};
 use objects::Objects;
 use prost::bytes::Bytes;

@@ -1,5 +1,4 @@
-//! Tests of the codec, and of its generated code.
+//! Tests of the codec.
 
 mod codec;
-mod generated;
 mod tf1;

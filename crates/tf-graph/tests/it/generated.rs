@@ -28,7 +28,7 @@ fn the_generated_code_is_that_of_the_schemas() {
     }
     assert!(
         std::fs::read_to_string(&checked_in).unwrap() == generated,
-        "{} is out of date: run CKPT_PROTO=write cargo test -p ckpt-tf2 --test it generated",
+        "{} is out of date: run CKPT_PROTO=write cargo test -p ckpt-tf-graph --test it generated",
         checked_in.display()
     );
 }

@@ -55,7 +55,7 @@ pub(super) struct Dag<'a> {
 
 /// What a function takes after its own arguments.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Bound<'a> {
+pub enum Bound<'a> {
     /// The variable with this key.
     Variable(String),
     /// A constant operation of the main graph.

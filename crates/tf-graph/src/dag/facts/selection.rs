@@ -1,14 +1,14 @@
 //! What operations select of axes.
 
 use super::fact::Fact;
-use crate::describe::node::attribute;
+use crate::node::attribute;
 use crate::proto::NodeDef;
 use crate::proto::attr_value::Value;
 use ckpt_graph::Length;
 use ckpt_graph::integers::Selection;
 
 /// Reads the specification of a `StridedSlice` of a value with `dims`.
-pub(in crate::describe::dag) fn selections(
+pub(in crate::dag) fn selections(
     op: &NodeDef,
     dims: &[Length],
     operands: &[&Fact],

@@ -1,12 +1,14 @@
 //! The tensors that a description is made of, by their keys.
 
-use crate::format::VARIABLE_VALUE;
 use ckpt_api::{Contents, DType, Encoding, Extent, FileId, Placement, Shape, Tensor, TensorId, Window};
 use std::ops::Range;
 
+/// How the keys of variables end in object-based checkpoints.
+pub const VARIABLE_VALUE: &str = "/.ATTRIBUTES/VARIABLE_VALUE";
+
 /// A tensor, as the index describes it.
 #[derive(Clone, Copy)]
-pub(crate) struct TensorInfo<'a> {
+pub struct TensorInfo<'a> {
     /// Key in the index.
     pub key: &'a str,
     /// Element type.
@@ -17,7 +19,7 @@ pub(crate) struct TensorInfo<'a> {
 
 /// A constant of the graph in `saved_model.pb` that is a weight, and so a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GraphConstant {
+pub struct GraphConstant {
     /// Its key, which no tensor of the index has as its key or name.
     pub key: String,
     /// Element type.
@@ -32,7 +34,7 @@ pub(crate) struct GraphConstant {
 
 impl GraphConstant {
     /// Adds the tensor after all others.
-    pub(crate) fn add_to(self, file: FileId, contents: &mut Contents) {
+    pub fn add_to(self, file: FileId, contents: &mut Contents) {
         let GraphConstant { key, dtype, shape, ranges, is_repeated } = self;
         let tensor = Tensor::new(key, dtype, shape);
         let extent =
@@ -49,11 +51,11 @@ impl GraphConstant {
 }
 
 /// The tensors by key: the list itself, which usually is sorted by key.
-pub(super) struct Catalog<'a>(pub(super) &'a [TensorInfo<'a>]);
+pub struct Catalog<'a>(pub &'a [TensorInfo<'a>]);
 
 impl<'a> Catalog<'a> {
-    /// `sorted` holds a sorted copy where one is needed: escaping keys that are not UTF-8 changes their order.
-    pub(super) fn new(tensors: &'a [TensorInfo<'a>], sorted: &'a mut Vec<TensorInfo<'a>>) -> Self {
+    /// The tensors of a list. `sorted` holds a sorted copy where one is needed: escaping keys that are not UTF-8 changes their order.
+    pub fn new(tensors: &'a [TensorInfo<'a>], sorted: &'a mut Vec<TensorInfo<'a>>) -> Self {
         if tensors.is_sorted_by_key(|tensor| tensor.key) {
             return Catalog(tensors);
         }
@@ -62,24 +64,26 @@ impl<'a> Catalog<'a> {
         Catalog(sorted)
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&TensorInfo<'a>> {
+    /// The tensor of a key.
+    pub fn get(&self, key: &str) -> Option<&TensorInfo<'a>> {
         let found = self.0.binary_search_by_key(&key, |tensor| tensor.key).ok()?;
         self.0.get(found)
     }
 
-    pub(super) fn contains_key(&self, key: &str) -> bool {
+    /// Whether there is a tensor of this key.
+    pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 }
 
 /// Returns a key without the suffix of object-based checkpoints.
-pub(super) fn path(key: &str) -> &str {
+pub fn path(key: &str) -> &str {
     key.strip_suffix(VARIABLE_VALUE).unwrap_or(key)
 }
 
 /// Returns what follows the last slash.
 // Searches bytes, which is faster than chars for many thousand short names.
-pub(super) fn last(path: &str) -> &str {
+pub fn last(path: &str) -> &str {
     let slash = path.bytes().rposition(|byte| byte == b'/');
     slash.and_then(|slash| path.get(slash + 1..)).unwrap_or(path)
 }

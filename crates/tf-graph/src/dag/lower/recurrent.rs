@@ -6,7 +6,7 @@ use super::super::reach::Edge;
 use super::super::recurrent::{Cell, LoopResult, Recurrent};
 use super::lowering::{Lowering, lost, refuse};
 use super::values::{Maker, Val};
-use crate::describe::catalog::last;
+use crate::catalog::last;
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
 use ckpt_graph::cells::with_activations;

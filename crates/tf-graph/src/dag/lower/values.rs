@@ -3,7 +3,7 @@
 use super::super::super::chain::{Context, layer_name};
 use super::super::super::no_chain::NoChain;
 use super::super::weights::Constants;
-use crate::describe::catalog::path;
+use crate::catalog::path;
 use ckpt_api::{Attribute, Axis, DType, Shape};
 use ckpt_graph::shape::of_sizes;
 use ckpt_graph::{Builder, Length, Tag, ints};

@@ -1,12 +1,12 @@
 //! The windows of operations on images.
 
 use super::attributes::is_channels_last;
-use crate::describe::node::{lengths, text};
+use crate::node::{lengths, text};
 use crate::proto::NodeDef;
 use ckpt_graph::{Padding, Window};
 
 /// Reads the window of an operation on images of `rank` axes.
-pub(in crate::describe::dag) fn window(op: &NodeDef, rank: usize) -> Option<Window> {
+pub(in crate::dag) fn window(op: &NodeDef, rank: usize) -> Option<Window> {
     let is_last = is_channels_last(op);
     let inner = |name: &str| match lengths(op, name) {
         None => Some(vec![1; rank.checked_sub(2)?]),
@@ -28,7 +28,7 @@ pub(in crate::describe::dag) fn window(op: &NodeDef, rank: usize) -> Option<Wind
 }
 
 /// Returns the sides of a pooling's window.
-pub(in crate::describe::dag) fn kernel(op: &NodeDef, rank: usize) -> Option<Vec<u64>> {
+pub(in crate::dag) fn kernel(op: &NodeDef, rank: usize) -> Option<Vec<u64>> {
     let list = lengths(op, "ksize")?;
     let found = sides(&list, is_channels_last(op), 1).filter(|_| list.len() == rank)?;
     found.iter().all(|side| *side > 0).then_some(found)

@@ -6,7 +6,7 @@ use super::super::normalization::{BatchNorm, LayerNorm};
 use super::super::reach::Edge;
 use super::lowering::{Lowering, layer, lost, scope};
 use super::values::Val;
-use crate::describe::catalog::{last, path};
+use crate::catalog::{last, path};
 use crate::proto::NodeDef;
 use ckpt_api::{Attribute, Axis, Node, Op};
 use ckpt_graph::order::rotated;

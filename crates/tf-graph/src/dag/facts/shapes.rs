@@ -4,7 +4,7 @@ use super::attributes::{int, is_channels_first, is_channels_last, keeps_dims};
 use super::fact::Fact;
 use super::selection::selections;
 use super::window::{kernel, window};
-use crate::describe::node::{attribute, flag, text};
+use crate::node::{attribute, flag, text};
 use crate::proto::NodeDef;
 use ckpt_graph::integers::Selection;
 use ckpt_graph::order::rotated;
@@ -231,7 +231,7 @@ fn reshape(dims: &[Length], wanted: &[Length]) -> Option<Dims> {
 }
 
 /// Returns the axes that a `Squeeze` keeps.
-pub(in crate::describe::dag) fn squeezed(op: &NodeDef, dims: &[Length]) -> Option<Vec<usize>> {
+pub(in crate::dag) fn squeezed(op: &NodeDef, dims: &[Length]) -> Option<Vec<usize>> {
     let stated = match attribute(op, "squeeze_dims") {
         Some(crate::proto::attr_value::Value::List(list)) => list.i.clone(),
         _ => Vec::new(),
@@ -287,10 +287,7 @@ fn split(op: &NodeDef, inputs: &[&Fact]) -> Option<Vec<Option<Dims>>> {
 
 /// The subscripts of an equation: those of each operand, and of the result. The axes that an ellipsis stands for in
 /// operands of these ranks get letters of their own.
-pub(in crate::describe::dag) fn subscripts(
-    equation: &str,
-    ranks: &[usize],
-) -> Option<(Vec<Vec<char>>, Vec<char>)> {
+pub(in crate::dag) fn subscripts(equation: &str, ranks: &[usize]) -> Option<(Vec<Vec<char>>, Vec<char>)> {
     const MAX_LEN: usize = 128;
     let (operands, result) = equation.split_once("->").filter(|_| equation.len() <= MAX_LEN)?;
     let operands: Vec<&str> = operands.split(',').collect();

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 /// The reason why there is no chain, as a clause that names the operation or layer.
 #[derive(Debug)]
-pub(super) struct NoChain {
+pub struct NoChain {
     /// The reason.
     pub reason: Text,
     /// Whether the source leaves open what the layers are; otherwise the model has something that a chain cannot have.

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 /// The tensors that a chain refers to.
 #[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
+pub struct Context<'a> {
+    /// The tensors by key.
     pub catalog: &'a Catalog<'a>,
     /// Names of variables by key.
     pub names: &'a BTreeMap<String, String>,
@@ -28,7 +29,8 @@ impl Context<'_> {
 
 /// The graph of a chain.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub struct Chain {
+    /// The graph, whose parameters are keys.
     pub graph: Graph,
     /// Meanings of the parameters' axes, by key.
     pub axes: BTreeMap<String, Vec<Axis>>,
@@ -41,12 +43,13 @@ pub(super) struct Chain {
 }
 
 /// The note on a model that computes in 16 bits.
-pub(super) const IN_16_BITS: &str = "the model computes in 16 bits between its layers, which the graph does not show: run \
+pub const IN_16_BITS: &str = "the model computes in 16 bits between its layers, which the graph does not show: run \
      in more bits, it gives results that differ from the model's by the rounding of 16 bits";
 
 /// A step, and where the source states it.
 #[derive(Debug)]
-pub(super) struct LocatedStep {
+pub struct LocatedStep {
+    /// The step.
     pub step: Step,
     /// The operation or layer, for messages.
     pub place: String,
@@ -54,33 +57,50 @@ pub(super) struct LocatedStep {
 
 /// One layer or operation, applied to `[N, features]` or to images `[N, H, W, C]`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub enum Step {
+    /// A dense layer.
     Dense {
+        /// The layer's name, if the source states it.
         name: Option<String>,
         /// Key of the weight, of shape `[in, out]`, or `[out, in]` if `is_transposed`.
         weight: String,
+        /// Key of the bias.
         bias: Option<String>,
+        /// Whether the weight has its outputs first.
         is_transposed: bool,
     },
+    /// A convolution.
     Conv {
+        /// The layer's name, if the source states it.
         name: Option<String>,
+        /// Key of the kernel.
         weight: String,
+        /// Key of the bias.
         bias: Option<String>,
+        /// How the kernel moves.
         window: Window,
     },
+    /// A pooling.
     Pool {
+        /// Its operator.
         op: Op,
+        /// Height and width.
         kernel: [u64; 2],
+        /// How it moves.
         window: Window,
     },
+    /// The mean of an image.
     GlobalAveragePool {
         /// Whether the result keeps its two axes of length 1.
         keep_dims: bool,
     },
+    /// A batch normalization.
     Normalize {
+        /// The layer's name, if the source states it.
         name: Option<String>,
         /// Roles in the graph and keys.
         parameters: Vec<(&'static str, String)>,
+        /// What is added to the variance.
         epsilon: f64,
         /// The normalized axis, if the source states it.
         axis: Option<usize>,
@@ -101,10 +121,10 @@ impl Step {
 }
 
 /// Limit on the number of steps, far above what models have. Naming steps that share a name takes quadratic time.
-pub(super) const MAX_STEPS: usize = 4096;
+pub const MAX_STEPS: usize = 4096;
 
 /// Lengths of axes; `None` for a variable or unknown length.
-pub(super) type Dims = Vec<Option<u64>>;
+pub type Dims = Vec<Option<u64>>;
 
 /// Builds the graph step by step.
 struct Builder<'a> {
@@ -183,7 +203,7 @@ fn shape<'a>(context: &Context<'a>, key: &str) -> Result<&'a Shape, NoChain> {
 }
 
 /// Returns a layer's name: what precedes `/kernel` in its weight's name. Returns `None` for an item of a list.
-pub(super) fn layer_name(context: &Context, key: &str) -> Option<String> {
+pub fn layer_name(context: &Context, key: &str) -> Option<String> {
     let name = context.shown(key);
     let is_number = |text: &str| text.parse::<u64>().is_ok();
     match name.rsplit_once('/') {

@@ -17,7 +17,7 @@ mod reach;
 mod recurrent;
 mod weights;
 
-pub(super) use reach::Bound;
+pub use reach::Bound;
 
 use super::catalog::Catalog;
 use super::chain::{Chain, Context, IN_16_BITS};
@@ -38,8 +38,10 @@ use weights::Constants;
 const MAX_ENDS: usize = 1 << 10;
 
 /// A function to read.
-pub(super) struct Function<'a> {
+pub struct Function<'a> {
+    /// The functions of the graph.
     pub library: &'a FunctionDefLibrary,
+    /// Its name.
     pub name: &'a str,
     /// What it takes after its own arguments.
     pub bound: Vec<Bound<'a>>,
@@ -48,7 +50,10 @@ pub(super) struct Function<'a> {
 }
 
 /// Reads a function as a graph. `limit` bounds the references that are followed.
-pub(super) fn function(function: Function, context: &Context, limit: u64) -> Result<Chain, NoChain> {
+///
+/// # Errors
+/// [`NoChain`] for what no operators compute.
+pub fn function(function: Function, context: &Context, limit: u64) -> Result<Chain, NoChain> {
     let missing = || NoChain::unsupported(format!("the function '{}' is missing", function.name));
     let mut all = function.library.function.iter();
     let is_it = |def: &&FunctionDef| def.signature.as_ref().is_some_and(|own| own.name == function.name);
@@ -79,8 +84,11 @@ pub(super) fn function(function: Function, context: &Context, limit: u64) -> Res
     Ok(Chain { graph: chain_names::named(chain.graph, &chain.axes), ..chain })
 }
 
-/// Reads a signature of TensorFlow 1's main graph.
-pub(super) fn main_graph(
+/// Reads a signature of a main graph: one of TensorFlow 1, or of TensorFlow.js.
+///
+/// # Errors
+/// [`NoChain`] for what no operators compute.
+pub fn main_graph(
     graph: &GraphDef,
     signature: &SignatureDef,
     context: &Context,

@@ -1,0 +1,3 @@
+//! Tests of the generated code.
+
+mod generated;
