@@ -39,6 +39,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_tf2::Tf1),
         #[cfg(feature = "tf2")]
         Arc::new(ckpt_tf2::Tf2),
+        #[cfg(feature = "tfjs")]
+        Arc::new(ckpt_tfjs::Tfjs),
         #[cfg(feature = "torch")]
         Arc::new(ckpt_torch::Torch),
     ];

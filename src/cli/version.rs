@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 15] = [
+const FEATURES: [(&str, bool); 16] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
@@ -17,6 +17,7 @@ const FEATURES: [(&str, bool); 15] = [
     ("orbax", cfg!(feature = "orbax")),
     ("safetensors", cfg!(feature = "safetensors")),
     ("tf2", cfg!(feature = "tf2")),
+    ("tfjs", cfg!(feature = "tfjs")),
     ("torch", cfg!(feature = "torch")),
     ("vulkan", cfg!(feature = "vulkan")),
 ];

@@ -68,19 +68,6 @@ pub(super) const FORMATS: &[Format] = &[
         help: "use the frozen graph in binary form (.pb), the checkpoint or the SavedModel that it was made from",
     },
     Format {
-        what: "a TensorFlow.js model",
-        signs: &[
-            Json(&["\"weightsManifest\""]),
-            Json(&["\"modelTopology\""]),
-            Json(&["\"format\"", "layers-model"]),
-            Json(&["\"format\"", "graph-model"]),
-            Json(&["\"paths\"", "\"weights\""]),
-        ],
-        endings: &[],
-        help: "use the .keras, .h5 or SavedModel that it was made from, or convert it with `tensorflowjs_converter \
-               --input_format=tfjs_layers_model --output_format=keras`",
-    },
-    Format {
         what: "an ExportedProgram of PyTorch (.pt2)",
         signs: &[
             Member("/archive_format"),

@@ -267,7 +267,6 @@ mod tests {
             (&tar, "tar"),
             (b"tjgg\x03\0\0\0", "GGML"),
             (b"\x1c\0\0\0TFL3", "TensorFlow Lite"),
-            (b"{\"modelTopology\": {}, \"weightsManifest\": []}", "TensorFlow.js"),
             (b"{\"model_type\": \"bert\"}", "the configuration of a model"),
             (b"PK\x03\x04\x14\0\0\0\0\0", "members is missing"),
             (b"hello, world", "`OpenOptions::format`"),

@@ -38,6 +38,7 @@ TARGETS = {
     "cnn2": ("o.bin",),
     "orbax": ("o",),
     "flax": ("o.msgpack",),
+    "tfjs": ("o",),
 }
 # Formats that state the types of their numbers themselves.
 FIXED_TYPES = {"bullet", "cnn2", "gguf", "nn"}
@@ -46,8 +47,8 @@ ENDINGS = (
     ".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".msgpack", ".nn", ".npy", ".npz", ".onnx", ".pt", ".pth", ".safetensors",
     ".safetensors.index.json",
 )
-# A directory that holds one of these may be a checkpoint: a SavedModel, PyTorch's distributed one, Orbax's.
-MARKERS = {"saved_model.pb", ".metadata", "_METADATA", "manifest.ocdbt"}
+# A directory that holds one of these may be a checkpoint: a SavedModel, PyTorch's distributed one, Orbax's, TensorFlow.js's.
+MARKERS = {"saved_model.pb", ".metadata", "_METADATA", "manifest.ocdbt", "model.json"}
 MOST_BYTES = 3_000_000
 SECONDS = 120
 

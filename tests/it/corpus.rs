@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 13] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 14] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("flax", &ckpt_orbax::Flax, 4, 18),
@@ -21,6 +21,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 13] = [
     ("safetensors", &ckpt_safetensors::Safetensors, 19, 34),
     ("tf1", &ckpt_tf2::Tf1, 26, 24),
     ("tf2", &ckpt_tf2::Tf2, 37, 59),
+    ("tfjs", &ckpt_tfjs::Tfjs, 10, 38),
     ("torch", &ckpt_torch::Torch, 32, 66),
 ];
 

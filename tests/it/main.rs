@@ -34,6 +34,7 @@ mod confinement;
     feature = "orbax",
     feature = "safetensors",
     feature = "tf2",
+    feature = "tfjs",
     feature = "torch"
 ))]
 mod corpus;

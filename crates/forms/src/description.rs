@@ -61,6 +61,8 @@ pub struct FormatForm {
     pub options: Vec<OptionForm>,
     /// Whether the format's own metadata describes the model.
     pub describes_models: bool,
+    /// Whether the codec stores weights quantized by itself.
+    pub quantizes_itself: bool,
     /// Names of files that an output can have beside the one that the user names.
     pub fixed_names: Vec<String>,
     /// The file that holds the graph, if a model of the format is a directory.
@@ -196,6 +198,7 @@ impl From<&FormatInfo> for FormatForm {
             keeps: info.keeps.iter().copied().map(Document).collect(),
             options: info.options.iter().map(OptionForm::from).collect(),
             describes_models: info.describes_models,
+            quantizes_itself: info.quantizes_itself,
             fixed_names: texts(info.fixed_names),
             graph_file: info.graph_file.map(str::to_owned),
             directory_file: info.directory_file.map(str::to_owned),
@@ -240,6 +243,7 @@ impl FormatForm {
             .with_fixed_names(leak_all(self.fixed_names));
         info.free_names = self.free_names;
         info.describes_models = self.describes_models;
+        info.quantizes_itself = self.quantizes_itself;
         info.framework = self.framework.map(leak);
         info.graph_file = self.graph_file.map(leak);
         info.directory_file = self.directory_file.map(leak);

@@ -173,6 +173,10 @@ pub struct FormatInfo {
     /// file `checkpoint` of TensorFlow. All other names follow from the user's.
     #[serde(skip)]
     pub fixed_names: &'static [&'static str],
+    /// Whether the codec stores weights quantized by itself if its option `quantize` says so; else the engine makes the tensors
+    /// that a scheme of this name has.
+    #[serde(skip)]
+    pub quantizes_itself: bool,
     /// The file that holds the graph, if a model of the format is a directory, such as `saved_model.pb`: what a plan records
     /// of a model that only gives its graph.
     #[serde(skip)]
@@ -214,6 +218,7 @@ impl FormatInfo {
             free_names: false,
             framework: None,
             describes_models: false,
+            quantizes_itself: false,
             fixed_names: &[],
             graph_file: None,
             directory_file: None,
@@ -283,6 +288,13 @@ impl FormatInfo {
     #[must_use]
     pub const fn with_models_described(mut self) -> Self {
         self.describes_models = true;
+        self
+    }
+
+    /// The codec itself stores weights as its option `quantize` says. Default: the engine does.
+    #[must_use]
+    pub const fn with_own_quantization(mut self) -> Self {
+        self.quantizes_itself = true;
         self
     }
 

@@ -80,6 +80,9 @@ impl Conversion {
         output: &Destination,
     ) -> Result<Cow<'s, Source>> {
         let Some(scheme) = self.scheme() else { return Ok(Cow::Borrowed(source)) };
+        if self.writer(registry, output).is_ok_and(|codec| codec.info().quantizes_itself) {
+            return Ok(Cow::Borrowed(source));
+        }
         let refused = |found: &str, help: &str| {
             let option = format!("{QUANTIZE}={scheme}");
             Err(Error::usage("the weights cannot be quantized in this conversion")

@@ -49,6 +49,7 @@ pub(super) fn add(seeds: &mut Seeds) -> Result<()> {
                 parts(seeds, &name, &files);
             }
             "safetensors" => push(seeds, "safetensors_files", &name, case.joined(entry, &headless(&files))),
+            "tfjs" => push(seeds, "tfjs_files", &name, case.joined(entry, &files)),
             // An index beside them is for reading alone.
             "torch" if case.entry.is_some() && !files.contains_key("pytorch_model.bin.index.json") => {
                 push(seeds, "torch_directories", &name, case.joined(entry, &files));
@@ -180,7 +181,7 @@ fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
 
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 13] = [
+    let codecs: [&dyn Codec; 14] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_orbax::Flax,
@@ -193,6 +194,7 @@ fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Resul
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf1,
         &ckpt_tf2::Tf2,
+        &ckpt_tfjs::Tfjs,
         &ckpt_torch::Torch,
     ];
     let codec = codecs.iter().find(|codec| codec.info().id == case.codec);

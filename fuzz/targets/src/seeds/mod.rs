@@ -13,8 +13,22 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 12] =
-    ["bullet", "cnn2", "flax", "gguf", "keras", "nn", "npz", "onnx", "orbax", "safetensors", "tf2", "torch"];
+const FORMATS: [&str; 14] = [
+    "bullet",
+    "cnn2",
+    "flax",
+    "gguf",
+    "keras",
+    "nn",
+    "npz",
+    "onnx",
+    "orbax",
+    "safetensors",
+    "tf1",
+    "tf2",
+    "tfjs",
+    "torch",
+];
 
 /// Targets that make their cases of any bytes. With a zero in front, the bytes of two of them are a case itself.
 const ANY_BYTES: [&str; 11] = [

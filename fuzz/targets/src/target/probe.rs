@@ -2,7 +2,7 @@
 
 use crate::inputs;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 16] = [
     "x",
     "x.bin",
     "x.pt",
@@ -17,13 +17,15 @@ const NAMES: [&str; 14] = [
     "x.index",
     "x.pb",
     "checkpoint",
+    "model.json",
+    "weights_manifest.json",
 ];
 
 /// What an index of TensorFlow ends with.
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 12] = [
+    let codecs: [&dyn ckpt_api::Codec; 13] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_orbax::Flax,
@@ -35,6 +37,7 @@ pub(super) fn fuzz(data: &[u8]) {
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf1,
         &ckpt_tf2::Tf2,
+        &ckpt_tfjs::Tfjs,
         &ckpt_torch::Torch,
     ];
     // An input that ends as one format does can begin as another: then two codecs are certain, and rightly.
