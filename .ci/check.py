@@ -100,15 +100,9 @@ SECTIONS = (
         2,
         ("readme", "python"),
     ),
-    Section("web", ("web/", "crates/inspect/", "crates/html/"), 3, ("readme",)),
-    Section(
-        "plugins",
-        ("crates/forms/", "crates/plugin/", "crates/plugin-host/", "examples/plugin/", "tests/plugins/", "docs/src/plugins.md"),
-        5,
-        ("readme",),
-    ),
-    Section("package", ("build.rs", *MANIFESTS), 5, ("docs",)),
-    Section("apple", ("src/cli/signals.rs", "crates/engine/src/store/local/", "forward/wgpu/"), 5, ("docs",)),
+    # Both compile the program's crates once more, for WebAssembly.
+    Section("web", day=3, after=("readme",)),
+    Section("plugins", day=5, after=("readme",)),
 )
 NAMES = [section.name for section in SECTIONS]
 
