@@ -5,6 +5,7 @@
 //! | [`decoders`] | [`ckpt_api::Decoder`]s, which a codec registers with [`ckpt_api::Codec::decoders`] |
 //! | [`pickle`] | pickles as data, which nothing runs, and the arrays of NumPy in them |
 //! | [`protobuf`] | the wire format of protocol buffers |
+//! | [`structure`] | a model's file without the bytes of its tensors, which metadata keeps |
 //! | [`yaml`] | YAML as a tree that knows where its values are |
 //! | [`zip`] | members of archives, and writers of archives as Python and PyTorch write them |
 
@@ -14,5 +15,6 @@
 pub mod decoders;
 pub mod pickle;
 pub mod protobuf;
+pub mod structure;
 pub mod yaml;
 pub mod zip;

@@ -3,7 +3,7 @@
 mod gates;
 mod graph;
 mod initializers;
-pub(crate) mod kept;
+mod kept;
 pub(crate) mod model;
 mod parsed;
 mod tensor;
@@ -40,7 +40,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         let parsed = Parsed::of(input, file, &mut rules, limits)?;
         files = parsed.files;
         let mut contents = parsed.contents.with_repairs(rules.repairs);
-        kept::keep(&mut contents.checkpoint.metadata, file, &parsed.model)?;
+        kept::structure_of(file, &parsed.model)?.keep(&mut contents.checkpoint.metadata, NAMESPACE);
         describe(&mut contents, &parsed.model);
         Ok(contents)
     })?;

@@ -2,16 +2,15 @@
 
 use super::builder::{Built, Initializer, Inner, Interface, NewNode, Setting as NodeSetting};
 use super::locations::{external_name, pair};
-use super::unchanged::literals;
 use crate::format::gates::Gates;
 use crate::format::{NAMESPACE, is_packed, number};
-use crate::read::kept::Structure;
 use crate::read::model::LOCATION;
 use ckpt_api::{
     Checkpoint, Encoding, Error, Extent, FileId, OutputFile, OutputLayout, Packing, Placement, Result,
     Setting, Shape, Tensor, TensorId, text,
 };
 use ckpt_containers::protobuf::{put_bytes, put_int, put_len, put_varint};
+use ckpt_containers::structure::Structure;
 
 /// Version of the format, and of the operator set, that new models have.
 const IR_VERSION: i64 = 10;
@@ -47,7 +46,8 @@ pub(super) fn assemble(
     threshold: Option<u64>,
 ) -> Result<Assembled> {
     let assembled = Assembler::new(checkpoint, name, threshold).model(built)?;
-    let is_too_large = |assembled: &Assembled| assembled.structure.len().is_none_or(|len| len > MOST_BYTES);
+    let is_too_large =
+        |assembled: &Assembled| assembled.structure.file_len().is_none_or(|len| len > MOST_BYTES);
     if !is_too_large(&assembled) {
         return Ok(assembled);
     }
@@ -65,7 +65,7 @@ impl Assembled {
     pub(super) fn layout(self, checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout> {
         let len = self
             .structure
-            .len()
+            .file_len()
             .ok_or_else(|| Error::unsupported("the model has more bytes than a file can hold"))?;
         let mut files = vec![OutputFile::new(name, len)];
         files.extend(self.external.map(|len| OutputFile::new(external_name(name, 1), len)));
@@ -77,7 +77,7 @@ impl Assembled {
         Ok(OutputLayout::default()
             .with_files(files)
             .with_placements(placements.collect())
-            .with_literals(literals(&self.structure)))
+            .with_literals(self.structure.to_literals()))
     }
 }
 
@@ -103,7 +103,7 @@ impl<'a> Assembler<'a> {
         let mut head = Vec::new();
         put_int(&mut head, 1, IR_VERSION);
         put_bytes(&mut head, 2, b"ckpt");
-        let body = self.structure.len().unwrap_or(u64::MAX);
+        let body = self.structure.file_len().unwrap_or(u64::MAX);
         put_len(&mut head, 7, body);
         let shift = head.len() as u64;
         head.append(&mut self.structure.bytes);

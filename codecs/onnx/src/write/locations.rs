@@ -2,10 +2,10 @@
 
 use crate::format::WIRE;
 use crate::read::Parsed;
-use crate::read::kept::Structure;
 use crate::read::model::LOCATION;
 use ckpt_api::{Error, File, Limit, Limits, Result};
 use ckpt_containers::protobuf::{Value, Wire, put_bytes, put_len};
+use ckpt_containers::structure::Structure;
 use std::ops::Range;
 use std::sync::Arc;
 

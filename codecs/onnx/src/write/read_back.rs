@@ -1,8 +1,8 @@
 //! Reads what is to be written.
 
 use crate::read::Parsed;
-use crate::read::kept::Structure;
 use ckpt_api::{Input, Limit, Limits, ReadAt, Result, Rules};
+use ckpt_containers::structure::Structure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

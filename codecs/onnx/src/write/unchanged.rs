@@ -2,12 +2,13 @@
 
 use super::locations::{external_name, renamed};
 use super::read_back::read_back;
+use crate::format::NAMESPACE;
 use crate::read::Parsed;
-use crate::read::kept::Structure;
 use ckpt_api::{
-    Checkpoint, Error, Extent, FileId, Literal, Loss, LossKind, OutputFile, OutputLayout, Placement, Result,
-    Role, Tensor, TensorId, first_few,
+    Checkpoint, Error, Extent, Loss, LossKind, OutputFile, OutputLayout, Placement, Result, Role, Tensor,
+    TensorId, first_few,
 };
+use ckpt_containers::structure::Structure;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -22,7 +23,9 @@ const MOST_PADDING: u64 = 1 << 16;
 /// # Errors
 /// [`ckpt_api::Kind::Unsupported`] for external data that is no tensor's.
 pub(super) fn place(checkpoint: &Checkpoint, name: &str) -> Result<Option<OutputLayout>> {
-    let Some(structure) = Structure::kept(&checkpoint.metadata).map(Arc::new) else { return Ok(None) };
+    let Some(structure) = Structure::kept(&checkpoint.metadata, NAMESPACE).map(Arc::new) else {
+        return Ok(None);
+    };
     let Ok(read) = read_back(&structure, name) else { return Ok(None) };
     let Some(layout) = laid_out(checkpoint, &structure, &read, name) else { return Ok(None) };
     let Some(structure) = renamed(&structure, &read, name)?.map(Arc::new) else { return Ok(Some(layout)) };
@@ -64,19 +67,10 @@ fn laid_out(
         OutputLayout::default()
             .with_files(files)
             .with_placements(placements)
-            .with_literals(literals(structure))
+            .with_literals(structure.to_literals())
             // The structure, beside the metadata and the literals.
             .with_working_memory(structure.bytes.len() as u64),
     )
-}
-
-/// The bytes of a model between those of its tensors.
-pub(super) fn literals(structure: &Structure) -> Vec<Literal> {
-    let literals = structure.literals();
-    literals
-        .into_iter()
-        .map(|(offset, bytes)| Literal { file: FileId(0), offset, bytes: bytes.to_vec() })
-        .collect()
 }
 
 fn is_same(own: &Tensor, before: &Tensor) -> bool {
@@ -101,7 +95,7 @@ fn files(
         _ => true,
     };
     extents.windows(2).all(is_apart).then_some(())?;
-    let mut files = vec![OutputFile::new(name, structure.len()?)];
+    let mut files = vec![OutputFile::new(name, structure.file_len()?)];
     let mut ends = vec![(0u64, MOST_PADDING); count];
     for extent in extents {
         let (end, most) = ends.get_mut(extent.file.0)?;
