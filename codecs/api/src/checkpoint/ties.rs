@@ -1,6 +1,6 @@
 //! Tensors that share their stored bytes.
 
-use crate::{Error, Result, TensorId};
+use crate::{DType, Error, Result, TensorId};
 use std::collections::BTreeMap;
 
 /// Which tensors are ties: they have the same stored bytes, read in the same way (tied weights).
@@ -13,12 +13,15 @@ use std::collections::BTreeMap;
 pub struct Ties {
     /// From each tensor to the first one that it shares bytes with; the first one itself is left out.
     first: BTreeMap<TensorId, TensorId>,
+    /// For tensors whose bytes are those of another dtype or shape, too, the first of these tensors, and the own dtype;
+    /// the first one itself is listed. All are stored as they are in memory.
+    views: BTreeMap<TensorId, (TensorId, DType)>,
 }
 
 impl Ties {
-    /// Whether no tensors share bytes.
+    /// Whether no tensors share bytes, read in the same way or in another one.
     pub fn is_empty(&self) -> bool {
-        self.first.is_empty()
+        self.first.is_empty() && self.views.is_empty()
     }
 
     /// The first tensor with the same bytes: the tensor itself if it shares them with none before it.
@@ -49,7 +52,20 @@ impl Ties {
             Some((tensor, _)) => {
                 Err(Error::defect("a tensor is no tie of the one that is named").found(tensor.0.to_string()))
             }
-            None => Ok(Ties { first }),
+            None => Ok(Ties { first, ..Ties::default() }),
+        }
+    }
+
+    /// The first tensor with the same bytes read as any dtype and shape, and the tensor's own dtype; `None` if there is no
+    /// other one.
+    pub(crate) fn viewed(&self, tensor: TensorId) -> Option<(TensorId, DType)> {
+        self.views.get(&self.first_of(tensor)).copied()
+    }
+
+    /// Adds tensors with the same bytes, of which no two are ties.
+    pub(crate) fn add_views(&mut self, views: &[(TensorId, DType)]) {
+        if let [(first, _), _, ..] = views {
+            self.views.extend(views.iter().map(|(tensor, dtype)| (*tensor, (*first, *dtype))));
         }
     }
 

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 impl Ties {
     /// Finds the ties of what was read: tensors with the same extents, encoding, dtype and shape. Tensors without bytes
-    /// are none.
+    /// are none. Tensors with the same extents that are read as another dtype or shape are remembered, too: they may share
+    /// bytes where each is stored as it is.
     pub fn of(contents: &Contents) -> Ties {
         let placements = &contents.placements;
         // Most formats store tensors in their order; then nothing is allocated.
@@ -26,13 +27,17 @@ impl Ties {
     /// Adds the ties among tensors whose bytes begin at one place.
     fn add_run(&mut self, tensors: &[Tensor], run: &[(usize, &Placement)]) {
         let mut seen: HashMap<Key<'_>, TensorId> = HashMap::with_capacity(run.len());
+        let mut views: HashMap<&[Extent], Vec<(TensorId, DType)>> = HashMap::new();
         for (id, placement) in run {
             let Some(tensor) = tensors.get(*id) else { continue };
             let first = *seen.entry(Key::new(tensor, placement)).or_insert(TensorId(*id));
             if first != TensorId(*id) {
                 self.add(TensorId(*id), first);
+            } else if placement.is_plain(tensor.dtype) {
+                views.entry(&placement.extents).or_default().push((TensorId(*id), tensor.dtype));
             }
         }
+        views.values().for_each(|views| self.add_views(views));
     }
 }
 
@@ -117,6 +122,22 @@ mod tests {
         let mut contents = at(&[0, 0]);
         contents.checkpoint.tensors[1].shape = Shape::new([1, 2]).unwrap();
         assert_eq!(pairs(&contents), []);
+    }
+
+    #[test]
+    fn the_same_plain_bytes_of_another_dtype_or_shape_are_views() {
+        let mut contents = at(&[16, 16, 16, 0]);
+        contents.checkpoint.tensors[1].dtype = DType::I32;
+        contents.placements[1].encoding.dtype = DType::I32;
+        contents.checkpoint.tensors[2].shape = Shape::new([1, 2]).unwrap();
+        contents.placements[2].encoding = Encoding::row_major(&contents.checkpoint.tensors[2]);
+        let ties = Ties::of(&contents);
+        assert_eq!(ties.iter().count(), 0);
+        let views = [0, 1, 2, 3].map(|id| ties.viewed(TensorId(id)));
+        let first = |dtype| Some((TensorId(0), dtype));
+        assert_eq!(views, [first(DType::F32), first(DType::I32), first(DType::F32), None]);
+        contents.placements[1].encoding = contents.placements[1].encoding.clone().big_endian();
+        assert_eq!(Ties::of(&contents).viewed(TensorId(1)), None);
     }
 
     #[test]

@@ -101,8 +101,8 @@ impl OutputLayout {
         tensors.filter(|(_, (_, placed))| !placed).map(|(id, (tensor, _))| (TensorId(id), tensor))
     }
 
-    /// From the number of each placement that has the extents of an earlier one, because their tensors are ties, to
-    /// that of the earlier one. Their bytes are written once.
+    /// From the number of each placement that has the extents of an earlier one, because their tensors are ties, or the
+    /// same bytes of another dtype or shape that are stored as they are, to that of the earlier one. Their bytes are written once.
     pub fn shared(&self, ties: &Ties) -> BTreeMap<usize, usize> {
         let mut shared = BTreeMap::new();
         if ties.is_empty() {
@@ -114,7 +114,10 @@ impl OutputLayout {
             if !placement.added().is_empty() || extents.iter().all(|extent| extent.len == 0) {
                 continue;
             }
-            let key = (ties.first_of(*tensor), extents, encoding);
+            let key = match ties.viewed(*tensor) {
+                Some((first, dtype)) if placement.is_plain(dtype) => (first, extents, None),
+                _ => (ties.first_of(*tensor), extents, Some(encoding)),
+            };
             let (earlier, other) = *seen.entry(key).or_insert((number, *tensor));
             if other != *tensor {
                 shared.insert(number, earlier);
@@ -433,6 +436,23 @@ mod tests {
         let (checkpoint, placed) = tied();
         placed.check(&checkpoint).unwrap();
         assert_eq!(placed.shared(&checkpoint.ties), BTreeMap::from([(1, 0)]));
+    }
+
+    #[test]
+    fn the_same_bytes_of_another_dtype_share_extents_if_they_are_stored_as_they_are() {
+        let (checkpoint, placed) = tied();
+        let tensors =
+            vec![checkpoint.tensors[0].clone(), checkpoint.tensors[1].clone().with_dtype(DType::I32)];
+        let mut contents = crate::Contents { placements: placed.placements.clone(), ..Default::default() };
+        contents.checkpoint.tensors = tensors;
+        contents.placements[1].encoding.dtype = DType::I32;
+        contents.checkpoint.ties = Ties::of(&contents);
+        let placed = placed.with_placements(contents.placements.clone());
+        placed.check(&contents.checkpoint).unwrap();
+        assert_eq!(placed.shared(&contents.checkpoint.ties), BTreeMap::from([(1, 0)]));
+        let mut cast = placed.clone();
+        cast.placements[1].encoding.dtype = DType::U32;
+        assert!(cast.check(&contents.checkpoint).unwrap_err().to_string().contains("overlap"));
     }
 
     #[test]

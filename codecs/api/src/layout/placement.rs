@@ -1,7 +1,8 @@
 //! Where a tensor's bytes are, or go.
 
 use crate::{
-    Blocks, DType, Decoder, Encoding, Error, Extent, Extents, FileId, Name, Packing, Shape, Tensor, TensorId,
+    AxisOrder, Blocks, DType, Decoder, Encoding, Error, Extent, Extents, FileId, Name, Packing, Shape,
+    Tensor, TensorId,
 };
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -59,6 +60,14 @@ impl Placement {
             }
             _ => None,
         }
+    }
+
+    /// Whether the bytes are those of the tensor in memory: whole little-endian elements of this dtype, row by row.
+    pub(crate) fn is_plain(&self, dtype: DType) -> bool {
+        let plain = Encoding::new(dtype, AxisOrder::row_major(self.encoding.order.len()));
+        self.encoding == plain
+            && self.window().is_none()
+            && self.extents.iter().all(|extent| extent.region().is_none() && !extent.is_computed())
     }
 
     /// The shape that the file states, if that is not the tensor's own axes in stored order: a format that adds
