@@ -300,7 +300,7 @@ impl Computed {
     /// Checks that a table has an entry for every number that the stored elements can be.
     fn check_table(&self, table: &Computed) -> Result<()> {
         let bits = match (&self.packed, self.encoding.dtype, self.encoding.packing) {
-            (Some(packed), ..) => Some(packed.bits),
+            (Some(packed), ..) => Some(packed.bits).filter(|_| !packed.is_signed),
             (None, DType::U8, Packing::Bytes) => Some(8),
             _ => None,
         };

@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// A matrix of small unsigned integers that are packed into little-endian words.
+/// A matrix of small integers, unsigned unless stated otherwise, that are packed into little-endian words.
 ///
 /// ```
 /// use ckpt_api::{Along, FieldOrder, PackedIntegers};
@@ -30,6 +30,9 @@ pub struct PackedIntegers {
     /// so on, again and again. Only along rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub increments: Vec<u32>,
+    /// Whether the integers are in two's complement: the highest bit of each is its sign.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_signed: bool,
 }
 
 /// Which integers of a matrix share words.
@@ -62,13 +65,20 @@ pub enum FieldOrder {
 impl PackedIntegers {
     /// Integers of `bits` bits, in a matrix of these rows and columns.
     pub fn new(bits: u32, [rows, columns]: [u64; 2], along: Along, order: FieldOrder) -> Self {
-        PackedIntegers { bits, rows, columns, along, order, increments: Vec::new() }
+        PackedIntegers { bits, rows, columns, along, order, increments: Vec::new(), is_signed: false }
     }
 
     /// The same with these increments of words.
     #[must_use]
     pub fn with_increments(mut self, increments: impl Into<Vec<u32>>) -> Self {
         self.increments = increments.into();
+        self
+    }
+
+    /// The same with signs.
+    #[must_use]
+    pub fn signed(mut self) -> Self {
+        self.is_signed = true;
         self
     }
 

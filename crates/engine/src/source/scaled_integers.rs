@@ -2,8 +2,8 @@
 
 use super::Source;
 use ckpt_api::{
-    Affine, Computed, Contents, DType, Encoding, Error, Extents, Loss, LossKind, Operation, Packing,
-    Placement, Quantization, Result, Role, RunNumbers, Tensor,
+    Affine, Along, Computed, Contents, DType, Encoding, Error, Extent, Extents, FieldOrder, Loss, LossKind,
+    Operation, PackedIntegers, Packing, Placement, Quantization, Result, Role, RunNumbers, Tensor,
 };
 use std::borrow::Cow;
 
@@ -42,7 +42,6 @@ fn numbers(tensor: &Tensor, placement: &Placement, affine: &Affine) -> Result<Pl
     let is_plain = encoding.tiles().is_empty()
         && encoding.blocks().is_none()
         && encoding.scaling().is_none()
-        && encoding.packing == Packing::Bytes
         && placement.window().is_none();
     let extent = match &placement.extents[..] {
         _ if tensor.shape.elements() == 0 => None,
@@ -56,13 +55,35 @@ fn numbers(tensor: &Tensor, placement: &Placement, affine: &Affine) -> Result<Pl
     };
     let computed = extent.map(|extent| -> Result<_> {
         let operations = operations(tensor, encoding, affine);
-        Computed::new(extent.clone(), encoding.clone()).with_operations(operations).into_extent()
+        stored(tensor, extent, encoding)?.with_operations(operations).into_extent()
     });
     let extents: Extents = computed.transpose()?.into_iter().collect();
     Ok(placement
         .clone()
         .with_extents(extents)
         .with_encoding(Encoding::new(DType::F32, encoding.order.clone())))
+}
+
+/// The stored integers as floats.
+fn stored(tensor: &Tensor, extent: &Extent, encoding: &Encoding) -> Result<Computed> {
+    if encoding.packing == Packing::Bytes {
+        return Ok(Computed::new(extent.clone(), encoding.clone()));
+    }
+    let (bits, is_signed) = match encoding.dtype {
+        DType::I4 => (4, true),
+        DType::U4 => (4, false),
+        DType::I2 => (2, true),
+        DType::U2 => (2, false),
+        other => {
+            return Err(Error::unsupported("packed elements with scales cannot be dequantized")
+                .found(other.name())
+                .help("save the tensor dequantized"));
+        }
+    };
+    // The last byte may be filled up, so that its elements are not whole ones of the encoding.
+    let packed = PackedIntegers::new(bits, [1, tensor.shape.elements()], Along::Row, FieldOrder::Dense);
+    let packed = if is_signed { packed.signed() } else { packed };
+    Ok(Computed::new(extent.clone(), Encoding::new(DType::U8, vec![0])).with_packed(packed))
 }
 
 fn operations(tensor: &Tensor, encoding: &Encoding, affine: &Affine) -> Vec<Operation> {

@@ -25,7 +25,7 @@ pub(crate) use extremes::{Extremes, affine};
 pub use moments::Moments;
 pub use numbers::each_block;
 pub use pack::{pack, unpack};
-pub(crate) use packed::{increment_words, look_up_pairs, pack_row, unpack_row, unpack_words};
+pub(crate) use packed::{extend_signs, increment_words, look_up_pairs, pack_row, unpack_row, unpack_words};
 pub use permute::permute;
 pub(crate) use permute::{permute_into, strides};
 pub(crate) use product::{LANES, Product, SquareSum, add_product};

@@ -48,6 +48,21 @@ pub(crate) fn unpack_row(
     }
 }
 
+/// Makes of unsigned integers of `bits` bits the signed ones with the same bits.
+pub(crate) fn extend_signs(bits: u32, numbers: &mut [[u8; 4]]) {
+    let end = (1_u32 << bits.min(8)) as f32;
+    vectorized(
+        #[inline(always)]
+        || {
+            for number in numbers {
+                let unsigned = f32::from_le_bytes(*number);
+                let signed = if unsigned + unsigned < end { unsigned } else { unsigned - end };
+                *number = signed.to_le_bytes();
+            }
+        },
+    );
+}
+
 /// Packs numbers, which are whole, into words of a row that are zeros, from word number `index` on: `numbers` begin with the first
 /// integer of which that word has bits.
 ///
@@ -373,6 +388,21 @@ mod tests {
         let mut numbers = [[0; 4]];
         unpack_words(3, 32, 30, (&low, &high), &mut numbers);
         assert_eq!(f32::from_le_bytes(numbers[0]), 7.0);
+    }
+
+    #[test]
+    fn the_highest_bit_of_a_signed_integer_is_its_sign() {
+        for bits in 1..=8_u32 {
+            let mut numbers: Vec<[u8; 4]> = (0..1_u8 << (bits - 1)).map(|n| float(n.into())).collect();
+            let half = numbers.len();
+            numbers.extend((half..2 * half).map(|n| float(n as u32)));
+            extend_signs(bits, &mut numbers);
+            let half = half as f32;
+            let found: Vec<f32> = numbers.into_iter().map(f32::from_le_bytes).collect();
+            let (whole, end) = (found.len() as f32, found.len() / 2);
+            assert_eq!((found[0], found[end - 1], found[end]), (0.0, half - 1.0, half - whole), "{bits}");
+            assert_eq!(found.last(), Some(&-1.0));
+        }
     }
 
     #[test]

@@ -223,11 +223,19 @@ fn read_index(verified: Verified<'_, '_>, index: &BlockIndex, shape: &Shape) -> 
 pub(super) fn to_floats(stored: &Encoding) -> Result<Vec<Step>> {
     let stored = stored.clone().with_order(vec![0]).with_tiles(Vec::new());
     let floats = Encoding::new(DType::F32, vec![0]);
-    if castable(stored.dtype, DType::F32) || !castable(stored.dtype, DType::F64) {
+    let is_long = matches!(stored.dtype, DType::I64 | DType::U64);
+    if castable(stored.dtype, DType::F32) || !(is_long || castable(stored.dtype, DType::F64)) {
         return steps(&stored, &floats, 0, false, &[]);
     }
     // Integers that not every float holds: through larger floats they are rounded once.
     let exact = Encoding::new(DType::F64, vec![0]);
+    if is_long {
+        // Scaled integers, such as biases, that seldom need more than 32 bits: one that does is refused.
+        let short = Encoding::new(DType::I32, vec![0]);
+        let first = steps(&stored, &short, 0, false, &[])?;
+        let rest = [steps(&short, &exact, 0, false, &[])?, steps(&exact, &floats, 0, false, &[])?];
+        return Ok([first, rest.concat()].concat());
+    }
     let first = steps(&stored, &exact, 0, false, &[])?;
     Ok([first, steps(&exact, &floats, 0, false, &[])?].concat())
 }

@@ -12,6 +12,7 @@ use super::reductions::Reducer;
 use super::row_scales::RowScaler;
 use crate::layout::Step;
 use crate::resources::COMPUTED_ELEMENTS;
+use crate::transform::extend_signs;
 use crate::transform::{
     Arithmetic, Buffer, cast, count_below, each_number, exp, keep, log, look_up, look_up_pairs, pack_row,
     with_runs,
@@ -248,7 +249,9 @@ impl<'a> Computing<'a> {
     /// Reads packed integers and does the first two operations on each row of them, if these subtract and multiply by numbers of the
     /// same blocks; returns whether a number became too large.
     fn load_affine(&self, first: u64, count: u64, memory: &mut Memory<'a>) -> Result<Option<bool>> {
-        let Some(packed) = &self.computed.packed else { return Ok(None) };
+        let Some(packed) = self.computed.packed.as_ref().filter(|packed| !packed.is_signed) else {
+            return Ok(None);
+        };
         let [Operation::SubtractBlocks(_), Operation::MultiplyBlocks(_), ..] = &self.computed.operations[..]
         else {
             return Ok(None);
@@ -301,6 +304,9 @@ impl<'a> Computing<'a> {
             numbers.resize(to_usize(count.saturating_mul(4))?, 0);
             let place = (first, numbers.as_chunks_mut().0);
             words.read(packed, word, (&self.stored, self.start), place, &mut |_, _| Ok(false))?;
+            if packed.is_signed {
+                extend_signs(packed.bits, numbers.as_chunks_mut().0);
+            }
             return Ok(0);
         }
         let bytes = |elements| {
