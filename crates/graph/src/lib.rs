@@ -10,6 +10,7 @@
 //! | [`shape`] | shapes that follow from other shapes |
 //! | [`integers`] | arrays of integers that are known before the graph runs |
 //! | [`order`] | images with their channels last, or first |
+//! | [`selection`] | what a strided slice selects |
 //! | [`infer`] | the shapes of what nodes make |
 //! | [`names`] | names that occur once |
 //! | [`window`] | windows that move over images |
@@ -25,6 +26,7 @@ pub mod length;
 pub mod names;
 pub mod order;
 pub mod results;
+pub mod selection;
 pub mod shape;
 pub mod window;
 

@@ -17,9 +17,18 @@ pub struct GraphResult {
 
 /// Removes nodes that no result needs, states the results, and gives them the source's names, if there are several.
 pub fn finish(graph: &mut Graph, results: Vec<GraphResult>) {
+    let is_one = results.len() == 1;
+    complete(graph, results, !is_one);
+}
+
+/// As [`finish`], and gives a single result its name, too.
+pub fn finish_named(graph: &mut Graph, results: Vec<GraphResult>) {
+    complete(graph, results, true);
+}
+
+fn complete(graph: &mut Graph, results: Vec<GraphResult>, is_named: bool) {
     let needed = results.iter().map(|result| result.value.clone()).collect();
     graph.nodes = used(std::mem::take(&mut graph.nodes), needed);
-    let is_one = results.len() == 1;
     let inputs = || graph.inputs.iter().map(|input| input.name.clone());
     let mut taken: HashSet<String> = graph.nodes.iter().flat_map(|node| &node.outputs).cloned().collect();
     taken.extend(inputs());
@@ -27,7 +36,7 @@ pub fn finish(graph: &mut Graph, results: Vec<GraphResult>) {
     fixed.extend(results.iter().map(|result| result.value.clone()));
     let mut renamed: HashMap<String, String> = HashMap::new();
     for GraphResult { value, dims, name } in results {
-        if !is_one && !renamed.contains_key(&value) && !name.is_empty() && fixed.insert(name.clone()) {
+        if is_named && !renamed.contains_key(&value) && !name.is_empty() && fixed.insert(name.clone()) {
             if !taken.insert(name.clone()) {
                 // The value before the activation of a layer that has the result's name.
                 let mut free = (2u64..).map(|number| format!("{name}#{number}"));
