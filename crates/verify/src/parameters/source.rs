@@ -3,7 +3,8 @@
 use super::numbers::Decoder;
 use super::storage::Storage;
 use ckpt_api::{
-    Blocks, Error, OpSpec, Operation, Placement, Result, Rounding, Scalar, Scaling, Tensor, TensorId, text,
+    Affine, Blocks, DType, Error, OpSpec, Operation, Placement, Quantization, Result, Rounding, Scalar,
+    Scaling, Shape, Tensor, TensorId, text,
 };
 use ckpt_engine::formats::Formats;
 use ckpt_engine::settings;
@@ -17,12 +18,19 @@ pub struct SourceParameters<'a> {
     ids: HashMap<&'a str, TensorId>,
     memory: u64,
     formats: Option<&'a Formats>,
+    /// Integers with scales, described as the numbers that they stand for.
+    numbers: HashMap<&'a str, Tensor>,
 }
 
 impl<'a> SourceParameters<'a> {
     /// Creates the parameters of `source`. A tensor that takes more than `memory` bytes is refused before it is read.
     pub fn new(source: &'a Source, memory: u64) -> Self {
-        SourceParameters { source, ids: source.checkpoint().by_name(), memory, formats: None }
+        let described = |tensor: &'a Tensor| {
+            tensor.quantization.as_ref()?.affine()?;
+            Some((tensor.name.as_str(), tensor.clone().with_dtype(DType::F32).with_quantization(None)))
+        };
+        let numbers = source.checkpoint().tensors.iter().filter_map(described).collect();
+        SourceParameters { source, ids: source.checkpoint().by_name(), memory, formats: None, numbers }
     }
 
     /// Adds the operators that the codecs of `registry` define.
@@ -73,9 +81,37 @@ fn added(placement: &Placement) -> Option<Scalar> {
     })
 }
 
+/// The numbers that integers stand for: each less its zero point, times its scale, in 32-bit floats.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "scales are rounded to 32 bits, as interpreters have them"
+)]
+fn scaled(elements: &Array, shape: &Shape, affine: &Affine) -> Array {
+    let after: u64 = match affine.axis() {
+        Some(axis) => shape.iter().skip(axis.saturating_add(1)).product(),
+        None => shape.elements(),
+    };
+    let (scales, zero_points) = (affine.scales(), affine.zero_points());
+    let number = |(at, element): (usize, f64)| {
+        let index = (at as u64).checked_div(after).unwrap_or_default();
+        let index = usize::try_from(index).unwrap_or_default().checked_rem(scales.len()).unwrap_or_default();
+        let at = |all: &[f64]| all.get(index).copied().unwrap_or_default();
+        (element - at(zero_points)) as f32 * at(scales) as f32
+    };
+    let numbers: Vec<f32> = match elements {
+        Array::I32(integers) => {
+            integers.iter().map(|integer| f64::from(*integer)).enumerate().map(number).collect()
+        }
+        Array::F32(floats) => floats.iter().map(|float| f64::from(*float)).enumerate().map(number).collect(),
+        Array::F64(floats) => floats.iter().copied().enumerate().map(number).collect(),
+    };
+    Array::F32(numbers)
+}
+
 impl Parameters for SourceParameters<'_> {
     fn tensor(&self, name: &str) -> Option<&Tensor> {
-        self.ids.get(name).and_then(|id| self.source.checkpoint().tensors.get(id.0))
+        let stored = || self.ids.get(name).and_then(|id| self.source.checkpoint().tensors.get(id.0));
+        self.numbers.get(name).or_else(stored)
     }
 
     fn load(&self, name: &str) -> Result<Array> {
@@ -94,7 +130,11 @@ impl Parameters for SourceParameters<'_> {
         for chunk in tensor.byte_chunks()? {
             decoder.push(&chunk?).map_err(located)?;
         }
-        Ok(decoder.finish())
+        let elements = decoder.finish();
+        match tensor.quantization().and_then(Quantization::affine) {
+            Some(affine) => Ok(scaled(&elements, tensor.shape(), affine)),
+            None => Ok(elements),
+        }
     }
 
     fn op(&self, name: &str) -> Option<OpSpec> {
