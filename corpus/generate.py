@@ -24,6 +24,7 @@ import make_safetensors
 import make_tf1
 import make_tf2
 import make_tfjs
+import make_tflite
 import make_torch
 import make_torch_directories
 from common import Case, digest
@@ -31,7 +32,7 @@ from common import Case, digest
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
     "bullet": [make_bullet], "cnn2": [make_cnn2], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "nn": [make_nn], "npz": [make_npz],
-    "onnx": [make_onnx], "orbax": [make_orbax], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "torch": [make_torch, make_torch_directories],
+    "onnx": [make_onnx], "orbax": [make_orbax], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "tflite": [make_tflite], "torch": [make_torch, make_torch_directories],
 }
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.

@@ -41,6 +41,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_tf2::Tf2),
         #[cfg(feature = "tfjs")]
         Arc::new(ckpt_tfjs::Tfjs),
+        #[cfg(feature = "tflite")]
+        Arc::new(ckpt_tflite::Tflite),
         #[cfg(feature = "torch")]
         Arc::new(ckpt_torch::Torch),
     ];

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 16] = [
+const FEATURES: [(&str, bool); 17] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
@@ -18,6 +18,7 @@ const FEATURES: [(&str, bool); 16] = [
     ("safetensors", cfg!(feature = "safetensors")),
     ("tf2", cfg!(feature = "tf2")),
     ("tfjs", cfg!(feature = "tfjs")),
+    ("tflite", cfg!(feature = "tflite")),
     ("torch", cfg!(feature = "torch")),
     ("vulkan", cfg!(feature = "vulkan")),
 ];

@@ -50,12 +50,6 @@ pub(super) const FORMATS: &[Format] = &[
         help: "use the model's GGUF file, or the PyTorch or safetensors files that it was made from",
     },
     Format {
-        what: "a TensorFlow Lite model",
-        signs: &[Bytes(4, b"TFL3")],
-        endings: &["tflite"],
-        help: "use the .keras file, the SavedModel or the checkpoint that it was made from",
-    },
-    Format {
         what: "a TensorFlow graph with its collections (MetaGraphDef), which has no values of variables",
         signs: &[Parses(signs::is_meta_graph)],
         endings: &["meta"],
@@ -240,9 +234,7 @@ pub(super) fn instead(name: &str) -> Option<&'static str> {
         "pkl" | "pickle" => {
             "pickles are not written, because they are programs: use .safetensors, or .pt, as torch.save writes it"
         }
-        "pb" | "tflite" | "savedmodel" => {
-            "graphs of TensorFlow are not written: use a TensorFlow checkpoint (.index)"
-        }
+        "pb" | "savedmodel" => "graphs of TensorFlow are not written: use a TensorFlow checkpoint (.index)",
         "ggml" => "GGUF has replaced GGML: use .gguf",
         _ => return None,
     })

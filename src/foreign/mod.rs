@@ -266,7 +266,6 @@ mod tests {
             (b"\x80\x02}q\0X\0\0\0\0", "pickle"),
             (&tar, "tar"),
             (b"tjgg\x03\0\0\0", "GGML"),
-            (b"\x1c\0\0\0TFL3", "TensorFlow Lite"),
             (b"{\"model_type\": \"bert\"}", "the configuration of a model"),
             (b"PK\x03\x04\x14\0\0\0\0\0", "members is missing"),
             (b"hello, world", "`OpenOptions::format`"),
@@ -286,7 +285,6 @@ mod tests {
         ] {
             assert!(named(name, &[1; 300]).contains(says), "{}", named(name, &[1; 300]));
         }
-        assert!(named("m.weights", b"\x1c\0\0\0TFL3").contains("TensorFlow Lite"));
         assert!(named("m.ckpt", &[0; 300]).contains("begins with zeros"));
     }
 

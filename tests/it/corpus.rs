@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 14] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 15] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("flax", &ckpt_orbax::Flax, 4, 18),
@@ -22,6 +22,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 14] = [
     ("tf1", &ckpt_tf2::Tf1, 26, 24),
     ("tf2", &ckpt_tf2::Tf2, 37, 59),
     ("tfjs", &ckpt_tfjs::Tfjs, 10, 38),
+    ("tflite", &ckpt_tflite::Tflite, 12, 34),
     ("torch", &ckpt_torch::Torch, 32, 66),
 ];
 

@@ -35,6 +35,7 @@ mod confinement;
     feature = "safetensors",
     feature = "tf2",
     feature = "tfjs",
+    feature = "tflite",
     feature = "torch"
 ))]
 mod corpus;

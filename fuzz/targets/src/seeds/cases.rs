@@ -181,7 +181,7 @@ fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
 
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 14] = [
+    let codecs: [&dyn Codec; 15] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_orbax::Flax,
@@ -195,6 +195,7 @@ fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Resul
         &ckpt_tf2::Tf1,
         &ckpt_tf2::Tf2,
         &ckpt_tfjs::Tfjs,
+        &ckpt_tflite::Tflite,
         &ckpt_torch::Torch,
     ];
     let codec = codecs.iter().find(|codec| codec.info().id == case.codec);

@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 14] = [
+const FORMATS: [&str; 15] = [
     "bullet",
     "cnn2",
     "flax",
@@ -27,6 +27,7 @@ const FORMATS: [&str; 14] = [
     "tf1",
     "tf2",
     "tfjs",
+    "tflite",
     "torch",
 ];
 

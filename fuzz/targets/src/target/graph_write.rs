@@ -22,7 +22,7 @@ pub(super) fn fuzz(data: &[u8]) {
     }
     let values: Vec<_> = tensors.iter().map(|tensor| vec![0; tensor.value_bytes() as usize]).collect();
     let checkpoint = Checkpoint { graph, tensors, ..Checkpoint::default() };
-    let codecs: [(&dyn Codec, &str); 10] = [
+    let codecs: [(&dyn Codec, &str); 11] = [
         (&ckpt_bullet::Bullet, "weights.bin"),
         (&ckpt_cnn2::Cnn2, "m.bin"),
         (&ckpt_orbax::Flax, "m.msgpack"),
@@ -32,6 +32,7 @@ pub(super) fn fuzz(data: &[u8]) {
         (&ckpt_orbax::Orbax, ""),
         (&ckpt_safetensors::Safetensors, "m.safetensors"),
         (&ckpt_tf2::Tf2, "m.index"),
+        (&ckpt_tflite::Tflite, "m.tflite"),
         (&ckpt_tfjs::Tfjs, ""),
     ];
     for (codec, name) in codecs {

@@ -25,7 +25,7 @@ const NAMES: [&str; 16] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 13] = [
+    let codecs: [&dyn ckpt_api::Codec; 14] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_orbax::Flax,
@@ -38,6 +38,7 @@ pub(super) fn fuzz(data: &[u8]) {
         &ckpt_tf2::Tf1,
         &ckpt_tf2::Tf2,
         &ckpt_tfjs::Tfjs,
+        &ckpt_tflite::Tflite,
         &ckpt_torch::Torch,
     ];
     // An input that ends as one format does can begin as another: then two codecs are certain, and rightly.
