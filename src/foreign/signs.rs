@@ -114,14 +114,13 @@ mod tests {
 
     #[test]
     fn each_structure_is_recognized_and_no_other() {
-        let node = fields(&[(1, b"w"), (2, b"Const")]);
         let op = field(1, &fields(&[(1, b"Add"), (2, b"x")]));
         let layer = fields(&[(1, b"conv"), (2, b"Convolution")]);
         let old = fields(&[(2, b"data"), (3, b"conv"), (4, b"conv")]);
         let input = field(1, &field(1, b"image"));
         let parameters = [&[0; 16][..], &[4, 0, 0, 0, 8, 5, 0x10, 3]].concat();
         type Is = fn(&[u8]) -> bool;
-        let all: [(Is, Vec<u8>); 7] = [
+        let all: [(Is, Vec<u8>); 6] = [
             (is_meta_graph, field(1, &field(2, &op))),
             (is_meta_graph, field(1, &[field(1, b"v1"), field(2, &op)].concat())),
             (is_core_ml, [vec![8, 4], field(2, &input)].concat()),

@@ -1,5 +1,7 @@
 //! Plugins on the command line and in the library, with modules made by hand. `crates/plugin-host` has the tests of the host.
 
+// The host's own tests use all of it.
+#[allow(dead_code)]
 #[path = "../../crates/plugin-host/tests/it/module.rs"]
 mod module;
 
