@@ -28,6 +28,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("run-plan", &[("The first half of a plan", "run-plan plan.json --items 0..64 --receipts receipts")]),
     ("commit", &[("The output of a plan whose items were run", "commit plan.json receipts --verify")]),
+    ("plugin add", &[("A codec that every command uses from now on", "plugin add toy.wasm")]),
+    ("plugin list", &[("The plugins that you added", "plugin list")]),
+    ("plugin remove", &[("A plugin that is no longer used", "plugin remove toy")]),
+    (
+        "plugin check",
+        &[("Whether a codec keeps the rules, on a file of its format", "plugin check toy.wasm model.toy")],
+    ),
     (
         "merge",
         &[

@@ -33,7 +33,7 @@ pub(super) enum Command {
 
 #[derive(Args)]
 pub(super) struct AddArguments {
-    /// Plugin: a WebAssembly module that is built with the crate ckpt-plugin
+    /// Plugin: a WebAssembly module, built as the guide's page on plugins says
     file: PathBuf,
 }
 

@@ -64,7 +64,7 @@ fn bytes_that_are_no_checkpoint_are_refused_with_what_was_expected() {
         place.refuses(
             &["convert", name, "o.safetensors"],
             1,
-            &["not recognized", name, "safetensors, tf2", help],
+            &["not recognized", name, "safetensors, tf1, tf2", help],
         );
     }
     place.refuses(&["convert", "--from", "nn", "text.nn", "o.safetensors"], 5, &["text.nn"]);

@@ -41,7 +41,9 @@ const TESTED: [&str; 21] = [
 
 #[test]
 fn every_limit_is_tested() {
-    let names: Vec<&str> = Limit::ALL.iter().map(|limit| limit.name()).collect();
+    // Those of plugins are tested with the host of plugins.
+    let own = Limit::ALL.iter().map(|limit| limit.name()).filter(|name| !name.starts_with("plugin_"));
+    let names: Vec<&str> = own.collect();
     assert_eq!(names, TESTED);
     for name in names {
         assert!(
