@@ -63,6 +63,9 @@ struct Node {
 
 /// Reads the constants, and the graph of what they are the weights of.
 pub(super) fn read(file: &File, options: &Options, limits: &Limits) -> Result<Contents> {
+    if !begins(file)? {
+        return Err(Error::corrupt("the file is no frozen graph: it does not begin with a node"));
+    }
     let lists_all = options.flag(CONSTANTS);
     let mut contents = Contents::default();
     let mut placer = Placer::new(file, limits);
