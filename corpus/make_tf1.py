@@ -2,6 +2,8 @@
 
 import struct
 
+import make_bullet
+import make_cnn2
 from bundle import DTYPES, MAGIC, block_contents, message, number, sealed, shape_proto, slice_proto, snappy, varint
 from common import Tensor, accept, f32, reject
 
@@ -97,6 +99,10 @@ def accepted() -> list:
             saved("w", [(0, 1), (0, -1)], message(5, W.data[:12])), saved("w", [(1, 1), (0, -1)], message(5, W.data[12:])),
         ]), [W]),
     ]
+    for name, why, tensors in [("bullet_names", "constants with bullet's names", make_bullet.everything()),
+                               ("cnn2_names", "constants with CNN2's names", make_cnn2.tensors(make_cnn2.EXAMPLE))]:
+        nodes = (graph(message(4, each.data), each.shape, DTYPES[each.dtype], each.name) for each in tensors)
+        cases.append(frozen(name, why, b"".join(nodes), tensors))
     for dtype, (size, numbers) in integers.items():
         data = b"".join((number % 2 ** (8 * size)).to_bytes(size, "little") for number in numbers)
         cases.append(frozen(f"list_{dtype}", f"a list of {dtype}", graph(listed(dtype, numbers), (2,), DTYPES[dtype]), [Tensor("w", dtype, [2], data)]))

@@ -53,7 +53,7 @@ pub(super) const FORMATS: &[Format] = &[
         what: "a TensorFlow graph with its collections (MetaGraphDef), which has no values of variables",
         signs: &[Parses(signs::is_meta_graph)],
         endings: &["meta"],
-        help: "put it beside the index of its checkpoint, PREFIX.index, which is not there",
+        help: "it needs the checkpoint's index beside it, PREFIX.index",
     },
     Format {
         what: "a TensorFlow graph as text",

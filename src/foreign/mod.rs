@@ -281,7 +281,7 @@ mod tests {
             ("yolo.weights", "Darknet"),
             ("m.PDPARAMS", "PaddlePaddle"),
             ("model.engine", "TensorRT"),
-            ("model.ckpt-1.meta", "beside the index"),
+            ("model.ckpt-1.meta", "index beside it"),
         ] {
             assert!(named(name, &[1; 300]).contains(says), "{}", named(name, &[1; 300]));
         }

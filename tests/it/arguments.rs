@@ -488,7 +488,7 @@ fn a_number_of_random_examples_has_no_effect_on_inputs_that_are_given() {
 fn a_tool_or_another_case_leads_to_its_format() {
     let place = Workplace::new();
     for (arguments, meant) in [
-        (&["inspect", DIGITS, "--from", "tensorflow"][..], "did you mean 'tf"),
+        (&["inspect", DIGITS, "--from", "tensorflow"][..], "did you mean 'tf2'?"),
         (&["convert", DIGITS, "m", "--to", "numpy"], "did you mean 'npz'?"),
         (&["formats", "TF2"], "did you mean 'tf2'?"),
     ] {

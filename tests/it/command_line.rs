@@ -261,7 +261,7 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     let place = Workplace::new();
     place.write("m.nn", valid_nn());
     let out = "o.safetensors";
-    place.refuses(&["convert", "m.nn", out, "--from", "tf22"], 2, &["unknown format", "did you mean 'tf2'"]);
+    place.refuses(&["convert", "m.nn", out, "--from", "tf"], 2, &["unknown format", "did you mean 'tf2'"]);
     place.refuses(
         &["convert", "m.nn", "o", "--to", "foo"],
         2,

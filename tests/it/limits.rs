@@ -1,5 +1,6 @@
 //! One test for each limit: what is at it passes, one more is refused with the limit's name and how to raise it.
 
+use crate::plugins::toy;
 use ckpt::mapping::Mapping;
 use ckpt::{Conversion, Execution, Kind, OpenOptions, Registry, Source};
 use ckpt_api::{
@@ -10,12 +11,13 @@ use ckpt_containers::{
     decoders::{DEFLATE, ZLIB},
     zip::Member,
 };
+use ckpt_plugin_host::Plugin;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Every limit has a test below that is called after it.
-const TESTED: [&str; 21] = [
+const TESTED: [&str; 24] = [
     "header_bytes",
     "header_ratio",
     "block_bytes",
@@ -37,13 +39,14 @@ const TESTED: [&str; 21] = [
     "metadata_entries",
     "metadata_bytes",
     "operations",
+    "plugin_bytes",
+    "plugin_steps",
+    "plugin_memory",
 ];
 
 #[test]
 fn every_limit_is_tested() {
-    // Those of plugins are tested with the host of plugins.
-    let own = Limit::ALL.iter().map(|limit| limit.name()).filter(|name| !name.starts_with("plugin_"));
-    let names: Vec<&str> = own.collect();
+    let names: Vec<&str> = Limit::ALL.iter().map(|limit| limit.name()).collect();
     assert_eq!(names, TESTED);
     for name in names {
         assert!(
@@ -442,4 +445,33 @@ fn entry(name: &str) -> PathBuf {
     let names = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
     let mut indexes = names.filter(|path| path.extension().is_some_and(|extension| extension == "index"));
     indexes.next().unwrap().with_extension("")
+}
+
+/// Loads a plugin within a limit of another value than the usual one.
+fn plugin_within(limit: Limit, value: u64) -> Result<Plugin> {
+    Plugin::load_within(&toy().bytes(), "toy.wasm", &Limits::default().with(limit, value))
+}
+
+fn is_exceeded(loaded: Result<Plugin>, limit: Limit) -> bool {
+    loaded.is_err_and(|error| error.kind() == Kind::Limit && error.to_string().contains(limit.name()))
+}
+
+#[test]
+fn plugin_bytes_bounds_a_module() {
+    let len = toy().bytes().len() as u64;
+    plugin_within(Limit::PluginBytes, len).unwrap();
+    assert!(is_exceeded(plugin_within(Limit::PluginBytes, len - 1), Limit::PluginBytes));
+}
+
+#[test]
+fn plugin_steps_bounds_what_a_call_computes() {
+    plugin_within(Limit::PluginSteps, 1_000_000).unwrap();
+    assert!(is_exceeded(plugin_within(Limit::PluginSteps, 1), Limit::PluginSteps));
+}
+
+#[test]
+fn plugin_memory_bounds_what_a_module_has() {
+    let pages = 4 << 16;
+    plugin_within(Limit::PluginMemory, pages).unwrap();
+    assert!(is_exceeded(plugin_within(Limit::PluginMemory, pages - 1), Limit::PluginMemory));
 }

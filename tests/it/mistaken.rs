@@ -185,11 +185,11 @@ fn a_tensorflow_checkpoint_with_an_empty_prefix_is_read_by_each_of_its_names() {
 fn a_name_that_is_suggested_can_be_read() {
     let place = Workplace::new();
     place.copy_digits(".");
-    place.write("ckpt-1.log", "x");
+    place.write("ckpt-1.meta", "x");
     place.write("chkpt-2.txt", "x");
     place.refuses(&["inspect", "ckpt-1.inde"], 1, &["did you mean 'ckpt-1.index'?"]);
     let error = place.refused(&["inspect", "ckpt"]);
-    assert!(error.contains("did you mean 'ckpt-1.") && !error.contains(".log"), "{error}");
+    assert!(error.contains("did you mean 'ckpt-1.") && !error.contains(".meta"), "{error}");
     place.refuses(&["inspect", "chkpt-2.tx"], 1, &["chkpt-2.tx"]);
     assert!(!place.refused(&["inspect", "chkpt-2.tx"]).contains("chkpt-2.txt"));
 }
@@ -271,7 +271,7 @@ fn models_of_other_programs_are_named_with_the_way_out() {
             }
         }
     }
-    assert!(seen >= 90, "{seen}");
+    assert_eq!(seen, 60);
 }
 
 fn hash(place: &Workplace, name: &str) -> String {

@@ -1,7 +1,5 @@
 //! Plugins on the command line and in the library, with modules made by hand. `crates/plugin-host` has the tests of the host.
 
-// The host's own tests use all of it.
-#[allow(dead_code)]
 #[path = "../../crates/plugin-host/tests/it/module.rs"]
 mod module;
 
@@ -18,7 +16,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// A plugin that takes every input for a toy: a matrix of two numbers behind four bytes of `m.toy`.
-fn toy() -> Wat {
+pub fn toy() -> Wat {
     let tensor = Tensor::new("w", DType::F32, Shape::new([2]).unwrap());
     let placement =
         Placement::new(TensorId(0), "w", Extent::new(FileId(0), 4, 8), Encoding::row_major(&tensor));

@@ -3,7 +3,7 @@
 use crate::format::{INDEX, STATE_FILE, prefix_of_shard};
 use crate::tf1::is_v1;
 use crate::{state_file, table};
-use ckpt_api::{Error, Input, Kind, Match, Result, first_few};
+use ckpt_api::{Error, File, Input, Kind, Match, Result, first_few};
 
 /// Names that a text lists.
 const SHOWN: usize = 12;
@@ -79,7 +79,13 @@ fn by_name(input: &Input, entry: &str) -> Result<Location> {
     if entry == SAVED_MODEL && input.is_file() {
         return Err(without_variables(input));
     }
-    let prefix = prefix_of_shard(entry).or_else(|| entry.strip_suffix(META_GRAPH)).unwrap_or(entry);
+    let graph_prefix = entry.strip_suffix(META_GRAPH).filter(|_| input.is_file());
+    if let Some(prefix) = graph_prefix.filter(|prefix| input.has_file(&format!("{prefix}{INDEX}")))
+        && begins_as_meta_graph(&input.file(entry)?)?
+    {
+        return Ok(Location::new(prefix, ""));
+    }
+    let prefix = prefix_of_shard(entry).unwrap_or(entry);
     let location = Location::new(prefix, "");
     if !input.has_file(&location.index) && input.is_file() && has_table(input, entry)? {
         return Ok(Location {
@@ -89,6 +95,12 @@ fn by_name(input: &Input, entry: &str) -> Result<Location> {
         });
     }
     Ok(location)
+}
+
+/// Whether a file begins as a `MetaGraphDef`: with what describes its graph, or with the graph.
+fn begins_as_meta_graph(file: &File) -> Result<bool> {
+    const FIRST_FIELDS: [u8; 2] = [0x0a, 0x12];
+    Ok(file.bytes(0, file.len().min(1))?.first().is_some_and(|first| FIRST_FIELDS.contains(first)))
 }
 
 /// Returns whether the input is a checkpoint, and why.

@@ -6,9 +6,12 @@ use crate::first_few;
 pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 20;
     let scored = scored(wrong, known);
-    let Some((best, name)) = scored.first().copied() else {
+    let Some((best, _)) = scored.first().copied() else {
         return "there are none".to_owned();
     };
+    // Of names that end in a number, the highest is the newest.
+    let alike = scored.iter().take_while(|(score, _)| *score >= best).map(|(_, name)| *name);
+    let name = alike.max().unwrap_or_default();
     let mut names: Vec<&str> = scored.iter().map(|(_, name)| *name).collect();
     let shown = names.len().min(SHOWN);
     names.get_mut(..shown).unwrap_or_default().sort_unstable();

@@ -29,7 +29,7 @@ use ckpt_containers::decoders::PROTOBUF;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tf1;
 
-static INFO: FormatInfo = FormatInfo::new("tf1", "TensorFlow 1 frozen graph or V1 checkpoint")
+static INFO: FormatInfo = FormatInfo::new("tf1", "Frozen graph or V1 checkpoint of TensorFlow 1")
     .with_extensions(&["pb"])
     .with_reads(Network::ALL)
     .with_keeps(&[Aspect::Graph, Aspect::Axes])

@@ -78,6 +78,8 @@ impl<'a> Parsed<'a> {
             map.insert("axis", blocks.axis);
             if let Some(tensor) = contents.checkpoint.tensors.get_mut(id) {
                 tensor.metadata.insert(NAMESPACE, KEY_BLOCKS, MetadataValue::Map(map));
+                let detail = "its scales are those of blocks, which do not go with it: its integers stand for other numbers";
+                contents.losses.push(Loss::new(LossKind::ScaleDropped, tensor.name.as_str(), detail));
             }
         }
         let constants = ParsedConstants { ids };

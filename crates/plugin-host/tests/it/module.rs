@@ -4,7 +4,6 @@ use ckpt_api::Blocks;
 use ckpt_forms::{
     DecoderForm, DecoderKindForm, Description, Document, ErrorForm, FormatForm, Function, VERSION, encode,
 };
-use ckpt_plugin_host::Plugin;
 use std::fmt::Write;
 
 /// Where an answer of each function is in memory, from here on.
@@ -12,7 +11,7 @@ const ANSWERS: usize = 4096;
 /// Where the program writes its messages.
 const REQUEST: usize = 1 << 17;
 
-/// A module that answers as it is told, and is wrong in one way or none.
+/// A module that gives stated answers. A test makes it wrong in one way.
 pub struct Wat {
     pub version: String,
     pub imports: String,
@@ -53,11 +52,6 @@ impl Wat {
         self
     }
 
-    pub fn importing(mut self, import: &str) -> Self {
-        self.imports.push_str(import);
-        self
-    }
-
     pub fn text(&self) -> String {
         let (mut data, mut places) = (String::new(), String::new());
         let mut at = ANSWERS;
@@ -84,10 +78,6 @@ impl Wat {
 
     pub fn bytes(&self) -> Vec<u8> {
         wat::parse_str(self.text()).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
-    }
-
-    pub fn load(&self) -> ckpt_api::Result<Plugin> {
-        Plugin::load(&self.bytes(), "toys/toy.wasm")
     }
 }
 

@@ -25,6 +25,10 @@ fn graph(more: &[Vec<u8>]) -> Vec<u8> {
 
 /// Reads a checkpoint of one variable with this file beside it, named by the file.
 fn read(meta: Vec<u8>, options: &[(&str, &str)]) -> Contents {
+    read_by("m.meta", meta, options)
+}
+
+fn read_by(entry: &str, meta: Vec<u8>, options: &[(&str, &str)]) -> Contents {
     let shape = Shape::new([4, 3]).unwrap();
     let tensors = vec![Tensor::new("kernel", DType::F32, shape)];
     let checkpoint = Checkpoint { tensors, ..Checkpoint::default() };
@@ -35,7 +39,7 @@ fn read(meta: Vec<u8>, options: &[(&str, &str)]) -> Contents {
     let pairs: Vec<_> =
         options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let options = Options::parse("tf2", Tf2.info().options, Side::Read, &pairs).unwrap();
-    Tf2.read(&Input::memory("m.meta", files), &options, &Limits::default()).unwrap()
+    Tf2.read(&Input::memory(entry, files), &options, &Limits::default()).unwrap()
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn an_end_that_does_not_exist_and_a_damaged_graph_leave_the_tensors() {
         [(graph(&[]), "outputs", "no operation"), (vec![0xff; 9], "keys", "cannot be parsed")]
     {
         let value = if option == "keys" { "true" } else { "other" };
-        let contents = read(meta, &[(option, value)]);
+        let contents = read_by("m.index", meta, &[(option, value)]);
         assert_eq!(contents.checkpoint.tensors.len(), 1);
         let reason = contents.missing_graph.unwrap().reason.to_string();
         assert!(reason.contains(why), "{reason}");
