@@ -2,12 +2,12 @@
 
 import struct
 
-import make_bullet
 import make_cnn2
 from bundle import DTYPES, MAGIC, block_contents, message, number, sealed, shape_proto, slice_proto, snappy, varint
 from common import Tensor, accept, f32, reject
 
 W = Tensor("w", "f32", [2, 3], f32(0, 1, 2, 3, 4, 5))
+BIAS = Tensor("b", "f32", [3], f32(6, 7, 8))
 RAW = message(4, W.data)
 # The list of values of each dtype, and whether its numbers are varints.
 LISTS = {"f32": (5, False), "f64": (6, False), "i32": (7, True), "i16": (7, True), "i8": (7, True), "u8": (7, True), "i64": (10, True),
@@ -91,18 +91,18 @@ def accepted() -> list:
                graph(RAW) + graph(listed("f32", f32(0.5)), (), name="scale") + graph(listed("i32", [2, -1]), (2,), 3, "shape"),
                [W, Tensor("scale", "f32", [], f32(0.5)), Tensor("shape", "i32", [2], struct.pack("<2i", 2, -1))], ["constants=true"]),
         frozen("texts", "a text beside weights", graph(RAW) + graph(message(8, b"text"), (1,), DTYPES["string"], "t"), [W]),
-        frozen("layers", "a placeholder, a product and its activation", graph(RAW) + placeholder() + node("y", "MatMul", ["x", "w"]) +
-               node("z", "Relu", ["y:0", "^w"]), [W]),
+        frozen("layers", "a placeholder, a dense layer and its activation", graph(RAW) + graph(message(4, BIAS.data), (3,), name="b") +
+               placeholder() + node("y", "MatMul", ["x", "w"]) + node("h", "BiasAdd", ["y", "b"]) + node("z", "Relu", ["h:0", "^w"]),
+               [W, BIAS]),
         v1("v1", "a table with its values", table([FIRST, FLOATS]), [W]),
         v1("v1_slices", "a tensor in two slices", table([
             described([("w", "f32", [2, 3], [[(0, 1), (0, -1)], [(1, 1), (0, -1)]])]),
             saved("w", [(0, 1), (0, -1)], message(5, W.data[:12])), saved("w", [(1, 1), (0, -1)], message(5, W.data[12:])),
         ]), [W]),
     ]
-    for name, why, tensors in [("bullet_names", "constants with bullet's names", make_bullet.everything()),
-                               ("cnn2_names", "constants with CNN2's names", make_cnn2.tensors(make_cnn2.EXAMPLE))]:
-        nodes = (graph(message(4, each.data), each.shape, DTYPES[each.dtype], each.name) for each in tensors)
-        cases.append(frozen(name, why, b"".join(nodes), tensors))
+    layers = make_cnn2.tensors(make_cnn2.EXAMPLE)
+    nodes = (graph(message(4, each.data), each.shape, DTYPES[each.dtype], each.name) for each in layers)
+    cases.append(frozen("cnn2_names", "constants with CNN2's names", b"".join(nodes), layers))
     for dtype, (size, numbers) in integers.items():
         data = b"".join((number % 2 ** (8 * size)).to_bytes(size, "little") for number in numbers)
         cases.append(frozen(f"list_{dtype}", f"a list of {dtype}", graph(listed(dtype, numbers), (2,), DTYPES[dtype]), [Tensor("w", dtype, [2], data)]))

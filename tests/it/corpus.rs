@@ -19,7 +19,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 15] = [
     ("onnx", &ckpt_onnx::Onnx, 14, 29),
     ("orbax", &ckpt_orbax::Orbax, 17, 54),
     ("safetensors", &ckpt_safetensors::Safetensors, 19, 34),
-    ("tf1", &ckpt_tf2::Tf1, 28, 24),
+    ("tf1", &ckpt_tf2::Tf1, 27, 24),
     ("tf2", &ckpt_tf2::Tf2, 37, 59),
     ("tfjs", &ckpt_tfjs::Tfjs, 10, 38),
     ("tflite", &ckpt_tflite::Tflite, 12, 34),

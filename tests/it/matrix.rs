@@ -17,7 +17,7 @@ struct Network {
     layers: Option<&'static str>,
 }
 
-const NETWORKS: [Network; 6] = [
+const NETWORKS: [Network; 5] = [
     Network {
         format: "bullet",
         path: "corpus/bullet/accept/adamw",
@@ -32,7 +32,6 @@ const NETWORKS: [Network; 6] = [
     },
     // What is only read begins with each kind of network.
     Network { format: "tf1", path: "corpus/tf1/accept/layers.pb", options: &[], layers: None },
-    Network { format: "tf1", path: "corpus/tf1/accept/bullet_names.pb", options: &[], layers: None },
     Network { format: "tf1", path: "corpus/tf1/accept/cnn2_names.pb", options: &[], layers: None },
     Network {
         format: "tf2",

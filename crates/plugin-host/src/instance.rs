@@ -7,6 +7,7 @@ use ckpt_forms::{ErrorForm, Function, decode, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use wasmi::errors::{ErrorKind, InstantiationError, MemoryError};
 use wasmi::{Memory, Store, StoreLimitsBuilder, TrapCode, TypedFunc};
 
 /// Entries of a module's tables, at most.
@@ -176,8 +177,17 @@ fn ended(error: &wasmi::Error, limits: &Limits) -> Error {
                 _ => "instructions that can be executed",
             })
         }
+        None if is_memory_denied(error) => too_much_memory(limits.get(Limit::PluginMemory)),
         None => Error::unsupported("the plugin cannot be run").found(error.to_string()),
     }
+}
+
+/// Whether a module states more memory than it may have.
+fn is_memory_denied(error: &wasmi::Error) -> bool {
+    let ErrorKind::Instantiation(InstantiationError::FailedToInstantiateMemory(error)) = error.kind() else {
+        return false;
+    };
+    matches!(error, MemoryError::ResourceLimiterDeniedAllocation)
 }
 
 fn of_another_version(version: u32) -> Error {
