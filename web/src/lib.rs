@@ -1,7 +1,7 @@
 //! `ckpt` in the browser: what the page's worker calls.
 //!
 //! The page sends a request as JSON and gets an answer as JSON ([`call`]). The bytes of checkpoints do not pass through
-//! either: [`files`] reads the files that the person chose, piece by piece, and [`output`] writes those that the worker has
+//! either: `files` reads the files that the person chose, piece by piece, and `output` writes those that the worker has
 //! opened. All of it is synchronous, which a worker may be.
 
 mod arrays;
