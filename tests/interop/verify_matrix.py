@@ -39,13 +39,14 @@ TARGETS = {
     "orbax": ("o",),
     "flax": ("o.msgpack",),
     "tfjs": ("o",),
+    "tflite": ("o.tflite",),
 }
 # Formats that state the types of their numbers themselves.
 FIXED_TYPES = {"bullet", "cnn2", "gguf", "nn"}
 TYPES = ((), ("--dtype", "f32"), ("--dtype", "f16"), ("--dtype", "bf16"))
 ENDINGS = (
-    ".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".msgpack", ".nn", ".npy", ".npz", ".onnx", ".pt", ".pth", ".safetensors",
-    ".safetensors.index.json",
+    ".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".msgpack", ".nn", ".npy", ".npz", ".onnx", ".pb", ".pt", ".pth",
+    ".safetensors", ".safetensors.index.json", ".tflite",
 )
 # A directory that holds one of these may be a checkpoint: a SavedModel, PyTorch's distributed one, Orbax's, TensorFlow.js's.
 MARKERS = {"saved_model.pb", ".metadata", "_METADATA", "manifest.ocdbt", "model.json"}
