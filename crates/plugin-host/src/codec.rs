@@ -4,7 +4,7 @@ use super::decoders::{self, Pool};
 use super::instance::{Instance, named};
 use super::module::Module;
 use ckpt_api::{
-    Blocks, Checkpoint, Codec, Contents, Decoder, Error, FormatInfo, Input, Kind, Limits, Literal, Match,
+    Blocks, Checkpoint, Codec, Contents, Decoder, Error, File, FormatInfo, Input, Kind, Limits, Literal, Match,
     Options, OutputLayout, Provenance, Result, Written,
 };
 use ckpt_forms::{
@@ -22,6 +22,12 @@ pub struct Plugin {
     decoders: &'static [&'static Decoder],
     provenance: Provenance,
     limits: Limits,
+}
+
+/// An instance that probed an input, and the module that it is of: a plugin keeps for reading what it parsed, as any codec may.
+struct Probed {
+    sha256: String,
+    instance: Instance,
 }
 
 impl fmt::Debug for Plugin {
@@ -69,8 +75,13 @@ impl Plugin {
         &self.module.sha256
     }
 
-    fn instance(&self, input: Option<&Input>, limits: &Limits) -> Result<Instance> {
-        Instance::new(&self.module, input.cloned(), limits)
+    /// An instance that sees an input. Of this it has a clone with nothing kept: the input may keep the instance.
+    fn instance(&self, input: &Input, limits: &Limits) -> Result<Instance> {
+        Instance::new(&self.module, Some(input.clone().within(limits)), limits)
+    }
+
+    fn writer(&self) -> Result<Instance> {
+        Instance::new(&self.module, None, &self.limits)
     }
 }
 
@@ -91,13 +102,25 @@ impl Codec for Plugin {
     fn probe(&self, input: &Input) -> Result<Match> {
         let limits = input.limits();
         let request = (InputForm::from(input), LimitsForm::from(limits));
-        let verdict: MatchForm = self.instance(Some(input), limits)?.call(Function::Probe, &request)?;
+        let file = input.is_file().then(|| input.main()).transpose()?;
+        let before = file.as_ref().and_then(File::identity);
+        let mut instance = self.instance(input, limits)?;
+        let verdict: MatchForm = instance.call(Function::Probe, &request)?;
+        if let Some(file) = file.filter(|_| verdict != MatchForm::No) {
+            input.keep(&file, before, Probed { sha256: self.module.sha256.clone(), instance });
+        }
         Ok(verdict.into())
     }
 
     fn read(&self, input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
         let request = (InputForm::from(input), OptionsForm::from(options), LimitsForm::from(limits));
-        let form: ContentsForm = self.instance(Some(input), limits)?.call(Function::Read, &request)?;
+        let file = input.is_file().then(|| input.main()).transpose()?;
+        let probed = file.and_then(|file| input.take::<Probed>(&file));
+        let mut instance = match probed.filter(|probed| probed.sha256 == self.module.sha256) {
+            Some(probed) => probed.instance,
+            None => self.instance(input, limits)?,
+        };
+        let form: ContentsForm = instance.call(Function::Read, &request)?;
         let name = |error| named(&self.module, error);
         let mut contents = form.into_contents(limits).map_err(name)?;
         for placement in &mut contents.placements {
@@ -109,7 +132,7 @@ impl Codec for Plugin {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         let request = (CheckpointForm::from(checkpoint.clone()), name, OptionsForm::from(options));
-        let form: OutputLayoutForm = self.instance(None, &self.limits)?.call(Function::Place, &request)?;
+        let form: OutputLayoutForm = self.writer()?.call(Function::Place, &request)?;
         let mut layout = form.into_layout(&self.limits).map_err(|error| named(&self.module, error))?;
         for placement in &mut layout.placements {
             placement.attach(self.blocks);
@@ -140,7 +163,7 @@ impl Codec for Plugin {
         let written: Vec<WrittenForm> = written.iter().map(WrittenForm::from).collect();
         let request = (OutputLayoutForm::from(placed.clone()), written);
         let literals: Vec<LiteralForm> =
-            self.instance(None, &self.limits)?.call(Function::Finish, &request)?;
+            self.writer()?.call(Function::Finish, &request)?;
         Ok(literals.into_iter().map(LiteralForm::into_literal).collect())
     }
 }

@@ -49,12 +49,14 @@ pub struct Guest {
     version: &'static str,
     /// The stream that was started last.
     stream: Option<Box<dyn DecodeStream>>,
+    /// The input that was probed last: it has what the codec keeps for reading.
+    probed: Option<(InputForm, LimitsForm, Input)>,
 }
 
 impl Guest {
     /// A codec in a plugin of this version.
     pub fn new(codec: &'static dyn Codec, version: &'static str) -> Self {
-        Guest { codec, version, stream: None }
+        Guest { codec, version, stream: None, probed: None }
     }
 
     /// Calls the function of this number with a message, and returns the message with the result: what [`Function`] states, or an
@@ -74,8 +76,10 @@ impl Guest {
             Function::Describe => good(Description::of(self.codec, self.version)),
             Function::Probe => {
                 let (input, limits): (InputForm, LimitsForm) = decode(request)?;
-                let input = open(&input, around).within(&limits.into());
-                good(MatchForm::from(self.codec.probe(&input)?))
+                let opened = open(&input, around).within(&limits.clone().into());
+                let verdict = self.codec.probe(&opened)?;
+                self.probed = Some((input, limits, opened));
+                good(MatchForm::from(verdict))
             }
             Function::Read => self.read(request, around),
             Function::Place => self.place(request),
@@ -96,10 +100,14 @@ impl Guest {
         }
     }
 
-    fn read(&self, request: &[u8], around: &Surroundings) -> Result<Vec<u8>> {
+    fn read(&mut self, request: &[u8], around: &Surroundings) -> Result<Vec<u8>> {
         let (input, options, limits): (InputForm, OptionsForm, LimitsForm) = decode(request)?;
+        let probed = self.probed.take().filter(|(form, within, _)| *form == input && *within == limits);
         let limits = Limits::from(limits);
-        let input = open(&input, around).within(&limits);
+        let input = match probed {
+            Some((.., opened)) => opened,
+            None => open(&input, around).within(&limits),
+        };
         let info = self.codec.info();
         let options = options.into_options(info.id, info.options, &unlimited())?;
         good(ContentsForm::from(self.codec.read(&input, &options, &limits)?))

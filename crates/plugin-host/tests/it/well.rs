@@ -6,6 +6,7 @@ use ckpt_api::{
     Shape, Tensor, TensorId,
 };
 use ckpt_forms::{ContentsForm, Function, MatchForm, OutputLayoutForm};
+use ckpt_plugin_host::Plugin;
 use std::collections::BTreeMap;
 
 fn contents() -> Contents {
@@ -39,6 +40,37 @@ fn a_module_by_hand_is_a_codec() {
     let provenance = plugin.provenance().unwrap();
     assert_eq!((&*provenance.origin, &*provenance.version), ("toy.wasm", "0.1.0"));
     assert_eq!(provenance.sha256, plugin.sha256());
+}
+
+#[test]
+fn reading_goes_on_in_the_instance_that_probed_the_same_file() {
+    let counted = |verdict| {
+        let module = Wat::new()
+            .answering(Function::Probe, &good(verdict))
+            .answering(Function::Read, &good(ContentsForm::from(contents())))
+            .doing(Function::Probe, "(i32.store (i32.const 64) (i32.const 1))")
+            .doing(Function::Read, "(if (i32.eqz (i32.load (i32.const 64))) (then unreachable))");
+        module.load().unwrap()
+    };
+    let path = std::env::temp_dir().join(format!("ckpt-plugin-host-{}.toy", std::process::id()));
+    std::fs::write(&path, [0; 12]).unwrap();
+    let read = |plugin: &Plugin, input: &Input| plugin.read(input, &Options::default(), &Limits::default());
+    let plugin = counted(MatchForm::Certain("it is a toy".to_owned()));
+    let input = Input::open(&path).unwrap();
+    plugin.probe(&input).unwrap();
+    assert!(read(&plugin, &input).is_ok());
+    // It was taken; another plugin's, and one of another input, are not taken.
+    assert!(read(&plugin, &input).is_err());
+    plugin.probe(&input).unwrap();
+    let other = counted(MatchForm::Possible("it may be a toy".to_owned()));
+    assert!(read(&other, &input).is_err());
+    plugin.probe(&input).unwrap();
+    assert!(read(&plugin, &Input::open(&path).unwrap()).is_err());
+    // What recognizes nothing keeps nothing.
+    let none = counted(MatchForm::No);
+    none.probe(&input).unwrap();
+    assert!(read(&none, &input).is_err());
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
