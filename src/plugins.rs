@@ -3,6 +3,7 @@
 use ckpt_api::{Codec, Error, Result};
 use ckpt_engine::Registry;
 use ckpt_plugin_host::Plugin;
+use std::path::Path;
 
 /// Adds the codec of a plugin, which errors call `shown`.
 ///
@@ -12,6 +13,15 @@ pub(crate) fn add(registry: &mut Registry, bytes: &[u8], shown: &str) -> Result<
     let plugin = Plugin::load(bytes, shown)?;
     check_claims(registry, &plugin).map_err(|error| error.file(shown))?;
     registry.add(plugin).map_err(|error| error.file(shown))
+}
+
+/// The bytes of a plugin's file.
+///
+/// # Errors
+/// [`ckpt_api::Kind::Io`] if it cannot be read.
+pub(crate) fn bytes_of(file: &Path) -> Result<Vec<u8>> {
+    std::fs::read(file)
+        .map_err(|error| Error::io("cannot read the plugin", error).file(file.display().to_string()))
 }
 
 /// Refuses what would make a known format ambiguous.

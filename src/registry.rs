@@ -37,6 +37,21 @@ impl Registry {
         Ok(self)
     }
 
+    /// As [`Registry::with_plugin`], with the plugin of a file: errors and plans name it.
+    ///
+    /// ```
+    /// let error = ckpt::Registry::builtin().with_plugin_file("Cargo.toml".as_ref()).unwrap_err();
+    /// assert_eq!(error.context().file, Some("Cargo.toml"));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Registry::with_plugin`]; [`Kind::Io`](ckpt_api::Kind) if the file cannot be read.
+    #[cfg(feature = "plugins")]
+    pub fn with_plugin_file(mut self, path: &std::path::Path) -> ckpt_api::Result<Self> {
+        crate::plugins::add(&mut self.0, &crate::plugins::bytes_of(path)?, &path.display().to_string())?;
+        Ok(self)
+    }
+
     /// A registry without codecs.
     pub fn empty() -> Self {
         Registry::default()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ckpt._checkpoint import Checkpoint, Tensor, open
 from ckpt._ckpt import __version__, mappings
-from ckpt._codecs import Codec, register
+from ckpt._codecs import Codec, load_plugin, register
 from ckpt._compare import (
     CheckedReceipt,
     Difference,
@@ -92,6 +92,7 @@ __all__ = [
     "inspect",
     "load",
     "load_plan",
+    "load_plugin",
     "mappings",
     "open",
     "plan",

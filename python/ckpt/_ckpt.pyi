@@ -25,6 +25,7 @@ __all__ = [
     "formats",
     "list_files",
     "load_plan",
+    "load_plugin",
     "main",
     "make_directory",
     "mappings",
@@ -180,4 +181,5 @@ def save(
     settings: Settings,
     sync: bool,
 ) -> str: ...
+def load_plugin(path: str) -> str: ...
 def register_codec(codec: Any) -> None: ...

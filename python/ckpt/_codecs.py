@@ -1,4 +1,4 @@
-"""Codecs that are written in Python."""
+"""Codecs that a process adds: plugins, and those that are written in Python."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, NotRequired, Protocol, TypedDict
 from ckpt import _ckpt
 from ckpt._dtypes import SIZES
 from ckpt._errors import CkptError, UnsupportedError
+from ckpt._reading import StrPath, path
 
-__all__ = ["Codec", "CodecInput", "Contents", "Layout", "Literal", "PlacedTensor", "StoredTensor", "register"]
+__all__ = ["Codec", "CodecInput", "Contents", "Layout", "Literal", "PlacedTensor", "StoredTensor", "load_plugin", "register"]
 
 CodecInput = _ckpt.CodecInput
 
@@ -193,3 +194,17 @@ def register(codec: Codec) -> None:
     <ckpt.Tensor 'x': f32 (2,)>
     """
     _ckpt.register_codec(_Adapter(codec))
+
+
+def load_plugin(file: StrPath) -> str:
+    """Adds the codec of a plugin, a WebAssembly module, and returns the id of its format.
+
+    Every function of this process then knows the format; a plugin of the same id that was loaded before is replaced. A plugin
+    can read the files of the input that it is asked about, and nothing else. Load it in each worker of a cluster, too.
+
+    >>> import ckpt
+    >>> ckpt.load_plugin("shelf.wasm")
+    Traceback (most recent call last):
+    ckpt._errors.NotFoundError: cannot read the plugin (file shelf.wasm): No such file or directory (os error 2)
+    """
+    return _ckpt.load_plugin(path(file))

@@ -1,4 +1,5 @@
-//! Codecs that are written in Python: what crosses are the forms of `ckpt-forms`, as dicts.
+//! Codecs that a process adds: plugins, and those that are written in Python. Of these, what crosses are the forms of
+//! `ckpt-forms`, as dicts.
 
 use crate::errors::Failure;
 use ckpt::Registry;
@@ -15,36 +16,63 @@ use pyo3::types::{PyBytes, PyDict};
 use pythonize::{depythonize, pythonize};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// The codecs that Python code registered.
-static REGISTERED: RwLock<Vec<PythonCodec>> = RwLock::new(Vec::new());
+static ADDED: RwLock<Added> = RwLock::new(Added { ids: Vec::new(), registry: None });
 
-/// What comes with the program, and what Python code registered.
-pub(crate) fn registry() -> Registry {
-    let mut registry = Registry::builtin();
-    for codec in REGISTERED.read().unwrap_or_else(PoisonError::into_inner).iter() {
-        // It was added once, to the same formats.
-        let _ = registry.add(codec.clone());
-    }
-    registry
+/// What this process added to the formats of the package.
+struct Added {
+    ids: Vec<String>,
+    /// The formats with all of them; `None` before the first.
+    registry: Option<Registry>,
 }
 
-/// Registers a codec: an object of `ckpt._codecs`. One of the same id that Python code registered before is replaced.
+/// What comes with the package, and what this process added.
+pub(crate) fn registry() -> Registry {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    added.registry.clone().unwrap_or_else(Registry::builtin)
+}
+
+/// Adds the codec of an id, in place of one that this process added before.
+fn add(id: &str, addition: impl FnOnce(Registry) -> Result<Registry>) -> Result<()> {
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut known = added.registry.clone().unwrap_or_else(Registry::builtin);
+    let is_own = added.ids.iter().any(|other| other == id);
+    if is_own {
+        known.remove(id);
+    }
+    added.registry = Some(addition(known)?);
+    if !is_own {
+        added.ids.push(id.to_owned());
+    }
+    Ok(())
+}
+
+/// Registers a codec: an object of `ckpt._codecs`.
 #[pyfunction]
 pub(crate) fn register_codec(py: Python<'_>, codec: Py<PyAny>) -> PyResult<()> {
-    let codec = PythonCodec::new(py, codec).map_err(|failure| failure.into_python(py))?;
-    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
-    let mut registry = Registry::builtin();
-    let others = registered.iter().filter(|other| other.info.id != codec.info.id);
-    others
-        .cloned()
-        .chain([codec.clone()])
-        .try_for_each(|codec| registry.add(codec))
-        .map_err(|error| Failure::from(error).into_python(py))?;
-    registered.retain(|other| other.info.id != codec.info.id);
-    registered.push(codec);
-    Ok(())
+    let register = |codec: PythonCodec| {
+        Ok(add(codec.info.id, |mut registry| {
+            registry.add(codec.clone())?;
+            Ok(registry)
+        })?)
+    };
+    PythonCodec::new(py, codec).and_then(register).map_err(|failure| failure.into_python(py))
+}
+
+/// Loads a plugin; returns the id of its format.
+#[pyfunction]
+pub(crate) fn load_plugin(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    let load = || {
+        let builtin = Registry::builtin();
+        let count = builtin.codecs().count();
+        let alone = builtin.with_plugin_file(&path)?;
+        let id = alone.codecs().nth(count).map(|codec| codec.info().id).unwrap_or_default();
+        add(id, |registry| registry.with_plugin_file(&path))?;
+        Ok(id.to_owned())
+    };
+    py.detach(load).map_err(|error: Error| Failure::from(error).into_python(py))
 }
 
 /// A codec in Python.

@@ -34,6 +34,7 @@ fn _ckpt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<planned::Planned>()?;
     module.add_class::<safetensors::SafetensorsFile>()?;
     module.add_function(wrap_pyfunction!(cli::main, module)?)?;
+    module.add_function(wrap_pyfunction!(codecs::load_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(codecs::register_codec, module)?)?;
     module.add_function(wrap_pyfunction!(compare::check_receipt, module)?)?;
     module.add_function(wrap_pyfunction!(compare::diff, module)?)?;

@@ -161,3 +161,24 @@ def test_an_id_of_the_package_is_refused_and_ones_own_is_replaced() -> None:
     ckpt.register(Wrong())
     ckpt.register(Wrong())
     assert [each["id"] for each in ckpt.formats()].count("wrong") == 1
+
+
+TOY = ROOT / "python/tests/toy.wasm"
+
+
+def test_a_plugin_is_loaded_again_and_again(tmp_path: Path) -> None:
+    toy = tmp_path / "m.toy"
+    toy.write_bytes(b"TOY1" + struct.pack("<2f", 1, 2))
+    assert ckpt.load_plugin(TOY) == ckpt.load_plugin(str(TOY)) == "toy"
+    with ckpt.open(toy, format="toy") as opened:
+        assert opened.format == "toy" and memoryview(opened["w"]).tolist() == [1.0, 2.0]
+    ckpt.convert(toy, tmp_path / "m.npz", format="toy")
+    assert ckpt.plan(toy, tmp_path / "n.npz", format="toy").losses == []
+    assert "toy" in [each["id"] for each in ckpt.formats()]
+
+
+def test_what_is_no_plugin_is_refused_by_name() -> None:
+    with pytest.raises(ckpt.UnsupportedError, match=r"no plugin.*test_codecs\.py"):
+        ckpt.load_plugin(__file__)
+    with pytest.raises(ckpt.NotFoundError, match="cannot read the plugin"):
+        ckpt.load_plugin("absent.wasm")

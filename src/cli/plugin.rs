@@ -2,6 +2,7 @@
 
 use super::render;
 use super::report::{Report, to_json};
+use crate::plugins::bytes_of;
 use ckpt_api::{Codec, Error, Result, text};
 use ckpt_conformance::Sample;
 use ckpt_engine::Registry;
@@ -82,11 +83,6 @@ pub(super) fn extended(registry: &Registry, named: &[PathBuf], wanted: bool) -> 
 
 fn load(registry: &mut Registry, file: &Path) -> Result<()> {
     crate::plugins::add(registry, &bytes_of(file)?, &file.display().to_string())
-}
-
-fn bytes_of(file: &Path) -> Result<Vec<u8>> {
-    fs::read(file)
-        .map_err(|error| Error::io("cannot read the plugin", error).file(file.display().to_string()))
 }
 
 /// The folder of the user's plugins.

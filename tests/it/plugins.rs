@@ -11,7 +11,7 @@ use ckpt_forms::{ContentsForm, Function, MatchForm};
 use module::{Wat, description, good};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
@@ -218,4 +218,15 @@ fn the_library_takes_the_bytes_of_a_plugin() {
     assert_eq!(summary.tensors, 1);
     let taken = registry.with_plugin(&newer_toy().bytes()).unwrap_err();
     assert_eq!(taken.kind(), Kind::Usage);
+}
+
+/// The tests of the Python package have no assembler. Their toy claims no file: it stays loaded.
+#[test]
+fn the_plugin_that_python_loads_is_a_toy() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/tests/toy.wasm");
+    let toy = toy().answering(Function::Probe, &good(MatchForm::No)).bytes();
+    if std::env::var_os("CKPT_GUIDE").is_some_and(|value| value == "write") {
+        fs::write(&path, &toy).unwrap();
+    }
+    assert!(fs::read(&path).unwrap() == toy, "write it anew: CKPT_GUIDE=write");
 }

@@ -146,6 +146,11 @@ impl Formats {
         Ok(())
     }
 
+    /// Removes the codec with this id, if there is one.
+    pub fn remove(&mut self, id: &str) {
+        self.codecs.retain(|codec| codec.info().id != id);
+    }
+
     /// Fails if the operator `name` of codec `id` is defined already.
     fn check_op(&self, id: &str, name: &str) -> Result<()> {
         let owner = match Op::from(name.to_owned()) {
