@@ -13,16 +13,22 @@ pub fn options(codec: &dyn Codec, options: &[(&str, &str)]) -> Options {
     Options::parse(info.id, info.options, Side::Read, &options).expect("known options")
 }
 
-/// Probes and reads with small limits, then the values; what was read and can be written must come back the same. Gives
-/// what was read, unless that is too much.
-pub fn read(codec: &dyn Codec, input: &Input, options: &Options) -> Option<(Contents, Vec<Vec<u8>>)> {
-    let probed = codec.probe(input).expect("memory can always be read");
+/// Limits that keep a run short.
+pub fn small_limits() -> Limits {
     let mut limits = Limits::default();
     for (name, value) in
         [("header_bytes", "1m"), ("block_bytes", "1m"), ("tensors", "10k"), ("graph_nodes", "10k")]
     {
         limits.set_by_name(name, value).expect("a known limit");
     }
+    limits
+}
+
+/// Probes and reads with small limits, then the values; what was read and can be written must come back the same. Gives
+/// what was read, unless that is too much.
+pub fn read(codec: &dyn Codec, input: &Input, options: &Options) -> Option<(Contents, Vec<Vec<u8>>)> {
+    let probed = codec.probe(input).expect("memory can always be read");
+    let limits = small_limits();
     let contents = codec.read(input, options, &limits).ok()?;
     // The options `content` and `arch` describe files whose bytes show nothing: these are not recognized.
     if ["content", "arch"].iter().all(|name| options.text(name).is_none()) {

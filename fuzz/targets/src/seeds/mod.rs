@@ -3,6 +3,7 @@
 //! `fuzz/seed.sh` writes them where cargo-fuzz looks for them, and adds seeds that scripts make.
 
 mod cases;
+mod messages;
 mod repository;
 
 pub use repository::{Seeds, bytes, files, root};
@@ -64,6 +65,7 @@ pub fn all() -> Result<Seeds> {
     let mut seeds: Seeds = TARGETS.iter().map(|target| (target.name, BTreeMap::new())).collect();
     corpus(&mut seeds)?;
     cases::add(&mut seeds)?;
+    messages::add(&mut seeds)?;
     configurations(&mut seeds)?;
     architectures(&mut seeds)?;
     mappings(&mut seeds)?;

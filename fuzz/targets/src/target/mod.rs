@@ -27,6 +27,7 @@ mod orbax_manifest;
 mod orbax_node;
 mod orbax_zarr;
 mod plan;
+mod plugin_answers;
 mod probe;
 mod safetensors_files;
 mod safetensors_peer;
@@ -72,6 +73,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "orbax_node", run: orbax_node::fuzz },
     Target { name: "orbax_zarr", run: orbax_zarr::fuzz },
     Target { name: "plan", run: plan::fuzz },
+    Target { name: "plugin_answers", run: plugin_answers::fuzz },
     Target { name: "probe", run: probe::fuzz },
     Target { name: "safetensors_files", run: safetensors_files::fuzz },
     Target { name: "safetensors_peer", run: safetensors_peer::fuzz },
