@@ -4,8 +4,8 @@ use super::decoders::{self, Pool};
 use super::instance::{Instance, named};
 use super::module::Module;
 use ckpt_api::{
-    Blocks, Checkpoint, Codec, Contents, Decoder, Error, File, FormatInfo, Input, Kind, Limits, Literal, Match,
-    Options, OutputLayout, Provenance, Result, Written,
+    Blocks, Checkpoint, Codec, Contents, Decoder, Error, File, FormatInfo, Input, Kind, Limits, Literal,
+    Match, Options, OutputLayout, Provenance, Result, Written,
 };
 use ckpt_forms::{
     CheckpointForm, ContentsForm, Description, Function, InputForm, LimitsForm, LiteralForm, MatchForm,
@@ -162,8 +162,7 @@ impl Codec for Plugin {
     fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {
         let written: Vec<WrittenForm> = written.iter().map(WrittenForm::from).collect();
         let request = (OutputLayoutForm::from(placed.clone()), written);
-        let literals: Vec<LiteralForm> =
-            self.writer()?.call(Function::Finish, &request)?;
+        let literals: Vec<LiteralForm> = self.writer()?.call(Function::Finish, &request)?;
         Ok(literals.into_iter().map(LiteralForm::into_literal).collect())
     }
 }
