@@ -15,6 +15,7 @@ import make_bullet
 import make_cnn2
 import make_gguf
 import make_keras
+import make_mxnet
 import make_nn
 import make_npz
 import make_onnx
@@ -31,7 +32,7 @@ from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
-    "bullet": [make_bullet], "cnn2": [make_cnn2], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "nn": [make_nn], "npz": [make_npz],
+    "bullet": [make_bullet], "cnn2": [make_cnn2], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "mxnet": [make_mxnet], "nn": [make_nn], "npz": [make_npz],
     "onnx": [make_onnx], "orbax": [make_orbax], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "tflite": [make_tflite], "torch": [make_torch, make_torch_directories],
 }
 HEAD = """\

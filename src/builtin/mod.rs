@@ -25,6 +25,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_gguf::Gguf),
         #[cfg(feature = "keras")]
         Arc::new(ckpt_keras::Keras),
+        #[cfg(feature = "mxnet")]
+        Arc::new(ckpt_mxnet::Mxnet),
         #[cfg(feature = "nn")]
         Arc::new(ckpt_nn::Nn),
         #[cfg(feature = "npz")]

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 17] = [
+const FEATURES: [(&str, bool); 18] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
@@ -11,6 +11,7 @@ const FEATURES: [(&str, bool); 17] = [
     ("gguf", cfg!(feature = "gguf")),
     ("keras", cfg!(feature = "keras")),
     ("metal", cfg!(feature = "metal")),
+    ("mxnet", cfg!(feature = "mxnet")),
     ("nn", cfg!(feature = "nn")),
     ("npz", cfg!(feature = "npz")),
     ("onnx", cfg!(feature = "onnx")),

@@ -108,12 +108,6 @@ pub(super) const FORMATS: &[Format] = &[
         help: "convert them to PyTorch or ONNX with another program first",
     },
     Format {
-        what: "an MXNet parameter file",
-        signs: &[Bytes(0, &[0x12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
-        endings: &["params"],
-        help: "load it in Python with mxnet.nd.load, and save the arrays with numpy.savez",
-    },
-    Format {
         what: "a PaddlePaddle checkpoint",
         signs: &[Parses(signs::is_paddle), Holds("inference.pdiparams"), Holds("inference.pdmodel")],
         endings: &["pdparams", "pdopt", "pdiparams", "pdmodel"],

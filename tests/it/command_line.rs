@@ -265,7 +265,10 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
     place.refuses(
         &["convert", "m.nn", "o", "--to", "foo"],
         2,
-        &["unknown format", "known: bullet, cnn2, flax, gguf, keras, nn, npz, onnx, orbax, safetensors"],
+        &[
+            "unknown format",
+            "known: bullet, cnn2, flax, gguf, keras, mxnet, nn, npz, onnx, orbax, safetensors",
+        ],
     );
     place.refuses(
         &["convert", "m.nn", "o.xyz"],

@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 15] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 16] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("flax", &ckpt_orbax::Flax, 4, 18),
     ("gguf", &ckpt_gguf::Gguf, 16, 42),
     ("keras", &ckpt_keras::Keras, 30, 50),
+    ("mxnet", &ckpt_mxnet::Mxnet, 11, 27),
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("npz", &ckpt_npz::Npz, 21, 57),
     ("onnx", &ckpt_onnx::Onnx, 14, 29),

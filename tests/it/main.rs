@@ -28,6 +28,7 @@ mod confinement;
     feature = "cnn2",
     feature = "gguf",
     feature = "keras",
+    feature = "mxnet",
     feature = "nn",
     feature = "npz",
     feature = "onnx",

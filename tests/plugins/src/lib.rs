@@ -4,6 +4,8 @@
 ckpt_plugin::export!(ckpt_cnn2::Cnn2);
 #[cfg(feature = "gguf")]
 ckpt_plugin::export!(ckpt_gguf::Gguf);
+#[cfg(feature = "mxnet")]
+ckpt_plugin::export!(ckpt_mxnet::Mxnet);
 #[cfg(feature = "nn")]
 ckpt_plugin::export!(ckpt_nn::Nn);
 #[cfg(feature = "npz")]

@@ -181,12 +181,13 @@ fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
 
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 15] = [
+    let codecs: [&dyn Codec; 16] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_orbax::Flax,
         &ckpt_gguf::Gguf,
         &ckpt_keras::Keras,
+        &ckpt_mxnet::Mxnet,
         &ckpt_nn::Nn,
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,

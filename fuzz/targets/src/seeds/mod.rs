@@ -14,12 +14,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 15] = [
+const FORMATS: [&str; 16] = [
     "bullet",
     "cnn2",
     "flax",
     "gguf",
     "keras",
+    "mxnet",
     "nn",
     "npz",
     "onnx",

@@ -22,10 +22,11 @@ pub(super) fn fuzz(data: &[u8]) {
     }
     let values: Vec<_> = tensors.iter().map(|tensor| vec![0; tensor.value_bytes() as usize]).collect();
     let checkpoint = Checkpoint { graph, tensors, ..Checkpoint::default() };
-    let codecs: [(&dyn Codec, &str); 11] = [
+    let codecs: [(&dyn Codec, &str); 12] = [
         (&ckpt_bullet::Bullet, "weights.bin"),
         (&ckpt_cnn2::Cnn2, "m.bin"),
         (&ckpt_orbax::Flax, "m.msgpack"),
+        (&ckpt_mxnet::Mxnet, "m.params"),
         (&ckpt_nn::Nn, "m.nn"),
         (&ckpt_npz::Npz, "m.npz"),
         (&ckpt_onnx::Onnx, "m.onnx"),

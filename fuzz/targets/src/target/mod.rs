@@ -17,6 +17,7 @@ mod hdf5_read;
 mod keras_config;
 mod keras_read;
 mod mapping;
+mod mxnet_read;
 mod nn_read;
 mod nn_round_trip;
 mod npz_read;
@@ -63,6 +64,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "keras_config", run: keras_config::fuzz },
     Target { name: "keras_read", run: keras_read::fuzz },
     Target { name: "mapping", run: mapping::fuzz },
+    Target { name: "mxnet_read", run: mxnet_read::fuzz },
     Target { name: "nn_read", run: nn_read::fuzz },
     Target { name: "nn_round_trip", run: nn_round_trip::fuzz },
     Target { name: "npz_read", run: npz_read::fuzz },

@@ -25,11 +25,12 @@ const NAMES: [&str; 16] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 14] = [
+    let codecs: [&dyn ckpt_api::Codec; 15] = [
         &ckpt_bullet::Bullet,
         &ckpt_cnn2::Cnn2,
         &ckpt_orbax::Flax,
         &ckpt_gguf::Gguf,
+        &ckpt_mxnet::Mxnet,
         &ckpt_nn::Nn,
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,

@@ -1,0 +1,169 @@
+//! Shapes of inputs, which symbols do not state.
+
+use crate::lowering::{Lowering, Read};
+use crate::symbol::Step;
+use ckpt_api::{Error, Result, Tensor};
+use ckpt_graph::Length;
+use std::collections::BTreeMap;
+
+/// Shapes that the user states, by input; `None` is a free length.
+pub type StatedShapes = BTreeMap<String, Vec<Option<u64>>>;
+
+/// Nodes that are looked at to find the shape of an input, at most.
+const MOST_STEPS: usize = 256;
+
+/// Parses shapes of inputs as users state them, with 0 for a free length.
+///
+/// ```
+/// let shapes = ckpt_mxnet_symbol::stated_shapes("data:0,3,224,224;mask:0,10")?;
+/// assert_eq!(shapes["mask"], [None, Some(10)]);
+/// # Ok::<(), ckpt_api::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ckpt_api::Kind::Usage`].
+pub fn stated_shapes(text: &str) -> Result<StatedShapes> {
+    let mut shapes = StatedShapes::new();
+    for part in text.split(';').filter(|part| !part.trim().is_empty()) {
+        let parsed = part.rsplit_once(':').and_then(|(name, lens)| {
+            let len = |len: &str| {
+                let len: u64 = len.trim().parse().ok()?;
+                Some(Some(len).filter(|len| *len > 0))
+            };
+            let lens = lens.split(',').map(len).collect::<Option<Vec<Option<u64>>>>()?;
+            Some((name.trim().to_owned(), lens))
+        });
+        let (name, lens) = parsed.ok_or_else(|| {
+            Error::usage("the shape of an input cannot be read")
+                .field("shape")
+                .found(format!("'{}'", part.escape_debug()))
+                .expected("a name and lengths, such as data:0,3,224,224 (0: free)")
+        })?;
+        shapes.insert(name, lens);
+    }
+    Ok(shapes)
+}
+
+impl Lowering<'_> {
+    /// The shape of an input: stated by the user or the symbol, or that which the first layer needs.
+    pub(crate) fn input_shape(&mut self, number: usize) -> Read<Vec<Option<u64>>> {
+        let symbol = self.symbol;
+        let step = symbol.steps.get(number).ok_or("takes an input that does not exist")?;
+        if let Some(shape) = self.shapes.get(&step.name) {
+            return Ok(shape.clone());
+        }
+        if let Some(stated) = step.ints("__shape__")?.filter(|stated| !stated.is_empty()) {
+            let len =
+                |(axis, len): (usize, &i64)| u64::try_from(*len).ok().filter(|len| axis > 0 && *len > 0);
+            return Ok(stated.iter().enumerate().map(len).collect());
+        }
+        self.needed_shape(number).ok_or_else(|| {
+            let name = step.name.escape_debug();
+            format!("takes the input '{name}', whose shape the symbol does not state: give it with shape={name}:0,…")
+        })
+    }
+
+    /// The shape that the first layer needs to which an input leads.
+    fn needed_shape(&mut self, number: usize) -> Option<Vec<Option<u64>>> {
+        let symbol = self.symbol;
+        let mut found = vec![number];
+        for (at, step) in symbol.steps.iter().enumerate().skip(number).take(MOST_STEPS) {
+            let taken = step.inputs.iter().position(|(input, result)| *result == 0 && found.contains(input));
+            let Some(index) = taken else { continue };
+            match self.shape_for(step, index) {
+                Some(shape) => return Some(shape),
+                None if is_elementwise(&step.op) => found.push(at),
+                None => {}
+            }
+        }
+        None
+    }
+
+    fn shape_for(&mut self, step: &Step, index: usize) -> Option<Vec<Option<u64>>> {
+        let weight = |at: usize| self.parameter_of(step, at).map(|(_, tensor)| -> &Tensor { tensor });
+        let image = |channels: u64, sides: usize| {
+            [None, Some(channels)].into_iter().chain(std::iter::repeat_n(None, sides)).collect()
+        };
+        match (step.op.as_str(), index) {
+            ("Convolution", 0) => {
+                let weight = weight(1)?;
+                let groups = u64::try_from(step.int("num_group", 1).ok()?).ok()?;
+                let [_, channels, sides @ ..] = &weight.shape[..] else { return None };
+                Some(image(channels.checked_mul(groups)?, sides.len()))
+            }
+            ("Deconvolution", 0) => {
+                let [channels, _, sides @ ..] = &weight(1)?.shape[..] else { return None };
+                Some(image(*channels, sides.len()))
+            }
+            ("FullyConnected", 0) => {
+                let [_, features] = weight(1)?.shape[..] else { return None };
+                Some(vec![None, Some(features)])
+            }
+            ("Embedding", 0) => Some(vec![None, None]),
+            _ => None,
+        }
+    }
+
+    /// The lengths of an input in the builder's terms.
+    pub(crate) fn lengths(&mut self, shape: &[Option<u64>]) -> Vec<Length> {
+        let mut length = |len: &Option<u64>| match len {
+            Some(len) => Length::from(*len),
+            None => {
+                self.free = self.free.saturating_add(1);
+                Length::free(self.free.saturating_sub(1))
+            }
+        };
+        shape.iter().map(&mut length).collect()
+    }
+}
+
+/// Whether the result of an operator has the shape of what it takes first.
+fn is_elementwise(op: &str) -> bool {
+    op.ends_with("_scalar")
+        || matches!(
+            op,
+            "Activation"
+                | "BatchNorm"
+                | "BlockGrad"
+                | "Cast"
+                | "Dropout"
+                | "Pooling"
+                | "LRN"
+                | "LeakyReLU"
+                | "_copy"
+                | "broadcast_add"
+                | "broadcast_div"
+                | "broadcast_mul"
+                | "broadcast_sub"
+                | "clip"
+                | "elemwise_add"
+                | "elemwise_mul"
+                | "elemwise_sub"
+                | "identity"
+                | "relu"
+                | "sigmoid"
+                | "tanh"
+                | "exp"
+                | "log"
+                | "abs"
+                | "square"
+                | "sqrt"
+                | "cast"
+                | "amp_cast"
+                | "negative"
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stated_shapes_have_free_lengths() {
+        let shapes = stated_shapes("data:0,3; m:4").unwrap();
+        assert_eq!(shapes["data"], [None, Some(3)]);
+        assert_eq!(shapes["m"], [Some(4)]);
+        assert!(stated_shapes("data").is_err() && stated_shapes("data:x").is_err());
+        assert!(stated_shapes("").unwrap().is_empty());
+    }
+}
