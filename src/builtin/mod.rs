@@ -19,6 +19,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_bullet::Bullet),
         #[cfg(feature = "cnn2")]
         Arc::new(ckpt_cnn2::Cnn2),
+        #[cfg(feature = "darknet")]
+        Arc::new(ckpt_darknet::Darknet),
         #[cfg(feature = "orbax")]
         Arc::new(ckpt_orbax::Flax),
         #[cfg(feature = "gguf")]

@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 18] = [
+const FEATURES: [(&str, bool); 19] = [
     ("bullet", cfg!(feature = "bullet")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
+    ("darknet", cfg!(feature = "darknet")),
     ("forward", cfg!(feature = "forward")),
     ("gguf", cfg!(feature = "gguf")),
     ("keras", cfg!(feature = "keras")),

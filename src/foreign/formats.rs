@@ -102,12 +102,6 @@ pub(super) const FORMATS: &[Format] = &[
         help: "convert it to ONNX with another program first, such as caffe2onnx",
     },
     Format {
-        what: "weights of Darknet, which mean nothing without their .cfg",
-        signs: &[],
-        endings: &["weights"],
-        help: "convert them to PyTorch or ONNX with another program first",
-    },
-    Format {
         what: "a PaddlePaddle checkpoint",
         signs: &[Parses(signs::is_paddle), Holds("inference.pdiparams"), Holds("inference.pdmodel")],
         endings: &["pdparams", "pdopt", "pdiparams", "pdmodel"],

@@ -278,7 +278,6 @@ mod tests {
     #[test]
     fn a_name_decides_if_nothing_else_does() {
         for (name, says) in [
-            ("yolo.weights", "Darknet"),
             ("m.PDPARAMS", "PaddlePaddle"),
             ("model.engine", "TensorRT"),
             ("model.ckpt-1.meta", "index beside it"),

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 16] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 17] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
+    ("darknet", &ckpt_darknet::Darknet, 8, 24),
     ("flax", &ckpt_orbax::Flax, 4, 18),
     ("gguf", &ckpt_gguf::Gguf, 16, 42),
     ("keras", &ckpt_keras::Keras, 30, 50),

@@ -26,6 +26,7 @@ mod confinement;
 #[cfg(all(
     feature = "bullet",
     feature = "cnn2",
+    feature = "darknet",
     feature = "gguf",
     feature = "keras",
     feature = "mxnet",

@@ -17,7 +17,7 @@ struct Network {
     layers: Option<&'static str>,
 }
 
-const NETWORKS: [Network; 5] = [
+const NETWORKS: [Network; 7] = [
     Network {
         format: "bullet",
         path: "corpus/bullet/accept/adamw",
@@ -30,7 +30,14 @@ const NETWORKS: [Network; 5] = [
         options: &[("border", "zero"), ("activation", "sigmoid,relu,sigmoid")],
         layers: None,
     },
-    // What is only read begins with each kind of network.
+    // What is only read, or written only of what was read, begins with each kind of network.
+    Network { format: "darknet", path: "corpus/darknet/accept/dense/m.weights", options: &[], layers: None },
+    Network {
+        format: "darknet",
+        path: "corpus/darknet/accept/one_convolution/m.weights",
+        options: &[],
+        layers: None,
+    },
     Network { format: "tf1", path: "corpus/tf1/accept/layers.pb", options: &[], layers: None },
     Network { format: "tf1", path: "corpus/tf1/accept/cnn2_names.pb", options: &[], layers: None },
     Network {
@@ -80,6 +87,7 @@ impl Attempt<'_> {
 fn output(directory: &Path, format: &str) -> PathBuf {
     directory.join(match format {
         "cnn2" => "out.bin",
+        "darknet" => "out.weights",
         "flax" => "out.msgpack",
         "gguf" => "out.gguf",
         "keras" => "out.h5",

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "cnn2")]
 ckpt_plugin::export!(ckpt_cnn2::Cnn2);
+#[cfg(feature = "darknet")]
+ckpt_plugin::export!(ckpt_darknet::Darknet);
 #[cfg(feature = "gguf")]
 ckpt_plugin::export!(ckpt_gguf::Gguf);
 #[cfg(feature = "mxnet")]

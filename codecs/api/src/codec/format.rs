@@ -345,6 +345,9 @@ impl FormatInfo {
     /// A single checkpoint may still be refused: for what it holds, or because it does not record all that the target
     /// needs.
     pub fn converts_to(&self, target: &FormatInfo) -> bool {
+        if target.writes.contains(&Network::OWN) {
+            return self.id == target.id || self.keeps.contains(&Aspect::Metadata);
+        }
         let fits = |network: &Network| target.writes.iter().any(|other| network.overlaps(*other));
         self.reads.iter().any(fits)
     }
@@ -366,6 +369,10 @@ impl Network {
 
     /// Every kind: a format that holds tensors of any name and shape.
     pub const ALL: &'static [Network] = &[Network::EVERY];
+
+    /// What was read from the format itself, whose metadata describes the file: formats that keep the metadata of others
+    /// bring it back.
+    pub const OWN: Network = Network::new("own");
 
     const EVERY: Network = Network::new("all");
 

@@ -113,6 +113,7 @@ macro_rules! alike {
 
 alike! {
     cnn2_is_the_same_as_a_plugin: ckpt_cnn2::Cnn2, at least 3 and 3;
+    darknet_is_the_same_as_a_plugin: ckpt_darknet::Darknet, at least 3 and 3;
     gguf_is_the_same_as_a_plugin: ckpt_gguf::Gguf, at least 3 and 3;
     mxnet_is_the_same_as_a_plugin: ckpt_mxnet::Mxnet, at least 3 and 3;
     nn_is_the_same_as_a_plugin: ckpt_nn::Nn, at least 3 and 3;

@@ -14,9 +14,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 16] = [
+const FORMATS: [&str; 17] = [
     "bullet",
     "cnn2",
+    "darknet",
     "flax",
     "gguf",
     "keras",

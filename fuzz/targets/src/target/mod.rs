@@ -8,6 +8,7 @@ mod bullet_read;
 mod bullet_round_trip;
 mod cnn2_read;
 mod cnn2_round_trip;
+mod darknet_files;
 mod flax_read;
 mod forward;
 mod gguf_read;
@@ -55,6 +56,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "bullet_round_trip", run: bullet_round_trip::fuzz },
     Target { name: "cnn2_read", run: cnn2_read::fuzz },
     Target { name: "cnn2_round_trip", run: cnn2_round_trip::fuzz },
+    Target { name: "darknet_files", run: darknet_files::fuzz },
     Target { name: "flax_read", run: flax_read::fuzz },
     Target { name: "forward", run: forward::fuzz },
     Target { name: "gguf_read", run: gguf_read::fuzz },

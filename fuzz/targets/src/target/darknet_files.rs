@@ -1,0 +1,11 @@
+//! Weights of Darknet with any `.cfg`.
+
+use crate::check;
+use crate::files::Case;
+
+pub(super) fn fuzz(data: &[u8]) {
+    let codec = &ckpt_darknet::Darknet;
+    let Some(case) = Case::parse(data) else { return };
+    let Some(options) = case.options(codec) else { return };
+    check::read(codec, &case.input(), &options);
+}
