@@ -17,6 +17,8 @@ pub(crate) fn registry() -> Registry {
     let codecs: Vec<Arc<dyn Codec>> = vec![
         #[cfg(feature = "bullet")]
         Arc::new(ckpt_bullet::Bullet),
+        #[cfg(feature = "caffe")]
+        Arc::new(ckpt_caffe::Caffe),
         #[cfg(feature = "cnn2")]
         Arc::new(ckpt_cnn2::Cnn2),
         #[cfg(feature = "darknet")]

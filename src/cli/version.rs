@@ -3,8 +3,9 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 19] = [
+const FEATURES: [(&str, bool); 20] = [
     ("bullet", cfg!(feature = "bullet")),
+    ("caffe", cfg!(feature = "caffe")),
     ("cnn2", cfg!(feature = "cnn2")),
     ("cuda", cfg!(feature = "cuda")),
     ("darknet", cfg!(feature = "darknet")),

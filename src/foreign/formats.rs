@@ -96,10 +96,10 @@ pub(super) const FORMATS: &[Format] = &[
         help: "use the PyTorch, Keras or ONNX model that it was made from",
     },
     Format {
-        what: "a Caffe model",
-        signs: &[Parses(signs::is_caffe)],
-        endings: &["caffemodel", "prototxt", "solverstate"],
-        help: "convert it to ONNX with another program first, such as caffe2onnx",
+        what: "a description of a network of Caffe, or the state of its solver, which has no weights",
+        signs: &[],
+        endings: &["prototxt", "solverstate"],
+        help: "name the .caffemodel: a .prototxt beside it gives its layers",
     },
     Format {
         what: "a PaddlePaddle checkpoint",

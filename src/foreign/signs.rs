@@ -17,26 +17,6 @@ pub(super) fn is_core_ml(start: &[u8]) -> bool {
     input.and_then(|input| message(input, 1)).is_some_and(is_word)
 }
 
-/// Whether bytes begin as a network of Caffe does: with its name and a layer, which has a name and a type.
-pub(super) fn is_caffe(start: &[u8]) -> bool {
-    let named = message(start, 1).filter(|name| is_word(name)).and_then(|_| after(start));
-    let rest = named.unwrap_or(start);
-    if let Some(layer) = message(rest, 100) {
-        let kind = after(layer).and_then(|rest| message(rest, 2));
-        return message(layer, 1).is_some_and(is_word) && kind.is_some_and(is_word);
-    }
-    // Layers of the first version begin with their inputs and outputs; a network that has none of these has a name.
-    let Some(mut layer) = message(rest, 2).filter(|_| named.is_some()) else { return false };
-    while let Some(name) = message(layer, 2).or_else(|| message(layer, 3)) {
-        if !is_word(name) {
-            return false;
-        }
-        let Some(next) = after(layer) else { return false };
-        layer = next;
-    }
-    message(layer, 4).is_some_and(is_word)
-}
-
 /// Whether bytes begin as the parameters of PaddlePaddle do that stand without names: versions and levels of 0, and the
 /// description of a tensor.
 pub(super) fn is_paddle(start: &[u8]) -> bool {
@@ -115,17 +95,13 @@ mod tests {
     #[test]
     fn each_structure_is_recognized_and_no_other() {
         let op = field(1, &fields(&[(1, b"Add"), (2, b"x")]));
-        let layer = fields(&[(1, b"conv"), (2, b"Convolution")]);
-        let old = fields(&[(2, b"data"), (3, b"conv"), (4, b"conv")]);
         let input = field(1, &field(1, b"image"));
         let parameters = [&[0; 16][..], &[4, 0, 0, 0, 8, 5, 0x10, 3]].concat();
         type Is = fn(&[u8]) -> bool;
-        let all: [(Is, Vec<u8>); 6] = [
+        let all: [(Is, Vec<u8>); 4] = [
             (is_meta_graph, field(1, &field(2, &op))),
             (is_meta_graph, field(1, &[field(1, b"v1"), field(2, &op)].concat())),
             (is_core_ml, [vec![8, 4], field(2, &input)].concat()),
-            (is_caffe, [field(1, b"net"), field(100, &layer)].concat()),
-            (is_caffe, [field(1, b"net"), field(2, &old)].concat()),
             (is_paddle, parameters),
         ];
         for (k, (own, bytes)) in all.iter().enumerate() {

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 17] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 18] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
+    ("caffe", &ckpt_caffe::Caffe, 12, 28),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
     ("darknet", &ckpt_darknet::Darknet, 8, 24),
     ("flax", &ckpt_orbax::Flax, 4, 18),

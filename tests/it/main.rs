@@ -25,6 +25,7 @@ mod compressed;
 mod confinement;
 #[cfg(all(
     feature = "bullet",
+    feature = "caffe",
     feature = "cnn2",
     feature = "darknet",
     feature = "gguf",
@@ -111,6 +112,8 @@ mod mistaken;
 mod npz;
 #[cfg(all(feature = "cli", feature = "forward", feature = "npz", feature = "onnx", feature = "safetensors"))]
 mod onnx;
+#[cfg(all(feature = "caffe", feature = "cli", feature = "darknet", feature = "forward", feature = "npz"))]
+mod opencv;
 #[cfg(all(feature = "bullet", feature = "cnn2", feature = "forward"))]
 mod ops;
 mod outside;

@@ -17,7 +17,7 @@ struct Network {
     layers: Option<&'static str>,
 }
 
-const NETWORKS: [Network; 7] = [
+const NETWORKS: [Network; 9] = [
     Network {
         format: "bullet",
         path: "corpus/bullet/accept/adamw",
@@ -31,6 +31,13 @@ const NETWORKS: [Network; 7] = [
         layers: None,
     },
     // What is only read, or written only of what was read, begins with each kind of network.
+    Network { format: "caffe", path: "corpus/caffe/accept/dense/m.caffemodel", options: &[], layers: None },
+    Network {
+        format: "caffe",
+        path: "corpus/caffe/accept/one_convolution/m.caffemodel",
+        options: &[],
+        layers: None,
+    },
     Network { format: "darknet", path: "corpus/darknet/accept/dense/m.weights", options: &[], layers: None },
     Network {
         format: "darknet",
@@ -86,6 +93,7 @@ impl Attempt<'_> {
 
 fn output(directory: &Path, format: &str) -> PathBuf {
     directory.join(match format {
+        "caffe" => "out.caffemodel",
         "cnn2" => "out.bin",
         "darknet" => "out.weights",
         "flax" => "out.msgpack",

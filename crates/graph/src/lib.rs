@@ -14,6 +14,7 @@
 //! | [`infer`] | the shapes of what nodes make |
 //! | [`names`] | names that occur once |
 //! | [`window`] | windows that move over images |
+//! | [`nodes`] | nodes of graphs that have images with their channels first already |
 //! | [`builder`] | nodes, and their values in either order |
 //! | [`cells`] | cells of recurrent layers |
 //! | [`results`] | what a graph returns, and the nodes that it needs |
@@ -24,6 +25,7 @@ pub mod infer;
 pub mod integers;
 pub mod length;
 pub mod names;
+pub mod nodes;
 pub mod order;
 pub mod results;
 pub mod selection;
@@ -35,6 +37,7 @@ pub use cells::CellActivation;
 pub use integers::Integers;
 pub use length::Length;
 pub use names::Names;
+pub use nodes::Nodes;
 pub use order::Layout;
 pub use results::GraphResult;
 pub use shape::Dims;

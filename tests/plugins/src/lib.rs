@@ -1,5 +1,7 @@
 //! Codecs of the program as plugins. Exactly one feature is on in a build.
 
+#[cfg(feature = "caffe")]
+ckpt_plugin::export!(ckpt_caffe::Caffe);
 #[cfg(feature = "cnn2")]
 ckpt_plugin::export!(ckpt_cnn2::Cnn2);
 #[cfg(feature = "darknet")]

@@ -19,10 +19,15 @@ impl Activation {
         let op = match self.0.as_str() {
             "linear" => return Ok(value),
             "leaky" => {
-                return Ok(builder.push(place, Op::LeakyRelu, inputs, [("alpha", Attribute::Float(LEAKY))]));
+                return Ok(builder.nodes.push(
+                    place,
+                    Op::LeakyRelu,
+                    inputs,
+                    [("alpha", Attribute::Float(LEAKY))],
+                ));
             }
-            "relu6" => return Ok(builder.push(place, Op::Clip, inputs, clip(0.0, 6.0))),
-            "hardtan" => return Ok(builder.push(place, Op::Clip, inputs, clip(-1.0, 1.0))),
+            "relu6" => return Ok(builder.nodes.push(place, Op::Clip, inputs, clip(0.0, 6.0))),
+            "hardtan" => return Ok(builder.nodes.push(place, Op::Clip, inputs, clip(-1.0, 1.0))),
             "relu" => Op::Relu,
             "logistic" => Op::Sigmoid,
             "tanh" => Op::Tanh,
@@ -35,6 +40,6 @@ impl Activation {
                 return Err(format!("has the activation '{}', which is not supported", shown.escape_debug()));
             }
         };
-        Ok(builder.push(place, op, inputs, []))
+        Ok(builder.nodes.push(place, op, inputs, []))
     }
 }

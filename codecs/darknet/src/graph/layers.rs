@@ -1,10 +1,11 @@
 //! What each layer computes.
 
 use super::Returned;
-use super::builder::{Builder, Val, int, ints};
+use super::builder::{Builder, Val};
 use crate::format::{Image, Kind, Layer, Part, Window};
 use crate::read::tensor_name;
 use ckpt_api::{Attribute, Node, Op};
+use ckpt_graph::{int, ints};
 
 /// What Darknet adds to the standard deviation, and OpenCV to the variance.
 const EPSILON: f64 = 1e-6;
@@ -23,7 +24,7 @@ pub(super) fn add(
             let x = builder.previous()?;
             let x = builder.flat(&x);
             val.is_flat = true;
-            let node = builder.node("", Op::Gemm, &[&x]);
+            let node = builder.nodes.node("", Op::Gemm, &[&x]);
             let name = weighted(builder, node, index, layer, *has_norm);
             activation.add(builder, name)?
         }
@@ -32,7 +33,7 @@ pub(super) fn add(
             val.is_flat = x.is_flat;
             match layer.kind {
                 Kind::Softmax { is_spatial } => softmax(builder, &x, is_spatial)?,
-                _ => builder.push("", Op::Identity, &[&x.name], []),
+                _ => builder.nodes.push("", Op::Identity, &[&x.name], []),
             }
         }
         Kind::Detection(detection) if returned == Returned::Boxes => {
@@ -56,23 +57,24 @@ fn of_image(builder: &mut Builder, index: usize, layer: &Layer, x: &str) -> Resu
     Ok(match &layer.kind {
         Kind::Convolution { window, groups, has_norm, activation, .. } => {
             let padding = ints(&[window.padding; 4])?;
-            let node = builder.node("", Op::Conv, &[x]).attribute("strides", ints(&[window.stride; 2])?);
+            let node =
+                builder.nodes.node("", Op::Conv, &[x]).attribute("strides", ints(&[window.stride; 2])?);
             let mut node = node.attribute("pads", padding);
             if *groups > 1 {
-                node = node.attribute("group", int(*groups)?);
+                node = node.attribute("group", Attribute::Int(int(*groups)?));
             }
             let name = weighted(builder, node, index, layer, *has_norm);
             activation.add(builder, name)?
         }
         Kind::Pool(window) => pool(builder, window, x)?,
-        Kind::GlobalMean => builder.push("", Op::GlobalAveragePool, &[x], []),
+        Kind::GlobalMean => builder.nodes.push("", Op::GlobalAveragePool, &[x], []),
         Kind::Shortcut { from, activation } => {
             let sum = shortcut(builder, x, from, layer.input)?;
             activation.add(builder, sum)?
         }
         Kind::Upsample { stride, scale } => upsample(builder, x, *stride, *scale)?,
         Kind::Reorg { stride, is_reverse } => reorg(builder, x, *stride, *is_reverse, layer)?,
-        _ => builder.push("", Op::Identity, &[x], []),
+        _ => builder.nodes.push("", Op::Identity, &[x], []),
     })
 }
 
@@ -81,13 +83,13 @@ fn weighted(builder: &mut Builder, node: Node, index: usize, layer: &Layer, has_
     let tensor = |part: Part| tensor_name(index, layer.section, part.name());
     let node = node.parameter("weight", tensor(Part::Weight));
     if !has_norm {
-        return builder.add(node.parameter("bias", tensor(Part::Bias)));
+        return builder.nodes.add(node.parameter("bias", tensor(Part::Bias)));
     }
-    let value = builder.add(node);
-    let node = builder.node("norm", Op::BatchNormalization, &[&value]);
+    let value = builder.nodes.add(node);
+    let node = builder.nodes.node("norm", Op::BatchNormalization, &[&value]);
     let parts = [Part::Scale, Part::Bias, Part::Mean, Part::Variance];
     let node = parts.into_iter().fold(node, |node, part| node.parameter(part.name(), tensor(part)));
-    builder.add(node.attribute("epsilon", Attribute::Float(EPSILON)))
+    builder.nodes.add(node.attribute("epsilon", Attribute::Float(EPSILON)))
 }
 
 /// Windows begin half the padding before the image, and those at its end reach over it.
@@ -99,7 +101,12 @@ fn pool(builder: &mut Builder, window: &Window, x: &str) -> Result<String, Strin
     }
     let pads = ints(&[before, before, after, after])?;
     let (size, strides) = (ints(&[window.size; 2])?, ints(&[window.stride; 2])?);
-    Ok(builder.push("", Op::MaxPool, &[x], [("kernel_shape", size), ("strides", strides), ("pads", pads)]))
+    Ok(builder.nodes.push(
+        "",
+        Op::MaxPool,
+        &[x],
+        [("kernel_shape", size), ("strides", strides), ("pads", pads)],
+    ))
 }
 
 fn route(builder: &mut Builder, from: &[usize], groups: u64, group: u64) -> Result<String, String> {
@@ -116,8 +123,8 @@ fn route(builder: &mut Builder, from: &[usize], groups: u64, group: u64) -> Resu
     }
     let names: Vec<&str> = values.iter().map(String::as_str).collect();
     Ok(match names[..] {
-        [one] => builder.push("", Op::Identity, &[one], []),
-        _ => builder.push("", Op::Concat, &names, [("axis", Attribute::Int(1))]),
+        [one] => builder.nodes.push("", Op::Identity, &[one], []),
+        _ => builder.nodes.push("", Op::Concat, &names, [("axis", Attribute::Int(1))]),
     })
 }
 
@@ -126,7 +133,7 @@ fn channels(builder: &mut Builder, number: usize, value: &str, range: [u64; 2]) 
     let [start, end] = range;
     let axes = Attribute::Ints(vec![1]);
     let attributes = [("axes", axes), ("starts", ints(&[start])?), ("ends", ints(&[end])?)];
-    Ok(builder.push(&format!("{number}_part"), Op::Slice, &[value], attributes))
+    Ok(builder.nodes.push(&format!("{number}_part"), Op::Slice, &[value], attributes))
 }
 
 /// The sum of the layer before and others: those with fewer channels add to the first ones, and of those with more the first
@@ -144,10 +151,10 @@ fn shortcut(builder: &mut Builder, x: &str, from: &[usize], image: Image) -> Res
             name = channels(builder, number, &name, [0, wanted])?;
         } else if own < wanted {
             let pads = ints(&[0, 0, 0, 0, 0, wanted.saturating_sub(own), 0, 0])?;
-            name = builder.push(&format!("{number}_pad"), Op::Pad, &[&name], [("pads", pads)]);
+            name = builder.nodes.push(&format!("{number}_pad"), Op::Pad, &[&name], [("pads", pads)]);
         }
         let suffix = if number == 0 { String::new() } else { format!("{number}_sum") };
-        sum = builder.push(&suffix, Op::Add, &[&sum, &name], []);
+        sum = builder.nodes.push(&suffix, Op::Add, &[&sum, &name], []);
     }
     Ok(sum)
 }
@@ -161,12 +168,12 @@ fn upsample(builder: &mut Builder, x: &str, stride: u64, scale: f64) -> Result<S
         ("nearest_mode", text("floor")),
         ("coordinate_transformation_mode", text("asymmetric")),
     ];
-    let value = builder.push("", Op::Resize, &[x], attributes);
+    let value = builder.nodes.push("", Op::Resize, &[x], attributes);
     if scale == 1.0 {
         return Ok(value);
     }
-    let by = builder.constant("factor", &[1], vec![scale])?;
-    Ok(builder.push("scaled", Op::Mul, &[&value, &by], []))
+    let by = builder.nodes.floats("factor", &[1], vec![scale])?;
+    Ok(builder.nodes.push("scaled", Op::Mul, &[&value, &by], []))
 }
 
 /// Darknet takes the numbers of an image for those of a larger one with fewer channels, and makes channels of its places.
@@ -177,18 +184,18 @@ fn reorg(
     is_reverse: bool,
     layer: &Layer,
 ) -> Result<String, String> {
-    let block = ("blocksize", int(stride)?);
+    let block = ("blocksize", Attribute::Int(int(stride)?));
     if is_reverse {
         let mode = ("mode", Attribute::Text("DCR".to_owned()));
-        return Ok(builder.push("", Op::DepthToSpace, &[x], [block, mode]));
+        return Ok(builder.nodes.push("", Op::DepthToSpace, &[x], [block, mode]));
     }
     let Image { channels, height, width } = layer.input;
     let larger = ints(&[0, channels / (stride * stride), height * stride, width * stride])?;
-    let wide = builder.push("wide", Op::Reshape, &[x], [("shape", larger)]);
-    let deep = builder.push("deep", Op::SpaceToDepth, &[&wide], [block]);
+    let wide = builder.nodes.push("wide", Op::Reshape, &[x], [("shape", larger)]);
+    let deep = builder.nodes.push("deep", Op::SpaceToDepth, &[&wide], [block]);
     let Image { channels, height, width } = layer.output;
     let shape = ints(&[0, channels, height, width])?;
-    Ok(builder.push("", Op::Reshape, &[&deep], [("shape", shape)]))
+    Ok(builder.nodes.push("", Op::Reshape, &[&deep], [("shape", shape)]))
 }
 
 /// Softmax over all numbers of an image, or over the channels of each place.
@@ -196,10 +203,10 @@ fn softmax(builder: &mut Builder, x: &Val, is_spatial: bool) -> Result<String, S
     let axis = ("axis", Attribute::Int(1));
     let Image { channels, height, width } = x.image;
     if is_spatial || x.is_flat || (height, width) == (1, 1) {
-        return Ok(builder.push("", Op::Softmax, &[&x.name], [axis]));
+        return Ok(builder.nodes.push("", Op::Softmax, &[&x.name], [axis]));
     }
     let flat = builder.flat(x);
-    let probabilities = builder.push("", Op::Softmax, &[&flat], [axis]);
+    let probabilities = builder.nodes.push("", Op::Softmax, &[&flat], [axis]);
     let shape = ints(&[0, channels, height, width])?;
-    Ok(builder.push("image", Op::Reshape, &[&probabilities], [("shape", shape)]))
+    Ok(builder.nodes.push("image", Op::Reshape, &[&probabilities], [("shape", shape)]))
 }

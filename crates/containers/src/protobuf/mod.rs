@@ -1,4 +1,4 @@
-//! The wire format of protocol buffers: fields of a file, fields of a message in memory, and their writer.
+//! Protocol buffers: fields of a file, fields of a message in memory, and their writer; and the text form ([`Text`]).
 //!
 //! A file may have gigabytes of tensors between its fields. [`Wire`] reads such a file and returns where bytes are;
 //! [`RawField`] borrows from a message that is in memory as a whole. Numbers of a repeated field that become elements of
@@ -16,9 +16,11 @@
 //! ```
 
 mod fields;
+mod text;
 mod wire;
 mod write;
 
 pub use fields::{Nested, RawField, check_size, take_delimited};
+pub use text::{Message, Text};
 pub use wire::{Field, Value, Wire, WireFormat};
 pub use write::{put_bytes, put_int, put_len, put_varint};

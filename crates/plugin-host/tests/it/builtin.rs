@@ -112,6 +112,7 @@ macro_rules! alike {
 }
 
 alike! {
+    caffe_is_the_same_as_a_plugin: ckpt_caffe::Caffe, at least 3 and 3;
     cnn2_is_the_same_as_a_plugin: ckpt_cnn2::Cnn2, at least 3 and 3;
     darknet_is_the_same_as_a_plugin: ckpt_darknet::Darknet, at least 3 and 3;
     gguf_is_the_same_as_a_plugin: ckpt_gguf::Gguf, at least 3 and 3;

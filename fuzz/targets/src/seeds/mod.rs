@@ -14,8 +14,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 17] = [
+const FORMATS: [&str; 18] = [
     "bullet",
+    "caffe",
     "cnn2",
     "darknet",
     "flax",

@@ -6,6 +6,7 @@ mod arch;
 mod bullet_files;
 mod bullet_read;
 mod bullet_round_trip;
+mod caffe_files;
 mod cnn2_read;
 mod cnn2_round_trip;
 mod darknet_files;
@@ -54,6 +55,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "bullet_files", run: bullet_files::fuzz },
     Target { name: "bullet_read", run: bullet_read::fuzz },
     Target { name: "bullet_round_trip", run: bullet_round_trip::fuzz },
+    Target { name: "caffe_files", run: caffe_files::fuzz },
     Target { name: "cnn2_read", run: cnn2_read::fuzz },
     Target { name: "cnn2_round_trip", run: cnn2_round_trip::fuzz },
     Target { name: "darknet_files", run: darknet_files::fuzz },

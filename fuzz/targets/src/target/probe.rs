@@ -25,8 +25,9 @@ const NAMES: [&str; 16] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 16] = [
+    let codecs: [&dyn ckpt_api::Codec; 17] = [
         &ckpt_bullet::Bullet,
+        &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
         &ckpt_darknet::Darknet,
         &ckpt_orbax::Flax,

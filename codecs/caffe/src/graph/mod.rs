@@ -1,0 +1,73 @@
+//! The layers of a `.prototxt` as a graph of the contract: both have the channels of images first.
+
+mod arithmetic;
+mod builder;
+mod layers;
+mod moves;
+mod net;
+mod norms;
+mod windows;
+
+use crate::read::Model;
+use builder::Builder;
+use ckpt_api::{File, Graph, Value};
+use ckpt_containers::protobuf::Text;
+use ckpt_graph::{GraphResult, Length, results};
+use net::Net;
+
+/// Layers that no graph has: what they make is computed of their inputs outside of it.
+const LEFT_OUT: [&str; 5] = ["Accuracy", "DetectionOutput", "HDF5Output", "PriorBox", "Silence"];
+
+/// A graph and what it does not show; or why there is none.
+pub(crate) type Built = Result<(Graph, Vec<String>), String>;
+
+/// Builds the graph of a text with the blobs of a model, whose `file` has the numbers that decide how layers are built.
+pub(crate) fn build(text: &Text, model: &Model, file: &File) -> Built {
+    let net = Net::of(text)?;
+    let mut builder = Builder::new(model, file);
+    let mut inputs = Vec::new();
+    for (name, dims) in &net.inputs {
+        let shape: Vec<Option<u64>> =
+            [None].into_iter().chain(dims.iter().skip(1).copied().map(Some)).collect();
+        inputs.push(Value::new(builder.input(name, dims.clone()), shape));
+    }
+    let mut left_out = Vec::new();
+    for layer in &net.layers {
+        let shown = format!("layer '{}' ({})", layer.name.escape_debug(), layer.kind);
+        if LEFT_OUT.contains(&layer.kind) || layer.kind.ends_with("Loss") {
+            left_out.push(shown);
+            continue;
+        }
+        if layer.bottoms.iter().any(|bottom| builder.is_left_out(bottom)) {
+            return Err(format!(
+                "{shown} takes the result of one that no graph has: {}",
+                left_out.join(", ")
+            ));
+        }
+        builder.begin(layer);
+        layers::add(&mut builder, layer).map_err(|why| format!("{shown} {why}"))?;
+    }
+    let outputs: Vec<GraphResult> = (builder.results().into_iter())
+        .map(|(name, val)| {
+            let dims = val.dims.iter().enumerate().map(|(axis, len)| match axis {
+                0 => Length::Unknown,
+                _ => Length::from(*len),
+            });
+            GraphResult { value: val.name, dims: dims.collect(), name }
+        })
+        .collect();
+    if outputs.is_empty() {
+        return Err("no layer makes a result".to_owned());
+    }
+    let mut graph = Graph { name: net.name, inputs, nodes: builder.nodes.list, outputs: Vec::new() };
+    results::finish_named(&mut graph, outputs);
+    let notes = match left_out.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("{} not in the graph, whose outputs are what they take", are(&left_out))],
+    };
+    Ok((graph, notes))
+}
+
+fn are(left_out: &[String]) -> String {
+    format!("{} {}", ckpt_api::first_few(left_out, 6), if left_out.len() == 1 { "is" } else { "are" })
+}

@@ -1,0 +1,7 @@
+//! Tests of the codec, on files made byte by byte.
+
+mod build;
+mod cases;
+mod conformance;
+mod graphs;
+mod rules;
