@@ -107,11 +107,11 @@ impl Builder<'_> {
         if (start, behind.is_empty()) == (1, true) {
             return Ok(Val { name: self.nodes.push("", Op::Flatten, &[&x.name], []), dims });
         }
-        self.into_shape(x, dims)
+        self.shaped(x, dims)
     }
 
     /// The same numbers in another shape; the batch stays free if it is the first axis of both.
-    fn into_shape(&mut self, x: &Val, dims: Vec<u64>) -> Made {
+    fn shaped(&mut self, x: &Val, dims: Vec<u64>) -> Made {
         let mut shape = dims.clone();
         if let (Some(own), true) = (shape.first_mut(), dims.first() == x.dims.first()) {
             *own = 0;
@@ -171,6 +171,6 @@ impl Builder<'_> {
         let own: Vec<u64> = lens.into_iter().map(|len| len.unwrap_or(rest)).collect();
         let (before, behind) =
             (x.dims.get(..start).unwrap_or_default(), x.dims.get(end..).unwrap_or_default());
-        self.into_shape(x, [before, &own, behind].concat())
+        self.shaped(x, [before, &own, behind].concat())
     }
 }
