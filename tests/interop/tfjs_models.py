@@ -23,6 +23,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import absl.logging
 import keras
+import keras_examples
 import keras_models
 import numpy as np
 import safetensors.numpy
@@ -55,45 +56,6 @@ class Program:
         return answers
 
 
-def build(library, name):
-    library.utils.set_random_seed(7)
-    library.backend.clear_session()
-    model, random = keras_models.MODELS[name](library), np.random.default_rng(3)
-    for variable in model.weights:
-        name = getattr(variable, "path", variable.name)
-        if "seed_generator" not in name and np.issubdtype(np.dtype(str(getattr(variable.dtype, "name", variable.dtype))), np.floating):
-            variable.assign(random.uniform(0.1, 0.9, variable.shape) * (1 if "variance" in name else random.choice([-1, 1], variable.shape)))
-    return model
-
-
-def examples(model, random):
-    """An array for each input: small whole numbers where the model takes integers or looks up rows."""
-    found = []
-    for value in model.inputs:
-        shape = [2] + [size or 7 for size in value.shape[1:]]
-        is_whole = "int" in str(getattr(value.dtype, "name", value.dtype)) or takes_rows(model, value)
-        array = random.integers(0, 5, shape).astype(np.int32) if is_whole else random.normal(size=shape).astype(np.float32)
-        found.append(array)
-    return found
-
-
-def takes_rows(model, value):
-    name = value.name.split(":")[0]
-    for layer in model.layers:
-        own = layer.input if hasattr(layer, "input") and not isinstance(layer.input, (list, tuple, dict)) else None
-        if type(layer).__name__ == "Embedding" and own is not None and own.name.split(":")[0] == name:
-            return True
-    return False
-
-
-def flat(value):
-    if isinstance(value, dict):
-        return [item for key in value for item in flat(value[key])]
-    if isinstance(value, (list, tuple)):
-        return [item for one in value for item in flat(one)]
-    return [np.asarray(value)]
-
-
 def compare(answer, expected):
     if "error" in answer:
         return answer["error"][:300]
@@ -116,11 +78,11 @@ def models(program, folder, library_name, wanted):
         if (library is tf_keras and name in keras_models.ONLY3) or (wanted and wanted not in name):
             continue
         try:
-            model = build(library, name)
+            model = keras_examples.build(library, name)
             source = folder / f"{library_name}-{name}{ending}"
             model.save(source)
-            given = examples(model, np.random.default_rng(5))
-            outputs = flat(model(given if len(given) > 1 else given[0], training=False))
+            given = keras_examples.inputs(model, np.random.default_rng(5))
+            outputs = keras_examples.flat(model(given if len(given) > 1 else given[0], training=False))
         except Exception as error:
             print(f"{library_name} {name}: not made: {str(error).splitlines()[0][:120] if str(error) else type(error).__name__}")
             continue

@@ -15,13 +15,17 @@ pub(super) struct Table(Vec<(u16, Field)>);
 /// What a field has.
 #[derive(Clone, Debug)]
 pub(super) enum Field {
+    Flag(bool),
+    U8(u8),
     I8(i8),
     I32(i32),
     U32(u32),
     U64(u64),
+    F32(f32),
     Table(Table),
     Tables(Vec<Table>),
     Text(String),
+    Bytes(Vec<u8>),
     I32s(Vec<i32>),
     I64s(Vec<i64>),
     F32s(Vec<f32>),
@@ -50,13 +54,21 @@ impl Table {
         self.0.push((u16::try_from(number).unwrap_or(u16::MAX), field));
         self
     }
+
+    /// The length and the number of the bytes that are written later, if the table has some.
+    pub(super) fn data(&self) -> Option<(u64, usize)> {
+        self.0.iter().find_map(|(_, field)| match field {
+            Field::Data { len, number } => Some((*len, *number)),
+            _ => None,
+        })
+    }
 }
 
 impl Field {
     /// Bytes that the field takes in its table.
     fn size(&self) -> usize {
         match self {
-            Field::I8(_) => 1,
+            Field::Flag(_) | Field::U8(_) | Field::I8(_) => 1,
             Field::U64(_) => 8,
             _ => 4,
         }
@@ -201,13 +213,17 @@ impl Builder {
         let place = self.bytes.len();
         let mut later = |target| queue.push_back((place, target));
         match field {
+            Field::Flag(value) => return self.bytes.push(u8::from(*value)),
+            Field::U8(value) => return self.bytes.push(*value),
             Field::I8(value) => return self.bytes.extend(value.to_le_bytes()),
             Field::I32(value) => return self.bytes.extend(value.to_le_bytes()),
             Field::U32(value) => return self.bytes.extend(value.to_le_bytes()),
             Field::U64(value) => return self.bytes.extend(value.to_le_bytes()),
+            Field::F32(value) => return self.bytes.extend(value.to_le_bytes()),
             Field::Table(table) => later(Target::Table(table)),
             Field::Tables(tables) => later(Target::Tables(tables)),
             Field::Text(text) => later(Target::Bytes(text.as_bytes(), true)),
+            Field::Bytes(bytes) => later(Target::Numbers(bytes.clone(), bytes.len(), 16)),
             Field::I32s(all) => later(numbers(all, 4, |number| number.to_le_bytes())),
             Field::I64s(all) => later(numbers(all, 8, |number| number.to_le_bytes())),
             Field::F32s(all) => later(numbers(all, 4, |number| number.to_le_bytes())),

@@ -1,91 +1,191 @@
 //! Writes a new model.
 
 use super::flat::{ALIGNMENT, Built, Field, Table, build, too_large};
+use super::graph::{Content, NewModel, NewTensor};
 use super::tensors::Stored;
-use crate::format::{IDENTIFIER, VERSION, field};
-use ckpt_api::{Checkpoint, Extent, FileId, Literal, OutputFile, OutputLayout, Placement, Result, TensorId};
+use crate::format::{IDENTIFIER, VERSION, dtype_number, field};
+use ckpt_api::{
+    Checkpoint, Encoding, Error, Extent, FileId, Literal, OutputFile, OutputLayout, Packing, Placement,
+    Result, Role, Shape, TensorId,
+};
+use std::collections::HashSet;
 
 /// Bytes from which on buffers lie behind the FlatBuffer, because offsets within it would not reach them.
 const MOST_INSIDE: u64 = 1 << 30;
 /// Text that says what wrote the model.
 const DESCRIPTION: &str = "ckpt";
 
-/// The layout of a model of tensors alone, which the interpreter loads.
-pub(super) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout> {
-    let mut tensors = Vec::with_capacity(checkpoint.tensors.len());
-    for (id, tensor) in checkpoint.tensors.iter().enumerate() {
-        tensors.extend(Stored::of(tensor)?.map(|stored| (TensorId(id), tensor, stored)));
-    }
-    let total = tensors
-        .iter()
-        .fold(0u64, |sum, (_, _, stored)| sum.saturating_add(stored.buffer_len()).saturating_add(ALIGNMENT));
-    let mut tables = Vec::with_capacity(tensors.len());
-    for (number, (_, tensor, stored)) in tensors.iter().enumerate() {
-        // Buffer 0 is empty by convention.
-        let buffer =
-            u32::try_from(number).ok().and_then(|number| number.checked_add(1)).ok_or_else(too_large)?;
-        tables.push(stored.table(tensor, buffer)?);
-    }
-    let lens: Vec<u64> = tensors.iter().map(|(_, _, stored)| stored.buffer_len()).collect();
-    let built = match total <= MOST_INSIDE {
-        true => build(&model(tables, inside(&lens)), IDENTIFIER)?,
-        false => behind(tables, &lens)?,
+/// A tensor of the checkpoint in the file.
+struct Placed {
+    id: TensorId,
+    encoding: Encoding,
+    /// The shape that the file states.
+    shape: Shape,
+    /// Bytes of its elements, and of its buffer.
+    len: u64,
+    buffer: u64,
+}
+
+/// The layout of a model: the operators and tensors of a graph, and the tensors of the checkpoint that it does not take.
+pub(super) fn place(checkpoint: &Checkpoint, model: NewModel, name: &str) -> Result<OutputLayout> {
+    let mut layout = OutputLayout::default();
+    let (mut tables, mut placed, mut buffers) = (Vec::new(), Vec::new(), vec![Table::default()]);
+    let mut taken = HashSet::new();
+    let next = |buffers: &mut Vec<Table>, table: Table| -> Result<u32> {
+        buffers.push(table);
+        u32::try_from(buffers.len().saturating_sub(1)).map_err(|_| too_large())
     };
-    let mut layout = OutputLayout::default().with_files(vec![OutputFile::new(name, built.len)]);
+    for tensor in &model.tensors {
+        let buffer = match &tensor.content {
+            Content::Made => 0,
+            Content::Bytes(bytes) => {
+                next(&mut buffers, Table::default().with(0, Field::Bytes(bytes.clone())))?
+            }
+            Content::Tensor { id, order } => {
+                taken.insert(*id);
+                let own = weight(checkpoint, tensor, *id, order)?;
+                let table = data(&own, placed.len());
+                placed.push(own);
+                next(&mut buffers, table)?
+            }
+        };
+        tables.push(described(tensor, buffer));
+    }
+    for (id, tensor) in checkpoint.tensors.iter().enumerate() {
+        let is_other = model.operators.is_empty() || tensor.role == Role::Weight;
+        if taken.contains(&id) || !is_other {
+            continue;
+        }
+        let Some(stored) = Stored::of(tensor)? else { continue };
+        let own = Placed {
+            id: TensorId(id),
+            shape: tensor.shape.clone(),
+            len: stored.len,
+            buffer: stored.buffer_len(),
+            encoding: stored.encoding.clone(),
+        };
+        let table = data(&own, placed.len());
+        placed.push(own);
+        let buffer = next(&mut buffers, table)?;
+        tables.push(stored.table(tensor, buffer)?);
+        layout.losses.extend(stored.loss);
+    }
+    let built = built(&model, tables, buffers, &placed)?;
+    layout.files = vec![OutputFile::new(name, built.len)];
     layout.literals = built
         .literals
         .into_iter()
         .map(|(offset, bytes)| Literal { file: FileId(0), offset, bytes })
         .collect();
-    for (number, (id, tensor, stored)) in tensors.into_iter().enumerate() {
+    for (number, own) in placed.into_iter().enumerate() {
+        let tensor =
+            checkpoint.tensors.get(own.id.0).ok_or_else(|| Error::defect("a tensor does not exist"))?;
         let offset = built.data.get(&number).copied().unwrap_or_default();
-        let extent = (stored.len > 0).then(|| Extent::new(FileId(0), offset, stored.len));
-        let extents: Vec<Extent> = extent.into_iter().collect();
-        layout.placements.push(Placement::new(id, &tensor.name, extents, stored.encoding));
-        layout.losses.extend(stored.loss);
+        let extents: Vec<Extent> =
+            (own.len > 0).then(|| Extent::new(FileId(0), offset, own.len)).into_iter().collect();
+        let is_own =
+            own.encoding.order.iter().filter_map(|axis| tensor.shape.get(*axis)).eq(own.shape.iter());
+        let placement = Placement::new(own.id, &tensor.name, extents, own.encoding);
+        layout.placements.push(placement.with_shape((!is_own).then_some(own.shape)));
     }
     Ok(layout)
 }
 
-fn model(tensors: Vec<Table>, buffers: Vec<Table>) -> Table {
-    let subgraph = Table::default()
-        .with(field::subgraph::TENSORS, Field::Tables(tensors))
-        .with(field::subgraph::INPUTS, Field::I32s(Vec::new()))
-        .with(field::subgraph::OUTPUTS, Field::I32s(Vec::new()))
-        .with(field::subgraph::OPERATORS, Field::Tables(Vec::new()))
-        .with(field::subgraph::NAME, Field::Text("main".to_owned()));
-    Table::default()
-        .with(field::model::VERSION, Field::U32(VERSION))
-        .with(field::model::OPERATOR_CODES, Field::Tables(Vec::new()))
-        .with(field::model::SUBGRAPHS, Field::Tables(vec![subgraph]))
-        .with(field::model::DESCRIPTION, Field::Text(DESCRIPTION.to_owned()))
-        .with(field::model::BUFFERS, Field::Tables(buffers))
+/// How a layer's tensor is stored.
+fn weight(checkpoint: &Checkpoint, new: &NewTensor, id: usize, order: &[usize]) -> Result<Placed> {
+    let tensor = checkpoint.tensors.get(id).ok_or_else(|| Error::defect("a tensor does not exist"))?;
+    let encoding = Encoding::new(new.dtype, order.to_vec()).with_packing(Packing::Bytes);
+    let len = encoding.stored_len(tensor.shape.elements()).ok_or_else(too_large)?;
+    let shape =
+        Shape::new(new.shape.iter().map(|len| u64::try_from(*len).unwrap_or(0)).collect::<Vec<u64>>())?;
+    Ok(Placed { id: TensorId(id), encoding, shape, len, buffer: len.max(1) })
 }
 
-/// Buffers whose bytes are vectors of the FlatBuffer.
-fn inside(lens: &[u64]) -> Vec<Table> {
-    let data = |(number, len): (usize, &u64)| Table::default().with(0, Field::Data { len: *len, number });
-    [Table::default()].into_iter().chain(lens.iter().enumerate().map(data)).collect()
+/// The buffer of a tensor, whose bytes are written later.
+fn data(own: &Placed, number: usize) -> Table {
+    Table::default().with(0, Field::Data { len: own.buffer, number })
 }
 
-/// Builds a model whose buffers lie behind the FlatBuffer, at offsets from the start of the file.
-fn behind(tensors: Vec<Table>, lens: &[u64]) -> Result<Built> {
+/// The table of a tensor of the graph.
+fn described(tensor: &NewTensor, buffer: u32) -> Table {
+    let table = Table::default()
+        .with(field::tensor::SHAPE, Field::I32s(tensor.shape.clone()))
+        .with(field::tensor::TYPE, Field::I8(dtype_number(tensor.dtype).unwrap_or_default()))
+        .with(field::tensor::BUFFER, Field::U32(buffer))
+        .with(field::tensor::NAME, Field::Text(tensor.name.clone()));
+    match &tensor.signature {
+        Some(signature) => table.with(field::tensor::SHAPE_SIGNATURE, Field::I32s(signature.clone())),
+        None => table,
+    }
+}
+
+/// Builds the file: buffers are vectors of the FlatBuffer, or behind it if offsets would not reach them.
+fn built(model: &NewModel, tensors: Vec<Table>, buffers: Vec<Table>, placed: &[Placed]) -> Result<Built> {
+    let total = placed.iter().fold(0u64, |sum, own| sum.saturating_add(own.buffer).saturating_add(ALIGNMENT));
+    if total <= MOST_INSIDE {
+        return build(&root(model, tensors, buffers), IDENTIFIER);
+    }
     // The tables have the same bytes wherever the buffers are.
-    let head = build(&model(tensors.clone(), ranges(lens, 0)?.0), IDENTIFIER)?.len;
-    let (buffers, offsets, len) = ranges(lens, head.next_multiple_of(ALIGNMENT))?;
-    let mut built = build(&model(tensors, buffers), IDENTIFIER)?;
+    let head = build(&root(model, tensors.clone(), ranges(&buffers, placed, 0)?.0), IDENTIFIER)?.len;
+    let (buffers, offsets, len) = ranges(&buffers, placed, head.next_multiple_of(ALIGNMENT))?;
+    let mut built = build(&root(model, tensors, buffers), IDENTIFIER)?;
     (built.data, built.len) = (offsets.into_iter().enumerate().collect(), len);
     Ok(built)
 }
 
-/// Buffers at offsets from `start` on, these offsets, and the end of the last.
-fn ranges(lens: &[u64], start: u64) -> Result<(Vec<Table>, Vec<u64>, u64)> {
-    let (mut tables, mut offsets, mut at) = (vec![Table::default()], Vec::with_capacity(lens.len()), start);
-    for len in lens {
+/// Buffers with ranges of the file from `start` on in place of data, these offsets, and the end of the last.
+fn ranges(buffers: &[Table], placed: &[Placed], start: u64) -> Result<(Vec<Table>, Vec<u64>, u64)> {
+    let (mut offsets, mut at) = (Vec::with_capacity(placed.len()), start);
+    for own in placed {
         at = at.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_large)?;
-        tables.push(Table::default().with(1, Field::U64(at)).with(2, Field::U64(*len)));
         offsets.push(at);
-        at = at.checked_add(*len).ok_or_else(too_large)?;
+        at = at.checked_add(own.buffer).ok_or_else(too_large)?;
     }
-    Ok((tables, offsets, at))
+    let ranged = |table: &Table| match table.data() {
+        Some((len, number)) => {
+            let offset = offsets.get(number).copied().unwrap_or_default();
+            Table::default().with(1, Field::U64(offset)).with(2, Field::U64(len))
+        }
+        None => table.clone(),
+    };
+    Ok((buffers.iter().map(ranged).collect(), offsets, at))
+}
+
+fn root(model: &NewModel, tensors: Vec<Table>, buffers: Vec<Table>) -> Table {
+    let mut codes: Vec<i32> = model.operators.iter().map(|operator| operator.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let place =
+        |code: i32| codes.binary_search(&code).ok().and_then(|at| u32::try_from(at).ok()).unwrap_or(0);
+    let operators = model.operators.iter().map(|operator| {
+        let table = Table::default()
+            .with(field::operator::CODE, Field::U32(place(operator.code)))
+            .with(field::operator::INPUTS, Field::I32s(operator.inputs.clone()))
+            .with(field::operator::OUTPUTS, Field::I32s(operator.outputs.clone()));
+        match &operator.options {
+            Some((kind, options)) => table
+                .with(field::operator::OPTIONS_TYPE, Field::U8(*kind))
+                .with(field::operator::OPTIONS, Field::Table(options.clone())),
+            None => table,
+        }
+    });
+    let subgraph = Table::default()
+        .with(field::subgraph::TENSORS, Field::Tables(tensors))
+        .with(field::subgraph::INPUTS, Field::I32s(model.inputs.clone()))
+        .with(field::subgraph::OUTPUTS, Field::I32s(model.outputs.clone()))
+        .with(field::subgraph::OPERATORS, Field::Tables(operators.collect()))
+        .with(field::subgraph::NAME, Field::Text("main".to_owned()));
+    // Old interpreters have the number in 8 bits.
+    let code = |code: &i32| {
+        Table::default()
+            .with(0, Field::I8(i8::try_from(*code).unwrap_or(i8::MAX)))
+            .with(2, Field::I32(1))
+            .with(3, Field::I32(*code))
+    };
+    Table::default()
+        .with(field::model::VERSION, Field::U32(VERSION))
+        .with(field::model::OPERATOR_CODES, Field::Tables(codes.iter().map(code).collect()))
+        .with(field::model::SUBGRAPHS, Field::Tables(vec![subgraph]))
+        .with(field::model::DESCRIPTION, Field::Text(DESCRIPTION.to_owned()))
+        .with(field::model::BUFFERS, Field::Tables(buffers))
 }

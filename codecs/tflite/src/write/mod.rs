@@ -2,24 +2,45 @@
 
 mod flat;
 mod fresh;
+mod graph;
 mod tensors;
 mod unchanged;
 
 use crate::format::NAMESPACE;
-use ckpt_api::{Aspect, Checkpoint, Loss, LossKind, OutputLayout, Result};
+use ckpt_api::{Aspect, Checkpoint, Kind, Loss, LossKind, OutputLayout, Result};
+use graph::NewModel;
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout> {
     if let Some(layout) = unchanged::place(checkpoint, name) {
         return Ok(layout);
     }
-    let mut layout = fresh::place(checkpoint, name)?;
+    let (model, why) = match &checkpoint.graph {
+        None => (NewModel::default(), None),
+        Some(own) => match graph::model_of(checkpoint, own) {
+            Ok(model) => (model, None),
+            Err(error) if error.kind() == Kind::Unsupported => (NewModel::default(), Some(error)),
+            Err(error) => return Err(error),
+        },
+    };
+    let has_operators = !model.operators.is_empty();
+    let mut layout = fresh::place(checkpoint, model, name)?;
+    if has_operators {
+        let detail =
+            "the graph is stored in TensorFlow Lite's operators: it computes the same, with other layers";
+        layout.losses.push(Loss::new(LossKind::NamesDropped, "layers", detail));
+        layout
+            .left_out
+            .insert(Aspect::Axes, "axes are stored in the order that the operators have".to_owned());
+        return Ok(layout);
+    }
+    let why = why.map_or("the model has the tensors alone".to_owned(), |error| error.to_string());
     for aspect in [Aspect::Graph, Aspect::Axes] {
-        layout.left_out.insert(aspect, "the model has the tensors alone".to_owned());
+        layout.left_out.insert(aspect, why.clone());
     }
     if let Some(number) = checkpoint.metadata.value(NAMESPACE, "operators").and_then(|value| value.as_u64()) {
         let detail = format!(
-            "the tensors are not those of the model that was read, so that its {} are not written",
+            "the {} of the model that was read are not written: {why}",
             ckpt_api::count(number, "operator")
         );
         layout.losses.push(Loss::new(LossKind::LayerDropped, "operators", detail));

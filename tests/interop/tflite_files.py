@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Writes TensorFlow Lite models and runs them in its interpreter, beside Keras and onnxruntime.
+
+    python tests/interop/tflite_files.py --ckpt target/debug/ckpt     (packages: requirements.txt, requirements-litert.txt)
+
+Every model of keras_models.py becomes a `.tflite` that computes the same in 32 bits, and nearly so in 16, or is refused with the
+layer that the format does not have. So do the models of onnx_models.py. With CKPT_CASES, models by TensorFlow's converter go
+through ONNX and come back. The last line counts what ran.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import numpy as np
+
+# Largest difference, of the largest value.
+BOUND, BOUND_OF_HALVES = 2e-5, 2e-2
+# At least so many models run in the interpreter.
+LEAST = {"keras": 57, "tf_keras": 49, "onnx": 4}
+
+
+def convert(ckpt, *arguments):
+    done = subprocess.run([ckpt, "convert", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def interpret(model, inputs):
+    """What the interpreter computes, in a process of its own: a model that is wrong can end it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        given, made = pathlib.Path(scratch, "given.npz"), pathlib.Path(scratch, "made.npz")
+        np.savez(given, **{str(place): array for place, array in enumerate(inputs)})
+        command = [sys.executable, __file__, "--interpret", model, given, made]
+        done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            return None, lines[-1][:300] if lines else f"the interpreter ended with {done.returncode}"
+        found = np.load(made)
+        return [found[str(place)] for place in range(len(found.files))], None
+
+
+def interpreted(model, given, made):
+    """The other end of `interpret`."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    own = Interpreter(model_path=model, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    arrays = np.load(given)
+    details = own.get_input_details()
+    for place, detail in enumerate(details):
+        own.resize_tensor_input(detail["index"], arrays[str(place)].shape)
+    own.allocate_tensors()
+    for place, detail in enumerate(details):
+        own.set_tensor(detail["index"], arrays[str(place)].astype(detail["dtype"]))
+    own.invoke()
+    np.savez(made, **{str(place): own.get_tensor(detail["index"]) for place, detail in enumerate(own.get_output_details())})
+
+
+def differs(found, expected, bound):
+    if [one.shape for one in found] != [one.shape for one in expected]:
+        return f"shapes {[one.shape for one in found]} instead of {[one.shape for one in expected]}"
+    for one, other in zip(found, expected):
+        one, other = one.astype(np.float64), other.astype(np.float64)
+        largest = max(1.0, float(np.abs(other).max(initial=0)))
+        difference = float(np.abs(one - other).max(initial=0)) / largest
+        if not difference <= bound:
+            return f"differs by {difference:.2g} of the largest value"
+    return None
+
+
+class Run:
+    def __init__(self, ckpt, folder):
+        self.ckpt, self.folder = ckpt, folder
+        self.ran, self.refused, self.wrong = [], {}, []
+
+    def model(self, name, source, inputs, expected):
+        """Converts a model, in both widths, and compares what they compute."""
+        for dtype, bound in (("f32", BOUND), ("f16", BOUND_OF_HALVES)):
+            target = self.folder / f"{name}-{dtype}.tflite"
+            code, said = convert(self.ckpt, source, target, "--dtype", dtype)
+            if code or "graph-dropped" in said:
+                self.refused[name] = said
+                return
+            found, why = interpret(target, inputs)
+            if found == []:
+                self.refused[name] = "the source has no graph"
+                return
+            why = why or differs(found, expected, bound)
+            if why:
+                self.wrong.append(f"{name} ({dtype}): {why}")
+                return
+        self.ran.append(name)
+
+    def report(self, title, least):
+        for name, why in self.refused.items():
+            print(f"{title} {name}: refused: {' '.join(why.split())[:260]}")
+        print(f"{title}: {len(self.ran)} models compute the same in the interpreter, {len(self.refused)} are refused")
+        few = [f"only {len(self.ran)} models ran"] if len(self.ran) < least else []
+        return [f"{title} {why}" for why in self.wrong + few]
+
+
+def keras_models_of(ckpt, folder, library_name, wanted):
+    import absl.logging
+    import keras
+    import keras_examples
+    import keras_models
+    import tf_keras
+
+    absl.logging.set_verbosity(absl.logging.ERROR)
+    library, ending = {"keras": (keras, ".keras"), "tf_keras": (tf_keras, ".h5")}[library_name]
+    run = Run(ckpt, folder)
+    for name in keras_models.MODELS:
+        if (library is tf_keras and name in keras_models.ONLY3) or (wanted and wanted not in name):
+            continue
+        try:
+            model = keras_examples.build(library, name)
+            source = folder / f"{library_name}-{name}{ending}"
+            model.save(source)
+            given = keras_examples.inputs(model, np.random.default_rng(5))
+            expected = keras_examples.flat(model(given if len(given) > 1 else given[0], training=False))
+        except Exception as error:
+            print(f"{library_name} {name}: not made: {str(error).splitlines()[0][:120] if str(error) else type(error).__name__}")
+            continue
+        run.model(name, source, given, expected)
+    return run.report(library_name, 0 if wanted else LEAST[library_name])
+
+
+def onnx_models_of(ckpt, folder, wanted):
+    sys.argv += ["--ckpt", str(ckpt)] if "--ckpt" not in sys.argv else []
+    import onnx
+    import onnx_models
+    import onnxruntime
+
+    run = Run(ckpt, folder)
+    for name in ("dense", "convolution", "shapes", "attention", "places", "free_axes", "branches", "loops", "sixteen_bits", "quantized",
+                 "trigonometry", "powers"):
+        if wanted and wanted not in name:
+            continue
+        made = getattr(onnx_models, name)()
+        made = made[0] if isinstance(made, tuple) else made
+        source = folder / f"{name}.onnx"
+        onnx.save(made, source)
+        session = onnxruntime.InferenceSession(source)
+        random, given = np.random.default_rng(5), []
+        for value in session.get_inputs():
+            shape = [size if isinstance(size, int) else 2 for size in value.shape]
+            given.append(random.integers(0, 3, shape) if "int" in value.type else random.normal(size=shape).astype(np.float32))
+        if "float16" in session.get_inputs()[0].type:
+            given = [array.astype(np.float16) for array in given]
+        expected = session.run(None, {value.name: array for value, array in zip(session.get_inputs(), given)})
+        run.model(name, source, given, expected)
+    return run.report("onnx", 0 if wanted else LEAST["onnx"])
+
+
+def cases(ckpt, folder, wanted):
+    root = os.environ.get("CKPT_CASES")
+    if not root:
+        print("CKPT_CASES is not set: models by TensorFlow's converter are skipped")
+        return []
+    run = Run(ckpt, folder)
+    for case in sorted(pathlib.Path(root, "tflite").iterdir()):
+        if not (case / "io.npz").exists() or (wanted and wanted not in case.name) or "int" in case.name:
+            continue
+        expected, arrays = json.loads((case / "expected.json").read_text()), np.load(case / "io.npz")
+        between = folder / f"{case.name}.onnx"
+        code, said = convert(ckpt, "--dtype", "f32", case / "model.tflite", between)
+        if code:
+            run.refused[case.name] = said
+            continue
+        run.model(case.name, between, [arrays[name] for name in expected["inputs"]], [arrays[name] for name in expected["outputs"]])
+    return run.report("by TensorFlow's converter", 0)
+
+
+def main():
+    if sys.argv[1:2] == ["--interpret"]:
+        interpreted(*sys.argv[2:])
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ckpt", required=True, type=pathlib.Path)
+    parser.add_argument("--of", choices=["keras", "tf_keras", "onnx", "cases"])
+    parser.add_argument("--model", help="only models with this in their name")
+    parser.add_argument("--keep", type=pathlib.Path, help="where the files stay")
+    arguments = parser.parse_args()
+    ckpt, wrong = arguments.ckpt.resolve(), []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.keep or pathlib.Path(scratch)
+        if arguments.of in (None, "cases"):
+            wrong += cases(ckpt, folder, arguments.model)
+        if arguments.of in (None, "onnx"):
+            wrong += onnx_models_of(ckpt, folder, arguments.model)
+        for library in ("keras", "tf_keras"):
+            if arguments.of in (None, library):
+                wrong += keras_models_of(ckpt, folder, library, arguments.model)
+    print(*wrong, sep="\n")
+    print(f"{len(wrong)} problems")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
