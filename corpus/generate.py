@@ -14,6 +14,7 @@ import sys
 import make_bullet
 import make_caffe
 import make_cnn2
+import make_coreml
 import make_darknet
 import make_gguf
 import make_keras
@@ -34,7 +35,7 @@ from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
-    "bullet": [make_bullet], "caffe": [make_caffe], "cnn2": [make_cnn2], "darknet": [make_darknet], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "mxnet": [make_mxnet], "nn": [make_nn], "npz": [make_npz],
+    "bullet": [make_bullet], "caffe": [make_caffe], "cnn2": [make_cnn2], "coreml": [make_coreml], "darknet": [make_darknet], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "mxnet": [make_mxnet], "nn": [make_nn], "npz": [make_npz],
     "onnx": [make_onnx], "orbax": [make_orbax], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "tflite": [make_tflite], "torch": [make_torch, make_torch_directories],
 }
 HEAD = """\

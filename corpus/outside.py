@@ -295,6 +295,50 @@ def torch_dcp(folder):
     return "", {f"model.{name}": array for name, array in arrays.items()}
 
 
+def coreml_program(precision):
+    import coremltools as ct
+    from coremltools.converters.mil import Builder as mb
+
+    arrays = {"kernel": ramp(4, 3, 2, 2), "bias": ramp(4), "weight": ramp(3, 4)}
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, 3, 5, 5))], opset_version=ct.target.iOS16)
+    def program(x):
+        weight, bias = mb.const(val=arrays["kernel"], name="kernel"), mb.const(val=arrays["bias"], name="bias")
+        y = mb.reduce_mean(x=mb.conv(x=x, weight=weight, bias=bias, name="conv"), axes=[2, 3], keep_dims=False, name="mean")
+        return mb.linear(x=y, weight=mb.const(val=arrays["weight"], name="weight"), name="y")
+
+    return ct.convert(program, compute_precision=precision, minimum_deployment_target=ct.target.iOS16), arrays
+
+
+def coreml_package(folder, make, arrays, name):
+    make.save(str(folder / "model.mlpackage"))
+    for path in list((folder / "model.mlpackage").iterdir()):
+        shutil.move(path, folder / path.name)
+    (folder / "model.mlpackage").rmdir()
+    return "", arrays
+
+
+@case("coreml", "outside_program", "a convolution and a linear layer", "coremltools")
+def coreml_floats(folder):
+    import coremltools as ct
+
+    model, arrays = coreml_program(ct.precision.FLOAT32)
+    return coreml_package(folder, model, arrays | {"y_bias_0": np.zeros(3, "f4")}, "program")
+
+
+@case("coreml", "outside_palette", "weights of 2 bits with a table", "coremltools")
+def coreml_palette(folder):
+    import coremltools as ct
+    import coremltools.optimize.coreml as cto
+
+    model, arrays = coreml_program(ct.precision.FLOAT16)
+    config = cto.OptimizationConfig(global_config=cto.OpPalettizerConfig(mode="uniform", nbits=2, weight_threshold=0))
+    model = cto.palettize_weights(model, config)
+    dense = cto.decompress_weights(model)._mil_program.functions["main"].operations
+    found = {op.name: op.val.val for op in dense if op.op_type == "const" and getattr(op.val.val, "dtype", None) == np.float16}
+    return coreml_package(folder, model, found, "palette")
+
+
 for name, why, *options in ZERO:
     case("torch", name, why, "deepspeed", "torch")(lambda folder, options=options: ("", zero(folder, *options)))
 

@@ -21,6 +21,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_caffe::Caffe),
         #[cfg(feature = "cnn2")]
         Arc::new(ckpt_cnn2::Cnn2),
+        #[cfg(feature = "coreml")]
+        Arc::new(ckpt_coreml::CoreMl),
         #[cfg(feature = "darknet")]
         Arc::new(ckpt_darknet::Darknet),
         #[cfg(feature = "orbax")]

@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 20] = [
+const FEATURES: [(&str, bool); 21] = [
     ("bullet", cfg!(feature = "bullet")),
     ("caffe", cfg!(feature = "caffe")),
     ("cnn2", cfg!(feature = "cnn2")),
+    ("coreml", cfg!(feature = "coreml")),
     ("cuda", cfg!(feature = "cuda")),
     ("darknet", cfg!(feature = "darknet")),
     ("forward", cfg!(feature = "forward")),

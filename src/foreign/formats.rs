@@ -90,10 +90,10 @@ pub(super) const FORMATS: &[Format] = &[
         help: "it is compiled for one kind of device: use the ONNX model or the checkpoint that it was made from",
     },
     Format {
-        what: "a Core ML model",
-        signs: &[Parses(signs::is_core_ml), Json(&["\"itemInfoEntries\""]), Holds("coremldata.bin")],
-        endings: &["mlmodel", "mlpackage", "mlmodelc"],
-        help: "use the PyTorch, Keras or ONNX model that it was made from",
+        what: "a compiled Core ML model",
+        signs: &[Holds("coremldata.bin")],
+        endings: &["mlmodelc"],
+        help: "use the .mlpackage or .mlmodel that it was compiled from",
     },
     Format {
         what: "a description of a network of Caffe, or the state of its solver, which has no weights",

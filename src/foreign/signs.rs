@@ -10,13 +10,6 @@ pub(super) fn is_meta_graph(start: &[u8]) -> bool {
     name.is_some_and(is_word)
 }
 
-/// Whether bytes begin as a model of Core ML does: with a version, and a description that begins with an input.
-pub(super) fn is_core_ml(start: &[u8]) -> bool {
-    let [8, 1..=32, rest @ ..] = start else { return false };
-    let input = message(rest, 2).and_then(|description| message(description, 1));
-    input.and_then(|input| message(input, 1)).is_some_and(is_word)
-}
-
 /// Whether bytes begin as the parameters of PaddlePaddle do that stand without names: versions and levels of 0, and the
 /// description of a tensor.
 pub(super) fn is_paddle(start: &[u8]) -> bool {
@@ -95,13 +88,11 @@ mod tests {
     #[test]
     fn each_structure_is_recognized_and_no_other() {
         let op = field(1, &fields(&[(1, b"Add"), (2, b"x")]));
-        let input = field(1, &field(1, b"image"));
         let parameters = [&[0; 16][..], &[4, 0, 0, 0, 8, 5, 0x10, 3]].concat();
         type Is = fn(&[u8]) -> bool;
-        let all: [(Is, Vec<u8>); 4] = [
+        let all: [(Is, Vec<u8>); 3] = [
             (is_meta_graph, field(1, &field(2, &op))),
             (is_meta_graph, field(1, &[field(1, b"v1"), field(2, &op)].concat())),
-            (is_core_ml, [vec![8, 4], field(2, &input)].concat()),
             (is_paddle, parameters),
         ];
         for (k, (own, bytes)) in all.iter().enumerate() {

@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 18] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 19] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("caffe", &ckpt_caffe::Caffe, 12, 28),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
+    ("coreml", &ckpt_coreml::CoreMl, 27, 49),
     ("darknet", &ckpt_darknet::Darknet, 8, 24),
     ("flax", &ckpt_orbax::Flax, 4, 18),
     ("gguf", &ckpt_gguf::Gguf, 16, 42),

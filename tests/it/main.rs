@@ -27,6 +27,7 @@ mod confinement;
     feature = "bullet",
     feature = "caffe",
     feature = "cnn2",
+    feature = "coreml",
     feature = "darknet",
     feature = "gguf",
     feature = "keras",

@@ -95,6 +95,7 @@ fn output(directory: &Path, format: &str) -> PathBuf {
     directory.join(match format {
         "caffe" => "out.caffemodel",
         "cnn2" => "out.bin",
+        "coreml" => "out.mlpackage",
         "darknet" => "out.weights",
         "flax" => "out.msgpack",
         "gguf" => "out.gguf",

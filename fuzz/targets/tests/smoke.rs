@@ -44,6 +44,8 @@ smoke! {
     caffe_files: 40 seeds, 2000 mutations;
     cnn2_read: 51 seeds, 2000 mutations;
     cnn2_round_trip: 64 seeds, 500 mutations;
+    coreml_files: 76 seeds, 2000 mutations;
+    coreml_read: 150 seeds, 2000 mutations;
     darknet_files: 32 seeds, 2000 mutations;
     flax_read: 22 seeds, 2000 mutations;
     forward: 57 seeds, 2000 mutations;
@@ -91,7 +93,7 @@ fn every_file_of_a_target_is_in_the_table() {
     let files = seeds::files(&folder).expect("the folder");
     let stems = files.iter().filter_map(|path| path.file_stem()?.to_str()).filter(|stem| *stem != "mod");
     assert_eq!(stems.collect::<Vec<_>>(), TARGETS.iter().map(|target| target.name).collect::<Vec<_>>());
-    assert_eq!(TARGETS.len(), 46);
+    assert_eq!(TARGETS.len(), 48);
 }
 
 #[test]

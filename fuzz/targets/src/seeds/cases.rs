@@ -51,6 +51,7 @@ pub(super) fn add(seeds: &mut Seeds) -> Result<()> {
             "safetensors" => push(seeds, "safetensors_files", &name, case.joined(entry, &headless(&files))),
             "darknet" => push(seeds, "darknet_files", &name, case.joined(entry, &files)),
             "caffe" => push(seeds, "caffe_files", &name, case.joined(entry, &files)),
+            "coreml" => push(seeds, "coreml_files", &name, case.joined(entry, &files)),
             "tfjs" => push(seeds, "tfjs_files", &name, case.joined(entry, &files)),
             // An index beside them is for reading alone.
             "torch" if case.entry.is_some() && !files.contains_key("pytorch_model.bin.index.json") => {
@@ -183,10 +184,11 @@ fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
 
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 18] = [
+    let codecs: [&dyn Codec; 19] = [
         &ckpt_bullet::Bullet,
         &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
+        &ckpt_coreml::CoreMl,
         &ckpt_darknet::Darknet,
         &ckpt_orbax::Flax,
         &ckpt_gguf::Gguf,

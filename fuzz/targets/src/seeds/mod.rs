@@ -14,10 +14,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 18] = [
+const FORMATS: [&str; 19] = [
     "bullet",
     "caffe",
     "cnn2",
+    "coreml",
     "darknet",
     "flax",
     "gguf",

@@ -22,9 +22,10 @@ pub(super) fn fuzz(data: &[u8]) {
     }
     let values: Vec<_> = tensors.iter().map(|tensor| vec![0; tensor.value_bytes() as usize]).collect();
     let checkpoint = Checkpoint { graph, tensors, ..Checkpoint::default() };
-    let codecs: [(&dyn Codec, &str); 12] = [
+    let codecs: [(&dyn Codec, &str); 13] = [
         (&ckpt_bullet::Bullet, "weights.bin"),
         (&ckpt_cnn2::Cnn2, "m.bin"),
+        (&ckpt_coreml::CoreMl, ""),
         (&ckpt_orbax::Flax, "m.msgpack"),
         (&ckpt_mxnet::Mxnet, "m.params"),
         (&ckpt_nn::Nn, "m.nn"),

@@ -9,6 +9,8 @@ mod bullet_round_trip;
 mod caffe_files;
 mod cnn2_read;
 mod cnn2_round_trip;
+mod coreml_files;
+mod coreml_read;
 mod darknet_files;
 mod flax_read;
 mod forward;
@@ -58,6 +60,8 @@ pub static TARGETS: &[Target] = &[
     Target { name: "caffe_files", run: caffe_files::fuzz },
     Target { name: "cnn2_read", run: cnn2_read::fuzz },
     Target { name: "cnn2_round_trip", run: cnn2_round_trip::fuzz },
+    Target { name: "coreml_files", run: coreml_files::fuzz },
+    Target { name: "coreml_read", run: coreml_read::fuzz },
     Target { name: "darknet_files", run: darknet_files::fuzz },
     Target { name: "flax_read", run: flax_read::fuzz },
     Target { name: "forward", run: forward::fuzz },

@@ -25,10 +25,11 @@ const NAMES: [&str; 16] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 17] = [
+    let codecs: [&dyn ckpt_api::Codec; 18] = [
         &ckpt_bullet::Bullet,
         &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
+        &ckpt_coreml::CoreMl,
         &ckpt_darknet::Darknet,
         &ckpt_orbax::Flax,
         &ckpt_gguf::Gguf,

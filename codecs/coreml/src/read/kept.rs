@@ -1,0 +1,166 @@
+//! The files of a model without the bytes of its tensors, so that it can be written again.
+
+use super::package::{items, model_file};
+use super::parsed::Parsed;
+use crate::format::{MANIFEST, NAMESPACE};
+use ckpt_api::{
+    Contents, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, MetadataValue, Placement, ReadAt,
+    Result,
+};
+use ckpt_containers::structure::Structure;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Key of the names of the files.
+const KEY_FILES: &str = "files";
+
+/// Keys of a file's structure.
+const STRUCTURE: [&str; 3] = ["data", "model", "small"];
+/// A new package has a model, a file of weights and a manifest.
+const FILES_OF_PACKAGE: usize = 3;
+
+/// A model and its files.
+pub(crate) struct Package {
+    pub(crate) parsed: Parsed,
+    /// The files by name; those of the contents come first, in their order.
+    pub(crate) files: Vec<(String, Structure)>,
+}
+
+/// The keys of metadata that a new package has: its files.
+pub(crate) fn kept_keys() -> impl Iterator<Item = String> {
+    let of_file = |number| STRUCTURE.map(|key| format!("{}.{key}", namespace(number)));
+    (0..FILES_OF_PACKAGE).flat_map(of_file).chain([format!("{NAMESPACE}.{KEY_FILES}")])
+}
+
+/// Whether the bytes of a tensor are its elements, so that others can take their place.
+pub(crate) fn is_plain(placement: &Placement) -> bool {
+    placement.extents.iter().all(|extent| extent.compression().is_none())
+}
+
+impl Package {
+    /// Reads a model, and its files without the bytes of its tensors.
+    ///
+    /// # Errors
+    /// As [`ckpt_api::Codec::read`].
+    pub(crate) fn read(input: &Input, limits: &Limits) -> Result<Self> {
+        let name = model_file(input, limits)?;
+        let file = input.file(&name)?;
+        let parsed = Parsed::of(input, limits, name, file)?;
+        let mut package = Package { parsed, files: Vec::new() };
+        package.read_files(input, limits)?;
+        Ok(package)
+    }
+
+    /// The structure of each file; none if a file is too large for what it has beside tensors that can be written.
+    fn read_files(&mut self, input: &Input, limits: &Limits) -> Result<()> {
+        let contents = &self.parsed.contents;
+        if !contents.placements.iter().all(is_plain) {
+            return Ok(());
+        }
+        let mut names = contents.files.clone();
+        if input.is_directory() || input.entry() == MANIFEST {
+            let mut seen: HashSet<String> = names.iter().cloned().collect();
+            let others = items(input, limits)?.into_iter().chain([MANIFEST.to_owned()]);
+            names.extend(others.filter(|name| seen.insert(name.clone())));
+        }
+        let (mut files, mut total) = (Vec::with_capacity(names.len()), 0u64);
+        for (number, name) in names.into_iter().enumerate() {
+            let file = input.file(&name)?;
+            let data = data(contents, FileId(number));
+            let hidden: u64 = data.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+            total = total.saturating_add(file.len().saturating_sub(hidden));
+            if limits.check(Limit::HeaderBytes, total).is_err() {
+                return Ok(());
+            }
+            files.push((name, structure(&file, data)?));
+        }
+        self.files = files;
+        Ok(())
+    }
+
+    /// Keeps the files in the checkpoint's metadata; of those that cannot be written again, the names.
+    pub(crate) fn keep(self) -> Contents {
+        let mut contents = self.parsed.contents;
+        let metadata = &mut contents.checkpoint.metadata;
+        let kept = self.files.iter().map(|(name, _)| name);
+        let names =
+            if self.files.is_empty() { contents.files.iter().collect() } else { kept.collect::<Vec<_>>() };
+        let names = names.into_iter().map(|name| MetadataValue::Text(name.clone())).collect();
+        metadata.insert(NAMESPACE, KEY_FILES, MetadataValue::List(names));
+        for (number, (_, structure)) in self.files.into_iter().enumerate() {
+            structure.keep(metadata, &namespace(number));
+        }
+        contents
+    }
+
+    /// The model that metadata keeps; `None` if there is none.
+    pub(crate) fn kept(metadata: &Metadata) -> Option<Self> {
+        let names = metadata.value(NAMESPACE, KEY_FILES)?.as_list()?;
+        let mut files = Vec::with_capacity(names.len());
+        for (number, name) in names.iter().enumerate() {
+            let MetadataValue::Text(name) = name else { return None };
+            files.push((name.clone(), Structure::kept(metadata, &namespace(number))?));
+        }
+        let handles = files.iter().map(|(name, structure)| {
+            let handle: Arc<dyn ReadAt> = Arc::new(structure.clone());
+            (name.clone(), handle)
+        });
+        let handles: BTreeMap<String, Arc<dyn ReadAt>> = handles.collect();
+        let entry = if handles.contains_key(MANIFEST) { "" } else { files.first()?.0.as_str() };
+        let input = Input::of(entry, handles);
+        let unlimited = Limits::default().with(Limit::HeaderBytes, u64::MAX);
+        let name = model_file(&input, &unlimited).ok()?;
+        let file = input.file(&name).ok()?;
+        let parsed = Parsed::of(&input, &unlimited, name, file).ok()?;
+        let is_same = parsed.contents.files.iter().zip(&files).all(|(own, (name, _))| own == name);
+        (is_same && parsed.contents.files.len() <= files.len()).then_some(Package { parsed, files })
+    }
+
+    /// Whether the model is a folder.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.files.iter().any(|(name, _)| name == MANIFEST)
+    }
+}
+
+/// The namespace of a file's structure.
+fn namespace(number: usize) -> String {
+    format!("{NAMESPACE}.{number}")
+}
+
+/// The ranges of a file that are bytes of tensors, in ascending order.
+fn data(contents: &Contents, file: FileId) -> Vec<Range<u64>> {
+    let extents = contents.placements.iter().flat_map(|placement| &placement.extents);
+    let own = extents.filter(|extent: &&Extent| extent.file == file && extent.len > 0);
+    let mut ranges: Vec<Range<u64>> =
+        own.map(|extent| extent.offset..extent.offset.saturating_add(extent.len)).collect();
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut().filter(|last| range.start < last.end) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// A file without these ranges.
+fn structure(file: &File, data: Vec<Range<u64>>) -> Result<Structure> {
+    let mut structure = Structure::new(Vec::new(), Vec::new());
+    let mut at = 0;
+    for range in &data {
+        structure.append(file, at..range.start)?;
+        if range.end.saturating_sub(range.start) <= super::SMALL {
+            let len = range.end.saturating_sub(range.start);
+            structure.add_small(range.start, file.bytes(range.start, len)?);
+        }
+        at = range.end;
+    }
+    structure.append(file, at..file.len())?;
+    structure.data = data;
+    match structure.file_len() == Some(file.len()) {
+        true => Ok(structure),
+        false => Err(Error::defect("a file's structure has another length").file(file.name())),
+    }
+}
