@@ -18,6 +18,7 @@
 
 mod decode;
 mod format;
+mod graph;
 mod read;
 mod write;
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Files by number: the first is the model's.
-pub(super) struct Files<'a> {
+pub(crate) struct Files<'a> {
     input: &'a Input,
     limits: &'a Limits,
     pub(super) names: Vec<String>,

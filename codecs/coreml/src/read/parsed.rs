@@ -7,11 +7,13 @@ use super::network::{self, Network};
 use super::program::{Data, Operation, Program, Value};
 use super::values::{Located, stored};
 use crate::format::{NAMESPACE, constant_name};
+use crate::graph;
 use ckpt_api::{
-    Contents, Error, File, Input, Limit, Limits, MetadataValue, Placement, Result, TensorId, Viewed,
+    Contents, Error, File, Input, Limit, Limits, MetadataValue, MissingGraph, Placement, Result, TensorId,
+    Viewed,
 };
 use ckpt_graph::Names;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Integers in the program itself are no tensors if they are fewer: axes, strides.
 const FEW: u64 = 10;
@@ -37,6 +39,7 @@ impl Parsed {
             viewed: Viewed::default(),
             opened: 0,
             compressed: BTreeMap::new(),
+            ids: Vec::new(),
         };
         for (prefix, part) in &model.parts {
             match part {
@@ -45,10 +48,49 @@ impl Parsed {
             }
             .map_err(in_model)?;
         }
-        let Reader { files, mut contents, compressed, .. } = reader;
+        let Reader { mut files, mut contents, compressed, ids, .. } = reader;
+        add_graph(&mut contents, &model, &mut files, &ids);
         contents.files = files.names;
         describe(&mut contents, &model, &compressed);
         Ok(Parsed { contents })
+    }
+}
+
+/// The function that a program begins with.
+const MAIN: &str = "main";
+
+/// Adds the graph of a model that is one program, or why there is none.
+fn add_graph(contents: &mut Contents, model: &Model, files: &mut Files<'_>, ids: &[HashMap<String, usize>]) {
+    let missing = |reason: String| MissingGraph { reason: reason.into(), is_unstated: false, help: None };
+    let program = match &model.parts[..] {
+        [(_, Part::Program(program))] => program,
+        [(_, Part::Network(_))] => {
+            let reason =
+                "the layers of neural networks of Core ML are not read as a graph, but for their weights";
+            contents.missing_graph = Some(missing(reason.to_owned()));
+            return;
+        }
+        _ => {
+            contents.missing_graph = Some(missing("the model is a pipeline of models".to_owned()));
+            return;
+        }
+    };
+    let number = program.functions.iter().position(|function| function.name == MAIN).unwrap_or(0);
+    let (Some(function), Some(ids)) = (program.functions.get(number), ids.get(number)) else { return };
+    let mut tensors = contents.checkpoint.tensors.clone();
+    match graph::read(program, function, files, ids, &mut tensors) {
+        Ok((graph, notes)) => {
+            contents.checkpoint.tensors = tensors;
+            contents.checkpoint.graph = Some(graph);
+            contents.graph_notes.extend(notes.into_iter().map(Into::into));
+            if program.functions.len() > 1 {
+                let count = program.functions.len();
+                let note =
+                    format!("the model has {count} functions, and the graph is that of '{}'", function.name);
+                contents.graph_notes.push(note.into());
+            }
+        }
+        Err(reason) => contents.missing_graph = Some(missing(reason)),
     }
 }
 
@@ -84,18 +126,23 @@ struct Reader<'a> {
     opened: usize,
     /// How many weights are compressed in each way.
     compressed: BTreeMap<String, u64>,
+    /// The tensor of each constant, for each function.
+    ids: Vec<HashMap<String, usize>>,
 }
 
 impl Reader<'_> {
     fn program(&mut self, prefix: &str, program: &Program) -> Result<()> {
         for function in &program.functions {
-            let Some(block) = function.block else { continue };
+            let Some(block) = function.block else {
+                self.ids.push(HashMap::new());
+                continue;
+            };
             let operations = program.operations(block);
             let prefix = match program.functions.len() {
                 1 => prefix.to_owned(),
                 _ => format!("{prefix}{}/", function.name),
             };
-            let mut definitions = Definitions::new();
+            let (mut definitions, mut ids) = (Definitions::new(), HashMap::new());
             for operation in &operations {
                 if operation.op == "const" || operation.op.starts_with(PREFIX) {
                     let results = operation.outputs.iter().enumerate();
@@ -106,9 +153,10 @@ impl Reader<'_> {
                 let own = format!("{prefix}{}", constant_name(operation.name(), operation.shown()));
                 let located = self.constant(operation, &own, &definitions);
                 if let Some(located) = located.map_err(|error| error.tensor(&own))? {
-                    self.add(located)?;
+                    ids.insert(operation.name().to_owned(), self.add(located)?);
                 }
             }
+            self.ids.push(ids);
         }
         Ok(())
     }
@@ -169,7 +217,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn add(&mut self, located: Located) -> Result<()> {
+    fn add(&mut self, located: Located) -> Result<usize> {
         let Located { mut tensor, extents, encoding } = located;
         for file in self.files.files.iter().skip(self.opened) {
             self.viewed.open(file.len(), []);
@@ -182,6 +230,6 @@ impl Reader<'_> {
         let stored = tensor.name.clone();
         self.contents.placements.push(Placement::new(TensorId(id), stored, extents, encoding));
         self.contents.checkpoint.tensors.push(tensor);
-        Ok(())
+        Ok(id)
     }
 }

@@ -12,9 +12,9 @@ use std::num::NonZeroU8;
 
 /// Elements of a value that is in a file.
 #[derive(Clone, Debug)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     pub(super) element: Element,
-    pub(super) shape: Shape,
+    pub(crate) shape: Shape,
     pub(super) run: Run,
     form: Form,
 }
@@ -41,7 +41,7 @@ pub(super) struct Located {
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for elements that do not fit the type.
-pub(super) fn stored(value: &Value, files: &mut Files<'_>) -> Result<Option<Stored>> {
+pub(crate) fn stored(value: &Value, files: &mut Files<'_>) -> Result<Option<Stored>> {
     stored_at(value, files).map_err(|error| match error.context().offset {
         Some(_) => error,
         None => error.offset(value.at),
@@ -132,7 +132,7 @@ fn varints(files: &Files<'_>, run: Run, tag_bytes: u64) -> Result<u64> {
 
 impl Stored {
     /// What the elements are read as.
-    pub(super) fn dtype(&self) -> DType {
+    pub(crate) fn dtype(&self) -> DType {
         self.element.dtype.unwrap_or(DType::U8)
     }
 
@@ -178,7 +178,7 @@ impl Stored {
     }
 
     /// The bytes of the elements, each of whole bytes, within the limit of headers.
-    pub(super) fn elements(&self, files: &Files<'_>) -> Result<Vec<u8>> {
+    pub(crate) fn elements(&self, files: &Files<'_>) -> Result<Vec<u8>> {
         let bytes = files.bytes(self.run)?;
         let width = self.dtype().bytes().unwrap_or(1);
         let len = self.shape.elements().saturating_mul(width);

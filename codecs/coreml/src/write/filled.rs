@@ -75,8 +75,10 @@ pub(super) fn like(
                 }
                 placements.push(placement.clone().with_tensor(*id));
             }
-            // What is in the program itself belongs to its operations, such as an epsilon.
-            None if is_of_program(placement) => kept.extend(placement.extents.iter().cloned()),
+            // One number in the program itself belongs to its operation, such as an epsilon.
+            None if tensor.shape.elements() == 1 && is_of_program(placement) => {
+                kept.extend(placement.extents.iter().cloned())
+            }
             None => missing.push(tensor.name.as_str()),
         }
     }
@@ -105,7 +107,7 @@ fn small(structure: &ckpt_containers::structure::Structure, extent: &ckpt_api::E
     (read == bytes.len()).then_some(bytes)
 }
 
-/// Whether a constant is a few numbers in the file of the model.
+/// Whether a constant is in the file of the model.
 fn is_of_program(placement: &Placement) -> bool {
     let is_own = |extent: &ckpt_api::Extent| extent.file == FileId(0) && extent.len <= crate::read::SMALL;
     placement.extents.iter().all(is_own)

@@ -179,3 +179,20 @@ fn new_numbers_take_the_places_of_those_of_a_model_that_is_given() {
     }
     assert_eq!(seen, 8);
 }
+
+#[test]
+fn every_program_has_its_graph() {
+    let Some(cases) = all() else { return };
+    let (mut seen, mut missing) = (0, Vec::new());
+    for (name, path, expected) in &cases {
+        if expected["expect"] != "ok" || !path.is_dir() {
+            continue;
+        }
+        let (contents, _) = read(path).unwrap();
+        let reason = contents.missing_graph.map(|missing| missing.reason.as_str().to_owned());
+        missing.extend(reason.map(|reason| format!("{name}: {reason}")));
+        seen += usize::from(contents.checkpoint.graph.is_some());
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert_eq!(seen, 19);
+}
