@@ -185,7 +185,7 @@ def graphs_compute_what_pytorch_computes(folder, name):
         path = folder / f"{precision.name}.mlpackage"
         model.save(str(path))
         np.savez(folder / "x.npz", x=x.numpy().astype(np.int32 if x.dtype == torch.int64 else np.float32))
-        done = ckpt("run", path, "--input", f"x={folder / 'x.npz'}:x", "--output", folder / "y.npz")
+        done = ckpt("run", path, "--input", f"x={folder / 'x.npz'}:x", "--output", folder / "y.npz", "--force")
         assert done.returncode == 0, done.stderr
         made = np.load(folder / "y.npz")
         found, expected = made[made.files[0]], net(x).detach().numpy()
