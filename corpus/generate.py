@@ -24,6 +24,7 @@ import make_npz
 import make_onnx
 import make_orbax
 import make_outside
+import make_paddle
 import make_safetensors
 import make_tf1
 import make_tf2
@@ -36,7 +37,7 @@ from common import Case, digest
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
     "bullet": [make_bullet], "caffe": [make_caffe], "cnn2": [make_cnn2], "coreml": [make_coreml], "darknet": [make_darknet], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "mxnet": [make_mxnet], "nn": [make_nn], "npz": [make_npz],
-    "onnx": [make_onnx], "orbax": [make_orbax], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "tflite": [make_tflite], "torch": [make_torch, make_torch_directories],
+    "onnx": [make_onnx], "orbax": [make_orbax], "paddle": [make_paddle], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "tflite": [make_tflite], "torch": [make_torch, make_torch_directories],
 }
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.

@@ -1,7 +1,7 @@
 //! The mappings that come with the program: `data/mappings/*.toml`, and those that PyTorch's modules need.
 
 use ckpt_engine::formats::RegisteredMapping;
-use ckpt_pytorch::{FlaxToTorch, KerasToTorch};
+use ckpt_pytorch::{FlaxToTorch, KerasToTorch, PaddleToTorch};
 use std::sync::Arc;
 
 /// Includes files by name.
@@ -74,5 +74,6 @@ pub(super) fn all() -> Vec<RegisteredMapping> {
     let files = FILES.iter().map(|(name, toml)| RegisteredMapping::File { name, toml });
     let keras = RegisteredMapping::Generated(Arc::new(KerasToTorch::default()));
     let flax = RegisteredMapping::Generated(Arc::new(FlaxToTorch::default()));
-    files.chain([keras, flax]).collect()
+    let paddle = RegisteredMapping::Generated(Arc::new(PaddleToTorch::default()));
+    files.chain([keras, flax, paddle]).collect()
 }

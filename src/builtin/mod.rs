@@ -41,6 +41,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_onnx::Onnx),
         #[cfg(feature = "orbax")]
         Arc::new(ckpt_orbax::Orbax),
+        #[cfg(feature = "paddle")]
+        Arc::new(ckpt_paddle::Paddle),
         #[cfg(feature = "safetensors")]
         Arc::new(ckpt_safetensors::Safetensors),
         #[cfg(feature = "tf2")]

@@ -24,7 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Extensions of models that give their graphs to another checkpoint; a SavedModel is a directory.
-const GRAPH_EXTENSIONS: [&str; 7] = ["onnx", "keras", "h5", "hdf5", "pb", "safetensors", "msgpack"];
+const GRAPH_EXTENSIONS: [&str; 8] =
+    ["onnx", "keras", "h5", "hdf5", "pb", "safetensors", "msgpack", "pdparams"];
 
 /// A checkpoint that is only read.
 #[derive(Args)]

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 21] = [
+const FEATURES: [(&str, bool); 22] = [
     ("bullet", cfg!(feature = "bullet")),
     ("caffe", cfg!(feature = "caffe")),
     ("cnn2", cfg!(feature = "cnn2")),
@@ -19,6 +19,7 @@ const FEATURES: [(&str, bool); 21] = [
     ("npz", cfg!(feature = "npz")),
     ("onnx", cfg!(feature = "onnx")),
     ("orbax", cfg!(feature = "orbax")),
+    ("paddle", cfg!(feature = "paddle")),
     ("safetensors", cfg!(feature = "safetensors")),
     ("tf2", cfg!(feature = "tf2")),
     ("tfjs", cfg!(feature = "tfjs")),

@@ -102,12 +102,6 @@ pub(super) const FORMATS: &[Format] = &[
         help: "name the .caffemodel: a .prototxt beside it gives its layers",
     },
     Format {
-        what: "a PaddlePaddle checkpoint",
-        signs: &[Parses(signs::is_paddle), Holds("inference.pdiparams"), Holds("inference.pdmodel")],
-        endings: &["pdparams", "pdopt", "pdiparams", "pdmodel"],
-        help: "load it in Python with paddle.load, and save the arrays with safetensors.paddle.save_file or numpy.savez",
-    },
-    Format {
         what: "an ONNX Runtime model (ORT)",
         signs: &[Bytes(4, b"ORTM")],
         endings: &["ort"],

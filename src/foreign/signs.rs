@@ -10,15 +10,6 @@ pub(super) fn is_meta_graph(start: &[u8]) -> bool {
     name.is_some_and(is_word)
 }
 
-/// Whether bytes begin as the parameters of PaddlePaddle do that stand without names: versions and levels of 0, and the
-/// description of a tensor.
-pub(super) fn is_paddle(start: &[u8]) -> bool {
-    let Some((zeros, [len, 0, 0, 0, 8, 0..=30, 0x10 | 0x12, ..])) = start.split_at_checked(16) else {
-        return false;
-    };
-    zeros.iter().all(|byte| *byte == 0) && (2..=0x7f).contains(len)
-}
-
 /// Whether bytes begin as the description of a network of OpenVINO does.
 pub(super) fn is_open_vino(start: &[u8]) -> bool {
     start.starts_with(b"<?xml") && contains(start, b"<net ")
@@ -88,12 +79,10 @@ mod tests {
     #[test]
     fn each_structure_is_recognized_and_no_other() {
         let op = field(1, &fields(&[(1, b"Add"), (2, b"x")]));
-        let parameters = [&[0; 16][..], &[4, 0, 0, 0, 8, 5, 0x10, 3]].concat();
         type Is = fn(&[u8]) -> bool;
-        let all: [(Is, Vec<u8>); 3] = [
+        let all: [(Is, Vec<u8>); 2] = [
             (is_meta_graph, field(1, &field(2, &op))),
             (is_meta_graph, field(1, &[field(1, b"v1"), field(2, &op)].concat())),
-            (is_paddle, parameters),
         ];
         for (k, (own, bytes)) in all.iter().enumerate() {
             assert!(own(bytes), "{k}");

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 19] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 20] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("caffe", &ckpt_caffe::Caffe, 12, 28),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
@@ -22,6 +22,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 19] = [
     ("npz", &ckpt_npz::Npz, 21, 57),
     ("onnx", &ckpt_onnx::Onnx, 14, 29),
     ("orbax", &ckpt_orbax::Orbax, 17, 54),
+    ("paddle", &ckpt_paddle::Paddle, 14, 26),
     ("safetensors", &ckpt_safetensors::Safetensors, 19, 34),
     ("tf1", &ckpt_tf2::Tf1, 27, 24),
     ("tf2", &ckpt_tf2::Tf2, 37, 59),

@@ -36,6 +36,7 @@ mod confinement;
     feature = "npz",
     feature = "onnx",
     feature = "orbax",
+    feature = "paddle",
     feature = "safetensors",
     feature = "tf2",
     feature = "tfjs",

@@ -1,4 +1,4 @@
-//! From Keras and Flax to PyTorch: the modules, the mapping and the program that a graph makes, or the mapping that names and
+//! From Keras, Flax and PaddlePaddle to PyTorch: the modules, the mapping and the program that a graph makes, or the mapping that names and
 //! shapes make.
 //!
 //! A graph with the named axes of its tensors says what each layer computes, whatever the model is called. From it come
@@ -18,6 +18,7 @@ mod functions;
 mod layer_names;
 mod layers;
 mod names;
+mod paddle;
 mod pooling;
 mod precision;
 mod program;
@@ -38,6 +39,7 @@ mod window;
 use ckpt_api::{Error, Graph, Result, Tensor};
 use ckpt_engine::mapping::{MappingGenerator, Translation, listed};
 pub use flax::FlaxToTorch;
+pub use paddle::PaddleToTorch;
 use precision::Precision;
 use rules::KERAS_TO_TORCH;
 use shapes::Shapes;

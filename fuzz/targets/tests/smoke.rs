@@ -66,6 +66,7 @@ smoke! {
     orbax_manifest: 60 seeds, 2000 mutations;
     orbax_node: 60 seeds, 2000 mutations;
     orbax_zarr: 20 seeds, 2000 mutations;
+    paddle_read: 40 seeds, 2000 mutations;
     plan: 64 seeds, 2000 mutations;
     plugin_answers: 100 seeds, 2000 mutations;
     probe: 990 seeds, 2000 mutations;
@@ -93,7 +94,7 @@ fn every_file_of_a_target_is_in_the_table() {
     let files = seeds::files(&folder).expect("the folder");
     let stems = files.iter().filter_map(|path| path.file_stem()?.to_str()).filter(|stem| *stem != "mod");
     assert_eq!(stems.collect::<Vec<_>>(), TARGETS.iter().map(|target| target.name).collect::<Vec<_>>());
-    assert_eq!(TARGETS.len(), 48);
+    assert_eq!(TARGETS.len(), 49);
 }
 
 #[test]

@@ -14,5 +14,7 @@ ckpt_plugin::export!(ckpt_mxnet::Mxnet);
 ckpt_plugin::export!(ckpt_nn::Nn);
 #[cfg(feature = "npz")]
 ckpt_plugin::export!(ckpt_npz::Npz);
+#[cfg(feature = "paddle")]
+ckpt_plugin::export!(ckpt_paddle::Paddle);
 #[cfg(feature = "safetensors")]
 ckpt_plugin::export!(ckpt_safetensors::Safetensors);

@@ -184,7 +184,7 @@ fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
 
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 19] = [
+    let codecs: [&dyn Codec; 20] = [
         &ckpt_bullet::Bullet,
         &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
@@ -198,6 +198,7 @@ fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Resul
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,
         &ckpt_orbax::Orbax,
+        &ckpt_paddle::Paddle,
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf1,
         &ckpt_tf2::Tf2,

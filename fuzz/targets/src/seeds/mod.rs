@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 19] = [
+const FORMATS: [&str; 20] = [
     "bullet",
     "caffe",
     "cnn2",
@@ -28,6 +28,7 @@ const FORMATS: [&str; 19] = [
     "npz",
     "onnx",
     "orbax",
+    "paddle",
     "safetensors",
     "tf1",
     "tf2",

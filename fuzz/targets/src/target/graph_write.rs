@@ -22,7 +22,7 @@ pub(super) fn fuzz(data: &[u8]) {
     }
     let values: Vec<_> = tensors.iter().map(|tensor| vec![0; tensor.value_bytes() as usize]).collect();
     let checkpoint = Checkpoint { graph, tensors, ..Checkpoint::default() };
-    let codecs: [(&dyn Codec, &str); 13] = [
+    let codecs: [(&dyn Codec, &str); 14] = [
         (&ckpt_bullet::Bullet, "weights.bin"),
         (&ckpt_cnn2::Cnn2, "m.bin"),
         (&ckpt_coreml::CoreMl, ""),
@@ -32,6 +32,7 @@ pub(super) fn fuzz(data: &[u8]) {
         (&ckpt_npz::Npz, "m.npz"),
         (&ckpt_onnx::Onnx, "m.onnx"),
         (&ckpt_orbax::Orbax, ""),
+        (&ckpt_paddle::Paddle, "m.pdparams"),
         (&ckpt_safetensors::Safetensors, "m.safetensors"),
         (&ckpt_tf2::Tf2, "m.index"),
         (&ckpt_tflite::Tflite, "m.tflite"),

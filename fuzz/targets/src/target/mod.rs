@@ -31,6 +31,7 @@ mod orbax_files;
 mod orbax_manifest;
 mod orbax_node;
 mod orbax_zarr;
+mod paddle_read;
 mod plan;
 mod plugin_answers;
 mod probe;
@@ -82,6 +83,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "orbax_manifest", run: orbax_manifest::fuzz },
     Target { name: "orbax_node", run: orbax_node::fuzz },
     Target { name: "orbax_zarr", run: orbax_zarr::fuzz },
+    Target { name: "paddle_read", run: paddle_read::fuzz },
     Target { name: "plan", run: plan::fuzz },
     Target { name: "plugin_answers", run: plugin_answers::fuzz },
     Target { name: "probe", run: probe::fuzz },

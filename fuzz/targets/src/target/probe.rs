@@ -25,7 +25,7 @@ const NAMES: [&str; 16] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 18] = [
+    let codecs: [&dyn ckpt_api::Codec; 19] = [
         &ckpt_bullet::Bullet,
         &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
@@ -38,6 +38,7 @@ pub(super) fn fuzz(data: &[u8]) {
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,
         &ckpt_orbax::Orbax,
+        &ckpt_paddle::Paddle,
         &ckpt_safetensors::Safetensors,
         &ckpt_tf2::Tf1,
         &ckpt_tf2::Tf2,

@@ -1,0 +1,4 @@
+//! Tests of the codec.
+
+mod cases;
+mod conformance;
