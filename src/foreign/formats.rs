@@ -26,9 +26,11 @@ pub(super) enum Sign {
     Member(&'static str),
     /// The first bytes parse as the format's do.
     Parses(fn(&[u8]) -> bool),
+    /// So do those of what gzip compressed.
+    Unpacked(fn(&[u8]) -> bool),
 }
 
-use Sign::{Bytes, Holds, Json, Member, Parses};
+use Sign::{Bytes, Holds, Json, Member, Parses, Unpacked};
 
 /// Where weights are that a file without any belongs to.
 pub(super) const BESIDE: &str = "name the directory, or the file that has the weights";
@@ -140,6 +142,66 @@ pub(super) const FORMATS: &[Format] = &[
         signs: &[],
         endings: &["t7"],
         help: "load it in Python with torchfile, and save the arrays with numpy.savez",
+    },
+    Format {
+        what: "a fastText model",
+        signs: &[Bytes(0, b"\xba\x16\x4f\x2f")],
+        endings: &["ftz"],
+        help: "load it in Python with fasttext.load_model, and save get_input_matrix() and get_output_matrix() with numpy.savez",
+    },
+    Format {
+        what: "a DyNet model",
+        signs: &[Bytes(0, b"#Parameter# "), Bytes(0, b"#LookupParameter# ")],
+        endings: &["dynet"],
+        help: "load it in Python with dynet's ParameterCollection.populate, and save each parameter's as_array() with numpy.savez",
+    },
+    Format {
+        what: "a record of Burn",
+        signs: &[Parses(signs::is_burn), Unpacked(signs::is_burn)],
+        endings: &["mpk"],
+        help: "load it in Rust with the recorder that wrote it, and save the model as safetensors with the crate burn-store",
+    },
+    Format {
+        what: "a Kaldi model",
+        signs: &[Bytes(0, b"\0B<TransitionModel>"), Bytes(0, b"\0B<Nnet"), Bytes(0, b"<TransitionModel>")],
+        endings: &["mdl"],
+        help: "write it as text with Kaldi's nnet3-am-copy --binary=false, and read the matrices from that",
+    },
+    Format {
+        what: "a language of Tesseract",
+        signs: &[],
+        endings: &["traineddata"],
+        help: "unpack it with combine_tessdata -u; Tesseract alone reads the network in it",
+    },
+    Format {
+        what: "a NeMo archive",
+        signs: &[Parses(signs::is_nemo), Unpacked(signs::is_nemo)],
+        endings: &["nemo"],
+        help: "unpack it with tar, and name the model_weights.ckpt in it",
+    },
+    Format {
+        what: "a network of Leela Chess Zero",
+        signs: &[Parses(signs::is_lc0), Unpacked(signs::is_lc0)],
+        endings: &[],
+        help: "convert it with `lc0 leela2onnx`, and name the .onnx file",
+    },
+    Format {
+        what: "a network of KataGo",
+        signs: &[Parses(signs::is_katago), Unpacked(signs::is_katago)],
+        endings: &[],
+        help: "use the PyTorch checkpoint that is published beside it, model.ckpt",
+    },
+    Format {
+        what: "an MNN model",
+        signs: &[],
+        endings: &["mnn"],
+        help: "use the ONNX model or the checkpoint that it was made from",
+    },
+    Format {
+        what: "a Python pickle of scikit-learn, which is a program and is never run here",
+        signs: &[Parses(signs::is_scikit_learn)],
+        endings: &["joblib"],
+        help: "load it in Python, and save the arrays of its attributes with numpy.savez, or write it as ONNX with skl2onnx",
     },
     Format {
         what: "the configuration of a model, without its weights",

@@ -15,6 +15,8 @@ use std::io::Read as _;
 
 /// Bytes of a file in which signs are looked for.
 const LOOKED_AT: u64 = 16 << 10;
+/// Bytes that are looked at of what gzip compressed.
+const UNPACKED: u64 = 4 << 10;
 /// Folders of a directory in which files are looked for.
 const FOLDERS: usize = 256;
 /// Files of a directory that are looked at.
@@ -98,6 +100,8 @@ struct Looked<'a> {
     input: &'a Input,
     /// The first bytes of a file.
     start: Vec<u8>,
+    /// Those of what a file of gzip holds.
+    unpacked: Vec<u8>,
     /// The names in a zip archive: none of one whose directory cannot be read.
     members: Option<Vec<String>>,
     /// The folders of a directory.
@@ -106,10 +110,12 @@ struct Looked<'a> {
 
 impl<'a> Looked<'a> {
     fn at(input: &'a Input) -> Result<Self> {
-        let mut looked = Looked { input, start: Vec::new(), members: None, folders: Vec::new() };
+        let mut looked =
+            Looked { input, start: Vec::new(), unpacked: Vec::new(), members: None, folders: Vec::new() };
         if input.is_file() {
             let file = input.main()?;
             looked.start = file.bytes(0, file.len().min(LOOKED_AT))?;
+            looked.unpacked = unpacked(&looked.start, UNPACKED);
             if looked.start.starts_with(&zip::record::LOCAL) {
                 let entries = match zip::entries(&file, input.limits()) {
                     Ok((entries, _)) => entries,
@@ -151,6 +157,7 @@ impl<'a> Looked<'a> {
             Sign::Holds(name) => self.held(name).next().is_some(),
             Sign::Member(end) => self.members.iter().flatten().any(|name| name.ends_with(end)),
             Sign::Parses(parses) => parses(&self.start),
+            Sign::Unpacked(parses) => parses(&self.unpacked),
         }
     }
 }
@@ -200,6 +207,18 @@ fn advice(input: &Input, looked: &Looked<'_>, endings: &[&str]) -> Result<Text> 
     Ok(text!["if you know what it is, ", name_it, "; for another format, use ", settings::MORE_FORMATS])
 }
 
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// The first bytes of what gzip compressed; none of another file.
+fn unpacked(start: &[u8], most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if start.starts_with(&GZIP) {
+        // What follows is cut off, which is an error after the start was decompressed.
+        let _ = GzDecoder::new(start).take(most).read_to_end(&mut bytes);
+    }
+    bytes
+}
+
 /// What to do with a receipt or a plan.
 fn of_this_program(input: &Input) -> Result<Option<Text>> {
     /// Most bytes read of a file: enough for the start of a compressed one.
@@ -211,11 +230,8 @@ fn of_this_program(input: &Input) -> Result<Option<Text>> {
     }
     let file = input.main()?;
     let mut start = file.bytes(0, file.len().min(READ))?;
-    if start.starts_with(&[0x1f, 0x8b]) {
-        let mut text = Vec::new();
-        // What follows is cut off, which is an error after the start was decompressed.
-        let _ = GzDecoder::new(&*start).take(START).read_to_end(&mut text);
-        start = text;
+    if start.starts_with(&GZIP) {
+        start = unpacked(&start, START);
     }
     // As they are written, but for spaces.
     start.truncate(START as usize);
@@ -243,6 +259,7 @@ fn index_of_data(name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use std::io::Write as _;
 
     fn named(name: &str, bytes: &[u8]) -> String {
         let input = Input::memory(name, BTreeMap::from([(name.to_owned(), bytes.to_vec())]));
@@ -267,6 +284,10 @@ mod tests {
             (&tar, "tar"),
             (b"tjgg\x03\0\0\0", "GGML"),
             (b"{\"model_type\": \"bert\"}", "the configuration of a model"),
+            (b"\xba\x16\x4f\x2f\x0c\0\0\0", "get_input_matrix"),
+            (b"#Parameter# /_0 {3,4} 99 ZERO_GRAD", "DyNet"),
+            (b"\x0d\xc0\x01\0\0\x12\x03GPL", "leela2onnx"),
+            (b"\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x1bsklearn.linear_model", "skl2onnx"),
             (b"PK\x03\x04\x14\0\0\0\0\0", "members is missing"),
             (b"hello, world", "`OpenOptions::format`"),
             (b"", "the file is empty"),
@@ -281,6 +302,14 @@ mod tests {
             assert!(named(name, &[1; 300]).contains(says), "{}", named(name, &[1; 300]));
         }
         assert!(named("m.ckpt", &[0; 300]).contains("begins with zeros"));
+    }
+
+    #[test]
+    fn what_gzip_compressed_is_named() {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(b"b18c384nbt\n14\n22\n19\ntrunk\n@BIN@\0\0").unwrap();
+        let says = named("net.bin.gz", &packed.finish().unwrap());
+        assert!(says.contains("KataGo"), "{says}");
     }
 
     #[test]

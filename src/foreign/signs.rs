@@ -19,6 +19,38 @@ pub(super) fn is_bzip2(start: &[u8]) -> bool {
     matches!(start, [b'B', b'Z', b'h', b'1'..=b'9', ..])
 }
 
+/// Whether bytes begin as a record of Burn in MessagePack does: with the name of what recorded it.
+pub(super) fn is_burn(start: &[u8]) -> bool {
+    matches!(start, [0x82, ..]) && contains(start, b"burn_core::record::")
+}
+
+/// Whether bytes begin as a tar archive of NeMo does: with its configuration or its weights.
+pub(super) fn is_nemo(start: &[u8]) -> bool {
+    let name = start.split(|byte| *byte == 0).next().unwrap_or_default();
+    let is_own = |name: &[u8]| [&b"model_config.yaml"[..], b"model_weights.ckpt"].contains(&name);
+    let is_tar = start.get(257..262) == Some(b"ustar");
+    // A folder has an entry of its own before its files.
+    is_tar && (is_own(name.strip_prefix(b"./").unwrap_or(name)) || contains(start, b"model_config.yaml"))
+}
+
+/// Whether bytes begin as a network of Leela Chess Zero does.
+pub(super) fn is_lc0(start: &[u8]) -> bool {
+    start.starts_with(&[0x0d, 0xc0, 0x01, 0, 0])
+}
+
+/// Whether bytes begin as a network of KataGo does: with a name, a version, and the mark of the first numbers.
+pub(super) fn is_katago(start: &[u8]) -> bool {
+    let mut lines = start.split(|byte| *byte == b'\n');
+    let is_named = lines.next().is_some_and(is_word);
+    let is_number = |line: &[u8]| (1..=3).contains(&line.len()) && line.iter().all(u8::is_ascii_digit);
+    is_named && lines.next().is_some_and(is_number) && contains(start, b"@BIN@")
+}
+
+/// Whether bytes are a pickle that names a class of scikit-learn near its beginning.
+pub(super) fn is_scikit_learn(start: &[u8]) -> bool {
+    is_pickle(start) && contains(start, b"sklearn.")
+}
+
 pub(super) fn is_pickle(start: &[u8]) -> bool {
     matches!(start, [0x80, 2..=5, ..])
 }
@@ -74,6 +106,26 @@ mod tests {
 
     fn fields(parts: &[(u8, &[u8])]) -> Vec<u8> {
         parts.iter().flat_map(|(number, bytes)| field(*number, bytes)).collect()
+    }
+
+    #[test]
+    fn networks_of_programs_are_recognized_by_how_they_begin() {
+        let mut archive = b"./model_config.yaml".to_vec();
+        archive.resize(512, 0);
+        archive[257..262].copy_from_slice(b"ustar");
+        type Is = fn(&[u8]) -> bool;
+        let all: [(Is, &[u8]); 5] = [
+            (is_burn, b"\x82\xa8metadata\x85\xa6format\xd9\x30burn_core::record::file::NamedMpkFileRecorder"),
+            (is_nemo, &archive),
+            (is_lc0, b"\x0d\xc0\x01\0\0\x12\x03GPL"),
+            (is_katago, b"b18c384nbt\n14\n22\n19\ntrunk\n@BIN@\0\0"),
+            (is_scikit_learn, b"\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x1bsklearn.linear_model._base"),
+        ];
+        for (own, bytes) in all {
+            assert!(own(bytes));
+            assert_eq!(all.iter().filter(|(other, _)| other(bytes)).count(), 1);
+            assert!(!own(b"") && !own(&bytes[1..]) && !own(&[0; 600]));
+        }
     }
 
     #[test]
