@@ -1,7 +1,8 @@
 //! Activations, and what a loss does to its input when a model is used.
 
 use crate::attributes::wrong;
-use crate::lowering::{Lowering, Read, Val};
+use crate::lowering::{Lowering, Val};
+use crate::stated::Read;
 use crate::symbol::Step;
 use ckpt_api::{Attribute, Node, Op};
 use ckpt_graph::Length;

@@ -1,6 +1,6 @@
 //! Attributes of operators, which are texts: numbers, `True`, tuples such as `(3, 3)`.
 
-use crate::lowering::Read;
+use crate::stated::Read;
 use crate::symbol::Step;
 
 impl Step {

@@ -1,6 +1,7 @@
 //! Arithmetic element by element, products of matrices, and reductions.
 
-use crate::lowering::{Lowering, Read, Val};
+use crate::lowering::{Lowering, Val};
+use crate::stated::Read;
 use crate::symbol::Step;
 use ckpt_api::{Attribute, Op};
 use ckpt_graph::shape::{product_of_matrices, resolve, show};

@@ -1,48 +1,13 @@
 //! Shapes of inputs, which symbols do not state.
 
-use crate::lowering::{Lowering, Read};
+use crate::lowering::Lowering;
+use crate::stated::Read;
 use crate::symbol::Step;
-use ckpt_api::{Error, Result, Tensor};
+use ckpt_api::Tensor;
 use ckpt_graph::Length;
-use std::collections::BTreeMap;
-
-/// Shapes that the user states, by input; `None` is a free length.
-pub type StatedShapes = BTreeMap<String, Vec<Option<u64>>>;
 
 /// Nodes that are looked at to find the shape of an input, at most.
 const MOST_STEPS: usize = 256;
-
-/// Parses shapes of inputs as users state them, with 0 for a free length.
-///
-/// ```
-/// let shapes = ckpt_mxnet_symbol::stated_shapes("data:0,3,224,224;mask:0,10")?;
-/// assert_eq!(shapes["mask"], [None, Some(10)]);
-/// # Ok::<(), ckpt_api::Error>(())
-/// ```
-///
-/// # Errors
-/// [`ckpt_api::Kind::Usage`].
-pub fn stated_shapes(text: &str) -> Result<StatedShapes> {
-    let mut shapes = StatedShapes::new();
-    for part in text.split(';').filter(|part| !part.trim().is_empty()) {
-        let parsed = part.rsplit_once(':').and_then(|(name, lens)| {
-            let len = |len: &str| {
-                let len: u64 = len.trim().parse().ok()?;
-                Some(Some(len).filter(|len| *len > 0))
-            };
-            let lens = lens.split(',').map(len).collect::<Option<Vec<Option<u64>>>>()?;
-            Some((name.trim().to_owned(), lens))
-        });
-        let (name, lens) = parsed.ok_or_else(|| {
-            Error::usage("the shape of an input cannot be read")
-                .field("shape")
-                .found(format!("'{}'", part.escape_debug()))
-                .expected("a name and lengths, such as data:0,3,224,224 (0: free)")
-        })?;
-        shapes.insert(name, lens);
-    }
-    Ok(shapes)
-}
 
 impl Lowering<'_> {
     /// The shape of an input: stated by the user or the symbol, or that which the first layer needs.
@@ -152,18 +117,4 @@ fn is_elementwise(op: &str) -> bool {
                 | "amp_cast"
                 | "negative"
         )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stated_shapes_have_free_lengths() {
-        let shapes = stated_shapes("data:0,3; m:4").unwrap();
-        assert_eq!(shapes["data"], [None, Some(3)]);
-        assert_eq!(shapes["m"], [Some(4)]);
-        assert!(stated_shapes("data").is_err() && stated_shapes("data:x").is_err());
-        assert!(stated_shapes("").unwrap().is_empty());
-    }
 }

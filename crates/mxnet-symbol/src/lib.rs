@@ -15,13 +15,15 @@ mod lowering;
 mod moves;
 mod normalization;
 mod pooling;
+mod stated;
 mod symbol;
 
-pub use inputs::{StatedShapes, stated_shapes};
+pub use stated::{StatedShapes, stated_shapes};
 
 use ckpt_api::{Graph, Limits, Tensor, Value};
 use ckpt_graph::{GraphResult, results};
-use lowering::{Lowering, Read};
+use lowering::Lowering;
+use stated::Read;
 use symbol::Symbol;
 
 /// Reads a symbol, and names the axes of the tensors that it takes, which have the symbol's names, alone or after `arg:` or

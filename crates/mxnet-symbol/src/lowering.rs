@@ -1,14 +1,11 @@
 //! What is known while a symbol is read.
 
-use crate::inputs::StatedShapes;
+use crate::stated::{Read, StatedShapes};
 use crate::symbol::{Step, Symbol};
 use ckpt_api::{Axis, Node, Tensor, Value};
 use ckpt_graph::shape::{MAX_RANK, of_sizes};
 use ckpt_graph::{Builder, Dims};
 use std::collections::HashMap;
-
-/// What a symbol could not be read for: a clause that follows the operator's name.
-pub(crate) type Read<T> = Result<T, String>;
 
 /// Prefixes of the names that a `Module` saves.
 const PREFIXES: [&str; 3] = ["arg:", "aux:", ""];

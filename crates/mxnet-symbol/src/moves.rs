@@ -1,7 +1,8 @@
 //! Operators that move elements, and MXNet's special lengths of a reshaping.
 
 use crate::attributes::wrong;
-use crate::lowering::{Lowering, Read, Val};
+use crate::lowering::{Lowering, Val};
+use crate::stated::Read;
 use crate::symbol::Step;
 use ckpt_api::{Attribute, Op};
 use ckpt_graph::shape::{remaining, resolve, show};

@@ -1,7 +1,8 @@
 //! Normalizations.
 
 use crate::attributes::wrong;
-use crate::lowering::{Lowering, Read, Val};
+use crate::lowering::{Lowering, Val};
+use crate::stated::Read;
 use crate::symbol::Step;
 use ckpt_api::{Attribute, Axis, Node, Op};
 use ckpt_graph::shape::show;

@@ -2,7 +2,8 @@
 
 use crate::attributes::wrong;
 use crate::layers::pads;
-use crate::lowering::{Lowering, Read, Val};
+use crate::lowering::{Lowering, Val};
+use crate::stated::Read;
 use crate::symbol::Step;
 use ckpt_api::{Attribute, Op};
 use ckpt_graph::{Length, Window, ints};

@@ -1,6 +1,6 @@
 //! The nodes of a symbol's file.
 
-use crate::lowering::Read;
+use crate::stated::Read;
 use ckpt_api::{Limit, Limits};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! Arithmetic element by element, activations, and reductions.
 
 use crate::json::Operation;
-use crate::lowering::{Lowering, Read, Val};
+use crate::lowering::{Lowering, Val};
+use crate::parameter::Read;
 use ckpt_api::{Attribute, Node, Op};
 use ckpt_graph::shape::resolve_all;
 use ckpt_graph::{Length, int};

@@ -5,8 +5,7 @@
 //! {"#": "p", "A": [0, 1, 1, "conv2d_0.w_0"], "O": {"%": 1, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [6, 3], …]}}}
 //! ```
 
-use crate::Parameter;
-use crate::lowering::Read;
+use crate::parameter::{Parameter, Read};
 use ckpt_api::{Limit, Limits};
 use serde_json::Value;
 

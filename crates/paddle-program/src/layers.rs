@@ -1,7 +1,8 @@
 //! Layers with weights, normalizations and pooling.
 
 use crate::json::Operation;
-use crate::lowering::{Known, Lowering, Read, Val};
+use crate::lowering::{Known, Lowering, Val};
+use crate::parameter::Read;
 use ckpt_api::{Attribute, Axis, Node, Op};
 use ckpt_graph::shape::{product_of_matrices, show};
 use ckpt_graph::{Builder, Dims, Length, Padding, Window, int, ints};

@@ -10,21 +10,16 @@ mod json;
 mod layers;
 mod lowering;
 mod moves;
+mod parameter;
 mod protobuf;
 
 use ckpt_api::{Graph, Limits, Tensor};
 use ckpt_graph::results;
 use json::Json;
-use lowering::{Lowering, Read};
+use lowering::Lowering;
+use parameter::Read;
 
-/// A parameter of a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// Its shape, if the program states it.
-    pub shape: Option<Vec<u64>>,
-}
+pub use parameter::Parameter;
 
 /// A program beside the parameters of an inference model.
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! What is known while a program is read.
 
 use crate::json::Operation;
+use crate::parameter::Read;
 use ckpt_api::{Axis, Node, Tensor, Value};
 use ckpt_graph::shape::{MAX_RANK, of_sizes};
 use ckpt_graph::{Builder, Dims, GraphResult, Length};
 use std::collections::HashMap;
-
-/// What a program could not be read for: a clause that follows the operation's name.
-pub(crate) type Read<T> = Result<T, String>;
 
 /// A value of the graph.
 pub(crate) type Val = ckpt_graph::Val<()>;

@@ -1,7 +1,8 @@
 //! Operations that move elements.
 
 use crate::json::Operation;
-use crate::lowering::{Known, Lowering, Read, Val};
+use crate::lowering::{Known, Lowering, Val};
+use crate::parameter::Read;
 use ckpt_api::{Attribute, Op};
 use ckpt_graph::shape::{remaining, resolve, resolve_all, show};
 use ckpt_graph::{Builder, Dims, Length, Range};

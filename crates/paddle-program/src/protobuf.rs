@@ -4,8 +4,7 @@
 //! ProgramDesc { blocks 1: BlockDesc { vars 3: VarDesc { name 1, type 2: VarType { type 1, lod_tensor 3: { tensor 1 } }, persistable 3 } } }
 //! ```
 
-use crate::Parameter;
-use crate::lowering::Read;
+use crate::parameter::{Parameter, Read};
 use ckpt_api::fields::{Bytes, varint};
 use ckpt_api::{Limit, Limits};
 use ckpt_containers::protobuf::RawField;

@@ -8,7 +8,8 @@ mod recipe;
 pub(crate) use grid::Grid;
 pub(crate) use recipe::{Numbers, Piece, Recipe};
 
-use ckpt_api::{Decoder, Error, Parameters, Result};
+use ckpt_api::{Compression, Decoder, Error, Extent, FileId, Parameters, Result};
+use recipe::PIECE;
 use std::io;
 
 /// Makes dense elements of stored bits.
@@ -30,4 +31,26 @@ fn decode(stored: &[u8], parameters: &Parameters, out: &mut [u8]) -> io::Result<
         Piece::of(parameters).ok_or_else(|| io::Error::other("the recipe of the weights is not whole"))?;
     dense::fill(&piece, stored, out).map_err(|what| io::Error::other(what.to_owned()))?;
     Ok(out.len())
+}
+
+impl Recipe {
+    /// The extents of the elements, whose items are the stored bytes from `offset` of a file on.
+    pub(crate) fn extents(&self, file: FileId, offset: u64) -> Vec<Extent> {
+        let is_vector = matches!(self.numbers, Numbers::Table { vector: 2.., .. });
+        let step = if is_vector { self.elements } else { PIECE };
+        let (mut extents, mut first, mut items) = (Vec::new(), 0u64, 0u64);
+        while first < self.elements {
+            let range = first..first.saturating_add(step).min(self.elements);
+            let own = self.items(&range);
+            let start = items.saturating_mul(self.bits.into());
+            let end = items.saturating_add(own).saturating_mul(self.bits.into()).div_ceil(8);
+            let piece = self.piece(&range, start % 8);
+            let stored = Compression::new(WEIGHTS, end.saturating_sub(start / 8));
+            let len = (range.end - range.start).saturating_mul(self.width);
+            let extent = Extent::new(file, offset.saturating_add(start / 8), len);
+            extents.push(extent.with_compression(stored.with_parameters(piece.parameters())));
+            (first, items) = (range.end, items.saturating_add(own));
+        }
+        extents
+    }
 }

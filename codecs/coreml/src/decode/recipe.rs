@@ -1,8 +1,7 @@
 //! How dense elements are made of stored bits, and the pieces that are decoded at once.
 
-use super::WEIGHTS;
 use super::grid::Grid;
-use ckpt_api::{Compression, Extent, FileId, Parameters};
+use ckpt_api::Parameters;
 use std::ops::Range;
 
 /// Elements that are decoded at once. A multiple of 8, so that a piece of a mask begins with a byte.
@@ -77,33 +76,13 @@ const OFFSETS: &str = "offsets";
 const RUN: &str = "run";
 
 impl Recipe {
-    /// The extents of the elements, whose items are the stored bytes from `offset` of a file on.
-    pub(crate) fn extents(&self, file: FileId, offset: u64) -> Vec<Extent> {
-        let is_vector = matches!(self.numbers, Numbers::Table { vector: 2.., .. });
-        let step = if is_vector { self.elements } else { PIECE };
-        let (mut extents, mut first, mut items) = (Vec::new(), 0u64, 0u64);
-        while first < self.elements {
-            let range = first..first.saturating_add(step).min(self.elements);
-            let own = self.items(&range);
-            let start = items.saturating_mul(self.bits.into());
-            let end = items.saturating_add(own).saturating_mul(self.bits.into()).div_ceil(8);
-            let piece = self.piece(&range, start % 8);
-            let stored = Compression::new(WEIGHTS, end.saturating_sub(start / 8));
-            let len = (range.end - range.start).saturating_mul(self.width);
-            let extent = Extent::new(file, offset.saturating_add(start / 8), len);
-            extents.push(extent.with_compression(stored.with_parameters(piece.parameters())));
-            (first, items) = (range.end, items.saturating_add(own));
-        }
-        extents
-    }
-
     /// All elements as one piece.
     pub(crate) fn whole(&self) -> Piece {
         Piece { recipe: self.clone(), first: 0, skip: 0, base: 0 }
     }
 
     /// The number of items of some elements.
-    fn items(&self, range: &Range<u64>) -> u64 {
+    pub(super) fn items(&self, range: &Range<u64>) -> u64 {
         match (&self.mask, &self.numbers) {
             (Some(mask), _) => ones(mask, range),
             (None, Numbers::Table { vector, .. }) => (range.end - range.start) / (*vector).max(1),
@@ -111,7 +90,7 @@ impl Recipe {
         }
     }
 
-    fn piece(&self, range: &Range<u64>, skip: u64) -> Piece {
+    pub(super) fn piece(&self, range: &Range<u64>, skip: u64) -> Piece {
         let mut recipe = Recipe { mask: None, numbers: Numbers::Plain, ..*self };
         recipe.mask = self.mask.as_deref().map(|mask| bytes_of(mask, range).to_vec());
         let mut base = 0;
@@ -159,7 +138,7 @@ fn ones(mask: &[u8], range: &Range<u64>) -> u64 {
 }
 
 impl Piece {
-    fn parameters(&self) -> Parameters {
+    pub(super) fn parameters(&self) -> Parameters {
         let Piece { recipe, first, skip, base } = self;
         let flags = u64::from(recipe.is_signed) | u64::from(recipe.is_high_first) << 1;
         let mut all = Parameters::default()

@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Bytes of a tensor whose elements the graph may be read with.
+pub(crate) const SMALL: u64 = 1024;
+
 /// Key of the names of the files.
 const KEY_FILES: &str = "files";
 
@@ -151,7 +154,7 @@ fn structure(file: &File, data: Vec<Range<u64>>) -> Result<Structure> {
     let mut at = 0;
     for range in &data {
         structure.append(file, at..range.start)?;
-        if range.end.saturating_sub(range.start) <= super::SMALL {
+        if range.end.saturating_sub(range.start) <= SMALL {
             let len = range.end.saturating_sub(range.start);
             structure.add_small(range.start, file.bytes(range.start, len)?);
         }

@@ -14,13 +14,11 @@ mod values;
 use crate::format::{ITEMS, MANIFEST};
 use ckpt_api::{Contents, File, Input, Limits, Match, Result};
 pub(crate) use files::Files;
-pub(crate) use kept::{Package, is_plain, kept_keys};
+pub(crate) use kept::{Package, SMALL, is_plain, kept_keys};
 
 pub(crate) use program::{Argument, Data, Function, Named, Operation, Program, Value};
 pub(crate) use values::stored as stored_value;
 
-/// Bytes of a tensor whose elements the graph may be read with.
-pub(crate) const SMALL: u64 = 1024;
 /// Bytes of a manifest that are looked at.
 const LOOKED_AT: u64 = 1 << 16;
 

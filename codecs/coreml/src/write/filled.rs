@@ -1,6 +1,6 @@
 //! Writes the files of a model with the checkpoint's numbers in the places of its own.
 
-use super::below;
+use super::names::below;
 use crate::format::{DATA, MANIFEST};
 use crate::read::{Package, is_plain};
 use ckpt_api::{

@@ -1,9 +1,8 @@
 //! Writes a new package.
 
-use super::below;
 use super::blobs::Blobs;
 use super::messages::{Message, Type, Value, constant, named, number, value};
-use super::names::Identifiers;
+use super::names::{Identifiers, below};
 use crate::format::{
     DATA, DESCRIBED, KEY_USER_DEFINED, MANIFEST, NAMESPACE, USER_DEFINED, WEIGHTS_FILE, blob_element,
 };

@@ -57,11 +57,3 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
     }
     Ok(layout)
 }
-
-/// The name of a file in the folder that the output is; an empty name is the folder that the user named.
-fn below(folder: &str, path: &str) -> String {
-    match folder.strip_suffix('/').unwrap_or(folder) {
-        "" => path.to_owned(),
-        folder => format!("{folder}/{path}"),
-    }
-}

@@ -1,6 +1,6 @@
 //! Layers, with the shapes of what they take and return and of their tensors.
 
-use super::Detection;
+use super::{Detection, Image};
 use ckpt_api::{Axis, Error, Result, Shape};
 
 /// The layers of a `.cfg`.
@@ -9,14 +9,6 @@ pub(crate) struct Network {
     pub(crate) input: Image,
     /// The sections after `[net]`.
     pub(crate) layers: Vec<Layer>,
-}
-
-/// The shape of a value without its batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Image {
-    pub(crate) channels: u64,
-    pub(crate) height: u64,
-    pub(crate) width: u64,
 }
 
 /// One section after `[net]`.
@@ -106,13 +98,6 @@ impl Part {
             Part::Variance => "variance",
             Part::Weight => "weight",
         }
-    }
-}
-
-impl Image {
-    /// How many numbers the value has.
-    pub(crate) fn numbers(&self) -> Option<u64> {
-        self.channels.checked_mul(self.height)?.checked_mul(self.width)
     }
 }
 

@@ -4,12 +4,14 @@ mod cfg;
 mod convert;
 mod detection;
 mod header;
+mod image;
 mod layer;
 
 pub(crate) use cfg::Section;
 pub(crate) use detection::{BOX, Detection};
 pub(crate) use header::Header;
-pub(crate) use layer::{Activation, Image, Kind, Layer, Network, Part, Window};
+pub(crate) use image::Image;
+pub(crate) use layer::{Activation, Kind, Layer, Network, Part, Window};
 
 use ckpt_api::{Error, Input, Limit, Limits, Result};
 
@@ -66,4 +68,9 @@ mod tests {
         assert_eq!(cfg_of("yolov4.conv.137"), ("yolov4.cfg".to_owned(), Some(137)));
         assert_eq!(cfg_of("a.b.weights"), ("a.b.cfg".to_owned(), None));
     }
+}
+
+/// The name of a tensor.
+pub(crate) fn tensor_name(index: usize, section: &str, part: &str) -> String {
+    format!("{index:03}.{section}.{part}")
 }

@@ -1,10 +1,12 @@
 //! Nodes, and the results of layers.
 
-use super::{INPUT, shape};
 use crate::format::Image;
 use ckpt_api::{Graph, Op, Value};
 use ckpt_graph::{Nodes, ints};
 use std::collections::HashMap;
+
+/// The name of the input, as OpenCV has it.
+pub(super) const INPUT: &str = "data";
 
 /// The result of a layer.
 #[derive(Clone)]
@@ -101,4 +103,9 @@ impl Builder {
         }
         graph
     }
+}
+
+/// The shape of an image, with a batch of any size.
+pub(super) fn shape(image: Image) -> Vec<Option<u64>> {
+    vec![None, Some(image.channels), Some(image.height), Some(image.width)]
 }

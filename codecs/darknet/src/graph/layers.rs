@@ -1,9 +1,8 @@
 //! What each layer computes.
 
-use super::Returned;
 use super::builder::{Builder, Val};
-use crate::format::{Image, Kind, Layer, Part, Window};
-use crate::read::tensor_name;
+use super::returned::Returned;
+use crate::format::{Image, Kind, Layer, Part, Window, tensor_name};
 use ckpt_api::{Attribute, Node, Op};
 use ckpt_graph::{int, ints};
 

@@ -4,27 +4,13 @@ mod activation;
 mod builder;
 mod detection;
 mod layers;
+mod returned;
 
-use crate::format::{DETECTIONS, Image, Kind, Layer, Network};
-use builder::Builder;
-use ckpt_api::{Graph, Options, Value};
+use crate::format::{Kind, Layer, Network};
+use builder::{Builder, INPUT, shape};
+use ckpt_api::{Graph, Value};
 
-/// The name of the input, as OpenCV has it.
-const INPUT: &str = "data";
-
-/// What detection layers return.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Returned {
-    Boxes,
-    Maps,
-}
-
-impl Returned {
-    /// What the options ask for.
-    pub(crate) fn of(options: &Options) -> Self {
-        if options.text(DETECTIONS) == Some("maps") { Returned::Maps } else { Returned::Boxes }
-    }
-}
+pub(crate) use returned::Returned;
 
 /// What a graph of the layers does not show.
 pub(crate) fn notes(network: &Network) -> Vec<String> {
@@ -59,11 +45,6 @@ pub(crate) fn build(network: &Network, returned: Returned) -> Result<Graph, Stri
         .collect();
     let input = shape(network.input);
     Ok(builder.finish(Value::new(INPUT, input), &names))
-}
-
-/// The shape of an image, with a batch of any size.
-fn shape(image: Image) -> Vec<Option<u64>> {
-    vec![None, Some(image.channels), Some(image.height), Some(image.width)]
 }
 
 /// What OpenCV calls the result of a layer.

@@ -1,6 +1,6 @@
 //! Recognizes weights of Darknet, and describes their tensors.
 
-use crate::format::{CFG, Header, ID, LAYERS, Network, WEIGHT_BYTES, cfg_at, cfg_of, text_of};
+use crate::format::{CFG, Header, ID, LAYERS, Network, WEIGHT_BYTES, cfg_at, cfg_of, tensor_name, text_of};
 use crate::graph;
 use ckpt_api::{
     Contents, DType, Encoding, Error, Extent, Fields, File, FileId, Input, Kind, Limit, Limits, Match,
@@ -154,9 +154,4 @@ fn describe(network: &Network, header: &Header, limits: &Limits) -> Result<Conte
         }
     }
     Ok(contents)
-}
-
-/// The name of a tensor.
-pub(crate) fn tensor_name(index: usize, section: &str, part: &str) -> String {
-    format!("{index:03}.{section}.{part}")
 }

@@ -1,8 +1,7 @@
 //! Writes the weights of the layers of a `.cfg`, and the `.cfg`.
 
-use crate::format::{CFG, Header, ID, LAYERS, Network, WEIGHT_BYTES, cfg_at, cfg_of};
+use crate::format::{CFG, Header, ID, LAYERS, Network, WEIGHT_BYTES, cfg_at, cfg_of, tensor_name};
 use crate::graph::{self, Returned};
-use crate::read::tensor_name;
 use ckpt_api::{
     Aspect, Checkpoint, DType, Encoding, Error, Extent, FileId, Limits, Literal, Options, OutputFile,
     OutputLayout, Placement, Reading, Result, Setting, Shape, Tensor, TensorId, text,

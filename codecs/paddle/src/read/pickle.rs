@@ -4,8 +4,8 @@ use super::slices;
 use super::walk::{self, Found, Leaf};
 use crate::format::{KEY_VALUES, NAMESPACE, OPTION_BF16, PARAMETER_NAMES};
 use ckpt_api::{
-    Contents, DType, Error, File, FileId, Kind, Limit, Limits, MetadataMap, Result, Rules, Setting, TensorId,
-    Viewed, text,
+    Contents, DType, Error, File, Kind, Limit, Limits, MetadataMap, Result, Rules, Setting, TensorId, Viewed,
+    text,
 };
 use ckpt_containers::pickle::{Feed, Names, Tree, Value, numpy, parse};
 use std::collections::HashSet;
@@ -131,6 +131,3 @@ fn check_names(contents: &Contents) -> Result<()> {
         }
     }
 }
-
-/// The file that the placements of a pickle are in.
-pub(super) const FILE: FileId = FileId(0);

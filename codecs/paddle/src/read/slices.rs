@@ -4,13 +4,15 @@
 //! {'w@@.0': array, 'w@@.1': array, 'UnpackBigParamInfor@@': {'w': {'OriginShape': (…), 'slices': ['w@@.0', 'w@@.1']}}}
 //! ```
 
-use super::pickle::FILE;
 use super::walk::{Found, Leaf};
 use crate::format::{SLICED_PARTS, SLICED_SHAPE, SLICES};
-use ckpt_api::{Encoding, Error, Placement, Result, Shape, Tensor, TensorId};
+use ckpt_api::{Encoding, Error, FileId, Placement, Result, Shape, Tensor, TensorId};
 use ckpt_containers::pickle::numpy::Array;
 use ckpt_containers::pickle::{Id, Tree, Value};
 use std::collections::HashMap;
+
+/// The file that the placements of a pickle are in.
+pub(super) const FILE: FileId = FileId(0);
 
 /// Joins the slices of large arrays, each where its first slice stands.
 ///

@@ -1,8 +1,8 @@
 //! Activations that several operators of the format make.
 
 use super::super::flat::Field;
-use super::values::{Kind, Val, options};
-use super::{Builder, unsupported};
+use super::unsupported;
+use super::values::{Builder, Kind, Val, options};
 use ckpt_api::{Node, Op, Result};
 
 /// What `Selu` states in ONNX, in 32 bits.

@@ -1,7 +1,9 @@
 //! Constants of the model that is built.
 
-use super::values::{Constant, Kind, Numbers, Val, Value, options, physical};
-use super::{Builder, Content, NewTensor, number, unsupported};
+use super::unsupported;
+use super::values::{
+    Builder, Constant, Content, Kind, NewTensor, Numbers, Val, Value, number, options, physical,
+};
 use crate::format::dtype_number;
 use ckpt_api::{Attribute, Axis, DType, Error, Node, Result, Tensor};
 use ckpt_graph::order::to_last;

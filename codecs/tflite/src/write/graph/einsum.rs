@@ -1,7 +1,7 @@
 //! Sums of products along named axes, as products of matrices.
 
-use super::values::{Kind, Val, options};
-use super::{Builder, unsupported};
+use super::unsupported;
+use super::values::{Builder, Kind, Val, options};
 use ckpt_api::{Node, Result};
 use ckpt_graph::{Dims, Length};
 

@@ -1,8 +1,8 @@
 //! Operators on each element, and activations.
 
 use super::super::flat::Field;
-use super::values::{Kind, Val, Value, options};
-use super::{Builder, unsupported};
+use super::unsupported;
+use super::values::{Builder, Kind, Val, Value, missing, options};
 use ckpt_api::{Node, Op, Result};
 use ckpt_graph::Dims;
 
@@ -214,7 +214,7 @@ impl Builder<'_> {
         let values: Vec<Value> = node
             .inputs
             .iter()
-            .map(|name| self.values.get(name).cloned().ok_or_else(super::missing))
+            .map(|name| self.values.get(name).cloned().ok_or_else(missing))
             .collect::<Result<_>>()?;
         let has_turned = values
             .iter()

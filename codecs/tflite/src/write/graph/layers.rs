@@ -2,8 +2,8 @@
 
 use super::super::flat::Field;
 use super::constants::shown;
-use super::values::{Kind, Val, options};
-use super::{Builder, unsupported};
+use super::unsupported;
+use super::values::{Builder, Kind, Val, options};
 use ckpt_api::{Axis, DType, Node, Op, Result, Tensor};
 use ckpt_graph::shape::of_sizes;
 use ckpt_graph::{Dims, Length, Padding, Window};

@@ -12,76 +12,14 @@ mod moves;
 mod normal;
 mod values;
 
-use super::flat::Table;
 use ckpt_api::{Checkpoint, DType, Error, Graph, Node, Op, Result, Tensor};
 use ckpt_graph::infer::{Known as KnownShapes, infer};
 use ckpt_graph::shape::of_sizes;
 use ckpt_graph::{Dims, Length};
 use std::collections::HashMap;
-use values::{Constant, Kind, Val, Value};
+use values::{Builder, Constant, Kind, Val, Value, missing, number};
 
-/// The tensors and operators of a model.
-#[derive(Debug, Default)]
-pub(super) struct NewModel {
-    pub(super) tensors: Vec<NewTensor>,
-    pub(super) operators: Vec<NewOperator>,
-    pub(super) inputs: Vec<i32>,
-    pub(super) outputs: Vec<i32>,
-}
-
-/// A tensor of the model.
-#[derive(Debug)]
-pub(super) struct NewTensor {
-    pub(super) name: String,
-    /// Lengths as they are stored; 1 for a free one.
-    pub(super) shape: Vec<i32>,
-    /// The same with −1 for free ones, if there are any.
-    pub(super) signature: Option<Vec<i32>>,
-    pub(super) dtype: DType,
-    pub(super) content: Content,
-}
-
-/// What a tensor of the model has.
-#[derive(Debug)]
-pub(super) enum Content {
-    /// What an operator makes, or a caller gives.
-    Made,
-    /// A few numbers.
-    Bytes(Vec<u8>),
-    /// A tensor of the checkpoint, its axes in this order.
-    Tensor { id: usize, order: Vec<usize> },
-}
-
-/// One use of an operator.
-#[derive(Debug)]
-pub(super) struct NewOperator {
-    /// The operator's number.
-    pub(super) code: i32,
-    pub(super) inputs: Vec<i32>,
-    pub(super) outputs: Vec<i32>,
-    /// The type and the table of its options.
-    pub(super) options: Option<(u8, Table)>,
-    /// The number of the option that has an activation, if it has one.
-    activation: Option<u64>,
-}
-
-pub(super) struct Builder<'a> {
-    checkpoint: &'a Checkpoint,
-    ids: HashMap<&'a str, usize>,
-    model: NewModel,
-    /// What the values of the graph are.
-    values: HashMap<String, Value>,
-    /// Their lengths, in the graph's order of axes.
-    dims: HashMap<String, Dims>,
-    /// How often nodes and outputs take each value.
-    uses: HashMap<&'a str, usize>,
-    /// Values with their axes in the other order, by tensor and whether that is turned.
-    turned: HashMap<(usize, bool), usize>,
-    /// Tensors of the checkpoint that the model has, by id and order of their axes.
-    stored: HashMap<(usize, Vec<usize>), usize>,
-    /// The layer that is being written.
-    layer: String,
-}
+pub(super) use values::{Content, NewModel, NewTensor};
 
 /// Builds the model of a graph.
 ///
@@ -277,13 +215,4 @@ impl KnownShapes for Builder<'_> {
     fn tensor(&self, name: &str) -> Option<&Tensor> {
         self.checkpoint.tensors.get(*self.ids.get(name)?)
     }
-}
-
-/// A number of a tensor, as the format has it.
-fn number(tensor: usize) -> Result<i32> {
-    i32::try_from(tensor).map_err(|_| Error::unsupported("the model has too many tensors"))
-}
-
-fn missing() -> Error {
-    Error::corrupt("a layer takes a value that no earlier layer produces")
 }

@@ -1,8 +1,8 @@
 //! Operators that move elements, and reductions.
 
 use super::super::flat::Field;
-use super::values::{Kind, Val, options};
-use super::{Builder, NewOperator, number, unsupported};
+use super::unsupported;
+use super::values::{Builder, Kind, NewOperator, Val, number, options};
 use ckpt_api::{DType, Node, Op, Result};
 use ckpt_graph::Dims;
 use ckpt_graph::order::{to_first, to_last};

@@ -1,8 +1,8 @@
 //! Normalizations by the statistics of each example, of operators that the format has.
 
 use super::super::flat::Field;
-use super::values::{Kind, Val, options};
-use super::{Builder, unsupported};
+use super::unsupported;
+use super::values::{Builder, Kind, Val, options};
 use ckpt_api::{Node, Op, Result};
 use ckpt_graph::shape::resolve;
 

@@ -1,10 +1,74 @@
 //! Values of the model that is built, and operators on them.
 
 use super::super::flat::{Field, Table};
-use super::{Builder, Content, NewOperator, NewTensor, missing, number};
-use ckpt_api::{DType, Error, Result};
+use ckpt_api::{Checkpoint, DType, Error, Result};
 use ckpt_graph::order::{to_first, to_last};
 use ckpt_graph::{Dims, Length};
+use std::collections::HashMap;
+
+/// The tensors and operators of a model.
+#[derive(Debug, Default)]
+pub(in crate::write) struct NewModel {
+    pub(in crate::write) tensors: Vec<NewTensor>,
+    pub(in crate::write) operators: Vec<NewOperator>,
+    pub(in crate::write) inputs: Vec<i32>,
+    pub(in crate::write) outputs: Vec<i32>,
+}
+
+/// A tensor of the model.
+#[derive(Debug)]
+pub(in crate::write) struct NewTensor {
+    pub(in crate::write) name: String,
+    /// Lengths as they are stored; 1 for a free one.
+    pub(in crate::write) shape: Vec<i32>,
+    /// The same with −1 for free ones, if there are any.
+    pub(in crate::write) signature: Option<Vec<i32>>,
+    pub(in crate::write) dtype: DType,
+    pub(in crate::write) content: Content,
+}
+
+/// What a tensor of the model has.
+#[derive(Debug)]
+pub(in crate::write) enum Content {
+    /// What an operator makes, or a caller gives.
+    Made,
+    /// A few numbers.
+    Bytes(Vec<u8>),
+    /// A tensor of the checkpoint, its axes in this order.
+    Tensor { id: usize, order: Vec<usize> },
+}
+
+/// One use of an operator.
+#[derive(Debug)]
+pub(in crate::write) struct NewOperator {
+    /// The operator's number.
+    pub(in crate::write) code: i32,
+    pub(in crate::write) inputs: Vec<i32>,
+    pub(in crate::write) outputs: Vec<i32>,
+    /// The type and the table of its options.
+    pub(in crate::write) options: Option<(u8, Table)>,
+    /// The number of the option that has an activation, if it has one.
+    pub(super) activation: Option<u64>,
+}
+
+/// Builds a model.
+pub(super) struct Builder<'a> {
+    pub(super) checkpoint: &'a Checkpoint,
+    pub(super) ids: HashMap<&'a str, usize>,
+    pub(super) model: NewModel,
+    /// What the values of the graph are.
+    pub(super) values: HashMap<String, Value>,
+    /// Their lengths, in the graph's order of axes.
+    pub(super) dims: HashMap<String, Dims>,
+    /// How often nodes and outputs take each value.
+    pub(super) uses: HashMap<&'a str, usize>,
+    /// Values with their axes in the other order, by tensor and whether that is turned.
+    pub(super) turned: HashMap<(usize, bool), usize>,
+    /// Tensors of the checkpoint that the model has, by id and order of their axes.
+    pub(super) stored: HashMap<(usize, Vec<usize>), usize>,
+    /// The layer that is being written.
+    pub(super) layer: String,
+}
 
 /// What numbers a value has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,4 +306,13 @@ impl Builder<'_> {
             (dims, val.is_turned, val.kind),
         )
     }
+}
+
+/// A number of a tensor, as the format has it.
+pub(super) fn number(tensor: usize) -> Result<i32> {
+    i32::try_from(tensor).map_err(|_| Error::unsupported("the model has too many tensors"))
+}
+
+pub(super) fn missing() -> Error {
+    Error::corrupt("a layer takes a value that no earlier layer produces")
 }
