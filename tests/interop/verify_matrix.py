@@ -40,16 +40,22 @@ TARGETS = {
     "flax": ("o.msgpack",),
     "tfjs": ("o",),
     "tflite": ("o.tflite",),
+    "coreml": ("o.mlpackage",),
+    "caffe": ("o.caffemodel",),
+    "darknet": ("o.weights",),
+    "mxnet": ("o.params",),
+    "paddle": ("o.pdparams", "o.pdiparams"),
 }
 # Formats that state the types of their numbers themselves.
 FIXED_TYPES = {"bullet", "cnn2", "gguf", "nn"}
 TYPES = ((), ("--dtype", "f32"), ("--dtype", "f16"), ("--dtype", "bf16"))
 ENDINGS = (
-    ".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".msgpack", ".nn", ".npy", ".npz", ".onnx", ".pb", ".pt", ".pth",
-    ".safetensors", ".safetensors.index.json", ".tflite",
+    ".bin", ".caffemodel", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".mlmodel", ".msgpack", ".nn", ".npy", ".npz", ".onnx",
+    ".params", ".pb", ".pdiparams", ".pdopt", ".pdparams", ".pt", ".pth", ".safetensors", ".safetensors.index.json", ".tflite",
+    ".weights",
 )
-# A directory that holds one of these may be a checkpoint: a SavedModel, PyTorch's distributed one, Orbax's, TensorFlow.js's.
-MARKERS = {"saved_model.pb", ".metadata", "_METADATA", "manifest.ocdbt", "model.json"}
+# A directory that holds one of these may be a checkpoint: a SavedModel, PyTorch's distributed one, Orbax's, TensorFlow.js's, Core ML's.
+MARKERS = {"saved_model.pb", ".metadata", "_METADATA", "manifest.ocdbt", "model.json", "Manifest.json"}
 MOST_BYTES = 3_000_000
 SECONDS = 120
 
