@@ -1,10 +1,10 @@
 // The page: opens checkpoints, and shows one of four things about the one that is open.
 import { askOpen, current, openFirst } from "./checkpoint.js";
-import { fromDrop, fromInput, meant } from "./choosing.js";
+import { fromDrop, fromInput, isPlugin, meant } from "./choosing.js";
 import * as comparing from "./comparing.js";
 import * as converting from "./converting.js";
 import { byId, count, el, meter, options, problem, show as showPage, size } from "./dom.js";
-import { Canceled, ask, cancel } from "./engine.js";
+import { Canceled, ask, cancel, plug } from "./engine.js";
 import * as running from "./running.js";
 
 // Values of so many bytes are read without asking: a second's work.
@@ -20,22 +20,46 @@ let formats;
 
 async function start() {
   wire();
+  converting.prepare();
   if ("serviceWorker" in navigator && isSecureContext) navigator.serviceWorker.register("sw.js").catch(() => {});
   try {
-    formats = await ask({ ask: "formats" });
+    await listFormats();
   } catch (error) {
     byId("formats-title").after(problem(error));
     return;
   }
+  document.documentElement.dataset.ready = "true";
+}
+
+async function listFormats() {
+  formats = await ask({ ask: "formats" });
   const ends = ({ extensions }) => extensions.map((end) => `.${end}`).join(" ") || "a directory";
   const rows = formats.formats.map((format) =>
     el("tr", {}, el("th", { scope: "row" }, el("code", {}, format.id)), el("td", {}, format.title), el("td", {}, ends(format))),
   );
   byId("formats").tBodies[0].replaceChildren(...rows);
   const read = formats.formats.filter((format) => format.reads);
-  byId("reading-form").elements.format.append(...read.map(({ id, title }) => el("option", { value: id }, `${id}: ${title}`)));
-  converting.prepare(formats);
-  document.documentElement.dataset.ready = "true";
+  const choice = byId("reading-form").elements.format;
+  choice.replaceChildren(choice.options[0], ...read.map(({ id, title }) => el("option", { value: id }, `${id}: ${title}`)));
+  converting.know(formats);
+}
+
+// Adds the formats of plugins; whether all could be added.
+async function plugIn(files) {
+  byId("plugins").replaceChildren();
+  try {
+    for (const file of files) {
+      const { id, title, version, sha256 } = await plug(file);
+      const facts = ` is now a format of this page: ${title}, version ${version}, SHA-256 ${sha256.slice(0, 16)}…`;
+      byId("plugins").append(el("p", {}, el("strong", {}, id), facts));
+    }
+    await listFormats();
+    return true;
+  } catch (error) {
+    show(false);
+    byId("plugins").append(problem(error));
+    return false;
+  }
 }
 
 function wire() {
@@ -92,9 +116,12 @@ function show(isOpen) {
   if (!isOpen) document.title = "ckpt";
 }
 
-// Opens what a person chose.
-async function choose(files) {
+// Opens what a person chose, after the plugins among it were added.
+async function choose(all) {
   cancel();
+  const files = all.filter((file) => !isPlugin(file));
+  if (files.length < all.length && !(await plugIn(all.filter(isPlugin)))) return;
+  if (files.length === 0) return show(false);
   const { chosen, entry } = meant(files);
   byId("reading-form").reset();
   byId("reading").open = false;

@@ -4,6 +4,10 @@
 const LOOSE = "files";
 const INDEX = /\.index$/;
 const SHARDS = /\.index\.json$/;
+const PLUGIN = /\.wasm$/;
+
+// Whether a file is a plugin, by its name.
+export const isPlugin = ({ name }) => PLUGIN.test(name);
 
 // Files with their paths, of a drop. Has to be called while the event is handled: entries are gone after it.
 export function fromDrop(transfer) {

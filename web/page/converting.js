@@ -23,10 +23,15 @@ let isStale = true;
 
 const form = () => byId("convert-form").elements;
 
-export function prepare(known) {
+// Learns which formats, dtypes and mappings there are.
+export function know(known) {
   formats = known;
-  form().dtype.append(...known.dtypes.map((dtype) => el("option", { value: dtype }, dtype)));
-  form().mapping.append(...known.mappings.map((name) => el("option", { value: name }, name)));
+  const list = (select, names) => select.replaceChildren(select.options[0], ...names.map((name) => el("option", { value: name }, name)));
+  list(form().dtype, known.dtypes);
+  list(form().mapping, known.mappings);
+}
+
+export function prepare() {
   byId("convert-form").addEventListener("submit", (event) => event.preventDefault());
   let timer;
   byId("convert-form").addEventListener("input", ({ target }) => {

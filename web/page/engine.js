@@ -3,6 +3,8 @@ let worker;
 let next = 0;
 let waiting = new Map();
 let ended = 0;
+// The files of plugins by the ids of their formats. Each worker is told of them.
+const plugins = new Map();
 
 // What the page says where a request was canceled.
 export class Canceled extends Error {}
@@ -28,6 +30,7 @@ function start() {
       settle(data.reply);
     }
   });
+  for (const file of plugins.values()) worker.postMessage({ id: next++, request: { ask: "plug" }, chosen: [file] });
   worker.addEventListener("error", (event) => {
     const facts = [["found", event.message || "the worker did not start"], ["help", "load the page again"]];
     end(() => new Failure({ message: "ckpt did not load", kind: "io", shown: "input/output", facts }));
@@ -46,6 +49,13 @@ function end(reason) {
 // Ends what is being done, and forgets what is open.
 export function cancel() {
   end(() => new Canceled("canceled"));
+}
+
+// Adds the format of a plugin, which every later request knows; returns what it is.
+export async function plug(file) {
+  const found = await ask({ ask: "plug" }, { chosen: [file] });
+  plugins.set(found.id, file);
+  return found;
 }
 
 // Asks, and returns the answer. `chosen` are files for the worker; `progress` hears how far it is.

@@ -43,6 +43,13 @@ pub(crate) struct Opening {
     pub(crate) options: Vec<String>,
 }
 
+/// A plugin that is added.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Plugging {
+    /// Its file alone.
+    pub(crate) files: Vec<ChosenFile>,
+}
+
 /// What to convert to, and how.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -100,6 +107,8 @@ pub(crate) struct Running {
 pub(crate) enum Request {
     /// Which formats there are, and which mappings.
     Formats,
+    /// Adds a plugin.
+    Plug(Plugging),
     /// Opens a checkpoint.
     Open(Opening),
     /// The page on the open checkpoint; with all values read, or not.

@@ -5,9 +5,9 @@ use crate::files;
 use crate::host;
 use crate::output::BrowserStore;
 use crate::pages::Pages;
-use crate::request::{Opening, Request, Running, Side, Wanted};
+use crate::request::{Opening, Plugging, Request, Running, Side, Wanted};
 use crate::words::{self, PageWords};
-use ckpt::api::{DType, Error, FormatInfo, Limits, Loss, LossKind, OptionKind, Result};
+use ckpt::api::{Codec, DType, Error, FormatInfo, Limit, Limits, Loss, LossKind, OptionKind, Result};
 use ckpt::inspect::{html, inspect};
 use ckpt::store::Destination;
 use ckpt::verify::{InputFile, Inputs, Options, devices, largest, verify};
@@ -35,6 +35,8 @@ const NUMBERS: usize = 200;
 #[derive(Debug)]
 pub(crate) struct Session {
     registry: Registry,
+    /// The ids of the formats that plugins added.
+    plugged: Vec<&'static str>,
     pages: Arc<Pages>,
     arrays: ChosenArrays,
     first: Option<Source>,
@@ -48,7 +50,15 @@ impl Session {
         let (arrays, mut registry) = (ChosenArrays::default(), Registry::builtin());
         let formats: &mut Formats = &mut registry;
         *formats = std::mem::take(formats).with_opener(arrays.clone());
-        Session { registry, pages: Arc::default(), arrays, first: None, second: None, planned: None }
+        Session {
+            registry,
+            plugged: Vec::new(),
+            pages: Arc::default(),
+            arrays,
+            first: None,
+            second: None,
+            planned: None,
+        }
     }
 
     /// Answers one request.
@@ -58,6 +68,7 @@ impl Session {
     pub(crate) fn answer(&mut self, request: Request) -> Result<Value> {
         match request {
             Request::Formats => Ok(self.formats()),
+            Request::Plug(plugging) => self.plug(plugging),
             Request::Open(opening) => self.open(opening),
             Request::Contents { values } => self.contents(values),
             Request::Plan(wanted) => self.plan(&wanted),
@@ -72,6 +83,31 @@ impl Session {
         let mappings: Vec<&str> = self.registry.mappings().map(|mapping| mapping.name()).collect();
         let dtypes = ["f64", "f32", "f16", "bf16", "f8_e4m3"];
         json!({ "formats": formats, "mappings": mappings, "dtypes": dtypes })
+    }
+
+    /// Adds the format of a plugin, in place of one of its id that a plugin added before.
+    fn plug(&mut self, plugging: Plugging) -> Result<Value> {
+        let name = plugging.files.first().map(|file| file.name.clone()).unwrap_or_default();
+        let file = files::input(plugging.files, &name, &self.pages).main()?;
+        Limits::default().check(Limit::PluginBytes, file.len())?;
+        let bytes = file.bytes(0, file.len())?;
+        let named = |error: Error| error.file(name.as_str());
+        // By itself first: it shows its id.
+        let alone = Registry::builtin();
+        let count = alone.codecs().count();
+        let alone = alone.with_plugin(&bytes).map_err(named)?;
+        let codec = alone.codecs().nth(count).ok_or_else(|| Error::defect("a plugin has no codec"))?;
+        let mut registry = self.registry.clone();
+        if self.plugged.contains(&codec.info().id) {
+            registry.remove(codec.info().id);
+        }
+        self.registry = registry.with_plugin(&bytes).map_err(named)?;
+        self.plugged.push(codec.info().id);
+        let origin = codec.provenance();
+        Ok(json!({
+            "id": codec.info().id, "title": codec.info().title,
+            "version": origin.map(|origin| &origin.version), "sha256": origin.map(|origin| &origin.sha256),
+        }))
     }
 
     fn open(&mut self, opening: Opening) -> Result<Value> {

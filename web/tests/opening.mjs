@@ -139,3 +139,28 @@ export async function options_for_reading_say_what_the_files_do_not({ page: fres
   await page.locator("#contents-state", { hasText: "All values are read" }).waitFor();
   await page.frameLocator("#page").getByText("Softmax").first().waitFor({ state: "attached" });
 }
+
+export async function a_plugin_adds_its_format_to_every_later_worker({ page: fresh, root }) {
+  const page = await fresh();
+  await page.locator("#files").setInputFiles(join(root, "python/tests/toy.wasm"));
+  await page.waitForSelector("#plugins p, #plugins .problem");
+  assert.match(await page.locator("#plugins").textContent(), /^toy is now a format of this page: .*version 0\.1\.0/);
+  assert.match(await page.locator("#formats").textContent(), /toy/);
+  const tensors = () =>
+    page.evaluate(async () => {
+      const { ask } = await import("./engine.js");
+      const bytes = new Uint8Array([84, 79, 89, 49, 0, 0, 128, 63, 0, 0, 0, 64]);
+      const chosen = [{ file: new File([bytes], "m.toy", { lastModified: 0 }), name: "m.toy" }];
+      return (await ask({ ask: "open", side: "first", entry: "m.toy", format: "toy", options: [] }, { chosen })).tensors;
+    });
+  assert.equal(await tensors(), 1);
+  await page.evaluate(async () => (await import("./engine.js")).cancel());
+  assert.equal(await tensors(), 1);
+}
+
+export async function what_is_no_plugin_is_refused_by_name({ page: fresh, root }) {
+  const page = await fresh();
+  await page.locator("#files").setInputFiles([{ name: "broken.wasm", mimeType: "", buffer: Buffer.from("no module") }]);
+  await page.waitForSelector("#plugins .problem");
+  assert.match(await page.locator("#plugins").textContent(), /no plugin.*broken\.wasm/s);
+}
