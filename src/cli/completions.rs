@@ -295,7 +295,7 @@ mod tests {
     fn fish_completes_the_arguments_of_commands_too() {
         let script = script("ckpt", Shell::Fish);
         for (condition, options) in [
-            ("using_subcommand formats;", "-f -a \"bullet cnn2"),
+            ("using_subcommand formats;", "-f -a \"bullet caffe"),
             ("using_subcommand completions;", "-f -a \"bash elvish"),
             ("using_subcommand map; and __fish_seen_subcommand_from show;", "-f -a \"albert-tf-to-hf bert"),
             ("using_subcommand map; and __fish_seen_subcommand_from check;", "\" -a \"albert-tf-to-hf bert"),

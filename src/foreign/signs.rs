@@ -124,7 +124,7 @@ mod tests {
         for (own, bytes) in all {
             assert!(own(bytes));
             assert_eq!(all.iter().filter(|(other, _)| other(bytes)).count(), 1);
-            assert!(!own(b"") && !own(&bytes[1..]) && !own(&[0; 600]));
+            assert!(!own(b"") && !own(&bytes[bytes.len() / 2..]) && !own(&[0; 600]));
         }
     }
 
