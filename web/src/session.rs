@@ -7,7 +7,7 @@ use crate::output::BrowserStore;
 use crate::pages::Pages;
 use crate::request::{Opening, Plugging, Request, Running, Side, Wanted};
 use crate::words::{self, PageWords};
-use ckpt::api::{Codec, DType, Error, FormatInfo, Limit, Limits, Loss, LossKind, OptionKind, Result};
+use ckpt::api::{DType, Error, FormatInfo, Limit, Limits, Loss, LossKind, OptionKind, Result};
 use ckpt::inspect::{html, inspect};
 use ckpt::store::Destination;
 use ckpt::verify::{InputFile, Inputs, Options, devices, largest, verify};

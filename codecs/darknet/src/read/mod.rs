@@ -16,9 +16,10 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     }
     let file = input.main()?;
     let header = Header::read(&mut Fields::new(&file));
-    let Some(header) = header.ok().filter(Header::is_plausible) else { return Ok(Match::No) };
+    let Ok(header) = header else { return Ok(Match::No) };
+    let doubtful = |why: String| if header.is_plausible() { Match::Possible(why) } else { Match::No };
     if !input.has_file(&cfg) {
-        return Ok(Match::Possible(format!("begins with a version of Darknet, but there is no {cfg}")));
+        return Ok(doubtful(format!("begins with a version of Darknet, but there is no {cfg}")));
     }
     let fit = input.file(&cfg).and_then(|file| {
         let text = text_of(&file, input.limits())?;
@@ -27,7 +28,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
     match fit.and_then(|network| check_length(&file, &header, &network, &cfg)) {
         Ok(()) => Ok(Match::Certain(format!("has exactly the numbers of the layers of {cfg}"))),
         Err(error) if error.kind() == Kind::Io => Err(error),
-        Err(error) => Ok(Match::Possible(format!("{cfg} is beside it, but {}", error.message()))),
+        Err(error) => Ok(doubtful(format!("{cfg} is beside it, but {}", error.message()))),
     }
 }
 
