@@ -1,7 +1,7 @@
 //! Codecs that are WebAssembly modules.
 //!
-//! [`Plugin::load`] makes a [`Codec`] of a module that the crate `ckpt-plugin` built. The module is not trusted: it is interpreted,
-//! its steps and its memory are metered ([`Limit::PluginSteps`](ckpt_api::Limit), [`Limit::PluginMemory`](ckpt_api::Limit)), and it
+//! [`Plugin::load`] makes a [`Codec`](ckpt_api::Codec) of a module that the crate `ckpt-plugin` built. The module is not trusted:
+//! it is interpreted, its steps and its memory are metered ([`Limit::PluginSteps`](ckpt_api::Limit), [`Limit::PluginMemory`](ckpt_api::Limit)), and it
 //! can do nothing but read the files of the input that it is asked about. What it returns is checked as what any codec returns
 //! is. Each call begins with a new instance, so that the same call has the same result; but reading goes on in the instance that
 //! probed the same input, so that a header is parsed once, and decoders are used again.

@@ -58,6 +58,11 @@ pub(crate) fn text_of(file: &ckpt_api::File, limits: &Limits) -> Result<String> 
     })
 }
 
+/// The name of a tensor.
+pub(crate) fn tensor_name(index: usize, section: &str, part: &str) -> String {
+    format!("{index:03}.{section}.{part}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,9 +73,4 @@ mod tests {
         assert_eq!(cfg_of("yolov4.conv.137"), ("yolov4.cfg".to_owned(), Some(137)));
         assert_eq!(cfg_of("a.b.weights"), ("a.b.cfg".to_owned(), None));
     }
-}
-
-/// The name of a tensor.
-pub(crate) fn tensor_name(index: usize, section: &str, part: &str) -> String {
-    format!("{index:03}.{section}.{part}")
 }

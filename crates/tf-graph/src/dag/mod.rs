@@ -1,7 +1,7 @@
 //! Reads any inference function as a graph of ONNX operators.
 //!
-//! In stages: [`reach`] lists the operations that the results need, with calls inlined and constant branches taken;
-//! [`facts`] infers shapes and folds the arithmetic on them; [`lower`] recognizes layers and lowers all else operation
+//! In stages: `reach` lists the operations that the results need, with calls inlined and constant branches taken;
+//! `facts` infers shapes and folds the arithmetic on them; `lower` recognizes layers and lowers all else operation
 //! by operation.
 
 mod chain_names;
