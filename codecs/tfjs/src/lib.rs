@@ -38,6 +38,12 @@ pub struct Tfjs;
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec::lenient("ignore bytes after the last weight of a group, reporting each (default false)"),
     OptionSpec::new(
+        format::HALVES,
+        OptionKind::Choice(&["computed", "stored"]),
+        Side::Read,
+        "read weights of 16-bit floats as the 32-bit floats that TensorFlow.js computes with, or as they are stored (default computed)",
+    ),
+    OptionSpec::new(
         "shard_size",
         OptionKind::Size,
         Side::Write,

@@ -6,6 +6,10 @@ mod path;
 
 use ckpt_api::DType;
 
+/// The option that states how weights of 16-bit floats are read, and its value for what is stored.
+pub(crate) const HALVES: &str = "halves";
+pub(crate) const AS_STORED: &str = "stored";
+
 /// Id of the format, and its metadata namespace.
 pub(crate) const ID: &str = "tfjs";
 /// Namespace of what writing the same files again needs.

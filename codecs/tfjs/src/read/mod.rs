@@ -3,14 +3,15 @@
 mod locate;
 mod stream;
 
-use crate::format::manifest::{self, Group, Weight};
+use crate::format::manifest::{self, Group, Quantization, Weight};
 use crate::format::{
-    FILES, ID, KEY_GRAPH, KEY_LENS, KEY_MODEL, MANIFEST, MODEL, OLD_MODEL, TOPOLOGY, USER_METADATA,
+    AS_STORED, FILES, HALVES, ID, KEY_GRAPH, KEY_LENS, KEY_MODEL, MANIFEST, MODEL, OLD_MODEL, TOPOLOGY,
+    USER_METADATA,
 };
 use crate::graph;
 use ckpt_api::{
-    Contents, Error, File, FileId, Input, Limit, Limits, Match, MetadataValue, Name, Options, Placement,
-    Result, Role, Rules, Slot, Tensor, TensorId,
+    Contents, DType, Error, File, FileId, Input, Limit, Limits, Match, MetadataValue, Name, Options,
+    Placement, Result, Role, Rules, Slot, Tensor, TensorId,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -113,6 +114,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     let mut reader = Reader {
         input,
         limits,
+        keeps_halves: options.text(HALVES) == Some(AS_STORED),
         contents,
         files: HashMap::new(),
         lens: Vec::new(),
@@ -185,6 +187,8 @@ fn check_names(groups: &[Group]) -> Result<()> {
 struct Reader<'a> {
     input: &'a Input,
     limits: &'a Limits,
+    /// Whether weights of 16-bit floats are read as they are stored.
+    keeps_halves: bool,
     contents: Contents,
     /// The files that were opened, by name.
     files: HashMap<String, (FileId, File)>,
@@ -234,9 +238,12 @@ impl Reader<'_> {
     }
 
     fn weight(&mut self, weight: &Weight, stream: &mut Stream) -> Result<()> {
-        let mut tensor = Tensor::new(weight.name.as_str(), weight.dtype, weight.shape.clone());
-        let (extents, encoding) = locate::locate(&mut tensor, weight.quantization, stream, self.limits)?;
-        if let Some(quantization) = weight.quantization {
+        let is_kept = self.keeps_halves && weight.quantization == Some(Quantization::Half);
+        let dtype = if is_kept { DType::F16 } else { weight.dtype };
+        let quantization = weight.quantization.filter(|_| !is_kept);
+        let mut tensor = Tensor::new(weight.name.as_str(), dtype, weight.shape.clone());
+        let (extents, encoding) = locate::locate(&mut tensor, quantization, stream, self.limits)?;
+        if let Some(quantization) = quantization {
             *self.stored_as.entry(quantization.dtype()).or_default() += 1;
         }
         if weight.is_of_optimizer {

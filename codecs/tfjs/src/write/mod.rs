@@ -12,13 +12,14 @@ mod target;
 mod texts;
 
 use crate::format::{
-    DTYPES, FILES, ID, KEY_GRAPH, KEY_LENS, KEY_MODEL, MANIFEST, OPTIMIZER, TOPOLOGY, USER_METADATA,
+    AS_STORED, DTYPES, FILES, HALVES, ID, KEY_GRAPH, KEY_LENS, KEY_MODEL, MANIFEST, OPTIMIZER, TOPOLOGY,
+    USER_METADATA,
 };
 use crate::graph;
 use again::read_again;
 use ckpt_api::{
     Aspect, Checkpoint, DType, Encoding, Error, Loss, LossKind, Options, OutputFile, OutputLayout, Placement,
-    Result, Role, Tensor, TensorId,
+    Reading, Result, Role, Tensor, TensorId,
 };
 use layers::Layers;
 use serde_json::{Map, Value, json};
@@ -220,7 +221,10 @@ impl Writer<'_> {
         let mut text = members.to_string();
         text.push('\n');
         add_model(&mut self.placed, &target, text);
-        Ok(self.placed)
+        // What was written is compared as it is stored.
+        let stored = (HALVES.to_owned(), AS_STORED.to_owned());
+        let reading = Reading { entry: target.model(), options: vec![stored], ..Reading::default() };
+        Ok(self.placed.with_readings(vec![reading]))
     }
 }
 
