@@ -352,14 +352,16 @@ impl Builder<'_> {
         let epsilon = self.scalar(node.float("epsilon", 1e-5)?)?;
         let of = |dims: &Dims, is_turned: bool| (dims.clone(), is_turned, Kind::Real);
         let sum = self.emit(0, &[variance, epsilon], options(11, []), of(&own, false))?;
-        let mut factor = self.emit(76, &[sum.tensor], None, of(&own, false))?;
-        if let Some((scale, _)) = vector(self, "scale")? {
-            factor = self.emit(18, &[factor.tensor, scale], options(21, []), of(&own, false))?;
-        }
+        let root = self.emit(75, &[sum.tensor], None, of(&own, false))?;
         let centered = self.emit(41, &[x.tensor, mean], options(28, []), of(&dims, x.is_turned))?;
-        let bias = vector(self, "bias")?;
-        let scaled = [Some(centered.tensor), Some(factor.tensor)];
-        let made = self.emit_active(18, &scaled, (options(21, []), 0), of(&dims, x.is_turned))?;
+        // Divided, then scaled, as the layer is defined: so results have the same bits.
+        let (scale, bias) = (vector(self, "scale")?, vector(self, "bias")?);
+        let inputs = [Some(centered.tensor), Some(root.tensor)];
+        let mut made = self.emit_active(42, &inputs, (options(29, []), 0), of(&dims, x.is_turned))?;
+        if let Some((scale, _)) = scale {
+            let inputs = [Some(made.tensor), Some(scale)];
+            made = self.emit_active(18, &inputs, (options(21, []), 0), of(&dims, x.is_turned))?;
+        }
         match bias {
             Some((bias, _)) => {
                 let inputs = [Some(made.tensor), Some(bias)];

@@ -36,8 +36,8 @@ impl Builder<'_> {
         let variance = self.emit(40, &[squares.tensor, axes], keeps(), one.clone())?;
         let epsilon = self.scalar(node.float("epsilon", 1e-5)?)?;
         let sum = self.emit(0, &[variance.tensor, epsilon], options(11, []), one.clone())?;
-        let factor = self.emit(76, &[sum.tensor], None, one)?;
-        let mut made = self.emit(18, &[centered.tensor, factor.tensor], options(21, []), result.clone())?;
+        let root = self.emit(75, &[sum.tensor], None, one)?;
+        let mut made = self.emit(42, &[centered.tensor, root.tensor], options(29, []), result.clone())?;
         for (role, code, kind) in [("scale", 18, 21), ("bias", 0, 11)] {
             if let Some((id, tensor)) = self.parameter(node, role)? {
                 let shape = tensor.shape.to_vec();
