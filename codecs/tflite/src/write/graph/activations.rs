@@ -1,4 +1,5 @@
-//! Activations that several operators of the format make.
+//! Activations that several operators of the format make, with the bits of one. Those that would differ in their last bits, such as
+//! `Softplus`, `Mish` and `Erf`, have no counterpart.
 
 use super::super::flat::Field;
 use super::unsupported;
@@ -15,14 +16,11 @@ impl Builder<'_> {
             node.op,
             Op::Swish
                 | Op::HardSigmoid
-                | Op::Softplus
                 | Op::Softsign
-                | Op::Mish
                 | Op::Elu
                 | Op::Celu
                 | Op::Selu
                 | Op::ThresholdedRelu
-                | Op::Erf
                 | Op::Tan
                 | Op::LpNormalization
         );
@@ -42,16 +40,10 @@ impl Builder<'_> {
                 let moved = self.with_scalar(0, 11, &scaled, node.float("beta", 0.5)?)?;
                 self.within(&moved, Some(0.0), Some(1.0))?
             }
-            Op::Softplus => self.softplus(&x)?,
             Op::Softsign => {
                 let size = self.unary(101, &x)?;
                 let sum = self.with_scalar(0, 11, &size, 1.0)?;
                 self.two(42, 29, &x, &sum)?
-            }
-            Op::Mish => {
-                let inner = self.softplus(&x)?;
-                let gate = self.unary(28, &inner)?;
-                self.two(18, 21, &x, &gate)?
             }
             Op::Elu => self.elu(&x, node.float("alpha", 1.0)?, 1.0)?,
             Op::Celu => {
@@ -79,7 +71,6 @@ impl Builder<'_> {
                 )?;
                 self.two(18, 21, &x, &gate)?
             }
-            Op::Erf => self.erf(&x)?,
             Op::Tan => {
                 let (sine, cosine) = (self.unary(66, &x)?, self.unary(108, &x)?);
                 self.two(42, 29, &sine, &cosine)?
@@ -90,21 +81,6 @@ impl Builder<'_> {
 
     fn unary(&mut self, code: i32, x: &Val) -> Result<Val> {
         self.emit(code, &[x.tensor], None, (x.dims.clone(), x.is_turned, Kind::Real))
-    }
-
-    /// max(x, 0) + ln(1 + e^−|x|), which does not overflow.
-    fn softplus(&mut self, x: &Val) -> Result<Val> {
-        let size = self.unary(101, x)?;
-        let negative = self.unary(59, &size)?;
-        let power = self.exp(&negative)?;
-        let sum = self.with_scalar(0, 11, &power, 1.0)?;
-        let log = self.unary(73, &sum)?;
-        let positive = self.within(x, Some(0.0), None)?;
-        self.two(0, 11, &positive, &log)
-    }
-
-    fn exp(&mut self, x: &Val) -> Result<Val> {
-        self.emit(47, &[x.tensor], options(33, []), (x.dims.clone(), x.is_turned, Kind::Real))
     }
 
     /// max(x, 0) + factor · (e^(min(x, 0) / width) − 1).
@@ -118,21 +94,6 @@ impl Builder<'_> {
         let below = self.unary(111, &below)?;
         let below = self.with_scalar(18, 21, &below, factor)?;
         self.two(0, 11, &positive, &below)
-    }
-
-    /// The error function, which the format has within `Gelu` alone: that of y is y · (1 + erf(y / √2)) / 2.
-    fn erf(&mut self, x: &Val) -> Result<Val> {
-        let size = self.unary(101, x)?;
-        let scaled = self.with_scalar(18, 21, &size, std::f64::consts::SQRT_2)?;
-        let y = self.with_scalar(55, 39, &scaled, 1e-20)?;
-        let result = (x.dims.clone(), x.is_turned, Kind::Real);
-        let exact = options(116, [(0, Field::Flag(false))]);
-        let gelu = self.emit(150, &[y.tensor], exact, result)?;
-        let half = self.two(42, 29, &gelu, &y)?;
-        let doubled = self.with_scalar(18, 21, &half, 2.0)?;
-        let made = self.with_scalar(41, 28, &doubled, 1.0)?;
-        let sign = self.unary(158, x)?;
-        self.two(18, 21, &made, &sign)
     }
 
     /// Values divided by their length along an axis.
