@@ -17,6 +17,15 @@ pub(super) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout>
     if stored.is_empty() {
         return Err(Error::unsupported("a file of records has at least one tensor").found("no tensor"));
     }
+    let mut empty = stored.iter().filter(|(_, tensor, _)| tensor.shape.elements() == 0);
+    if let (Some(_), Some((_, second, _))) = (empty.next(), empty.next()) {
+        return Err(Error::unsupported(
+            "records have no names, so that tensors without elements cannot be told apart",
+        )
+        .tensor(&second.name)
+        .found("several tensors without elements")
+        .help("write a .pdparams"));
+    }
     stored.sort_by(|(_, a, _), (_, b, _)| a.name.as_str().cmp(b.name.as_str()));
     let mut layout = OutputLayout::default();
     let mut at = 0u64;
