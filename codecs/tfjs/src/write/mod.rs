@@ -221,9 +221,12 @@ impl Writer<'_> {
         let mut text = members.to_string();
         text.push('\n');
         add_model(&mut self.placed, &target, text);
+        if self.weights.iter().all(|weight| weight.get("quantization").is_none()) {
+            return Ok(self.placed);
+        }
         // What was written is compared as it is stored.
         let stored = (HALVES.to_owned(), AS_STORED.to_owned());
-        let reading = Reading { entry: target.model(), options: vec![stored], ..Reading::default() };
+        let reading = Reading { entry: name.to_owned(), options: vec![stored], ..Reading::default() };
         Ok(self.placed.with_readings(vec![reading]))
     }
 }

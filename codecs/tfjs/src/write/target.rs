@@ -33,7 +33,7 @@ impl<'n> Target<'n> {
         if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
     }
 
-    pub(super) fn model(&self) -> String {
+    fn model(&self) -> String {
         match self.stem {
             Some(_) => self.name.to_owned(),
             None => self.file(MODEL),
