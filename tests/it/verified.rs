@@ -2,8 +2,8 @@
 
 use crate::toy::{self, Toy};
 use ckpt::api::{
-    Axis, Checkpoint, Codec, Contents, Error, FileId, FormatInfo, Input, Kind, Limits, Literal, Match, Op,
-    Options, OutputLayout, Result, Written,
+    Axis, Checkpoint, Codec, Contents, Error, FileId, FormatInfo, Input, Kind, Limits, Literal, LossKind,
+    Match, Op, Options, OutputLayout, Result, Written,
 };
 use ckpt::{Computed, Conversion, Execution, OpenOptions, Registry, Resources, Source, Summary};
 use serde_json::Value;
@@ -259,6 +259,20 @@ fn both_graphs_are_run_where_both_are_stated_and_else_it_is_said_why_not() {
 }
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// TensorFlow.js stores each text after its length, so what is read is decoded.
+#[test]
+fn texts_that_are_decoded_when_they_are_read_back_are_compared() {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["tf2/accept/strings/m.index", "tf1/accept/texts.pb"] {
+        let input = format!("{ROOT}/corpus/{name}");
+        let source = Source::open(&Registry::builtin(), input, &OpenOptions::default()).unwrap();
+        let conversion = Conversion::new().to("tfjs").allow(LossKind::MetadataDropped).verify(true);
+        let planned = conversion.plan(&Registry::builtin(), &source, place.path().join(&name[..3])).unwrap();
+        let summary = planned.execute(&Execution::new().sync(false), &|_| ()).unwrap();
+        assert!(summary.verification.is_some(), "{name}");
+    }
+}
 
 fn digits(to: &str, directory: &Path, conversion: Conversion) -> Value {
     let input = format!("{ROOT}/examples/data/digits");

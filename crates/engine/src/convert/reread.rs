@@ -97,11 +97,13 @@ fn open(planned: &Planned, reading: &Reading, files: &Arc<dyn ReadStore>, commit
 /// File, offset and length of every stored piece, in that order.
 type Place<'a> = Vec<(String, u64, u64)>;
 
-/// Finds every tensor of the plan by where its bytes are; one without bytes by its name, or because it is the only one.
+/// Finds every tensor of the plan by where its bytes are; one without bytes by its name, or because it is the only one; one
+/// whose bytes are decoded by its name, since they are stored beside others such as lengths.
 fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec<(usize, TensorId)>> {
     let mut at: HashMap<Place, (usize, TensorId)> = HashMap::new();
     let mut tied: HashMap<&str, (Place, (usize, TensorId))> = HashMap::new();
     let mut named: HashMap<&str, (usize, TensorId)> = HashMap::new();
+    let mut decoded: HashMap<&str, (usize, TensorId)> = HashMap::new();
     let mut bare = Vec::new();
     for (number, (part, reading)) in parts.iter().zip(readings).enumerate() {
         let folder = if part.input().is_directory() { format!("{}/", reading.entry) } else { String::new() };
@@ -121,6 +123,9 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
                 }
             }
             named.entry(placement.name.as_str()).or_insert((number, placement.tensor));
+            if placement.extents.iter().any(|extent| extent.compression().is_some()) {
+                decoded.entry(placement.name.as_str()).or_insert((number, placement.tensor));
+            }
         }
     }
     let files = &planned.plan.placed.files;
@@ -135,7 +140,7 @@ fn find(planned: &Planned, readings: &[Reading], parts: &[Source]) -> Result<Vec
             // Ties are at one place.
             false => match tied.get(entry.to.name.as_str()) {
                 Some((other, tensor)) if *other == place => Some(tensor),
-                _ => at.get(&place),
+                _ => at.get(&place).or_else(|| decoded.get(entry.to.name.as_str())),
             },
         };
         found.copied().ok_or_else(|| missing(&entry, named.contains_key(entry.to.name.as_str()), &place))
