@@ -183,7 +183,7 @@ struct Output {
     mapping: Mapping,
     /// Counters that batch normalizations have in PyTorch.
     counters: Vec<String>,
-    /// Tensors by what is said of them.
+    /// Notes, each with the tensors it is about.
     notes: BTreeMap<&'static str, Vec<String>>,
 }
 

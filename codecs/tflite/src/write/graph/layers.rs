@@ -211,7 +211,7 @@ impl Builder<'_> {
         }
         let dims = self.image_dims(node)?;
         let strides = pair(node, "strides")?.unwrap_or([1, 1]);
-        // The operator is told the size of its result: padding follows from it.
+        // The operator takes the size of its result, and computes the padding from it.
         let len = |dims: &Dims, axis: usize| dims.get(axis).and_then(|len| len.known());
         let mut out = Vec::new();
         let mut is_valid = true;
