@@ -25,7 +25,7 @@ mod sample;
 mod steps;
 mod writing;
 
-pub use cases::{case_folder, cases};
+pub use cases::{Case, case_folder, cases, sha256};
 pub use memory::{read, read_given, write};
 pub use sample::{Expected, ExpectedTensor, Fact, Ignored, Sample};
 

@@ -1,95 +1,47 @@
 //! Models that other programs wrote, each with what it holds: the directory that `CKPT_CASES` names.
 
 use ckpt_api::{Codec, Contents, DType, Input, Kind, LossKind, Options, Shape, Tensor};
-use ckpt_conformance::cases;
+use ckpt_conformance::{Case, sha256};
 use ckpt_tflite::Tflite;
-use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::path::Path;
-
-type Values = Vec<Vec<u8>>;
-
-fn read(path: &Path) -> ckpt_api::Result<(Contents, Values)> {
-    ckpt_conformance::read(&Tflite, &Input::open(path)?, &[])
-}
-
-/// Every case by name, with its path and what it states.
-fn all() -> Option<Vec<(String, std::path::PathBuf, Value)>> {
-    let named = |(path, expected): (std::path::PathBuf, Value)| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let file = path.join(expected["open"].as_str().unwrap());
-        (name, file, expected)
-    };
-    Some(cases("tflite")?.into_iter().map(named).collect())
-}
 
 #[test]
 fn every_case_is_read_with_its_values_or_refused() {
-    let Some(cases) = all() else { return };
-    let (mut seen, mut wrong) = (BTreeMap::<String, usize>::new(), Vec::new());
-    for (name, path, expected) in &cases {
-        let expect = expected["expect"].as_str().unwrap();
-        *seen.entry(expect.to_owned()).or_default() += 1;
-        match (read(path), expect) {
-            (Err(error), "ok") => wrong.push(format!("{name}: {error}")),
-            (Ok(_), "refuse") => wrong.push(format!("{name}: read, though {}", expected["why"])),
-            // What it holds is only stated of the others.
-            (Ok(_), "ok-or-refuse") if expected["tensors"].as_array().is_none_or(Vec::is_empty) => {}
-            (Ok((contents, values)), _) => {
-                if let Err(why) = compare(&contents, &values, expected) {
-                    wrong.push(format!("{name}: {why}"));
-                }
-            }
-            (Err(error), _) => {
-                let context = error.context();
-                let is_placed = context.offset.is_some() || context.field.is_some();
-                let is_known = matches!(error.kind(), Kind::Corrupt | Kind::Unsupported);
-                if !is_placed || !is_known || context.found.is_none() || context.expected.is_none() {
-                    wrong.push(format!("{name}: does not say where, what and what else: {error}"));
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-    assert_eq!(
-        seen,
-        [("ok", 31), ("ok-or-refuse", 2), ("refuse", 28)].map(|(k, n)| (k.to_owned(), n)).into()
-    );
+    let Some(cases) = Case::all("tflite") else { return };
+    let seen = Case::try_all(&cases, &Tflite, compare, |error| {
+        let context = error.context();
+        let is_placed = context.offset.is_some() || context.field.is_some();
+        let is_known = matches!(error.kind(), Kind::Corrupt | Kind::Unsupported);
+        is_placed && is_known && context.found.is_some() && context.expected.is_some()
+    });
+    let expected = [("ok: read", 31), ("ok-or-refuse: read", 2), ("refuse: refused", 28)];
+    assert_eq!(seen, expected.map(|(k, n)| (k.to_owned(), n)).into());
 }
 
-fn compare(contents: &Contents, values: &Values, expected: &Value) -> Result<(), String> {
+fn compare(case: &Case, contents: &Contents, values: &[Vec<u8>]) -> Vec<String> {
+    let stated = case.expected["tensors"].as_array().unwrap();
+    // What it holds is only stated of the others.
+    if case.expect() == "ok-or-refuse" && stated.is_empty() {
+        return Vec::new();
+    }
     let tensors = &contents.checkpoint.tensors;
-    let mut found: BTreeMap<&str, usize> =
-        tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.as_str(), id)).collect();
-    for stated in expected["tensors"].as_array().unwrap() {
-        let name = stated["name"].as_str().unwrap();
-        let id = found.remove(name).ok_or_else(|| format!("'{name}' is missing"))?;
-        let own = &tensors[id];
-        let shape: Vec<u64> = serde_json::from_value(stated["shape"].clone()).unwrap();
-        let dtype = stated["dtype"].as_str().unwrap().to_lowercase();
-        if own.dtype.name() != dtype || own.shape[..] != shape[..] {
-            return Err(format!("'{name}' is {} {}", own.dtype, own.shape));
-        }
-        let value = extended(own.dtype, &values[id]);
-        if digest(&value) != stated["sha256"].as_str().unwrap() {
-            return Err(format!("'{name}' has other values"));
-        }
-        match stated.get("quantised") {
+    let values: Vec<Vec<u8>> =
+        tensors.iter().zip(values).map(|(tensor, value)| extended(tensor.dtype, value)).collect();
+    let mut wrong = case.differences(contents, &values);
+    for (tensor, value) in tensors.iter().zip(&values) {
+        let own = stated.iter().find(|stated| tensor.name == stated["name"].as_str().unwrap());
+        match own.and_then(|own| own.get("quantised")) {
             Some(quantized)
-                if digest(&numbers(own, &value)?) != quantized["sha256_f32"].as_str().unwrap() =>
+                if numbers(tensor, value).map(|all| sha256(&all)).as_deref()
+                    != Ok(quantized["sha256_f32"].as_str().unwrap()) =>
             {
-                return Err(format!("'{name}' stands for other numbers"));
+                wrong.push(format!("'{}' stands for other numbers", tensor.name));
             }
-            None if own.quantization.is_some() => return Err(format!("'{name}' has scales")),
+            None if tensor.quantization.is_some() => wrong.push(format!("'{}' has scales", tensor.name)),
             _ => {}
         }
     }
-    if found.is_empty() { Ok(()) } else { Err(format!("unexpected: {:?}", found.keys())) }
-}
-
-fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    wrong
 }
 
 /// Small integers with their signs in the whole byte.
@@ -125,17 +77,18 @@ fn numbers(tensor: &Tensor, value: &[u8]) -> Result<Vec<u8>, String> {
 
 #[test]
 fn every_model_that_is_read_comes_back_byte_for_byte() {
-    let Some(cases) = all() else { return };
+    let Some(cases) = Case::all("tflite") else { return };
     let (mut same, mut others) = (0, Vec::new());
-    for (name, path, expected) in &cases {
-        if expected["expect"] != "ok" {
+    for case in &cases {
+        let name = &case.name;
+        if case.expect() != "ok" {
             continue;
         }
-        let (contents, values) = read(path).unwrap();
+        let (contents, values) = case.read(&Tflite).unwrap();
         let mut checkpoint = contents.checkpoint.clone();
         checkpoint.ties = ckpt_api::Ties::of(&contents);
         let files = ckpt_conformance::write(&Tflite, &checkpoint, &values, "out.tflite", &[]).unwrap();
-        let mut expected = std::fs::read(path).unwrap();
+        let mut expected = std::fs::read(&case.path).unwrap();
         for (tensor, placement) in contents.checkpoint.tensors.iter().zip(&contents.placements) {
             // What fills up the last byte means nothing.
             let bits = tensor.shape.elements() * u64::from(tensor.dtype.bits().unwrap());
