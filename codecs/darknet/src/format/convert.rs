@@ -48,10 +48,14 @@ impl Network {
         })?;
         let input = input(net)?;
         let mut layers: Vec<Layer> = Vec::with_capacity(count);
+        let mut items = 0u64;
         for section in rest.iter().take(count) {
             let input = layers.last().map_or(input, |layer| layer.output);
-            let reader = Reader { section, input, layers: &layers, net };
+            let reader = Reader { section, input, layers: &layers, net, limits };
             let layer = reader.layer()?;
+            // A few bytes of a section can stand for many of them.
+            items = items.saturating_add(layer.items());
+            limits.check(Limit::GraphNodes, items).map_err(|error| section.located(error, ""))?;
             layers.push(layer);
         }
         Ok(Network { input, layers })
@@ -79,6 +83,7 @@ struct Reader<'a> {
     input: Image,
     layers: &'a [Layer],
     net: &'a Section<'a>,
+    limits: &'a Limits,
 }
 
 impl Reader<'_> {
@@ -103,8 +108,14 @@ impl Reader<'_> {
             "upsample" => self.upsample()?,
             "reorg" => self.reorg()?,
             "softmax" => (Kind::Softmax { is_spatial: self.section.flag("spatial")? }, self.input),
-            "yolo" => (Kind::Detection(Detection::yolo(self.section, self.input, self.net)?), self.input),
-            "region" => (Kind::Detection(Detection::region(self.section, self.input)?), self.input),
+            "yolo" => {
+                let detection = Detection::yolo(self.section, self.input, self.net, self.limits)?;
+                (Kind::Detection(detection), self.input)
+            }
+            "region" => {
+                let detection = Detection::region(self.section, self.input, self.limits)?;
+                (Kind::Detection(detection), self.input)
+            }
             _ => (Kind::Identity, self.input),
         };
         output.numbers().ok_or_else(|| self.section.located(too_large(), ""))?;

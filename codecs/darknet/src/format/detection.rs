@@ -1,7 +1,7 @@
 //! Detection layers: `[yolo]` and `[region]`.
 
 use super::{Image, Section};
-use ckpt_api::{Error, Result};
+use ckpt_api::{Error, Limit, Limits, Result};
 
 /// Numbers of a box before those of its classes: center, size, and whether it is an object.
 pub(crate) const BOX: u64 = 5;
@@ -27,12 +27,20 @@ pub(crate) struct Detection {
 }
 
 impl Detection {
-    pub(crate) fn yolo(section: &Section<'_>, input: Image, net: &Section<'_>) -> Result<Detection> {
+    pub(crate) fn yolo(
+        section: &Section<'_>,
+        input: Image,
+        net: &Section<'_>,
+        limits: &Limits,
+    ) -> Result<Detection> {
         let count = section.positive("num", 1)?;
         let all = anchors(section)?;
         let mask = match section.ints("mask")? {
             Some(mask) => mask,
-            None => (0..i64::try_from(count).unwrap_or(0).min(1 << 16)).collect(),
+            None => {
+                limits.check(Limit::GraphNodes, count).map_err(|error| section.located(error, "num"))?;
+                (0..i64::try_from(count).unwrap_or(0)).collect()
+            }
         };
         let used = mask.iter().map(|number| {
             let number = usize::try_from(*number).ok().filter(|number| (*number as u64) < count);
@@ -55,10 +63,11 @@ impl Detection {
         detection.fitting(section, input)
     }
 
-    pub(crate) fn region(section: &Section<'_>, input: Image) -> Result<Detection> {
+    pub(crate) fn region(section: &Section<'_>, input: Image, limits: &Limits) -> Result<Detection> {
         let count = section.positive("num", 1)?;
         let all = anchors(section)?;
         let length = input.channels.min(count);
+        limits.check(Limit::GraphNodes, length).map_err(|error| section.located(error, "num"))?;
         let anchors = (0..length).zip(all.into_iter().chain(std::iter::repeat(NO_ANCHOR)));
         let obstacle = match section.text("tree") {
             Some(_) => Some("it has a tree of classes"),

@@ -113,6 +113,16 @@ impl Layer {
         }
     }
 
+    /// How many things are in memory for the layer: itself, and the layers that it takes or its anchors.
+    pub(super) fn items(&self) -> u64 {
+        let more = match &self.kind {
+            Kind::Route { from, .. } | Kind::Shortcut { from, .. } => from.len(),
+            Kind::Detection(detection) => detection.anchors.len(),
+            _ => 0,
+        };
+        1 + more as u64
+    }
+
     /// How many numbers the tensors have; `u64::MAX` if they are too many to count.
     pub(crate) fn numbers(&self) -> u64 {
         let parts = self.parts().into_iter().map(|part| {

@@ -25,12 +25,14 @@ pub(super) struct Builder {
     input: Val,
     /// The results of the layers so far, and whether another layer takes each.
     results: Vec<(Val, bool)>,
+    /// Cells of maps whose places are stated in the graph.
+    pub(super) cells: u64,
 }
 
 impl Builder {
     pub(super) fn new(image: Image) -> Self {
         let input = Val { name: INPUT.to_owned(), image, is_flat: false, other: None };
-        Builder { nodes: Nodes::default(), input, results: Vec::new() }
+        Builder { nodes: Nodes::default(), input, results: Vec::new(), cells: 0 }
     }
 
     pub(super) fn begin(&mut self, place: String) {

@@ -5,7 +5,7 @@ use crate::format::{BOX, Detection, Image};
 use ckpt_api::{Attribute, Op};
 use ckpt_graph::ints;
 
-/// The most cells of a map whose places are stated in the graph.
+/// The most cells of all maps whose places are stated in the graph.
 const MOST_CELLS: u64 = 1 << 20;
 
 impl Detection {
@@ -16,9 +16,11 @@ impl Detection {
             return Err(format!("gives no boxes, for {obstacle}"));
         }
         let Image { height, width, .. } = image;
-        if height.checked_mul(width).is_none_or(|cells| cells > MOST_CELLS) || self.unit.contains(&0) {
+        let cells = height.checked_mul(width).and_then(|cells| builder.cells.checked_add(cells));
+        let Some(cells) = cells.filter(|cells| *cells <= MOST_CELLS && !self.unit.contains(&0)) else {
             return Err("has a map or an input of no usual size".to_owned());
-        }
+        };
+        builder.cells = cells;
         let (boxes, numbers) = (self.anchors.len() as u64, self.numbers());
         let split = ints(&[0, boxes, numbers, height, width])?;
         let cells = builder.nodes.push("cells", Op::Reshape, &[map], [("shape", split)]);

@@ -183,3 +183,29 @@ fn layers_that_no_file_of_weights_can_have_are_refused() {
         assert_eq!(error.context().field, Some(field), "{layers}");
     }
 }
+
+#[test]
+fn a_few_words_do_not_stand_for_memory_without_bound() {
+    let net = |rest: &str| format!("[net]\nchannels=2000000000\nheight=1\nwidth=1\n{rest}");
+    for (layers, field) in [
+        ("[region]\nnum=400000000\nclasses=0\n", "num of [region], line 5"),
+        ("[yolo]\nnum=400000000\nclasses=0\n", "num of [yolo], line 5"),
+    ] {
+        let error = read_with(&input(&net(layers), 3), &[]).unwrap_err();
+        assert_eq!(error.context().field, Some(field));
+    }
+    let layers = format!("[connected]\n{}", "[route]\nlayers=0,0,0,0,0,0,0,0\n".repeat(250_000));
+    let error = read(&layers, 33).unwrap_err();
+    assert_eq!(error.kind(), ckpt_api::Kind::Limit);
+}
+
+#[test]
+fn the_places_of_all_maps_together_are_bounded() {
+    let detection = "[route]\nlayers=0\n[yolo]\nnum=1\nclasses=0\n";
+    let net = |count| {
+        let layers = "[convolutional]\nfilters=5\nactivation=linear\n".to_owned() + &detection.repeat(count);
+        read_with(&input(&format!("[net]\nchannels=1\nheight=800\nwidth=800\n{layers}"), 10), &[]).unwrap()
+    };
+    assert!(net(1).checkpoint.graph.is_some());
+    assert!(net(2).missing_graph.unwrap().reason.as_str().contains("no usual size"));
+}
