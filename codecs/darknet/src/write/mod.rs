@@ -18,7 +18,8 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         return Err(Error::usage("the output is named as its .cfg is").found(name).expected("NAME.weights"));
     }
     let (text, shown) = text(checkpoint, options)?;
-    let layers = checkpoint.metadata.value(ID, LAYERS).and_then(|count| count.as_u64());
+    // The name of the output is read again, and may state a shorter prefix.
+    let layers = named.or_else(|| checkpoint.metadata.value(ID, LAYERS)?.as_u64());
     let network = Network::parse(&text, layers, &Limits::default()).map_err(|error| error.file(shown))?;
     let header = Header::of(checkpoint);
     let (placements, len) = placements(checkpoint, &network, &header)?;

@@ -70,6 +70,18 @@ fn the_name_of_a_prefix_states_its_layers() {
 }
 
 #[test]
+fn an_output_that_is_named_as_a_prefix_has_its_layers_alone() {
+    let layers = "[convolutional]\nfilters=3\nactivation=linear\n[convolutional]\nfilters=2\n";
+    let whole = read(layers, 17).unwrap().checkpoint;
+    let len = |name: &str| {
+        let layout = Darknet.place(&whole, name, &Options::default()).unwrap();
+        (layout.placements.len(), layout.files[1].len, layout.readings.len())
+    };
+    assert_eq!(len("m.weights"), (4, Some(20 + 17 * 4), 0));
+    assert_eq!(len("m.conv.1"), (2, Some(20 + 9 * 4), 0));
+}
+
+#[test]
 fn the_option_names_another_cfg_beside_the_weights() {
     let mut files = files(&format!("{NET}[convolutional]\nfilters=3\n"), &header(), 9);
     let cfg = files.remove("m.cfg").unwrap();
