@@ -10,9 +10,12 @@ pub(crate) fn identifier(name: &str) -> String {
     }
 }
 
-/// The name of a constant: its result's, or the one that the operation is called by if the result's is the identifier of it.
+/// The name of a constant: its result's, or the one that the operation is called by if the result's is the identifier of it,
+/// or this with a number.
 pub(crate) fn constant_name<'n>(result: &'n str, shown: Option<&'n str>) -> &'n str {
-    shown.filter(|shown| result.starts_with(&identifier(shown)) && *shown != result).unwrap_or(result)
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_own = |rest: &str| rest.is_empty() || rest.strip_prefix('_').is_some_and(is_number);
+    shown.filter(|shown| result.strip_prefix(&identifier(shown)).is_some_and(is_own)).unwrap_or(result)
 }
 
 #[cfg(test)]
@@ -30,6 +33,7 @@ mod tests {
         assert_eq!(constant_name("a_w", Some("a.w")), "a.w");
         assert_eq!(constant_name("a_w_1", Some("a.w")), "a.w");
         assert_eq!(constant_name("x_to_fp16", Some("cast_1")), "x_to_fp16");
+        assert_eq!(constant_name("w_to_fp16", Some("w")), "w_to_fp16");
         assert_eq!(constant_name("w", None), "w");
     }
 }
