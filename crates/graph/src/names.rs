@@ -21,15 +21,20 @@ impl Names {
         self.taken.contains(name)
     }
 
-    /// Takes a name that no other has: `wanted`, or it with a number.
+    /// Takes a name that no other has: `wanted`, or it with a number, such as `wanted#2`.
     pub fn unused(&mut self, wanted: &str) -> String {
+        self.numbered(wanted, '#')
+    }
+
+    /// Takes a name that no other has: `wanted`, or it with a number after `mark`.
+    pub fn numbered(&mut self, wanted: &str, mark: char) -> String {
         if self.taken.insert(wanted.to_owned()) {
             return wanted.to_owned();
         }
         let last = self.last.entry(wanted.to_owned()).or_insert(1);
         loop {
             *last += 1;
-            let name = format!("{wanted}#{last}");
+            let name = format!("{wanted}{mark}{last}");
             if self.taken.insert(name.clone()) {
                 return name;
             }
@@ -49,6 +54,7 @@ mod tests {
         assert_eq!(names.unused("a"), "a#3");
         assert_eq!(names.unused("a#2"), "a#2#2");
         assert!(names.has("a#3") && !names.has("a#4"));
+        assert_eq!((names.numbered("b", '_'), names.numbered("b", '_')), ("b".to_owned(), "b_2".to_owned()));
     }
 
     #[test]
