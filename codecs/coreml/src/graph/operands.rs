@@ -26,8 +26,7 @@ impl Lowering<'_, '_> {
 
     /// All values of an operand.
     pub(super) fn list(&mut self, operation: &Operation, name: &str) -> Read<Vec<Val>> {
-        let (_, arguments) =
-            operation.inputs.iter().find(|(own, _)| own == name).ok_or_else(|| format!("lacks '{name}'"))?;
+        let arguments = operation.inputs.get(name).ok_or_else(|| format!("lacks '{name}'"))?;
         let mut all = Vec::with_capacity(arguments.len());
         for argument in arguments {
             all.push(match argument {

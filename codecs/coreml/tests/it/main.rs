@@ -3,3 +3,4 @@
 mod cases;
 mod conformance;
 mod graphs;
+mod rules;

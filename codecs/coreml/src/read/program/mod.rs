@@ -5,6 +5,7 @@ mod parse;
 pub(super) use parse::parse;
 
 use crate::format::Element;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A program.
@@ -36,9 +37,9 @@ pub(crate) struct Block {
 pub(crate) struct Operation {
     /// What it computes, such as `conv`.
     pub(crate) op: String,
-    pub(crate) inputs: Vec<(String, Vec<Argument>)>,
+    pub(crate) inputs: BTreeMap<String, Vec<Argument>>,
     pub(crate) outputs: Vec<Named>,
-    pub(crate) attributes: Vec<(String, Value)>,
+    pub(crate) attributes: BTreeMap<String, Value>,
     /// The numbers of its blocks.
     pub(crate) blocks: Vec<usize>,
     /// Offset in the model's file.
@@ -118,8 +119,7 @@ impl Type {
 impl Operation {
     /// The value of an attribute, or of an input that is one value.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
-        let attribute = self.attributes.iter().find(|(own, _)| own == name).map(|(_, value)| value);
-        attribute.or_else(|| match self.argument(name)? {
+        self.attributes.get(name).or_else(|| match self.argument(name)? {
             Argument::Value(value) => Some(value),
             Argument::Name(_) => None,
         })
@@ -127,8 +127,7 @@ impl Operation {
 
     /// An input that is one argument.
     pub(crate) fn argument(&self, name: &str) -> Option<&Argument> {
-        let (_, arguments) = self.inputs.iter().find(|(own, _)| own == name)?;
-        match &arguments[..] {
+        match &self.inputs.get(name)?[..] {
             [argument] => Some(argument),
             _ => None,
         }

@@ -125,13 +125,13 @@ impl ProgramParser<'_, '_> {
         while let Some(field) = self.parser.next(end)? {
             match field.number {
                 1 => operation.op = self.parser.text(&field)?,
-                2 => operation.inputs.push(self.input(&field)?),
+                2 => operation.inputs.extend([self.input(&field)?]),
                 3 => operation.outputs.push(self.named(&field)?),
                 4 => {
                     let range = self.parser.range(&field)?;
                     operation.blocks.extend(self.later(range, level.saturating_add(1))?);
                 }
-                5 => operation.attributes.push(self.attribute(&field)?),
+                5 => operation.attributes.extend([self.attribute(&field)?]),
                 _ => {}
             }
             self.parser.skip(&field)?;

@@ -1,0 +1,72 @@
+//! One test for each rule, on models made field by field.
+
+use ckpt_api::{Codec, Contents, Input, Kind, Limit, Limits, Options, Result};
+use ckpt_containers::protobuf::{put_bytes, put_int};
+use ckpt_coreml::CoreMl;
+
+fn int(field: u64, value: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_int(&mut out, field, value);
+    out
+}
+
+fn bytes(field: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_bytes(&mut out, field, value.as_ref());
+    out
+}
+
+/// An entry of a map.
+fn entry(field: u64, key: &str, value: &[u8]) -> Vec<u8> {
+    bytes(field, [bytes(1, key), bytes(2, value)].concat())
+}
+
+/// The message `ValueType` of 32-bit floats.
+fn floats(lens: &[i64]) -> Vec<u8> {
+    let dims = lens.iter().map(|len| bytes(3, bytes(1, int(1, *len))));
+    bytes(1, [int(1, 11), int(2, 1), dims.collect::<Vec<_>>().concat()].concat())
+}
+
+fn named(field: u64, name: &str, lens: &[i64]) -> Vec<u8> {
+    bytes(field, [bytes(1, name), bytes(2, floats(lens))].concat())
+}
+
+fn value(numbers: &[f32]) -> Vec<u8> {
+    let packed: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let immediate = bytes(3, bytes(1, bytes(1, bytes(1, packed))));
+    [bytes(2, floats(&[numbers.len().try_into().unwrap()])), immediate].concat()
+}
+
+fn constant(name: &str, numbers: &[f32]) -> Vec<u8> {
+    let len = numbers.len().try_into().unwrap();
+    bytes(3, [bytes(1, "const"), named(3, name, &[len]), entry(5, "val", &value(numbers))].concat())
+}
+
+/// A function that takes `x`, two values of three channels, and returns `y`.
+fn function(name: &str, operations: &[u8]) -> Vec<u8> {
+    let block = [bytes(2, "y"), operations.to_vec()].concat();
+    let own = [named(1, "x", &[2, 3]), bytes(2, "CoreML7"), entry(3, "CoreML7", &block)].concat();
+    entry(2, name, &own)
+}
+
+fn model(kind: u64, own: &[u8]) -> Vec<u8> {
+    [int(1, 8), bytes(2, named(1, "x", &[2, 3])), bytes(kind, own)].concat()
+}
+
+fn read(model: Vec<u8>, header_bytes: u64) -> Result<Contents> {
+    let limits = Limits::default().with(Limit::HeaderBytes, header_bytes);
+    let input = Input::memory("m.mlmodel", [("m.mlmodel".to_owned(), model)].into());
+    CoreMl.read(&input, &Options::default(), &limits)
+}
+
+fn kind(contents: Result<Contents>) -> Option<Kind> {
+    contents.err().map(|error| error.kind())
+}
+
+#[test]
+fn the_last_entry_of_a_name_counts_as_in_maps_of_protocol_buffers() {
+    let twice = [entry(5, "val", &value(&[1.0])), entry(5, "val", &value(&[1.0, 2.0]))].concat();
+    let constant = bytes(3, [bytes(1, "const"), named(3, "w", &[2]), twice].concat());
+    let contents = read(model(502, &function("main", &constant)), 1 << 16).unwrap();
+    assert_eq!(contents.checkpoint.tensors[0].shape[..], [2]);
+}
