@@ -122,12 +122,11 @@ impl Lowering<'_, '_> {
     fn batch_norm(&mut self, operation: &Operation) -> Read<Val> {
         let x = self.take(operation, "x")?;
         let epsilon = self.float_or(operation, "epsilon", 1e-5)?;
-        let mut node =
-            self.builder.node(Op::BatchNormalization).attribute("epsilon", Attribute::Float(epsilon));
-        for (own, role) in [("gamma", "scale"), ("beta", "bias"), ("mean", "mean"), ("variance", "variance")]
-        {
+        let node = self.builder.node(Op::BatchNormalization).attribute("epsilon", Attribute::Float(epsilon));
+        let mut node = self.scaled(operation, node)?;
+        for own in ["mean", "variance"] {
             let (name, _) = self.claim(operation, own, &[Axis::Out])?;
-            node = node.parameter(role, name);
+            node = node.parameter(own, name);
         }
         self.builder.map(node, &x)
     }

@@ -178,7 +178,10 @@ impl Lowering<'_, '_> {
         name: &str,
         axes: &[Axis],
     ) -> Read<(String, Vec<u64>)> {
-        let (id, _) = self.weight(operation, name).ok_or_else(|| format!("has '{name}' that is computed"))?;
+        let (id, _) = self.weight(operation, name).ok_or_else(|| match operation.argument(name) {
+            Some(_) => format!("has '{name}' that is computed"),
+            None => format!("lacks '{name}'"),
+        })?;
         let tensor = self.tensors.get_mut(id).ok_or("has no weights")?;
         if tensor.shape.rank() != axes.len() {
             return Err(format!("has '{name}' of shape {}", tensor.shape));

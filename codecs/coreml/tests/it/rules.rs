@@ -70,3 +70,16 @@ fn the_last_entry_of_a_name_counts_as_in_maps_of_protocol_buffers() {
     let contents = read(model(502, &function("main", &constant)), 1 << 16).unwrap();
     assert_eq!(contents.checkpoint.tensors[0].shape[..], [2]);
 }
+
+#[test]
+fn a_batch_normalization_may_lack_scale_and_offset() {
+    let argument = |name: &str| bytes(1, bytes(1, name));
+    let inputs = [("x", "x"), ("mean", "m"), ("variance", "v")];
+    let inputs = inputs.map(|(own, name)| entry(2, own, &argument(name))).concat();
+    let norm = bytes(3, [bytes(1, "batch_norm"), inputs, named(3, "y", &[2, 3])].concat());
+    let operations = [constant("m", &[0.0; 3]), constant("v", &[1.0; 3]), norm].concat();
+    let contents = read(model(502, &function("main", &operations)), 1 << 16).unwrap();
+    let graph = contents.checkpoint.graph.unwrap_or_else(|| panic!("{:?}", contents.missing_graph));
+    assert_eq!(graph.nodes[0].op.name(), "BatchNormalization");
+    assert_eq!(graph.nodes[0].parameters.keys().collect::<Vec<_>>(), ["mean", "variance"]);
+}
