@@ -13,8 +13,8 @@ pub(crate) struct Files<'a> {
     pub(super) names: Vec<String>,
     pub(super) files: Vec<File>,
     by_name: HashMap<String, FileId>,
-    /// Bytes of numbers that were read.
-    read: Cell<u64>,
+    /// Bytes of numbers and names that are in memory.
+    held: Cell<u64>,
 }
 
 /// Bytes of a file.
@@ -33,7 +33,7 @@ impl<'a> Files<'a> {
             names: vec![name],
             files: vec![model],
             by_name: HashMap::new(),
-            read: Cell::new(0),
+            held: Cell::new(0),
         }
     }
 
@@ -48,13 +48,13 @@ impl<'a> Files<'a> {
         self.get(run.file)?.bytes(run.offset, run.len)
     }
 
-    /// Counts so many bytes among those of numbers that are in memory.
+    /// Counts so many bytes among those of numbers and names that are in memory.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Limit`] if they are more than those of a header.
     pub(super) fn check(&self, len: u64) -> Result<()> {
-        self.read.set(self.read.get().saturating_add(len));
-        self.limits.check(Limit::HeaderBytes, self.read.get())
+        self.held.set(self.held.get().saturating_add(len));
+        self.limits.check(Limit::HeaderBytes, self.held.get())
     }
 
     /// The bytes of so many elements that a blob has.

@@ -81,10 +81,11 @@ pub(crate) fn parse(file: &File, limits: &Limits) -> Result<Model> {
             Some((Kind::Pipeline(field), range)) if level < MOST_LEVELS => {
                 let models = pipeline(&mut parser, &range, field)?;
                 limits.check(Limit::GraphNodes, models.len() as u64)?;
-                let inner = models
-                    .into_iter()
-                    .map(|(name, range)| (range, format!("{prefix}{name}/"), level.saturating_add(1)));
-                open.extend(inner);
+                for (name, range) in models {
+                    let name = format!("{prefix}{name}/");
+                    parser.count_bytes(name.len() as u64)?;
+                    open.push_back((range, name, level.saturating_add(1)));
+                }
             }
             Some((Kind::Pipeline(_), range)) => {
                 return Err(Error::unsupported("pipelines nest too deep")

@@ -225,6 +225,8 @@ impl Reader<'_> {
         self.opened = self.files.files.len();
         let id = self.contents.checkpoint.tensors.len();
         self.limits.check(Limit::Tensors, id as u64 + 1)?;
+        // Many names can begin with one long name of a function or a layer.
+        self.files.check(tensor.name.len() as u64)?;
         tensor.name = self.names.unused(&tensor.name).into();
         self.viewed.add(&tensor).map_err(|error| error.tensor(&tensor.name))?;
         let stored = tensor.name.clone();

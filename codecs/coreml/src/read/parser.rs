@@ -81,6 +81,12 @@ impl<'a> Parser<'a> {
         self.wire.floats(field, to).map_err(|error| placed(error, field.span.start))
     }
 
+    /// Counts bytes that are made of those of the file, among those of headers.
+    pub(super) fn count_bytes(&mut self, len: u64) -> Result<()> {
+        self.passed = self.passed.saturating_add(len);
+        self.limits.check(Limit::HeaderBytes, self.passed.saturating_sub(self.data))
+    }
+
     /// Counts something that takes memory.
     pub(super) fn count_node(&mut self) -> Result<()> {
         self.nodes = self.nodes.saturating_add(1);

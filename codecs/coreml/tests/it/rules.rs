@@ -64,6 +64,24 @@ fn kind(contents: Result<Contents>) -> Option<Kind> {
 }
 
 #[test]
+fn names_that_begin_with_one_long_name_count_among_header_bytes() {
+    let program = |len: usize| {
+        let constants: Vec<u8> = (0..40).flat_map(|own| constant(&format!("w{own}"), &[1.0])).collect();
+        let functions = ["a", "b"].map(|name| function(&name.repeat(len), &constants));
+        model(502, &functions.concat())
+    };
+    assert_eq!(kind(read(program(1), 1 << 16)), None);
+    assert_eq!(kind(read(program(1000), 1 << 16)), Some(Kind::Limit));
+    let pipelines = |len: usize| {
+        let models = bytes(1, model(501, &[])).repeat(100);
+        let inner = model(202, &models);
+        model(202, &[bytes(1, inner), bytes(2, "a".repeat(len))].concat())
+    };
+    assert_eq!(kind(read(pipelines(1), 1 << 16)), None);
+    assert_eq!(kind(read(pipelines(1000), 1 << 16)), Some(Kind::Limit));
+}
+
+#[test]
 fn the_last_entry_of_a_name_counts_as_in_maps_of_protocol_buffers() {
     let twice = [entry(5, "val", &value(&[1.0])), entry(5, "val", &value(&[1.0, 2.0]))].concat();
     let constant = bytes(3, [bytes(1, "const"), named(3, "w", &[2]), twice].concat());
