@@ -82,6 +82,13 @@ fn names_that_begin_with_one_long_name_count_among_header_bytes() {
 }
 
 #[test]
+fn many_directions_of_a_layer_take_linear_time() {
+    let lstm = bytes(20, []).repeat(400_000);
+    let layer = [bytes(1, "lstm"), bytes(430, lstm)].concat();
+    assert!(read(model(500, &bytes(1, layer)), 1 << 26).unwrap().placements.is_empty());
+}
+
+#[test]
 fn the_last_entry_of_a_name_counts_as_in_maps_of_protocol_buffers() {
     let twice = [entry(5, "val", &value(&[1.0])), entry(5, "val", &value(&[1.0, 2.0]))].concat();
     let constant = bytes(3, [bytes(1, "const"), named(3, "w", &[2]), twice].concat());

@@ -24,8 +24,6 @@ pub(crate) struct Layer {
     pub(crate) kind: u64,
     /// Integers of its fields, by their numbers.
     pub(crate) integers: BTreeMap<u64, Vec<i64>>,
-    /// Numbers of fields that have messages.
-    pub(crate) messages: Vec<u64>,
     pub(crate) weights: Vec<Weights>,
 }
 

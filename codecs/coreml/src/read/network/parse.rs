@@ -50,6 +50,8 @@ fn layer(parser: &mut Parser<'_>, field: &Field) -> Result<Layer> {
 /// The fields of what a layer computes.
 fn parameters(parser: &mut Parser<'_>, range: &Range<u64>, layer: &mut Layer) -> Result<()> {
     let known = fields(layer.kind);
+    // Whether the weights of a direction were there.
+    let mut is_second = false;
     while let Some(field) = parser.next(range.end)? {
         let holds = known.iter().find(|(number, _)| *number == field.number).map(|(_, holds)| *holds);
         match (holds, &field.value) {
@@ -58,7 +60,6 @@ fn parameters(parser: &mut Parser<'_>, range: &Range<u64>, layer: &mut Layer) ->
                 add(parser, layer, weights)?;
             }
             (Some(Holds::Message(inner)), _) => {
-                let before = layer.messages.iter().filter(|number| **number == field.number).count();
                 let end = parser.range(&field)?.end;
                 while let Some(own) = parser.next(end)? {
                     let name = inner.iter().find_map(|(number, holds)| match holds {
@@ -66,24 +67,26 @@ fn parameters(parser: &mut Parser<'_>, range: &Range<u64>, layer: &mut Layer) ->
                         _ => None,
                     });
                     if let Some(name) = name {
-                        let name = directed(layer, name, before);
+                        let name = directed(layer, name, is_second);
                         let weights = weights(parser, &own, name)?;
                         add(parser, layer, weights)?;
                     }
                     parser.skip(&own)?;
                 }
+                is_second = true;
             }
             (None, Value::Varint(_)) => integers(parser, &field, layer)?,
             (None, Value::Bytes(range)) if is_list(layer.kind, field.number) => {
-                let len = range.end.saturating_sub(range.start);
-                parser.limits.check(Limit::HeaderBytes, len)?;
+                // A varint has at most ten bytes.
+                if range.end.saturating_sub(range.start) > MOST_INTEGERS as u64 * 10 {
+                    return Err(too_many(&field, layer, "more"));
+                }
                 integers(parser, &field, layer)?;
             }
             _ => {}
         }
         if matches!(field.value, Value::Bytes(_)) {
             parser.count_node()?;
-            layer.messages.push(field.number);
         }
         parser.skip(&field)?;
     }
@@ -106,21 +109,25 @@ fn is_list(kind: u64, field: u64) -> bool {
 fn integers(parser: &mut Parser<'_>, field: &Field, layer: &mut Layer) -> Result<()> {
     let all = layer.integers.entry(field.number).or_default();
     parser.integers(field, all)?;
-    if all.len() > MOST_INTEGERS {
-        return Err(Error::corrupt("a field of a layer has too many numbers")
-            .offset(field.span.start)
-            .field(layer.name.clone())
-            .found(all.len().to_string())
-            .expected(format!("at most {MOST_INTEGERS}")));
+    match all.len() {
+        len if len > MOST_INTEGERS => Err(too_many(field, layer, &len.to_string())),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+fn too_many(field: &Field, layer: &Layer, found: &str) -> Error {
+    Error::corrupt("a field of a layer has too many numbers")
+        .offset(field.span.start)
+        .field(layer.name.clone())
+        .found(found.to_owned())
+        .expected(format!("at most {MOST_INTEGERS}"))
 }
 
 /// The name of weights of a recurrent layer: the second weights of a layer in both directions are those backward.
-fn directed(layer: &Layer, name: &str, before: usize) -> String {
-    match (layer.kind, before) {
-        (super::layers::kind::BIDIRECTIONAL_LSTM, 0) => format!("forward/{name}"),
-        (super::layers::kind::BIDIRECTIONAL_LSTM, _) => format!("backward/{name}"),
+fn directed(layer: &Layer, name: &str, is_second: bool) -> String {
+    match (layer.kind, is_second) {
+        (super::layers::kind::BIDIRECTIONAL_LSTM, false) => format!("forward/{name}"),
+        (super::layers::kind::BIDIRECTIONAL_LSTM, true) => format!("backward/{name}"),
         _ => name.to_owned(),
     }
 }
