@@ -1,7 +1,7 @@
 //! Makes the elements of a piece.
 
 use super::bits::{Bits, signed};
-use super::recipe::{Numbers, Piece, Recipe};
+use super::recipe::{Numbers, Piece, Recipe, cycled};
 use half::f16;
 
 const TOO_FEW: &str = "the stored items are too few";
@@ -107,11 +107,9 @@ impl<'a> Maker<'a> {
                 Maker::Shifted { scale, offset, signed_bits }
             }
             Numbers::Linear { scales, biases, run } => {
-                let number = element / (*run).max(1);
-                let of = |list: &[f64], default: f64| match list.len() as u64 {
-                    0 => default,
-                    len => place(number % len).ok().and_then(|at| list.get(at)).copied().unwrap_or(default),
-                };
+                let number = (element / (*run).max(1)).checked_sub(piece.base).ok_or(NO_TABLE)?;
+                let of =
+                    |list: &[f64], default| list.get(cycled(number, list.len())).copied().unwrap_or(default);
                 Maker::Linear { scale: of(scales, 1.0), bias: of(biases, 0.0), signed_bits }
             }
         })

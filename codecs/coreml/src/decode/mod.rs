@@ -34,23 +34,36 @@ fn decode(stored: &[u8], parameters: &Parameters, out: &mut [u8]) -> io::Result<
 }
 
 impl Recipe {
-    /// The extents of the elements, whose items are the stored bytes from `offset` of a file on.
-    pub(crate) fn extents(&self, file: FileId, offset: u64) -> Vec<Extent> {
+    /// The extents of the elements, whose items are the stored bytes from `offset` of a file on. `count` gets the bytes of
+    /// tables and scales that pieces repeat.
+    ///
+    /// # Errors
+    /// Those of `count`.
+    pub(crate) fn extents(
+        &self,
+        file: FileId,
+        offset: u64,
+        mut count: impl FnMut(u64) -> Result<()>,
+    ) -> Result<Vec<Extent>> {
         let is_vector = matches!(self.numbers, Numbers::Table { vector: 2.., .. });
         let step = if is_vector { self.elements } else { PIECE };
         let (mut extents, mut first, mut items) = (Vec::new(), 0u64, 0u64);
+        let mut once = self.held();
         while first < self.elements {
             let range = first..first.saturating_add(step).min(self.elements);
             let own = self.items(&range);
             let start = items.saturating_mul(self.bits.into());
             let end = items.saturating_add(own).saturating_mul(self.bits.into()).div_ceil(8);
             let piece = self.piece(&range, start % 8);
+            let held = piece.recipe.held();
+            count(held.saturating_sub(once))?;
+            once = once.saturating_sub(held);
             let stored = Compression::new(WEIGHTS, end.saturating_sub(start / 8));
             let len = (range.end - range.start).saturating_mul(self.width);
             let extent = Extent::new(file, offset.saturating_add(start / 8), len);
             extents.push(extent.with_compression(stored.with_parameters(piece.parameters())));
             (first, items) = (range.end, items.saturating_add(own));
         }
-        extents
+        Ok(extents)
     }
 }

@@ -49,7 +49,7 @@ pub(crate) enum Numbers {
 /// A piece of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Piece {
-    /// The recipe, with the piece's part of the mask, and of tables, scales and offsets those from group `base` on.
+    /// The recipe, with the piece's part of the mask, and of tables, scales and offsets those from group or run `base` on.
     pub(crate) recipe: Recipe,
     /// The first element.
     pub(crate) first: u64,
@@ -79,6 +79,17 @@ impl Recipe {
     /// All elements as one piece.
     pub(crate) fn whole(&self) -> Piece {
         Piece { recipe: self.clone(), first: 0, skip: 0, base: 0 }
+    }
+
+    /// Bytes of the mask, tables, scales and offsets.
+    pub(super) fn held(&self) -> u64 {
+        let numbers = match &self.numbers {
+            Numbers::Plain => 0,
+            Numbers::Table { entries, .. } => entries.len(),
+            Numbers::Shifted { scales, offsets, .. } => size_of_val(&scales[..]) + size_of_val(&offsets[..]),
+            Numbers::Linear { scales, biases, .. } => size_of_val(&scales[..]) + size_of_val(&biases[..]),
+        };
+        numbers.saturating_add(self.mask.as_ref().map_or(0, Vec::len)) as u64
     }
 
     /// The number of items of some elements.
@@ -114,10 +125,27 @@ impl Recipe {
                 let scales = scales.get(own).unwrap_or_default().to_vec();
                 Numbers::Shifted { grid: grid.clone(), scales, offsets }
             }
-            other => other.clone(),
+            Numbers::Linear { scales, biases, run } => {
+                let run = (*run).max(1);
+                let runs = range.start / run..range.end.div_ceil(run);
+                base = runs.start;
+                let own = |list: &[f64]| -> Vec<f64> {
+                    let all = list.iter().cycle().skip(cycled(runs.start, list.len()));
+                    let len = usize::try_from(runs.end - runs.start).unwrap_or(usize::MAX);
+                    all.take(len.min(list.len())).copied().collect()
+                };
+                Numbers::Linear { scales: own(scales), biases: own(biases), run }
+            }
+            Numbers::Plain => Numbers::Plain,
         };
         Piece { recipe, first: range.start, skip, base }
     }
+}
+
+/// The place of a number in a list that is repeated.
+pub(super) fn cycled(number: u64, len: usize) -> usize {
+    let place = number.checked_rem(len as u64).unwrap_or(0);
+    usize::try_from(place).unwrap_or(0)
 }
 
 /// The bytes of a mask that have the bits of some elements, the first of which begins a byte.
@@ -237,6 +265,19 @@ mod tests {
         assert_eq!(ones(&[0xff, 0xff], &(8..16)), 8);
         assert_eq!(ones(&[0b0000_0101], &(0..2)), 1);
         assert_eq!(ones(&[], &(0..0)), 0);
+    }
+
+    #[test]
+    fn a_piece_has_its_own_scales_of_a_list_that_is_repeated() {
+        let numbers = Numbers::Linear { scales: vec![0.0, 1.0, 2.0], biases: vec![9.0], run: 2 };
+        let (bits, width, elements) = (8, 4, 24);
+        let recipe =
+            Recipe { bits, is_signed: false, is_high_first: false, width, elements, numbers, mask: None };
+        let own = |range| recipe.piece(&range, 0);
+        let linear = |scales: &[f64]| Numbers::Linear { scales: scales.to_vec(), biases: vec![9.0], run: 2 };
+        assert_eq!((own(9..11).base, own(9..11).recipe.numbers), (4, linear(&[1.0, 2.0])));
+        assert_eq!((own(10..24).base, own(10..24).recipe.numbers), (5, linear(&[2.0, 0.0, 1.0])));
+        assert_eq!((recipe.held(), own(9..11).recipe.held()), (32, 24));
     }
 
     #[test]

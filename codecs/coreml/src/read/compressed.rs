@@ -1,6 +1,6 @@
 //! Weights that a program computes of smaller ones when it is loaded: operations whose names begin with `constexpr_`.
 
-use super::files::Files;
+use super::files::{Files, Run};
 use super::program::{Argument, Data, Operation, Value};
 use super::values::{Located, Stored, stored};
 use crate::decode::{Grid, Numbers, Recipe, decoded};
@@ -52,17 +52,18 @@ pub(super) fn tensor(
         "constexpr_lut_to_sparse" | "constexpr_sparse_blockwise_shift_scale" => Ok(None),
         _ => {
             let weights = reader.weights(operation, MOST_LEVELS).map_err(placed)?;
-            Ok(Some(weights.located(name)))
+            weights.located(name, reader.files).map(Some)
         }
     }
 }
 
 impl Weights {
-    fn located(self, name: &str) -> Located {
+    fn located(self, name: &str, files: &Files<'_>) -> Result<Located> {
         let tensor = Tensor::new(name, self.dtype, self.shape);
-        let extents = self.recipe.extents(self.stored.run.file, self.stored.run.offset);
+        let Run { file, offset, .. } = self.stored.run;
+        let extents = self.recipe.extents(file, offset, |len| files.check(len))?;
         let encoding = Encoding::row_major(&tensor);
-        Located { tensor, extents, encoding }
+        Ok(Located { tensor, extents, encoding })
     }
 }
 

@@ -182,7 +182,7 @@ impl Reader<'_> {
         let Some(stored) = stored(value, &mut self.files)? else { return Ok(None) };
         let is_few = matches!(value.data, Data::Immediate(_)) && stored.shape.elements() < FEW;
         let is_tensor = stored.element.is_float() || !is_few;
-        Ok(is_tensor.then(|| stored.tensor(name)))
+        is_tensor.then(|| stored.tensor(name)).transpose()
     }
 
     /// A constant has the type that its operation states.
@@ -205,7 +205,7 @@ impl Reader<'_> {
         for layer in &network.layers {
             for weights in &layer.weights {
                 let own = format!("{prefix}{}/{}", layer.name, weights.name);
-                let located = network::locate(layer, weights, &own);
+                let located = network::locate(layer, weights, &own, &self.files);
                 let Some(located) = located.map_err(|error| error.tensor(&own))? else { continue };
                 if let Some(quantization) = &weights.quantization {
                     let how = if quantization.table.is_some() { "a table" } else { "scale and bias" };

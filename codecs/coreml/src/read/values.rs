@@ -142,7 +142,7 @@ impl Stored {
     }
 
     /// The tensor of this name.
-    pub(super) fn tensor(&self, name: &str) -> Located {
+    pub(super) fn tensor(&self, name: &str) -> Result<Located> {
         let tensor = Tensor::new(name, self.dtype(), self.shape.clone());
         let is_packed = matches!(self.dtype(), DType::I4 | DType::U4) && self.element.is_packed();
         let packing = if is_packed { Packing::Bits } else { Packing::Bytes };
@@ -151,7 +151,9 @@ impl Stored {
         let bytes = tensor.value_bytes();
         let extents = match self.form {
             _ if self.shape.elements() == 0 => Vec::new(),
-            Form::Plain if self.element.is_packed() && !is_packed => self.bits().extents(file, offset),
+            Form::Plain if self.element.is_packed() && !is_packed => {
+                self.bits().extents(file, offset, |_| Ok(()))?
+            }
             Form::Plain => vec![Extent::new(file, offset, len)],
             Form::Numbers(numbers) => {
                 vec![Extent::new(file, offset, bytes).with_compression(numbers.compression(len))]
@@ -161,7 +163,7 @@ impl Stored {
                 vec![Extent::new(file, offset, bytes).with_compression(repeated)]
             }
         };
-        Located { tensor, extents, encoding }
+        Ok(Located { tensor, extents, encoding })
     }
 
     /// Integers of few bits, as bytes.

@@ -89,6 +89,21 @@ fn many_directions_of_a_layer_take_linear_time() {
 }
 
 #[test]
+fn scales_that_pieces_repeat_count_among_header_bytes() {
+    let outputs = 1 << 20;
+    let scales = bytes(101, bytes(1, vec![0; 4 << 20]));
+    let quantization = bytes(40, [int(1, 1), scales].concat());
+    // One bit for each of 16 · 2^20 elements.
+    let weights = bytes(90, [bytes(30, vec![0; 2 << 20]), quantization].concat());
+    let fields = [int(1, outputs), int(2, 16), bytes(20, [1, 1]), int(60, 1), weights].concat();
+    let layer = [bytes(1, "up"), bytes(100, fields)].concat();
+    let file = model(500, &bytes(1, layer));
+    assert_eq!(kind(read(file.clone(), 16 << 20)), Some(Kind::Limit));
+    let contents = read(file, 40 << 20).unwrap();
+    assert_eq!(contents.placements[0].extents.len(), 4);
+}
+
+#[test]
 fn the_last_entry_of_a_name_counts_as_in_maps_of_protocol_buffers() {
     let twice = [entry(5, "val", &value(&[1.0])), entry(5, "val", &value(&[1.0, 2.0]))].concat();
     let constant = bytes(3, [bytes(1, "const"), named(3, "w", &[2]), twice].concat());

@@ -3,6 +3,7 @@
 use super::layers::{self, shape};
 use super::{Layer, Quantization, Weights};
 use crate::decode::{Grid, Numbers, Recipe};
+use crate::read::files::Files;
 use crate::read::values::Located;
 use ckpt_api::{DType, Encoding, Error, Extent, FileId, Result, Shape, Tensor};
 use ckpt_containers::decoders::ProtobufNumbers;
@@ -15,14 +16,19 @@ const FLOAT: NonZeroU8 = NonZeroU8::new(4).expect("it is not 0");
 ///
 /// # Errors
 /// [`ckpt_api::Kind::Corrupt`] for weights that do not fit the layer.
-pub(in crate::read) fn locate(layer: &Layer, weights: &Weights, name: &str) -> Result<Option<Located>> {
-    located(layer, weights, name).map_err(|error| match error.context().offset {
+pub(in crate::read) fn locate(
+    layer: &Layer,
+    weights: &Weights,
+    name: &str,
+    files: &Files<'_>,
+) -> Result<Option<Located>> {
+    located(layer, weights, name, files).map_err(|error| match error.context().offset {
         Some(_) => error,
         None => error.offset(weights.at),
     })
 }
 
-fn located(layer: &Layer, weights: &Weights, name: &str) -> Result<Option<Located>> {
+fn located(layer: &Layer, weights: &Weights, name: &str, files: &Files<'_>) -> Result<Option<Located>> {
     let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
     let is_quantized = weights.quantization.is_some();
     if let Some((tag, range)) = weights.floats.as_ref().filter(|(_, range)| !range.is_empty()) {
@@ -46,8 +52,11 @@ fn located(layer: &Layer, weights: &Weights, name: &str) -> Result<Option<Locate
     let signed = weights.signed.as_ref().filter(|range| !range.is_empty());
     match (raw, signed, &weights.quantization) {
         (None, None, _) => Ok(None),
-        (Some(range), None, Some(own)) => quantized(layer, weights, name, range, own, false).map(Some),
-        (None, Some(range), Some(own)) => quantized(layer, weights, name, range, own, true).map(Some),
+        (Some(range), None, Some(own)) | (None, Some(range), Some(own)) => {
+            let (shape, recipe) = quantized(layer, weights, range, own, signed.is_some())?;
+            let extents = recipe.extents(FileId(0), range.start, |len| files.check(len))?;
+            Ok(Some(tensor(layer, weights, name, DType::F32, shape, extents)))
+        }
         _ => Err(wrong(layer, weights, "quantized weights have no scale, or are stored twice")
             .found(if is_quantized { "weights twice" } else { "no quantization" })
             .expected("integers and what they stand for")),
@@ -93,15 +102,14 @@ fn tensor(
     Located { tensor, extents, encoding }
 }
 
-/// Integers that stand for numbers.
+/// The shape of integers that stand for numbers, and these.
 fn quantized(
     layer: &Layer,
     weights: &Weights,
-    name: &str,
     range: &Range<u64>,
     own: &Quantization,
     is_signed: bool,
-) -> Result<Located> {
+) -> Result<(Shape, Recipe)> {
     let stored = range.end.saturating_sub(range.start);
     let bits = u32::try_from(own.bits).ok().filter(|bits| (1..=8).contains(bits));
     let bits = bits.filter(|bits| !is_signed || *bits == 8).ok_or_else(|| {
@@ -135,8 +143,7 @@ fn quantized(
         numbers,
         mask: None,
     };
-    let extents = recipe.extents(FileId(0), range.start);
-    Ok(tensor(layer, weights, name, DType::F32, shape, extents))
+    Ok((shape, recipe))
 }
 
 fn counts(layer: &Layer, weights: &Weights, found: usize) -> Error {
