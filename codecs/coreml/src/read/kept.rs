@@ -4,8 +4,7 @@ use super::package::{items, model_file};
 use super::parsed::Parsed;
 use crate::format::{MANIFEST, NAMESPACE};
 use ckpt_api::{
-    Contents, Error, Extent, File, FileId, Input, Limit, Limits, Metadata, MetadataValue, Placement, ReadAt,
-    Result,
+    Contents, Error, File, Input, Limit, Limits, Metadata, MetadataValue, Placement, ReadAt, Result,
 };
 use ckpt_containers::structure::Structure;
 use std::collections::{BTreeMap, HashSet};
@@ -20,6 +19,8 @@ const KEY_FILES: &str = "files";
 
 /// Keys of a file's structure.
 const STRUCTURE: [&str; 3] = ["data", "model", "small"];
+/// How often a byte that is kept is read, with some room: parsed, and as an operand of operations.
+const TIMES_READ: u64 = 16;
 /// A new package has a model, a file of weights and a manifest.
 const FILES_OF_PACKAGE: usize = 3;
 
@@ -61,6 +62,7 @@ impl Package {
         if !contents.placements.iter().all(is_plain) {
             return Ok(());
         }
+        let mut data = data(contents);
         let mut names = contents.files.clone();
         if input.is_directory() || input.entry() == MANIFEST {
             let mut seen: HashSet<String> = names.iter().cloned().collect();
@@ -70,7 +72,7 @@ impl Package {
         let (mut files, mut total) = (Vec::with_capacity(names.len()), 0u64);
         for (number, name) in names.into_iter().enumerate() {
             let file = input.file(&name)?;
-            let data = data(contents, FileId(number));
+            let data = data.get_mut(number).map(std::mem::take).unwrap_or_default();
             let hidden: u64 = data.iter().map(|range| range.end.saturating_sub(range.start)).sum();
             total = total.saturating_add(file.len().saturating_sub(hidden));
             if limits.check(Limit::HeaderBytes, total).is_err() {
@@ -112,10 +114,13 @@ impl Package {
         let handles: BTreeMap<String, Arc<dyn ReadAt>> = handles.collect();
         let entry = if handles.contains_key(MANIFEST) { "" } else { files.first()?.0.as_str() };
         let input = Input::of(entry, handles);
-        let unlimited = Limits::default().with(Limit::HeaderBytes, u64::MAX);
-        let name = model_file(&input, &unlimited).ok()?;
+        // What was kept may have been read with a larger limit. Bytes that were not kept are zeros, of any number.
+        let kept: u64 = files.iter().map(|(_, structure)| structure.bytes.len() as u64).sum();
+        let most = kept.saturating_mul(TIMES_READ).saturating_add(Limit::HeaderBytes.default_value());
+        let limits = Limits::default().with(Limit::HeaderBytes, most);
+        let name = model_file(&input, &limits).ok()?;
         let file = input.file(&name).ok()?;
-        let parsed = Parsed::of(&input, &unlimited, name, file).ok()?;
+        let parsed = Parsed::of(&input, &limits, name, file).ok()?;
         let is_same = parsed.contents.files.iter().zip(&files).all(|(own, (name, _))| own == name);
         (is_same && parsed.contents.files.len() <= files.len()).then_some(Package { parsed, files })
     }
@@ -131,12 +136,19 @@ fn namespace(number: usize) -> String {
     format!("{NAMESPACE}.{number}")
 }
 
-/// The ranges of a file that are bytes of tensors, in ascending order.
-fn data(contents: &Contents, file: FileId) -> Vec<Range<u64>> {
-    let extents = contents.placements.iter().flat_map(|placement| &placement.extents);
-    let own = extents.filter(|extent: &&Extent| extent.file == file && extent.len > 0);
-    let mut ranges: Vec<Range<u64>> =
-        own.map(|extent| extent.offset..extent.offset.saturating_add(extent.len)).collect();
+/// The ranges of each file that are bytes of tensors, in ascending order.
+fn data(contents: &Contents) -> Vec<Vec<Range<u64>>> {
+    let mut files = vec![Vec::new(); contents.files.len()];
+    for extent in contents.placements.iter().flat_map(|placement| &placement.extents) {
+        if let Some(file) = files.get_mut(extent.file.0).filter(|_| extent.len > 0) {
+            file.push(extent.offset..extent.offset.saturating_add(extent.len));
+        }
+    }
+    files.into_iter().map(merged).collect()
+}
+
+/// The same bytes as ranges that do not overlap.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
     for range in ranges {
@@ -165,5 +177,67 @@ fn structure(file: &File, data: Vec<Range<u64>>) -> Result<Structure> {
     match structure.file_len() == Some(file.len()) {
         true => Ok(structure),
         false => Err(Error::defect("a file's structure has another length").file(file.name())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ckpt_containers::protobuf::{put_bytes, put_int, put_varint};
+
+    fn message(field: u64, parts: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_bytes(&mut out, field, &parts.concat());
+        out
+    }
+
+    fn int(field: u64, value: i64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_int(&mut out, field, value);
+        out
+    }
+
+    /// What metadata keep of a program with a constant of so many integers, of which they keep none.
+    fn constant(count: u64) -> Metadata {
+        let (len, opset) = (int(1, count.cast_signed()), message(1, &[b"CoreML7"]));
+        let dimension = message(3, &[&message(1, &[&len])]);
+        let ty = message(2, &[&message(1, &[&int(1, 23), &int(2, 1), &dimension])]);
+        let output = message(3, &[&message(1, &[b"w"]), &ty]);
+        let levels = [
+            (1, vec![]),
+            (2, vec![]),
+            (1, vec![]),
+            (3, vec![]),
+            (2, ty),
+            (5, message(1, &[b"val"])),
+            (3, [message(1, &[b"const"]), output].concat()),
+            (2, vec![]),
+            (3, opset),
+            (2, message(2, &[b"CoreML7"])),
+            (2, message(1, &[b"main"])),
+            (502, vec![]),
+        ];
+        let (mut head, mut len) = (Vec::new(), count);
+        for (field, before) in levels {
+            let mut outer = Vec::new();
+            put_varint(&mut outer, field << 3 | 2);
+            put_varint(&mut outer, len + before.len() as u64);
+            outer.extend(before);
+            len += outer.len() as u64;
+            head = [outer, head].concat();
+        }
+        let mut metadata = Metadata::default();
+        let names = MetadataValue::List(vec![MetadataValue::Text("m.mlmodel".to_owned())]);
+        metadata.insert(NAMESPACE, KEY_FILES, names);
+        let data = head.len() as u64..head.len() as u64 + count;
+        Structure::new(head, vec![data]).keep(&mut metadata, &namespace(0));
+        metadata
+    }
+
+    #[test]
+    fn a_model_that_metadata_keep_is_read_within_limits() {
+        let tensors = |count| Some(Package::kept(&constant(count))?.parsed.contents.checkpoint.tensors.len());
+        assert_eq!(tensors(16), Some(1));
+        assert_eq!(tensors(1 << 29), None);
     }
 }
