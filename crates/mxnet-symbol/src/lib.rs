@@ -110,8 +110,6 @@ impl Lowering<'_> {
         };
         self.builder.place.clone_from(&name);
         let val = self.value(head)?;
-        let is_input = self.builder.inputs().iter().any(|input| input.name == val.name);
-        let val = if is_input { self.builder.apply("Identity", &[&val])? } else { val };
-        Ok(GraphResult { value: val.name, dims: val.dims, name })
+        self.builder.result(val, &name)
     }
 }

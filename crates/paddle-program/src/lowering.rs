@@ -151,12 +151,10 @@ impl<'a> Lowering<'a> {
     }
 
     fn output(&mut self, own: &Operation<'_>) -> Read<()> {
-        let name = own.text("name").unwrap_or_default().to_owned();
-        self.builder.place.clone_from(&name);
+        let name = own.text("name").unwrap_or_default();
+        name.clone_into(&mut self.builder.place);
         let val = self.take(own, 0)?;
-        let is_input = self.builder.inputs().iter().any(|input| input.name == val.name);
-        let val = if is_input { self.builder.apply("Identity", &[&val])? } else { val };
-        self.outputs.push(GraphResult { value: val.name, dims: val.dims, name });
+        self.outputs.push(self.builder.result(val, name)?);
         Ok(())
     }
 

@@ -130,9 +130,7 @@ impl Lowering<'_, '_> {
     fn output(&mut self, name: &str) -> Read<GraphResult> {
         self.builder.place = name.to_owned();
         let val = self.named(name)?;
-        let is_input = self.builder.inputs().iter().any(|input| input.name == val.name);
-        let val = if is_input { self.builder.apply("Identity", &[&val])? } else { val };
-        Ok(GraphResult { value: val.name, dims: val.dims, name: name.to_owned() })
+        self.builder.result(val, name)
     }
 
     /// Lowers one operation, and remembers its results.

@@ -171,9 +171,7 @@ impl<'a> Lowering<'a> {
         let val = self.operand(number)?;
         let val = self.quantized(number, val)?;
         let val = self.builder.last(&val)?;
-        let is_input = self.builder.inputs().iter().any(|input| input.name == val.name);
-        let val = if is_input { self.builder.apply("Identity", &[&val])? } else { val };
-        Ok(GraphResult { value: val.name, dims: val.dims, name })
+        self.builder.result(val, &name)
     }
 
     /// The dtype of a result, if it is not that of numbers.

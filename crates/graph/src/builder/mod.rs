@@ -18,9 +18,10 @@ pub use val::{Tag, Val};
 use crate::length::Length;
 use crate::names::Names;
 use crate::order::{Layout, rotated, to_first, to_last};
+use crate::results::GraphResult;
 use crate::shape::{Dims, MAX_RANK};
 use ckpt_api::{Attribute, Node, Op};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Why a node is not added: a clause about the layer or operation that is built.
 pub type Reason = String;
@@ -59,6 +60,7 @@ pub struct Builder<K> {
     /// The name of the nodes that are added now: their layer's.
     pub place: String,
     inputs: Vec<Val<K>>,
+    input_names: HashSet<String>,
     names: Names,
     /// Bytes of all names.
     name_bytes: usize,
@@ -76,6 +78,7 @@ impl<K> Default for Builder<K> {
             nodes: Vec::new(),
             place: String::new(),
             inputs: Vec::new(),
+            input_names: HashSet::new(),
             names: Names::default(),
             name_bytes: 0,
             turned: HashMap::new(),
@@ -97,12 +100,26 @@ impl<K: Tag> Builder<K> {
         let name = self.unique(name);
         let val = self.val(name, Layout::Last, dims, K::default());
         self.inputs.push(val.clone());
+        self.input_names.insert(val.name.clone());
         val
     }
 
     /// Returns the inputs of the graph.
     pub fn inputs(&self) -> &[Val<K>] {
         &self.inputs
+    }
+
+    /// Returns a value as a result of the graph that the source gives this name; an input becomes a copy.
+    ///
+    /// # Errors
+    /// As [`Builder::add`].
+    pub fn result(&mut self, val: Val<K>, name: &str) -> Result<GraphResult, Reason> {
+        name.clone_into(&mut self.place);
+        let val = match self.input_names.contains(&val.name) {
+            true => self.apply(Op::Identity, &[&val])?,
+            false => val,
+        };
+        Ok(GraphResult { value: val.name, dims: val.dims, name: name.to_owned() })
     }
 
     /// Returns a name that no value has yet: the wanted one, or it with a number.

@@ -104,3 +104,15 @@ fn shapes_that_do_not_fit_are_refused() {
     assert_eq!(why, "it combines shapes that do not fit: [?, 2, 3, 4], [3]");
     assert!(builder.plain(builder.node("Identity"), &[&x], vec![Length::Known(1); 33]).is_err());
 }
+
+#[test]
+fn an_input_that_is_a_result_is_copied() {
+    let mut builder = Builder::default();
+    let x = image(&mut builder);
+    let copied = builder.result(x.clone(), "y").unwrap();
+    assert_eq!((copied.name.as_str(), &copied.dims), ("y", &x.dims));
+    assert_eq!((&builder.nodes[0].op, &builder.nodes[0].inputs[0]), (&Op::Identity, &x.name));
+    let sum = builder.apply("Add", &[&x, &x]).unwrap();
+    assert_eq!(builder.result(sum.clone(), "z").unwrap().value, sum.name);
+    assert_eq!(builder.nodes.len(), 2, "another value is a result as it is");
+}
