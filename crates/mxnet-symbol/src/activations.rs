@@ -35,7 +35,8 @@ impl Lowering<'_> {
             "SoftmaxActivation" => {
                 let x = self.take(step, 0)?;
                 match step.text("mode").unwrap_or("instance") {
-                    "instance" => self.softmax_of_rows(&x)?,
+                    // Not over all that belongs to an instance, as the mode's name says.
+                    "instance" => self.softmax_of(&x, Op::Softmax, x.rank().saturating_sub(1))?,
                     "channel" => self.softmax_of(&x, Op::Softmax, 1)?,
                     other => return Err(wrong("mode", other)),
                 }

@@ -113,3 +113,6 @@ impl Lowering<'_> {
         self.builder.result(val, &name)
     }
 }
+
+#[cfg(test)]
+mod tests;

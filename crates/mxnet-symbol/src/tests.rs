@@ -1,0 +1,39 @@
+//! Rules of single operators. What they compute is compared with MXNet by `tests/interop/mxnet_files.py`.
+
+use super::*;
+use ckpt_api::{Attribute, Node};
+use serde_json::{Map, json};
+
+/// Reads the symbol of one operator that takes an input of this shape.
+fn graph(op: &str, attributes: &[(&str, &str)], shape: &str) -> Result<Graph, String> {
+    let attributes: Map<_, _> = attributes.iter().map(|(key, value)| ((*key).into(), json!(value))).collect();
+    let several = if op.contains("split") { json!([[1, 0, 0], [1, 1, 0]]) } else { json!([[1, 0, 0]]) };
+    let symbol = json!({"nodes": [
+        {"op": "null", "name": "x", "attrs": {"__shape__": shape}, "inputs": []},
+        {"op": op, "name": "a", "attrs": attributes, "inputs": [[0, 0, 0]]},
+    ], "heads": several});
+    read(symbol.to_string().as_bytes(), &mut [], &StatedShapes::new(), &Limits::default())
+}
+
+fn ops(graph: &Graph) -> Vec<&str> {
+    graph.nodes.iter().map(|node| node.op.name()).collect()
+}
+
+fn shape(graph: &Graph) -> &[Option<u64>] {
+    &graph.outputs[0].shape
+}
+
+fn int(node: &Node, name: &str) -> Option<i64> {
+    match node.attributes.get(name)? {
+        Attribute::Int(value) => Some(*value),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_softmax_of_an_instance_is_over_the_last_axis() {
+    for (mode, axis) in [("instance", 3), ("channel", 1)] {
+        let graph = graph("SoftmaxActivation", &[("mode", mode)], "(2, 3, 4, 5)").unwrap();
+        assert_eq!((ops(&graph), int(&graph.nodes[0], "axis")), (vec!["Softmax"], Some(axis)), "{mode}");
+    }
+}
