@@ -49,6 +49,11 @@ impl Lowering<'_> {
                     (false, false) => self.softmax_of_rows(&x)?,
                 }
             }
+            "Dropout" => match step.text("mode").unwrap_or("training") {
+                "training" => self.mapped(self.builder.node(Op::Identity), step)?,
+                // Leaves values out by chance, even when a model is used.
+                other => return Err(wrong("mode", other)),
+            },
             "LogisticRegressionOutput" => self.mapped(self.builder.node(Op::Sigmoid), step)?,
             "LinearRegressionOutput"
             | "MAERegressionOutput"
@@ -59,7 +64,6 @@ impl Lowering<'_> {
             | "stop_gradient"
             | "identity"
             | "_copy"
-            | "Dropout"
             | "IdentityAttachKLSparseReg" => self.mapped(self.builder.node(Op::Identity), step)?,
             _ => return Ok(None),
         }))

@@ -37,3 +37,11 @@ fn the_softmax_of_an_instance_is_over_the_last_axis() {
         assert_eq!((ops(&graph), int(&graph.nodes[0], "axis")), (vec!["Softmax"], Some(axis)), "{mode}");
     }
 }
+
+#[test]
+fn a_dropout_that_always_drops_is_refused() {
+    assert_eq!(ops(&graph("Dropout", &[], "(2, 3)").unwrap()), ["Identity"]);
+    assert_eq!(ops(&graph("Dropout", &[("mode", "training")], "(2, 3)").unwrap()), ["Identity"]);
+    let why = graph("Dropout", &[("mode", "always")], "(2, 3)").unwrap_err();
+    assert!(why.starts_with("Dropout ('a') has the attribute mode = 'always'"), "{why}");
+}
