@@ -38,6 +38,10 @@ impl Lowering<'_> {
         };
         let is_average = op == Op::AveragePool;
         let pads = pads(&window);
+        // The operator of before 0.12 adds zeros to images, and divides by all places of a window that reaches over the end.
+        if step.op == "Pooling_v1" && (if is_average { is_full } else { pads.iter().any(|pad| *pad > 0) }) {
+            return Err("takes what is outside an image as zeros, which is not supported".to_owned());
+        }
         let mut node = self.builder.node(op).attribute("kernel_shape", ints(&kernel)?);
         node = node.attribute("strides", ints(&window.strides)?);
         node = node.attribute("pads", ints(&[&pads[..], &pads].concat())?);

@@ -45,3 +45,22 @@ fn a_dropout_that_always_drops_is_refused() {
     let why = graph("Dropout", &[("mode", "always")], "(2, 3)").unwrap_err();
     assert!(why.starts_with("Dropout ('a') has the attribute mode = 'always'"), "{why}");
 }
+
+#[test]
+fn the_old_pooling_is_refused_if_it_takes_zeros_from_outside() {
+    let old = |attributes: &[(&str, &str)]| {
+        let window = [("kernel", "(3, 3)"), ("stride", "(2, 2)")];
+        graph("Pooling_v1", &[&window, attributes].concat(), "(2, 3, 8, 8)")
+            .map(|graph| shape(&graph).to_vec())
+    };
+    let sides = |len| Ok(vec![None, Some(3), Some(len), Some(len)]);
+    assert_eq!(old(&[("pool_type", "max")]), sides(3));
+    assert_eq!(old(&[("pool_type", "max"), ("pooling_convention", "full")]), sides(4));
+    assert_eq!(old(&[("pool_type", "avg"), ("pad", "(1, 1)")]), sides(4));
+    for refused in
+        [[("pool_type", "max"), ("pad", "(1, 1)")], [("pool_type", "avg"), ("pooling_convention", "full")]]
+    {
+        let why = old(&refused).unwrap_err();
+        assert!(why.starts_with("Pooling_v1 ('a') takes what is outside an image as zeros"), "{why}");
+    }
+}
