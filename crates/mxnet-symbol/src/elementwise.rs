@@ -113,7 +113,8 @@ impl Lowering<'_> {
         if step.op == "norm" && step.int("ord", 2)? != 2 {
             return Err(crate::attributes::wrong("ord", step.text("ord").unwrap_or_default()));
         }
-        self.builder.reduce(op, &x, &axes, step.flag("keepdims", false)?)
+        let made = self.builder.reduce(op, &x, &axes, step.flag("keepdims", false)?)?;
+        self.with_an_axis(made)
     }
 }
 

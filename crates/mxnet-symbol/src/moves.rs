@@ -61,7 +61,8 @@ impl Lowering<'_> {
                     Some(axes) => axes.iter().map(|axis| x.resolve(*axis)).collect::<Read<_>>()?,
                     None => (0..x.rank()).filter(|axis| x.len(*axis) == Length::Known(1)).collect(),
                 };
-                self.builder.squeeze(&x, &axes)?
+                let made = self.builder.squeeze(&x, &axes)?;
+                self.with_an_axis(made)?
             }
             "slice" | "crop" => self.slice(step)?,
             "slice_axis" => {
@@ -106,6 +107,14 @@ impl Lowering<'_> {
             });
         }
         Ok(Some(parts))
+    }
+
+    /// Gives a single number the axis that it has in MXNet.
+    pub(crate) fn with_an_axis(&mut self, val: Val) -> Read<Val> {
+        match val.rank() {
+            0 => self.builder.reshape(&val, vec![Length::Known(1)]),
+            _ => Ok(val),
+        }
     }
 
     fn reshape(&mut self, step: &Step) -> Read<Val> {

@@ -64,3 +64,12 @@ fn the_old_pooling_is_refused_if_it_takes_zeros_from_outside() {
         assert!(why.starts_with("Pooling_v1 ('a') takes what is outside an image as zeros"), "{why}");
     }
 }
+
+#[test]
+fn a_single_number_has_one_axis() {
+    for (op, given) in [("sum", "(2, 3)"), ("norm", "(2, 3)"), ("max", "(2, 3)"), ("squeeze", "(1, 1)")] {
+        let graph = graph(op, if op == "squeeze" { &[("axis", "(0, 1)")] } else { &[] }, given).unwrap();
+        assert_eq!(shape(&graph), [Some(1)], "{op}");
+    }
+    assert_eq!(shape(&graph("sum", &[("axis", "1")], "(2, 3)").unwrap()), [None]);
+}
