@@ -5,6 +5,7 @@ use crate::lowering::{Lowering, Val};
 use crate::stated::Read;
 use crate::symbol::Step;
 use ckpt_api::{Attribute, Op};
+use ckpt_graph::builder::MAX_NODES;
 use ckpt_graph::shape::{remaining, resolve, show};
 use ckpt_graph::{Builder, Dims, Length, Range};
 
@@ -89,22 +90,18 @@ impl Lowering<'_> {
 
     /// Lowers an operator with several results; `None` if it is another one.
     pub(crate) fn parts(&mut self, step: &Step) -> Read<Option<Vec<Val>>> {
-        if !matches!(step.op.as_str(), "SliceChannel" | "split") {
+        if !step.several() {
             return Ok(None);
         }
         let x = self.take(step, 0)?;
         let axis = x.resolve(step.int("axis", 1)?)?;
-        let count = step.int("num_outputs", 0)?;
-        let len = x.len(axis).known().filter(|len| (1..=*len).contains(&count) && len % count == 0);
-        let len = len.ok_or_else(|| format!("divides {} into {count} parts", show(&x.dims)))? / count;
+        let bounds = bounds(step, &x, axis)?;
+        let is_squeezed = step.flag("squeeze_axis", false)?;
+        let last = x.len(axis).known().unwrap_or(i64::MAX);
         let mut parts = Vec::new();
-        for part in 0..count {
-            let begin = part.saturating_mul(len);
-            let own = self.builder.slice(&x, &[Range::new(axis, begin, begin.saturating_add(len))])?;
-            parts.push(match step.flag("squeeze_axis", false)? {
-                true => self.builder.squeeze(&own, &[axis])?,
-                false => own,
-            });
+        for (begin, end) in bounds.iter().zip(bounds.iter().skip(1).chain([&last])) {
+            let own = self.builder.slice(&x, &[Range::new(axis, *begin, *end)])?;
+            parts.push(if is_squeezed { self.builder.squeeze(&own, &[axis])? } else { own });
         }
         Ok(Some(parts))
     }
@@ -206,6 +203,21 @@ impl Lowering<'_> {
         let dims = vec![x.len(0), x.len(1), x.len(2) * times, x.len(3) * times];
         self.builder.plain(node, &[&x], dims)
     }
+}
+
+/// Where the parts begin that a value is split into.
+fn bounds(step: &Step, x: &Val, axis: usize) -> Read<Vec<i64>> {
+    if let Some(stated) = step.ints("indices")? {
+        return match stated.is_sorted() && stated.first() == Some(&0) {
+            true => Ok(stated),
+            false => Err(wrong("indices", &format!("{stated:?}"))),
+        };
+    }
+    let count = step.int(if step.op == "_split_v2" { "sections" } else { "num_outputs" }, 0)?;
+    let parts = usize::try_from(count).ok().filter(|parts| (1..=MAX_NODES).contains(parts));
+    let len = x.len(axis).known().filter(|len| parts.is_some() && len % count == 0);
+    let len = len.ok_or_else(|| format!("divides {} into {count} parts", show(&x.dims)))? / count;
+    Ok((0..count).map(|part| part.saturating_mul(len)).collect())
 }
 
 fn permutation(stated: &[i64], rank: usize) -> Option<Vec<usize>> {

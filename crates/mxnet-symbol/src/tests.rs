@@ -7,11 +7,14 @@ use serde_json::{Map, json};
 /// Reads the symbol of one operator that takes an input of this shape.
 fn graph(op: &str, attributes: &[(&str, &str)], shape: &str) -> Result<Graph, String> {
     let attributes: Map<_, _> = attributes.iter().map(|(key, value)| ((*key).into(), json!(value))).collect();
-    let several = if op.contains("split") { json!([[1, 0, 0], [1, 1, 0]]) } else { json!([[1, 0, 0]]) };
+    let heads = match op {
+        "SliceChannel" | "_split_v2" => json!([[1, 0, 0], [1, 1, 0]]),
+        _ => json!([[1, 0, 0]]),
+    };
     let symbol = json!({"nodes": [
         {"op": "null", "name": "x", "attrs": {"__shape__": shape}, "inputs": []},
         {"op": op, "name": "a", "attrs": attributes, "inputs": [[0, 0, 0]]},
-    ], "heads": several});
+    ], "heads": heads});
     read(symbol.to_string().as_bytes(), &mut [], &StatedShapes::new(), &Limits::default())
 }
 
@@ -72,4 +75,27 @@ fn a_single_number_has_one_axis() {
         assert_eq!(shape(&graph), [Some(1)], "{op}");
     }
     assert_eq!(shape(&graph("sum", &[("axis", "1")], "(2, 3)").unwrap()), [None]);
+}
+
+#[test]
+fn a_value_is_split_into_equal_parts_or_at_indices() {
+    let split = |op: &str, attributes: &[(&str, &str)]| -> Result<Vec<_>, String> {
+        let graph = graph(op, &[&[("axis", "1")], attributes].concat(), "(2, 6, 4)")?;
+        Ok(graph.outputs.into_iter().map(|output| (output.name, output.shape.to_vec())).collect())
+    };
+    let made = |lens: [u64; 2]| {
+        Ok([0, 1].map(|at| (format!("a_output{at}"), vec![None, Some(lens[at]), Some(4)])).to_vec())
+    };
+    assert_eq!(split("SliceChannel", &[("num_outputs", "2")]), made([3, 3]));
+    assert_eq!(split("_split_v2", &[("sections", "3"), ("indices", "[]")]), made([2, 2]));
+    assert_eq!(split("_split_v2", &[("sections", "0"), ("indices", "[0, 2]")]), made([2, 4]));
+    for (op, attributes) in [
+        ("SliceChannel", [("num_outputs", "4")]),
+        ("SliceChannel", [("num_outputs", "-1")]),
+        ("_split_v2", [("sections", "0")]),
+        ("_split_v2", [("indices", "[2, 4]")]),
+        ("_split_v2", [("indices", "[0, 4, 2]")]),
+    ] {
+        assert!(split(op, &attributes).is_err(), "{op} {attributes:?}");
+    }
 }
