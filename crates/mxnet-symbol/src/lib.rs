@@ -106,6 +106,7 @@ impl Lowering<'_> {
         let name = match step.several() {
             _ if step.is_variable() => step.name.clone(),
             true => format!("{}_output{}", step.name, head.1),
+            false if step.op == "make_loss" => format!("{}_loss", step.name),
             false => format!("{}_output", step.name),
         };
         self.builder.place.clone_from(&name);

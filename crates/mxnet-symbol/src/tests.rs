@@ -99,3 +99,10 @@ fn a_value_is_split_into_equal_parts_or_at_indices() {
         assert!(split(op, &attributes).is_err(), "{op} {attributes:?}");
     }
 }
+
+#[test]
+fn results_have_the_names_of_mxnet() {
+    for (op, name) in [("relu", "a_output"), ("MakeLoss", "a_output"), ("make_loss", "a_loss")] {
+        assert_eq!(graph(op, &[], "(2, 3)").unwrap().outputs[0].name, name, "{op}");
+    }
+}
