@@ -9,6 +9,9 @@ use ckpt_graph::Length;
 /// Nodes that are looked at to find the shape of an input, at most.
 const MOST_STEPS: usize = 256;
 
+/// Inputs of each of them that are looked at, at most: layers and sums take few.
+const MOST_INPUTS: usize = 8;
+
 impl Lowering<'_> {
     /// The shape of an input: stated by the user or the symbol, or that which the first layer needs.
     pub(crate) fn input_shape(&mut self, number: usize) -> Read<Vec<Option<u64>>> {
@@ -33,7 +36,8 @@ impl Lowering<'_> {
         let symbol = self.symbol;
         let mut found = vec![number];
         for (at, step) in symbol.steps.iter().enumerate().skip(number).take(MOST_STEPS) {
-            let taken = step.inputs.iter().position(|(input, result)| *result == 0 && found.contains(input));
+            let mut inputs = step.inputs.iter().take(MOST_INPUTS);
+            let taken = inputs.position(|(input, result)| *result == 0 && found.contains(input));
             let Some(index) = taken else { continue };
             match self.shape_for(step, index) {
                 Some(shape) => return Some(shape),

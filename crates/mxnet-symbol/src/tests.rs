@@ -106,3 +106,26 @@ fn results_have_the_names_of_mxnet() {
         assert_eq!(graph(op, &[], "(2, 3)").unwrap().outputs[0].name, name, "{op}");
     }
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of thousands of inputs")]
+fn shapes_are_found_in_linear_time() {
+    const COUNT: usize = 64;
+    let variable = |name: String| json!({"op": "null", "name": name, "inputs": []});
+    let mut nodes: Vec<_> = (0..COUNT).map(|at| variable(format!("x{at}"))).collect();
+    for at in 0..COUNT {
+        // Adds an input to the sum before; all others are too many.
+        let others = std::iter::repeat_n([COUNT - 1, 0, 0], 4000);
+        let before = if at == 0 { 0 } else { COUNT + at - 1 };
+        let inputs: Vec<[usize; 3]> = [[at, 0, 0], [before, 0, 0]].into_iter().chain(others).collect();
+        nodes.push(json!({"op": "elemwise_add", "name": format!("a{at}"), "inputs": inputs}));
+    }
+    nodes.push(variable("w".to_owned()));
+    nodes.push(json!({"op": "FullyConnected", "name": "fc", "attrs": {"no_bias": "True"},
+        "inputs": [[2 * COUNT - 1, 0, 0], [2 * COUNT, 0, 0]]}));
+    let symbol = json!({"nodes": nodes, "heads": [[2 * COUNT + 1, 0, 0]]}).to_string();
+    let mut tensors = [Tensor::new("w", ckpt_api::DType::F32, ckpt_api::Shape::new([3u64, 5]).unwrap())];
+    let graph = read(symbol.as_bytes(), &mut tensors, &StatedShapes::new(), &Limits::default()).unwrap();
+    assert_eq!(graph.inputs.len(), COUNT);
+    assert!(graph.inputs.iter().all(|input| input.shape[..] == [None, Some(5)]));
+}
