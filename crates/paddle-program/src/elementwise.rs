@@ -143,6 +143,7 @@ impl Lowering<'_> {
     }
 
     fn prelu(&mut self, own: &Operation<'_>) -> Read<Val> {
+        own.has_channels_first()?;
         let (x, slope) = (self.take(own, 0)?, self.take(own, 1)?);
         let behind = x.rank().saturating_sub(2);
         let slope = match own.text("mode").unwrap_or_default() {

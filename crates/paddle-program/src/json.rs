@@ -153,6 +153,16 @@ impl<'a> Operation<'a> {
         self.attribute(name).and_then(Value::as_bool) == Some(false)
     }
 
+    /// Checks that it takes images with their channels first, if it takes images.
+    pub(crate) fn has_channels_first(&self) -> Read<()> {
+        match self.text("data_format") {
+            Some(format) if !format.starts_with("NC") && format != "AnyLayout" => {
+                Err("takes images with their channels last, which is not supported".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Sizes of the sides of a window.
     pub(crate) fn sizes(&self, name: &str) -> Read<Vec<u64>> {
         let sizes = self.ints(name)?.into_iter().map(|size| u64::try_from(size).ok());

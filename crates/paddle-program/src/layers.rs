@@ -100,9 +100,7 @@ impl Lowering<'_> {
 
     /// Input 0 of an operation, which is an image of one to three sides.
     fn image(&mut self, own: &Operation<'_>) -> Read<Val> {
-        if own.text("data_format").is_some_and(|format| !format.starts_with("NC") && format != "AnyLayout") {
-            return Err("takes images with their channels last, which is not supported".to_owned());
-        }
+        own.has_channels_first()?;
         let x = self.take(own, 0)?;
         match x.rank() {
             3..=5 => Ok(x),
@@ -194,10 +192,8 @@ impl Lowering<'_> {
         if !own.flag("is_test") && !own.flag("use_global_stats") {
             return Err("normalizes by the batch, as in training".to_owned());
         }
+        own.has_channels_first()?;
         let x = self.take(own, 0)?;
-        if own.text("data_format").is_some_and(|format| format == "NHWC") {
-            return Err("takes images with their channels last, which is not supported".to_owned());
-        }
         let mut node = self.builder.node(Op::BatchNormalization);
         node = node.attribute("epsilon", Attribute::Float(own.float("epsilon")?));
         for (role, index) in [("mean", 1), ("variance", 2), ("scale", 3), ("bias", 4)] {
@@ -215,6 +211,7 @@ impl Lowering<'_> {
     }
 
     fn normalized(&mut self, own: &Operation<'_>, node: Node) -> Read<Val> {
+        own.has_channels_first()?;
         let x = self.take(own, 0)?;
         let node = node.attribute("epsilon", Attribute::Float(own.float("epsilon")?));
         let node = self.with_vector(node, "scale", own, 1)?;

@@ -101,3 +101,6 @@ impl Lowering<'_> {
         Ok(graph)
     }
 }
+
+#[cfg(test)]
+mod tests;

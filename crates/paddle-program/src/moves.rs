@@ -175,6 +175,7 @@ impl Lowering<'_> {
 
     /// Pads the sides of images; the last side comes first in the list.
     fn pad(&mut self, own: &Operation<'_>) -> Read<Val> {
+        own.has_channels_first()?;
         let x = self.take(own, 0)?;
         let stated = self.ints(own, 1)?;
         let sides = x.rank().saturating_sub(2);
@@ -203,6 +204,7 @@ impl Lowering<'_> {
     }
 
     fn resize(&mut self, own: &Operation<'_>) -> Read<Val> {
+        own.has_channels_first()?;
         let x = self.take(own, 0)?;
         if x.rank() != 4 || (1..4).any(|index| own.input(index).is_some()) {
             return Err("makes an image whose size depends on the input".to_owned());
@@ -238,10 +240,11 @@ impl Lowering<'_> {
     }
 
     fn shuffle(&mut self, own: &Operation<'_>) -> Read<Val> {
+        own.has_channels_first()?;
         let x = self.take(own, 0)?;
         let factor = own.int("upscale_factor")?;
-        if own.text("data_format") != Some("NCHW") || factor < 1 || x.rank() != 4 {
-            return Err("takes images with their channels last, or has no factor".to_owned());
+        if factor < 1 || x.rank() != 4 {
+            return Err(format!("divides the channels of {} by the square of {factor}", show(&x.dims)));
         }
         let (times, area) = (Length::Known(factor), Length::Known(factor.saturating_mul(factor)));
         let dims = vec![x.len(0), x.len(1).floor_div(area), x.len(2) * times, x.len(3) * times];

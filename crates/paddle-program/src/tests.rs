@@ -1,0 +1,96 @@
+//! Rules of single operations. What they compute is compared with PaddlePaddle by `tests/interop/paddle_files.py`.
+
+use super::*;
+use ckpt_api::{DType, Shape};
+use serde_json::{Value as Json, json};
+
+/// A program: operations in their order, with the numbers of their values.
+#[derive(Default)]
+struct Written {
+    operations: Vec<Json>,
+    tensors: Vec<Tensor>,
+    last: u64,
+}
+
+impl Written {
+    /// A program with the input `x`, which is value 1.
+    fn of(shape: &[i64]) -> Self {
+        let mut written = Written::default();
+        written.add("data", json!({"name": "x", "shape": shape}), &[]);
+        written
+    }
+
+    /// Adds an operation; returns the number of its result.
+    fn add(&mut self, name: &str, attributes: Json, inputs: &[u64]) -> u64 {
+        self.last += 1;
+        let attributes = attributes.as_object().unwrap().iter();
+        let attributes: Vec<Json> =
+            attributes.map(|(name, value)| json!({"N": name, "AT": {"D": value}})).collect();
+        let inputs: Vec<Json> = inputs.iter().map(|number| json!({"%": number})).collect();
+        let output = json!([{"%": self.last, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [-1]]}}]);
+        self.operations.push(json!({"#": format!("1.{name}"), "A": attributes, "I": inputs, "O": output}));
+        self.last
+    }
+
+    /// Adds a parameter.
+    fn parameter(&mut self, name: &str, shape: &[u64]) -> u64 {
+        self.last += 1;
+        let output = json!({"%": self.last, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, shape]}});
+        self.operations.push(json!({"#": "p", "A": [0, 1, 1, name], "O": output, "OA": [1, 0, 1]}));
+        self.tensors.push(Tensor::new(name, DType::F32, Shape::new(shape.to_vec()).unwrap()));
+        self.last
+    }
+
+    /// The program.
+    fn parse(&self) -> Result<Program, String> {
+        let text = json!({"base_code": {"magic": "pir"}, "program": {"regions": [{"blocks": [{"ops": self.operations}]}]}});
+        Program::parse(text.to_string().as_bytes(), &Limits::default())
+    }
+
+    /// The graph whose results are these values.
+    fn graph(mut self, results: &[u64]) -> Result<Graph, String> {
+        for (at, result) in results.iter().enumerate() {
+            self.add("fetch", json!({"name": format!("y{at}")}), &[*result]);
+        }
+        self.parse()?.graph(&mut self.tensors)
+    }
+}
+
+/// The graph of one operation that takes an input of this shape.
+fn graph(name: &str, attributes: Json, shape: &[i64]) -> Result<Graph, String> {
+    let mut written = Written::of(shape);
+    let result = written.add(name, attributes, &[1]);
+    written.graph(&[result])
+}
+
+fn ops(graph: &Graph) -> Vec<&str> {
+    graph.nodes.iter().map(|node| node.op.name()).collect()
+}
+
+#[test]
+fn images_with_their_channels_last_are_refused() {
+    let windows = json!({"kernel_size": [2, 2], "strides": [2, 2], "paddings": [0, 0]});
+    let resized = json!({"out_h": 8, "out_w": 8, "align_mode": 0});
+    for (name, own) in [
+        ("max_pool2d_with_index", windows),
+        ("batch_norm_", json!({"is_test": true, "epsilon": 1e-5})),
+        ("instance_norm", json!({"epsilon": 1e-5})),
+        ("group_norm", json!({"epsilon": 1e-5, "groups": 2})),
+        ("prelu", json!({"mode": "all"})),
+        ("nearest_interp", resized),
+        ("pixel_shuffle", json!({"upscale_factor": 2})),
+    ] {
+        let graph = |format: &str| {
+            let mut own = own.clone();
+            own["data_format"] = format.into();
+            graph(name, own, &[-1, 4, 6, 6])
+        };
+        let why = graph("NHWC").unwrap_err();
+        assert!(
+            why.ends_with("takes images with their channels last, which is not supported"),
+            "{name}: {why}"
+        );
+        // Its slopes are not stated here.
+        assert_eq!(graph("NCHW").is_ok(), name != "prelu", "{name}");
+    }
+}
