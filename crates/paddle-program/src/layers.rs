@@ -249,6 +249,17 @@ impl Lowering<'_> {
         if is_ceil && is_inclusive {
             return Err("counts padding in windows that are rounded up, which is not supported".to_owned());
         }
+        // Of what is added behind a side, only as much counts as is added before it.
+        let is_counted = |(at, size): (usize, &u64)| {
+            let side = window.side(at, *size, x.len(at.saturating_add(2)));
+            side.is_none_or(|side| side.pads.is_some_and(|[before, after]| before >= after))
+        };
+        if is_inclusive && !sizes.iter().enumerate().all(is_counted) {
+            return Err(
+                "counts padding of which more is behind a side than before it, which is not supported"
+                    .to_owned(),
+            );
+        }
         let op = if is_average { Op::AveragePool } else { Op::MaxPool };
         let mut node = self.builder.node(op).attribute("kernel_shape", ints(&sizes)?);
         if is_inclusive {

@@ -94,3 +94,27 @@ fn images_with_their_channels_last_are_refused() {
         assert_eq!(graph("NCHW").is_ok(), name != "prelu", "{name}");
     }
 }
+
+/// The graph of a pooling of a window of 3 by 3 and strides of 2.
+fn pooled(kind: &str, paddings: &[i64], others: Json, shape: &[i64]) -> Result<Graph, String> {
+    let mut own = json!({"pooling_type": kind, "strides": [2, 2], "paddings": paddings});
+    own.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
+    let mut written = Written::of(shape);
+    let kernel = written.add("full_int_array", json!({"value": [3, 3]}), &[]);
+    let result = written.add("pool2d", own, &[1, kernel]);
+    written.graph(&[result])
+}
+
+#[test]
+fn a_mean_counts_as_much_padding_behind_a_side_as_before_it() {
+    let mean = |paddings: &[i64], exclusive: bool| {
+        pooled("avg", paddings, json!({"exclusive": exclusive}), &[-1, 4, 7, 7])
+    };
+    for alike in [&[1, 1][..], &[0, 0, 0, 0], &[1, 0, 1, 1]] {
+        let graph = mean(alike, false).unwrap();
+        assert!(graph.nodes[0].attributes.contains_key("count_include_pad"), "{alike:?}");
+    }
+    let why = mean(&[0, 1, 1, 1], false).unwrap_err();
+    assert!(why.starts_with("pool2d (operation 2) counts padding of which more is behind"), "{why}");
+    assert!(!mean(&[0, 1, 1, 1], true).unwrap().nodes[0].attributes.contains_key("count_include_pad"));
+}
