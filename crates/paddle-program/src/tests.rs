@@ -118,3 +118,19 @@ fn a_mean_counts_as_much_padding_behind_a_side_as_before_it() {
     assert!(why.starts_with("pool2d (operation 2) counts padding of which more is behind"), "{why}");
     assert!(!mean(&[0, 1, 1, 1], true).unwrap().nodes[0].attributes.contains_key("count_include_pad"));
 }
+
+#[test]
+fn windows_are_rounded_up_if_the_last_one_covers_a_pixel() {
+    let pooled = |paddings: &[i64], shape: &[i64]| {
+        let graph = pooled("max", paddings, json!({"ceil_mode": true}), shape)?;
+        Ok::<_, String>(graph.outputs[0].shape[2..].to_vec())
+    };
+    assert_eq!(pooled(&[0, 0], &[-1, 4, 8, 7]), Ok(vec![Some(4), Some(3)]));
+    // Whatever the size: what begins before the end begins in the image.
+    assert_eq!(pooled(&[1, 1], &[-1, 4, -1, -1]), Ok(vec![None; 2]));
+    assert_eq!(pooled(&[2, 1, 2, 1], &[-1, 4, -1, -1]), Ok(vec![None; 2]));
+    let why = pooled(&[0, 2, 0, 2], &[-1, 4, -1, -1]).unwrap_err();
+    assert!(why.ends_with("may have a last window that covers only padding"), "{why}");
+    let why = pooled(&[0, 2, 0, 2], &[-1, 4, 8, 8]).unwrap_err();
+    assert!(why.ends_with("has a last window that covers only padding"), "{why}");
+}
