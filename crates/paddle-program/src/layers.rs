@@ -159,18 +159,19 @@ impl Lowering<'_> {
         let is_fit = self.tensors.get(id).is_some_and(|bias| {
             bias.shape.rank() == 1 && channels == Length::from(bias.shape.elements()) && bias.axes.is_none()
         });
-        let is_layer = |node: &Node| match of_images {
-            true => matches!(node.op, Op::Conv | Op::ConvTranspose),
-            false => node.op == Op::Gemm,
+        let is_layer = |node: &Node| {
+            let is_fit_op = match of_images {
+                true => matches!(node.op, Op::Conv | Op::ConvTranspose),
+                false => node.op == Op::Gemm,
+            };
+            let is_free = !node.parameters.contains_key("bias") && node.inputs.len() == 1;
+            is_fit_op && is_free && node.outputs.contains(&val.name)
         };
-        let node = self.builder.nodes.iter().rposition(|node| node.outputs.contains(&val.name));
-        let node = node.and_then(|at| self.builder.nodes.get(at)).filter(|node| is_layer(node) && is_fit);
-        if node.is_none_or(|node| node.parameters.contains_key("bias") || node.inputs.len() > 1) {
+        if !is_fit || !self.builder.nodes.last().is_some_and(is_layer) {
             return Ok(None);
         }
         let (bias, _) = self.claim_tensor(id, &[Axis::Out])?;
-        let node = self.builder.nodes.iter_mut().rev().find(|node| node.outputs.contains(&val.name));
-        if let Some(node) = node {
+        if let Some(node) = self.builder.nodes.last_mut() {
             node.parameters.insert("bias".to_owned(), bias);
         }
         Ok(Some(val))

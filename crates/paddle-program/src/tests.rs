@@ -134,3 +134,20 @@ fn windows_are_rounded_up_if_the_last_one_covers_a_pixel() {
     let why = pooled(&[0, 2, 0, 2], &[-1, 4, 8, 8]).unwrap_err();
     assert!(why.ends_with("has a last window that covers only padding"), "{why}");
 }
+
+#[test]
+fn a_bias_becomes_part_of_the_layer_that_was_just_made() {
+    let mut written = Written::of(&[-1, 5]);
+    let (w, b) = (written.parameter("w", &[5, 4]), written.parameter("b", &[4]));
+    let (v, c) = (written.parameter("v", &[5, 4]), written.parameter("c", &[4]));
+    let first = written.add("matmul", json!({}), &[1, w]);
+    let first = written.add("add", json!({}), &[first, b]);
+    let second = written.add("matmul", json!({}), &[1, v]);
+    let third = written.add("relu", json!({}), &[first]);
+    let second = written.add("add", json!({}), &[second, c]);
+    let sum = written.add("add", json!({}), &[third, second]);
+    let graph = written.graph(&[sum]).unwrap();
+    assert_eq!(ops(&graph), ["Gemm", "Gemm", "Relu", "Constant", "Add", "Add"]);
+    let biases = graph.nodes.iter().map(|node| node.parameters.get("bias").map(String::as_str));
+    assert!(biases.eq([Some("b"), None, None, None, None, None]));
+}
