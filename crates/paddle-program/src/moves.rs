@@ -4,6 +4,7 @@ use crate::json::Operation;
 use crate::lowering::{Known, Lowering, Val};
 use crate::parameter::Read;
 use ckpt_api::{Attribute, Op};
+use ckpt_graph::builder::MAX_NODES;
 use ckpt_graph::shape::{remaining, resolve, resolve_all, show};
 use ckpt_graph::{Builder, Dims, Length, Range};
 
@@ -78,8 +79,8 @@ impl Lowering<'_> {
                 let count = own.int("num")?;
                 let len = len.filter(|len| (1..=*len).contains(&count) && len % count == 0);
                 let len = len.ok_or_else(|| format!("divides {} into {count} parts", show(&x.dims)))?;
-                let times = usize::try_from(count).map_err(|_| "has too many parts")?;
-                vec![len / count; times]
+                let times = usize::try_from(count).ok().filter(|times| *times <= MAX_NODES);
+                vec![len / count; times.ok_or("has too many parts")?]
             }
         };
         let (mut parts, mut at) = (Vec::new(), 0i64);

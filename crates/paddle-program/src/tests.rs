@@ -151,3 +151,18 @@ fn a_bias_becomes_part_of_the_layer_that_was_just_made() {
     let biases = graph.nodes.iter().map(|node| node.parameters.get("bias").map(String::as_str));
     assert!(biases.eq([Some("b"), None, None, None, None, None]));
 }
+
+#[test]
+fn a_value_is_split_into_as_many_parts_as_a_graph_can_have() {
+    let split = |len: i64, count: i64| {
+        let mut written = Written::of(&[-1, len]);
+        let axis = written.add("full", json!({"shape": [1], "value": 1.0}), &[]);
+        let parts = written.add("split_with_num", json!({"num": count}), &[1, axis]);
+        let part = written.add("split", json!({}), &[parts]);
+        written.graph(&[part])
+    };
+    assert_eq!(split(6, 2).unwrap().outputs[0].shape[..], [None, Some(3)]);
+    assert!(split(6, 4).unwrap_err().ends_with("divides [?, 6] into 4 parts"));
+    let why = split(1 << 40, 1 << 40).unwrap_err();
+    assert!(why.ends_with("has too many parts"), "{why}");
+}
