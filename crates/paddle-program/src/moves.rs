@@ -46,7 +46,7 @@ impl Lowering<'_> {
             }
             "squeeze" | "squeeze_" => {
                 let x = self.take(own, 0)?;
-                let axes = self.axes(own, x.rank())?;
+                let axes = self.removed(own, &x)?;
                 self.builder.squeeze(&x, &axes)?
             }
             "unsqueeze" | "unsqueeze_" => {
@@ -124,6 +124,20 @@ impl Lowering<'_> {
     fn axes(&self, own: &Operation<'_>, rank: usize) -> Read<Vec<usize>> {
         let axes = self.ints(own, 1)?;
         resolve_all(&axes, rank).ok_or_else(|| format!("names axes {axes:?} of a value of {rank}"))
+    }
+
+    /// The axes of length 1 among those that input 1 names; if it names none, all of length 1.
+    fn removed(&self, own: &Operation<'_>, x: &Val) -> Read<Vec<usize>> {
+        let stated = self.axes(own, x.rank())?;
+        let is_one = |axis: &usize| x.len(*axis) == Length::Known(1);
+        match stated.iter().any(|axis| x.len(*axis).known().is_none()) {
+            _ if stated.is_empty() => Ok((0..x.rank()).filter(is_one).collect()),
+            true => Err(format!(
+                "removes axes {stated:?} of {}, of which one may be longer than 1",
+                show(&x.dims)
+            )),
+            false => Ok(stated.into_iter().filter(is_one).collect()),
+        }
     }
 
     fn flatten(&mut self, own: &Operation<'_>) -> Read<Val> {

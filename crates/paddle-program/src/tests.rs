@@ -166,3 +166,19 @@ fn a_value_is_split_into_as_many_parts_as_a_graph_can_have() {
     let why = split(1 << 40, 1 << 40).unwrap_err();
     assert!(why.ends_with("has too many parts"), "{why}");
 }
+
+#[test]
+fn a_squeeze_removes_only_axes_of_length_1() {
+    let squeezed = |axes: &[i64], shape: &[i64]| {
+        let mut written = Written::of(shape);
+        let axes = written.add("full_int_array", json!({"value": axes}), &[]);
+        let result = written.add("squeeze", json!({}), &[1, axes]);
+        written.graph(&[result]).map(|graph| graph.outputs[0].shape.to_vec())
+    };
+    let shape = [-1, 1, 3, 1];
+    assert_eq!(squeezed(&[1], &shape), Ok(vec![None, Some(3), Some(1)]));
+    assert_eq!(squeezed(&[2, -1], &shape), Ok(vec![None, Some(1), Some(3)]));
+    assert_eq!(squeezed(&[], &shape), Ok(vec![None, Some(3)]));
+    let why = squeezed(&[0], &shape).unwrap_err();
+    assert!(why.contains("removes axes [0] of [?, 1, 3, 1], of which one may be longer than 1"), "{why}");
+}
