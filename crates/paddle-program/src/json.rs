@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! {"#": "1.conv2d", "A": [{"N": "strides", "AT": {"#": "0.a_array", "D": […]}}], "I": [{"%": 9}], "O": [{"%": 10, "TT": …}]}
-//! {"#": "p", "A": [0, 1, 1, "conv2d_0.w_0"], "O": {"%": 1, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [6, 3], …]}}}
+//! {"#": "p", "A": [0, 1, 1, "conv2d_0.w_0"], "O": {"%": 1, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [6, 3], …]}}, "OA": [persistable, …]}
 //! ```
 
 use crate::parameter::{Parameter, Read};
@@ -54,8 +54,11 @@ impl Json {
         Ok(Json(operations))
     }
 
+    /// The parameters that have records.
     pub(crate) fn parameters(&self) -> Read<Vec<Parameter>> {
-        let is_parameter = |value: &&Value| value.get("#").and_then(Value::as_str) == Some(PARAMETER);
+        let is_parameter = |value: &&Value| {
+            value.get("#").and_then(Value::as_str) == Some(PARAMETER) && is_persistable(value)
+        };
         let parameter = |value: &Value| {
             let name = parameter_name(value).ok_or("a parameter has no name")?;
             let shape = value.get("O").and_then(|output| Output::parse(output)?.shape);
@@ -76,6 +79,12 @@ fn parameter_name(value: &Value) -> Option<&str> {
     value.get("A")?.as_array()?.iter().find_map(Value::as_str)
 }
 
+/// Whether a parameter has a record: the state of dropout in recurrent layers has none.
+fn is_persistable(value: &Value) -> bool {
+    let persistable = value.get("OA").and_then(|own| own.get(0)).and_then(Value::as_u64);
+    persistable != Some(0)
+}
+
 impl<'a> Operation<'a> {
     fn parse(number: usize, value: &'a Value) -> Read<Self> {
         let name = value.get("#").and_then(Value::as_str).ok_or("an operation has no name")?;
@@ -93,6 +102,11 @@ impl<'a> Operation<'a> {
         });
         let (inputs, outputs) = (inputs.iter().map(id).collect(), outputs.collect::<Read<_>>()?);
         Ok(Operation { number, name, value, inputs, outputs })
+    }
+
+    /// Whether it is a parameter without a record.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.name == PARAMETER && !is_persistable(self.value)
     }
 
     /// Whether it is a parameter, and which.

@@ -60,6 +60,9 @@ impl<'a> Lowering<'a> {
 
     /// Lowers an operation, and remembers its results.
     pub(crate) fn operation(&mut self, own: &Operation<'_>) -> Read<()> {
+        if own.is_passing() {
+            return Ok(());
+        }
         if let Some(name) = own.parameter() {
             let id = self
                 .ids

@@ -34,10 +34,14 @@ impl Written {
 
     /// Adds a parameter.
     fn parameter(&mut self, name: &str, shape: &[u64]) -> u64 {
+        self.tensors.push(Tensor::new(name, DType::F32, Shape::new(shape.to_vec()).unwrap()));
+        self.variable(name, shape, 1)
+    }
+
+    fn variable(&mut self, name: &str, shape: &[u64], persistable: u8) -> u64 {
         self.last += 1;
         let output = json!({"%": self.last, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, shape]}});
-        self.operations.push(json!({"#": "p", "A": [0, 1, 1, name], "O": output, "OA": [1, 0, 1]}));
-        self.tensors.push(Tensor::new(name, DType::F32, Shape::new(shape.to_vec()).unwrap()));
+        self.operations.push(json!({"#": "p", "A": [0, 1, 1, name], "O": output, "OA": [persistable, 0, 1]}));
         self.last
     }
 
@@ -181,4 +185,16 @@ fn a_squeeze_removes_only_axes_of_length_1() {
     assert_eq!(squeezed(&[], &shape), Ok(vec![None, Some(3)]));
     let why = squeezed(&[0], &shape).unwrap_err();
     assert!(why.contains("removes axes [0] of [?, 1, 3, 1], of which one may be longer than 1"), "{why}");
+}
+
+#[test]
+fn a_parameter_that_is_not_persistable_has_no_record() {
+    let mut written = Written::of(&[-1, 5]);
+    written.variable("lstm_0.dropout_state__non_persistable", &[], 0);
+    let w = written.parameter("w", &[5, 4]);
+    let names: Vec<String> =
+        written.parse().unwrap().parameters().iter().map(|own| own.name.clone()).collect();
+    assert_eq!(names, ["w"]);
+    let result = written.add("matmul", json!({}), &[1, w]);
+    assert_eq!(ops(&written.graph(&[result]).unwrap()), ["Gemm"]);
 }
