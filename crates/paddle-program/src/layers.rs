@@ -26,11 +26,11 @@ impl Lowering<'_> {
                 self.normalized(own, node)?
             }
             "instance_norm" => self.normalized(own, self.builder.node(Op::InstanceNormalization))?,
-            "pool2d" | "pool3d" => {
+            "pool2d" => {
                 let kernel = self.ints(own, 1)?;
                 self.pool(own, &kernel)?
             }
-            "max_pool2d_with_index" => {
+            "pool3d" | "max_pool2d_with_index" | "max_pool3d_with_index" => {
                 let kernel = own.ints("kernel_size")?;
                 self.pool(own, &kernel)?
             }

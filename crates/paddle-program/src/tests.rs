@@ -198,3 +198,11 @@ fn a_parameter_that_is_not_persistable_has_no_record() {
     let result = written.add("matmul", json!({}), &[1, w]);
     assert_eq!(ops(&written.graph(&[result]).unwrap()), ["Gemm"]);
 }
+
+#[test]
+fn pooling_of_three_sides_states_its_window_as_an_attribute() {
+    let own =
+        json!({"pooling_type": "avg", "kernel_size": [2, 3, 1], "strides": [2, 3, 1], "paddings": [0, 0, 0]});
+    let graph = graph("pool3d", own, &[-1, 4, 6, 6, 5]).unwrap();
+    assert_eq!(graph.outputs[0].shape[..], [None, Some(4), Some(3), Some(2), Some(5)]);
+}
