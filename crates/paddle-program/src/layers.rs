@@ -42,19 +42,7 @@ impl Lowering<'_> {
         let x = self.image(own)?;
         let sides = x.rank().saturating_sub(2);
         let axes = [&[Axis::Out, Axis::In], SIDES.get(3 - sides..).unwrap_or_default()].concat();
-        let node = self.builder.node(Op::Conv);
-        // A kernel may get an axis, as that of a convolution of one side does.
-        let (node, shape, computed) = match self.parameter(own, 1) {
-            Some(_) => {
-                let (weight, shape) = self.claim(own, 1, &axes)?;
-                (node.parameter("weight", weight), shape, None)
-            }
-            None => {
-                let weight = self.take(own, 1)?;
-                let shape = weight.dims.iter().map(|len| len.size()).collect::<Option<Vec<u64>>>();
-                (node, shape.ok_or("has a kernel whose size is computed")?, Some(weight))
-            }
-        };
+        let (node, shape, computed) = self.kernel(self.builder.node(Op::Conv), own, &axes)?;
         let (out, kernel) = (shape.first().copied(), shape.get(2..).unwrap_or_default());
         let window = window(own, sides)?;
         let (node, lens) = windowed(node, &window, kernel, &x, true)?;
@@ -64,11 +52,29 @@ impl Lowering<'_> {
         self.builder.plain(node, &inputs, dims)
     }
 
+    /// Gives a node its kernel; returns it with the kernel's shape, and the kernel if it is no parameter: that of a
+    /// convolution of one side gets an axis.
+    fn kernel(
+        &mut self,
+        node: Node,
+        own: &Operation<'_>,
+        axes: &[Axis],
+    ) -> Read<(Node, Vec<u64>, Option<Val>)> {
+        if self.parameter(own, 1).is_some() {
+            let (weight, shape) = self.claim(own, 1, axes)?;
+            return Ok((node.parameter("weight", weight), shape, None));
+        }
+        let weight = self.take(own, 1)?;
+        let shape = weight.dims.iter().map(|len| len.size()).collect::<Option<Vec<u64>>>();
+        let shape = shape.filter(|shape| shape.len() == axes.len());
+        Ok((node, shape.ok_or("has a kernel whose size is computed")?, Some(weight)))
+    }
+
     fn transposed(&mut self, own: &Operation<'_>) -> Read<Val> {
         let x = self.image(own)?;
         let sides = x.rank().saturating_sub(2);
         let axes = [&[Axis::In, Axis::Out], SIDES.get(3 - sides..).unwrap_or_default()].concat();
-        let (weight, shape) = self.claim(own, 1, &axes)?;
+        let (node, shape, computed) = self.kernel(self.builder.node(Op::ConvTranspose), own, &axes)?;
         if own.input(2).is_some() && !self.ints(own, 2)?.is_empty() {
             return Err("states the size of its result, which is not supported".to_owned());
         }
@@ -92,10 +98,10 @@ impl Lowering<'_> {
             dims.push(covered - Length::from(before) - Length::from(after) + Length::from(extra));
             lens.push([int(before)?, int(after)?, int(extra)?]);
         }
-        let node = self.builder.node(Op::ConvTranspose).parameter("weight", weight);
         let node = Builder::<()>::transposed_windowed(node, &window, &lens)?;
         let node = grouped(node, own)?;
-        self.builder.plain(node, &[&x], dims)
+        let inputs: Vec<&Val> = [&x].into_iter().chain(&computed).collect();
+        self.builder.plain(node, &inputs, dims)
     }
 
     /// Input 0 of an operation, which is an image of one to three sides.

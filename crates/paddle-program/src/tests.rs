@@ -206,3 +206,23 @@ fn pooling_of_three_sides_states_its_window_as_an_attribute() {
     let graph = graph("pool3d", own, &[-1, 4, 6, 6, 5]).unwrap();
     assert_eq!(graph.outputs[0].shape[..], [None, Some(4), Some(3), Some(2), Some(5)]);
 }
+
+#[test]
+fn convolutions_of_one_side_are_ones_of_images_of_one_column() {
+    for (name, op, shape) in [
+        ("conv2d", "Conv", [Some(3), Some(4), Some(1)]),
+        ("conv2d_transpose", "ConvTranspose", [Some(4), Some(17), Some(1)]),
+    ] {
+        let mut written = Written::of(&[-1, 4, 8]);
+        let kernel = written.parameter("w", if name == "conv2d" { &[3, 4, 3] } else { &[4, 4, 3] });
+        let axes = written.add("full_int_array", json!({"value": [-1]}), &[]);
+        let image = written.add("unsqueeze", json!({}), &[1, axes]);
+        let kernel = written.add("unsqueeze", json!({}), &[kernel, axes]);
+        let window = json!({"strides": [2, 1], "paddings": [if name == "conv2d" { 1 } else { 0 }, 0],
+            "output_padding": [], "groups": 1});
+        let result = written.add(name, window, &[image, kernel]);
+        let graph = written.graph(&[result]).unwrap();
+        assert_eq!(graph.nodes.last().unwrap().op.name(), op);
+        assert_eq!(graph.outputs[0].shape[1..], shape, "{name}");
+    }
+}
