@@ -50,15 +50,7 @@ impl Lowering<'_> {
             }
             "dropout" => self.dropout(own)?,
             "prelu" => self.prelu(own)?,
-            "cast" => match own.output()?.dtype.as_str() {
-                "f32" | "f64" => self.mapped(self.builder.node(Op::Identity), own)?,
-                other => {
-                    return Err(format!(
-                        "makes {} of its input, which is not supported",
-                        other.escape_debug()
-                    ));
-                }
-            },
+            "cast" => self.cast(own)?,
             "argmax" => {
                 let x = self.take(own, 0)?;
                 let axis = x.resolve(self.int(own, 1)?)?;
@@ -128,6 +120,28 @@ impl Lowering<'_> {
             }
         }
         Ok(x)
+    }
+
+    /// Makes numbers of one kind of those of another: numbers of 64 bits are as those of 32.
+    fn cast(&mut self, own: &Operation<'_>) -> Read<Val> {
+        let kind = |dtype: &str| match dtype {
+            "f32" | "f64" => Some("float"),
+            "i32" | "i64" => Some("int"),
+            "bool" => Some("bool"),
+            _ => None,
+        };
+        let (from, to) = (self.dtype(own, 0), own.output()?.dtype.as_str());
+        let node = match (kind(from), kind(to)) {
+            (Some(from), Some(to)) if from == to => self.builder.node(Op::Identity),
+            (Some(_), Some(to)) => {
+                self.builder.node(Op::Cast).attribute("to", Attribute::Text(to.to_owned()))
+            }
+            _ => {
+                let (from, to) = (from.escape_debug(), to.escape_debug());
+                return Err(format!("makes {to} of {from}, which is not supported"));
+            }
+        };
+        self.mapped(node, own)
     }
 
     fn dropout(&mut self, own: &Operation<'_>) -> Read<Val> {

@@ -33,6 +33,8 @@ pub(crate) struct Lowering<'a> {
     pub(crate) known: HashMap<u64, Known>,
     /// How often each value is taken.
     pub(crate) uses: HashMap<u64, usize>,
+    /// The types of the values, as `f32`.
+    dtypes: HashMap<u64, &'a str>,
     pub(crate) inputs: Vec<Value>,
     pub(crate) outputs: Vec<GraphResult>,
     /// Free axes so far.
@@ -40,18 +42,20 @@ pub(crate) struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    pub(crate) fn new(operations: &[Operation<'_>], tensors: &'a mut [Tensor]) -> Self {
+    pub(crate) fn new(operations: &'a [Operation<'_>], tensors: &'a mut [Tensor]) -> Self {
         let ids = tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.to_string(), id)).collect();
         let mut uses = HashMap::new();
         for input in operations.iter().flat_map(|own| own.inputs.iter().flatten()) {
             *uses.entry(*input).or_default() += 1;
         }
+        let outputs = operations.iter().flat_map(|own| &own.outputs);
         Lowering {
             tensors,
             ids,
             builder: Builder::naming_lengths(),
             known: HashMap::new(),
             uses,
+            dtypes: outputs.map(|output| (output.number, output.dtype.as_str())).collect(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             free: 0,
@@ -281,6 +285,11 @@ impl<'a> Lowering<'a> {
             Some(Known::List(all)) => Ok(all.clone()),
             _ => Err(format!("takes no list as input {index}")),
         }
+    }
+
+    /// The type of input `index`, as `f32`.
+    pub(crate) fn dtype(&self, own: &Operation<'_>, index: usize) -> &'a str {
+        own.input(index).and_then(|number| self.dtypes.get(&number).copied()).unwrap_or_default()
     }
 
     /// Whether only one operation takes input `index`.

@@ -1,7 +1,7 @@
 //! Rules of single operations. What they compute is compared with PaddlePaddle by `tests/interop/paddle_files.py`.
 
 use super::*;
-use ckpt_api::{DType, Shape};
+use ckpt_api::{Attribute, DType, Op, Shape};
 use serde_json::{Value as Json, json};
 
 /// A program: operations in their order, with the numbers of their values.
@@ -22,12 +22,18 @@ impl Written {
 
     /// Adds an operation; returns the number of its result.
     fn add(&mut self, name: &str, attributes: Json, inputs: &[u64]) -> u64 {
+        self.typed("f32", name, attributes, inputs)
+    }
+
+    /// Adds an operation whose result has this type.
+    fn typed(&mut self, dtype: &str, name: &str, attributes: Json, inputs: &[u64]) -> u64 {
         self.last += 1;
         let attributes = attributes.as_object().unwrap().iter();
         let attributes: Vec<Json> =
             attributes.map(|(name, value)| json!({"N": name, "AT": {"D": value}})).collect();
         let inputs: Vec<Json> = inputs.iter().map(|number| json!({"%": number})).collect();
-        let output = json!([{"%": self.last, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [-1]]}}]);
+        let output =
+            json!([{"%": self.last, "TT": {"#": "0.t_dtensor", "D": [{"#": format!("0.t_{dtype}")}, [-1]]}}]);
         self.operations.push(json!({"#": format!("1.{name}"), "A": attributes, "I": inputs, "O": output}));
         self.last
     }
@@ -225,4 +231,25 @@ fn convolutions_of_one_side_are_ones_of_images_of_one_column() {
         assert_eq!(graph.nodes.last().unwrap().op.name(), op);
         assert_eq!(graph.outputs[0].shape[1..], shape, "{name}");
     }
+}
+
+#[test]
+fn a_cast_makes_another_kind_of_numbers() {
+    let cast = |from: &str, to: &str| {
+        let mut written = Written::default();
+        let x = written.typed(from, "data", json!({"name": "x", "shape": [-1, 3]}), &[]);
+        let result = written.typed(to, "cast", json!({}), &[x]);
+        let node = written.graph(&[result])?.nodes.remove(0);
+        Ok::<_, String>((node.op, node.attributes.get("to").cloned()))
+    };
+    for (from, to) in [("f64", "f32"), ("f32", "f64"), ("i32", "i64"), ("bool", "bool")] {
+        assert_eq!(cast(from, to), Ok((Op::Identity, None)), "{from} to {to}");
+    }
+    for (from, to, kind) in
+        [("i64", "f32", "float"), ("bool", "f32", "float"), ("f32", "i32", "int"), ("i64", "bool", "bool")]
+    {
+        let kind = Attribute::Text(kind.to_owned());
+        assert_eq!(cast(from, to), Ok((Op::Cast, Some(kind))), "{from} to {to}");
+    }
+    assert!(cast("f32", "i8").unwrap_err().ends_with("makes i8 of f32, which is not supported"));
 }
