@@ -117,10 +117,13 @@ impl Lowering<'_> {
     /// A product of matrices; with a parameter, a dense layer.
     fn product(&mut self, own: &Operation<'_>) -> Read<Val> {
         let is_turned = own.flag("transpose_y");
-        let is_dense = self.parameter(own, 1).is_some_and(|(_, tensor)| tensor.shape.rank() == 2);
+        let axes = if is_turned { [Axis::Out, Axis::In] } else { [Axis::In, Axis::Out] };
+        // A matrix that another operation takes in another way, as a shared embedding is, is multiplied as it is.
+        let is_dense = self.parameter(own, 1).is_some_and(|(_, tensor)| {
+            tensor.shape.rank() == 2 && tensor.axes.as_deref().is_none_or(|own| own == axes)
+        });
         let x = self.take(own, 0)?;
         if is_dense && !own.flag("transpose_x") && x.rank() > 1 {
-            let axes = if is_turned { [Axis::Out, Axis::In] } else { [Axis::In, Axis::Out] };
             let (weight, shape) = self.claim(own, 1, &axes)?;
             let out = if is_turned { shape.first() } else { shape.last() };
             let mut dims = x.dims.clone();

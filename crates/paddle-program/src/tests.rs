@@ -253,3 +253,15 @@ fn a_cast_makes_another_kind_of_numbers() {
     }
     assert!(cast("f32", "i8").unwrap_err().ends_with("makes i8 of f32, which is not supported"));
 }
+
+#[test]
+fn a_matrix_that_is_also_an_embedding_is_multiplied_as_it_is() {
+    let mut written = Written::default();
+    let x = written.typed("i64", "data", json!({"name": "x", "shape": [-1, 7]}), &[]);
+    let w = written.parameter("w", &[10, 4]);
+    let rows = written.add("embedding", json!({"padding_idx": -1}), &[x, w]);
+    let result = written.add("matmul", json!({"transpose_y": true}), &[rows, w]);
+    let graph = written.graph(&[result]).unwrap();
+    assert_eq!(ops(&graph), ["Gather", "Constant", "Transpose", "MatMul"]);
+    assert_eq!(graph.outputs[0].shape[..], [None, Some(7), Some(10)]);
+}
