@@ -41,6 +41,16 @@ impl Lowering<'_> {
                 let made = self.builder.apply(Op::Softplus, &[&negative])?;
                 self.builder.apply(Op::Neg, &[&made])?
             }
+            "pow" => {
+                let x = self.take(own, 0)?;
+                let exponent = self.builder.scalar(own.float("y")?)?;
+                self.builder.apply(Op::Pow, &[&x, &exponent])?
+            }
+            "add_n" => {
+                let mut all = self.values(own)?.into_iter();
+                let first = all.next().ok_or("adds no values")?;
+                all.try_fold(first, |sum, val| self.builder.apply(Op::Add, &[&sum, &val]))?
+            }
             "scale" => self.scaled(own)?,
             "clip" => {
                 let node = self.builder.node(Op::Clip);

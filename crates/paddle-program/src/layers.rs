@@ -16,7 +16,7 @@ impl Lowering<'_> {
         Ok(Some(match own.name {
             "conv2d" | "conv3d" | "depthwise_conv2d" => self.convolution(own)?,
             "conv2d_transpose" | "conv3d_transpose" | "depthwise_conv2d_transpose" => self.transposed(own)?,
-            "matmul" => self.product(own)?,
+            "matmul" | "bmm" => self.product(own)?,
             "embedding" => self.embedding(own)?,
             "batch_norm_" | "batch_norm" => self.batch(own)?,
             "layer_norm" => self.layer_norm(own)?,

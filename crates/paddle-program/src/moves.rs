@@ -74,7 +74,7 @@ impl Lowering<'_> {
         let axis = x.resolve(axis)?;
         let len = x.len(axis).known();
         let lens = match own.name {
-            "split" => self.ints(own, 1)?,
+            "split" => parts(self.ints(own, 1)?, len)?,
             _ => {
                 let count = own.int("num")?;
                 let len = len.filter(|len| (1..=*len).contains(&count) && len % count == 0);
@@ -85,9 +85,6 @@ impl Lowering<'_> {
         };
         let (mut parts, mut at) = (Vec::new(), 0i64);
         for len in lens {
-            if len < 0 {
-                return Err("has a part whose length is what remains, which is not supported".to_owned());
-            }
             let end = at.saturating_add(len);
             parts.push(self.builder.slice(&x, &[Range::new(axis, at, end)])?);
             at = end;
@@ -115,7 +112,7 @@ impl Lowering<'_> {
     }
 
     /// The values of the list that input 0 is.
-    fn values(&mut self, own: &Operation<'_>) -> Read<Vec<Val>> {
+    pub(crate) fn values(&mut self, own: &Operation<'_>) -> Read<Vec<Val>> {
         let all = self.list(own, 0)?;
         all.into_iter().map(|number| self.value(number)).collect()
     }
@@ -269,6 +266,20 @@ impl Lowering<'_> {
     }
 }
 
+/// The lengths of the parts of an axis: −1 is what remains.
+fn parts(mut stated: Vec<i64>, len: Option<i64>) -> Read<Vec<i64>> {
+    let sum = stated.iter().filter(|own| **own >= 0).fold(0i64, |sum, own| sum.saturating_add(*own));
+    let mut open = stated.iter_mut().filter(|own| **own < 0);
+    match (open.next(), open.next(), len) {
+        (None, _, _) => Ok(stated),
+        (Some(part), None, Some(len)) if *part == -1 && sum <= len => {
+            *part = len.saturating_sub(sum);
+            Ok(stated)
+        }
+        _ => Err(format!("divides an axis into parts of the lengths {stated:?}")),
+    }
+}
+
 /// The lengths of a reshaped value: 0 copies a length, and −1 is what remains.
 fn reshaped(dims: &[Length], stated: &[i64]) -> Option<Dims> {
     let mut made = Dims::new();
@@ -292,6 +303,16 @@ fn reshaped(dims: &[Length], stated: &[i64]) -> Option<Dims> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_part_of_an_axis_is_what_remains() {
+        assert_eq!(parts(vec![1, 3], None), Ok(vec![1, 3]));
+        assert_eq!(parts(vec![1, -1, 2], Some(8)), Ok(vec![1, 5, 2]));
+        assert!(parts(vec![1, -1], None).is_err());
+        assert!(parts(vec![-1, -1], Some(8)).is_err());
+        assert!(parts(vec![9, -1], Some(8)).is_err());
+        assert!(parts(vec![-2], Some(8)).is_err());
+    }
 
     #[test]
     fn a_reshaping_copies_lengths_and_infers_one() {

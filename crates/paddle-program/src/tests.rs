@@ -265,3 +265,14 @@ fn a_matrix_that_is_also_an_embedding_is_multiplied_as_it_is() {
     assert_eq!(ops(&graph), ["Gather", "Constant", "Transpose", "MatMul"]);
     assert_eq!(graph.outputs[0].shape[..], [None, Some(7), Some(10)]);
 }
+
+#[test]
+fn powers_sums_of_lists_and_products_of_batches_are_read() {
+    let power = graph("pow", json!({"y": ["float64", 1.5]}), &[-1, 3]).unwrap();
+    assert_eq!(ops(&power), ["Constant", "Pow"]);
+    let mut written = Written::of(&[-1, 3, 3]);
+    let square = written.add("bmm", json!({}), &[1, 1]);
+    let all = written.add("combine", json!({}), &[1, square, 1]);
+    let sum = written.add("add_n", json!({}), &[all]);
+    assert_eq!(ops(&written.graph(&[sum]).unwrap()), ["MatMul", "Add", "Add"]);
+}
