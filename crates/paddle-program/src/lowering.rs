@@ -6,6 +6,10 @@ use ckpt_api::{Axis, Node, Tensor, Value};
 use ckpt_graph::shape::{MAX_RANK, of_sizes};
 use ckpt_graph::{Builder, Dims, GraphResult, Length};
 use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Integers that an operation takes, at most: two for each axis of a value.
+const MOST_INTS: usize = 2 * MAX_RANK;
 
 /// A value of the graph.
 pub(crate) type Val = ckpt_graph::Val<()>;
@@ -20,7 +24,8 @@ pub(crate) enum Known {
     PerChannel(usize, Dims),
     Ints(Vec<i64>),
     Number(f64),
-    List(Vec<u64>),
+    /// Numbers of values. Many operations may take the same list.
+    List(Rc<[u64]>),
 }
 
 /// What is known of the values of a program while it is read.
@@ -85,12 +90,12 @@ impl<'a> Lowering<'a> {
             "full" => self.full(own),
             "combine" => {
                 let all = own.inputs.iter().copied().collect::<Option<Vec<u64>>>();
-                self.remember(own, Known::List(all.ok_or("joins a value that is left out")?))
+                self.remember(own, Known::List(all.ok_or("joins a value that is left out")?.into()))
             }
             "split" if own.input(1).is_none() => {
                 let all = self.list(own, 0)?;
-                for (output, from) in own.outputs.iter().zip(all) {
-                    let known = self.known.get(&from).cloned().ok_or("takes a value that was not made")?;
+                for (output, from) in own.outputs.iter().zip(&*all) {
+                    let known = self.known.get(from).cloned().ok_or("takes a value that was not made")?;
                     self.known.insert(output.number, known);
                 }
                 Ok(())
@@ -131,7 +136,7 @@ impl<'a> Lowering<'a> {
         for (number, part) in numbers.iter().zip(parts) {
             self.known.insert(*number, Known::Val(part));
         }
-        self.remember(own, Known::List(numbers))
+        self.remember(own, Known::List(numbers.into()))
     }
 
     /// An input of the graph: −1 is a free length.
@@ -257,8 +262,18 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The integers of input `index`, which must be known.
+    /// The integers of input `index`, which must be known: axes, or lengths of axes.
     pub(crate) fn ints(&self, own: &Operation<'_>, index: usize) -> Read<Vec<i64>> {
+        match own.input(index).and_then(|number| self.known.get(&number)) {
+            Some(Known::Ints(ints)) if ints.len() > MOST_INTS => {
+                Err(format!("takes {} integers as input {index}, which are too many", ints.len()))
+            }
+            _ => self.many_ints(own, index),
+        }
+    }
+
+    /// The integers of input `index`, which must be known, however many they are.
+    pub(crate) fn many_ints(&self, own: &Operation<'_>, index: usize) -> Read<Vec<i64>> {
         match own.input(index).and_then(|number| self.known.get(&number)) {
             Some(Known::Ints(ints)) => Ok(ints.clone()),
             Some(Known::Number(_)) => self.number(own, index).and_then(|number| Ok(vec![whole(number)?])),
@@ -280,9 +295,9 @@ impl<'a> Lowering<'a> {
     }
 
     /// The values of the list that input `index` is.
-    pub(crate) fn list(&self, own: &Operation<'_>, index: usize) -> Read<Vec<u64>> {
+    pub(crate) fn list(&self, own: &Operation<'_>, index: usize) -> Read<Rc<[u64]>> {
         match own.input(index).and_then(|number| self.known.get(&number)) {
-            Some(Known::List(all)) => Ok(all.clone()),
+            Some(Known::List(all)) => Ok(Rc::clone(all)),
             _ => Err(format!("takes no list as input {index}")),
         }
     }

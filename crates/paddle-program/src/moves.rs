@@ -74,7 +74,7 @@ impl Lowering<'_> {
         let axis = x.resolve(axis)?;
         let len = x.len(axis).known();
         let lens = match own.name {
-            "split" => parts(self.ints(own, 1)?, len)?,
+            "split" => parts(self.many_ints(own, 1)?, len)?,
             _ => {
                 let count = own.int("num")?;
                 let len = len.filter(|len| (1..=*len).contains(&count) && len % count == 0);
@@ -114,7 +114,7 @@ impl Lowering<'_> {
     /// The values of the list that input 0 is.
     pub(crate) fn values(&mut self, own: &Operation<'_>) -> Read<Vec<Val>> {
         let all = self.list(own, 0)?;
-        all.into_iter().map(|number| self.value(number)).collect()
+        all.iter().map(|number| self.value(*number)).collect()
     }
 
     /// The axes that input 1 names, of a value of `rank`.
@@ -276,7 +276,7 @@ fn parts(mut stated: Vec<i64>, len: Option<i64>) -> Read<Vec<i64>> {
             *part = len.saturating_sub(sum);
             Ok(stated)
         }
-        _ => Err(format!("divides an axis into parts of the lengths {stated:?}")),
+        _ => Err("divides an axis into parts whose lengths do not follow from its own".to_owned()),
     }
 }
 

@@ -276,3 +276,21 @@ fn powers_sums_of_lists_and_products_of_batches_are_read() {
     let sum = written.add("add_n", json!({}), &[all]);
     assert_eq!(ops(&written.graph(&[sum]).unwrap()), ["MatMul", "Add", "Add"]);
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "tens of thousands of values")]
+fn a_long_list_that_many_operations_take_needs_linear_time() {
+    let mut written = Written::of(&[-1, 3]);
+    let list = written.add("combine", json!({}), &vec![1; 40_000]);
+    let last = (0..4_000).map(|_| written.add("split", json!({}), &[list])).last();
+    assert_eq!(ops(&written.graph(&[last.unwrap()]).unwrap()), ["Identity"]);
+}
+
+#[test]
+fn more_integers_than_axes_have_are_refused() {
+    let mut written = Written::of(&[-1, 3]);
+    let axes = written.add("full_int_array", json!({"value": vec![0; 1000]}), &[]);
+    let result = written.add("reshape", json!({}), &[1, axes]);
+    let why = written.graph(&[result]).unwrap_err();
+    assert_eq!(why, "reshape (operation 2) takes 1000 integers as input 1, which are too many");
+}
