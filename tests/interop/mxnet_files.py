@@ -105,5 +105,92 @@ def a_module_computes_the_same(folder):
     runs_alike(folder, given, expected)
 
 
+IMAGES = (2, 4, 7, 6)
+WINDOW = {"kernel": (3, 3), "stride": (2, 2)}
+S = mx.sym
+OPERATORS = {
+    "relu": (IMAGES, lambda x: S.Activation(x, act_type="relu")),
+    "softrelu": (IMAGES, lambda x: S.Activation(x, act_type="softrelu")),
+    "gelu": (IMAGES, lambda x: S.LeakyReLU(x, act_type="gelu")),
+    "prelu": (IMAGES, lambda x: S.LeakyReLU(x, act_type="prelu")),
+    "softmax": (IMAGES, lambda x: S.softmax(x, axis=1, temperature=2.5)),
+    "softmax-instance": (IMAGES, lambda x: S.SoftmaxActivation(x)),
+    "softmax-channel": (IMAGES, lambda x: S.SoftmaxActivation(x, mode="channel")),
+    "make_loss": ((3, 5), lambda x: S.make_loss(x)),
+    "dropout": (IMAGES, lambda x: S.Dropout(x)),
+    "sum": (IMAGES, lambda x: S.sum(x)),
+    "norm": (IMAGES, lambda x: S.norm(x)),
+    "mean-others": (IMAGES, lambda x: S.mean(x, axis=1, exclude=True)),
+    "squeeze": ((2, 3), lambda x: S.squeeze(S.sum(x, keepdims=True))),
+    "reshape": (IMAGES, lambda x: S.reshape(x, shape=(0, -4, 2, -1, -3))),
+    "reshape-reverse": (IMAGES, lambda x: S.reshape(x, shape=(-1, 0, 0), reverse=True)),
+    "slice": (IMAGES, lambda x: S.slice(x, begin=(None, 3), end=(None, None), step=(1, -2))),
+    "split": (IMAGES, lambda x: S.split(x, num_outputs=2, axis=1)),
+    "split_v2-parts": (IMAGES, lambda x: S.split_v2(x, 4, axis=1, squeeze_axis=True)),
+    "split_v2-indices": (IMAGES, lambda x: S.split_v2(x, (1, 3), axis=1)),
+    "stack": ((2, 3, 4), lambda x: S.stack(x, x * 2, axis=1)),
+    "pad": (IMAGES, lambda x: S.pad(x, mode="reflect", pad_width=(0, 0, 0, 0, 1, 2, 3, 1))),
+    "upsampling": (IMAGES, lambda x: S.UpSampling(x, scale=2, sample_type="nearest")),
+    "scalars": (IMAGES, lambda x: 0.7 / (x + 3) + 1.5 ** x - x * 0.1),
+    "broadcast": (IMAGES, lambda x: S.broadcast_mul(x, S.var("w", shape=(1, 4, 1, 1)))),
+    "batch_dot": ((2, 3, 5), lambda x: S.batch_dot(x, x, transpose_b=True)),
+    "dense": (IMAGES, lambda x: S.FullyConnected(x, num_hidden=5, flatten=False)),
+    "convolution": (IMAGES, lambda x: S.Convolution(x, num_filter=4, num_group=2, dilate=(2, 2), **WINDOW)),
+    "deconvolution": (IMAGES, lambda x: S.Deconvolution(x, num_filter=4, pad=(1, 1), adj=(1, 1), no_bias=False, **WINDOW)),
+    "batch-norm": (IMAGES, lambda x: S.BatchNorm(x, fix_gamma=False, axis=3)),
+    "layer-norm": (IMAGES, lambda x: S.LayerNorm(x)),
+    "instance-norm": (IMAGES, lambda x: S.InstanceNorm(x)),
+    "group-norm": (IMAGES, lambda x: S.GroupNorm(x, num_groups=2)),
+    "lrn": (IMAGES, lambda x: S.LRN(x, nsize=3, alpha=0.1)),
+    "l2-norm": (IMAGES, lambda x: S.L2Normalization(x, mode="channel")),
+    "max-full": (IMAGES, lambda x: S.Pooling(x, pool_type="max", pooling_convention="full", pad=(1, 1), **WINDOW)),
+    "mean-full": (IMAGES, lambda x: S.Pooling(x, pool_type="avg", pooling_convention="full", pad=(1, 1), **WINDOW)),
+    "mean-inside": (IMAGES, lambda x: S.Pooling(x, pool_type="avg", pad=(1, 1), count_include_pad=False, **WINDOW)),
+    "sum-padded": (IMAGES, lambda x: S.Pooling(x, pool_type="sum", pad=(1, 1), **WINDOW)),
+    "old-max": (IMAGES, lambda x: S.Pooling_v1(x, pool_type="max", pooling_convention="full", **WINDOW)),
+    "old-mean": (IMAGES, lambda x: S.Pooling_v1(x, pool_type="avg", pad=(1, 1), **WINDOW)),
+}
+# What MXNet computes of them has no graph.
+REFUSED = {
+    "old-max-padded": (IMAGES, lambda x: S.Pooling_v1(x, pool_type="max", pad=(1, 1), **WINDOW)),
+    "old-mean-full": (IMAGES, lambda x: S.Pooling_v1(x, pool_type="avg", pooling_convention="full", **WINDOW)),
+    "always-dropped": (IMAGES, lambda x: S.Dropout(x, mode="always")),
+}
+
+
+def run_operator(folder, shape, build):
+    """Runs an operator on its own; returns what MXNet computes, by name, and the run of ckpt."""
+    random, x = np.random.RandomState(1), values(shape) / 60
+    symbol = build(S.var("data", shape=shape))
+    shapes, _, states = symbol.infer_shape(data=shape)
+    arguments = {name: mx.nd.array(random.randn(*own)) for name, own in zip(symbol.list_arguments(), shapes) if name != "data"}
+    auxiliary = {name: mx.nd.array(abs(random.randn(*own)) + 0.1) for name, own in zip(symbol.list_auxiliary_states(), states)}
+    executor = symbol.bind(mx.cpu(), arguments | {"data": mx.nd.array(x)}, aux_states=auxiliary, grad_req="null")
+    expected = [value.asnumpy() for value in executor.forward(is_train=False)]
+    saved = {f"arg:{name}": value for name, value in arguments.items()} | {f"aux:{name}": value for name, value in auxiliary.items()}
+    mx.nd.save(str(folder / "m-0001.params"), saved or {"none": mx.nd.ones((1,))})
+    symbol.save(str(folder / "m-symbol.json"))
+    np.savez(folder / "x.npz", data=x.astype("float32"))
+    done = ckpt("run", folder / "m-0001.params", "--input", f"data={folder / 'x.npz'}:data", "--output", folder / "y.npz")
+    return dict(zip(symbol.list_outputs(), expected)), done
+
+
+@check(*OPERATORS)
+def an_operator_computes_the_same(folder, name):
+    expected, done = run_operator(folder, *OPERATORS[name])
+    assert done.returncode == 0, done.stderr
+    found = np.load(folder / "y.npz")
+    assert set(found.files) == set(expected), (found.files, list(expected))
+    for output, value in expected.items():
+        assert found[output].shape == value.shape, (output, found[output].shape, value.shape)
+        np.testing.assert_allclose(found[output], value, rtol=1e-5, atol=1e-5)
+
+
+@check(*REFUSED)
+def an_operator_without_a_graph_is_refused_by_name(folder, name):
+    _, done = run_operator(folder, *REFUSED[name])
+    assert done.returncode == 2 and "not supported" in done.stderr, done.stderr
+
+
 if __name__ == "__main__":
     sys.exit(main(__doc__, mx, np))
