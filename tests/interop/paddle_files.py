@@ -128,5 +128,127 @@ def pytorch_computes_the_same_with_the_mapping_and_the_way_back_is_exact(folder)
     assert_equal(arrays(paddle.load(str(folder / "back.pdparams"))), arrays(net.state_dict()))
 
 
+F, IMAGES = nn.functional, [4, 7, 6]
+
+
+def weights(*shape):
+    return lambda layer: layer.create_parameter(list(shape), default_initializer=nn.initializer.Normal())
+
+
+def module(build):
+    """A layer whose parameters are no longer all 0 or 1."""
+
+    def built(_):
+        layer = build()
+        for parameter in layer.parameters():
+            parameter.set_value(paddle.randn(parameter.shape))
+        return layer
+
+    return built
+
+
+# By name: the shape of an input without the batch, a function, and what else that takes.
+OPERATIONS = {
+    "gelu": (IMAGES, lambda x: F.gelu(x, approximate=True)),
+    "hardsigmoid": (IMAGES, lambda x: F.hardsigmoid(x, 0.3, 0.1)),
+    "log_sigmoid": (IMAGES, F.log_sigmoid),
+    "softmax": (IMAGES, lambda x: F.softmax(x, axis=1)),
+    "scale": (IMAGES, lambda x: paddle.scale(x, 0.3, 0.7, bias_after_scale=False)),
+    "pow": (IMAGES, lambda x: paddle.pow(paddle.abs(x) + 1, 1.5)),
+    "argmax": (IMAGES, lambda x: paddle.argmax(x, axis=1, keepdim=True).astype("float32")),
+    "integers": (IMAGES, lambda x: (x * 10).astype("int32").astype("float32")),
+    "sum-of-parts": (IMAGES, lambda x: paddle.add_n(paddle.split(x, 2, axis=1))),
+    "part-that-remains": (IMAGES, lambda x: paddle.split(x, [1, -1], axis=1)[1]),
+    "squeeze": ([1, 3, 1], lambda x: paddle.squeeze(x, axis=[1, 2])),
+    "squeeze-all": ([1, 3, 1], paddle.squeeze),
+    "slice": (IMAGES, lambda x: x[:, ::2, -1]),
+    "reshape": (IMAGES, lambda x: paddle.reshape(x, [0, 2, 2, -1])),
+    "stack": ([3, 4], lambda x: paddle.stack([x, x * 2], axis=1)),
+    "pad": (IMAGES, lambda x: F.pad(x, [1, 2, 2, 1], mode="reflect")),
+    "nearest": (IMAGES, lambda x: F.interpolate(x, scale_factor=1.5, mode="nearest")),
+    "bilinear": (IMAGES, lambda x: F.interpolate(x, size=[13, 4], mode="bilinear", align_mode=1)),
+    "pixel_shuffle": ([8, 3, 3], lambda x: F.pixel_shuffle(x, 2)),
+    "bmm": ([3, 5], lambda x: paddle.bmm(x, paddle.transpose(x, [0, 2, 1]))),
+    "matmul": ([3, 5], lambda x, w: paddle.matmul(x, w, transpose_y=True), weights(4, 5)),
+    "tied": ([5], lambda x, w: paddle.matmul(paddle.matmul(x, w), w, transpose_y=True), weights(5, 4)),
+    "biases": ([5], lambda x, v, w, b, c: (lambda one, two: (one + b) * (two + c))(paddle.matmul(x, v), paddle.matmul(x, w)),
+               weights(5, 4), weights(5, 4), weights(4), weights(4)),
+    "prelu": (IMAGES, lambda x, layer: layer(x), module(lambda: nn.PReLU(4))),
+    "layer-norm": ([3, 5], lambda x, layer: layer(x), module(lambda: nn.LayerNorm([3, 5]))),
+    "group-norm": (IMAGES, lambda x, layer: layer(x), module(lambda: nn.GroupNorm(2, 4))),
+    "conv": (IMAGES, lambda x, layer: layer(x), module(lambda: nn.Conv2D(4, 6, 3, groups=2, padding=[[0, 0], [0, 0], [1, 2], [0, 1]]))),
+    "conv-same": (IMAGES, lambda x, layer: layer(x), module(lambda: nn.Conv2D(4, 3, 3, stride=2, padding="SAME"))),
+    "conv1d": ([4, 9], lambda x, layer: layer(x), module(lambda: nn.Conv1D(4, 3, 3, stride=2, padding=1))),
+    "conv1d-transposed": ([4, 9], lambda x, layer: layer(x), module(lambda: nn.Conv1DTranspose(4, 3, 3, stride=2))),
+    "conv-transposed": (IMAGES, lambda x, layer: layer(x), module(lambda: nn.Conv2DTranspose(4, 3, 3, stride=2, padding=1, output_padding=1))),
+    "max-ceil": (IMAGES, lambda x: F.max_pool2d(x, 3, 2, [1, 0, 0, 1], ceil_mode=True)),
+    "max-same": (IMAGES, lambda x: F.max_pool2d(x, 3, 2, "SAME")),
+    "max-3d": ([2, 5, 5, 4], lambda x: F.max_pool3d(x, 2, 2)),
+    "mean-3d": ([2, 5, 5, 4], lambda x: F.avg_pool3d(x, 2, 2, 1)),
+    "mean-ceil": (IMAGES, lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True)),
+    "mean-counting": (IMAGES, lambda x: F.avg_pool2d(x, 3, 2, 1, exclusive=False)),
+    "mean-counting-before": (IMAGES, lambda x: F.avg_pool2d(x, 3, 2, [1, 0, 1, 0], exclusive=False)),
+    "adaptive": (IMAGES, lambda x: F.adaptive_avg_pool2d(x, [7, 3])),
+    "attention": ([5, 8], lambda x, layer: layer(x), lambda _: nn.MultiHeadAttention(8, 2)),
+}
+# What Paddle computes of them has no graph.
+REFUSED = {
+    "prelu-last": (IMAGES, lambda x, layer: layer(x), module(lambda: nn.PReLU(6, data_format="NHWC"))),
+    "group-norm-last": (IMAGES, lambda x, layer: layer(x), module(lambda: nn.GroupNorm(2, 6, data_format="NHWC"))),
+    "nearest-last": (IMAGES, lambda x: F.interpolate(x, scale_factor=2, mode="nearest", data_format="NHWC")),
+    "pad-last": (IMAGES, lambda x: F.pad(x, [1, 2, 2, 1], data_format="NHWC")),
+    "mean-counting-behind": (IMAGES, lambda x: F.avg_pool2d(x, 3, 2, [0, 1, 1, 1], exclusive=False)),
+    "mean-counting-same": (IMAGES, lambda x: F.avg_pool2d(x, 2, 2, "SAME", exclusive=False)),
+}
+
+
+class Model(nn.Layer):
+    """A model of one function, and a parameter: without one, nothing is saved."""
+
+    def __init__(self, function, *others):
+        super().__init__()
+        self.function, self.count = function, len(others)
+        for at, build in enumerate(others):
+            setattr(self, f"other{at}", build(self))
+        self.factor = self.create_parameter([1], default_initializer=nn.initializer.Constant(2.0))
+
+    def forward(self, x):
+        return self.function(x, *[getattr(self, f"other{at}") for at in range(self.count)]) * self.factor
+
+
+def run_operation(folder, shape, function, *others):
+    """Runs a model of one operation; returns what Paddle computes, and the run of ckpt."""
+    model, x = Model(function, *others), (values((2, *shape)) / 60).astype("float32")
+    model.eval()
+    paddle.jit.save(model, str(folder / "m"), input_spec=[paddle.static.InputSpec([None, *shape], "float32", name="x")])
+    np.savez(folder / "x.npz", x=x)
+    done = ckpt("run", folder / "m.pdiparams", "--input", f"x={folder / 'x.npz'}:x", "--output", folder / "y.npz")
+    return model(paddle.to_tensor(x)).numpy(), done
+
+
+@check(*OPERATIONS)
+def an_operation_computes_the_same(folder, name):
+    expected, done = run_operation(folder, *OPERATIONS[name])
+    assert done.returncode == 0, done.stderr
+    (found,) = np.load(folder / "y.npz").values()
+    assert found.shape == expected.shape, (found.shape, expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@check(*REFUSED)
+def an_operation_without_a_graph_is_refused_by_name(folder, name):
+    _, done = run_operation(folder, *REFUSED[name])
+    assert done.returncode == 2 and "not supported" in done.stderr, done.stderr
+
+
+@check()
+def recurrent_layers_of_an_inference_model_have_names(folder):
+    model = nn.LSTM(8, 4)
+    model.eval()
+    paddle.jit.save(model, str(folder / "m"), input_spec=[paddle.static.InputSpec([None, 5, 8], "float32", name="x")])
+    convert(folder / "m.pdiparams", folder / "m.safetensors")
+    assert_equal(load(folder / "m.safetensors"), {parameter.name: parameter.numpy() for parameter in model.parameters()})
+
+
 if __name__ == "__main__":
     sys.exit(main(__doc__, paddle, np, torch))
