@@ -156,23 +156,7 @@ pub(crate) fn removed(id: u32) -> Option<&'static str> {
 /// Returns the dtype to store `dtype` as: itself or, if GGUF lacks it, one that holds every value exactly; `None` if
 /// there is none.
 pub(crate) fn holder(dtype: DType) -> Option<DType> {
-    let holder = match dtype {
-        DType::F8E8m0 => DType::F32,
-        DType::F8E5m2
-        | DType::F8E4m3
-        | DType::F8E4m3fnuz
-        | DType::F8E4m3b11fnuz
-        | DType::F8E5m2fnuz
-        | DType::F6E2m3
-        | DType::F6E3m2
-        | DType::F4E2m1 => DType::F16,
-        DType::I4 | DType::I2 | DType::Qi8 | DType::U4 | DType::U2 => DType::I8,
-        DType::U8 | DType::Qu8 | DType::Qi16 => DType::I16,
-        DType::U16 | DType::Qu16 | DType::Qi32 => DType::I32,
-        DType::U32 => DType::I64,
-        same => same,
-    };
-    NATIVE.contains(&holder).then_some(holder)
+    dtype.holder(|dtype| NATIVE.contains(&dtype))
 }
 
 #[cfg(test)]

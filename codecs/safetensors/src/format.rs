@@ -402,19 +402,11 @@ pub fn dtype(native: Dtype) -> Option<DType> {
 /// Returns the dtype to store `elements` of `dtype` as: itself or, if safetensors lacks it, one that holds every value
 /// exactly; `None` if there is none.
 pub fn holder(dtype: DType, elements: u64) -> Option<DType> {
-    let holder = match dtype {
-        DType::I4 | DType::I2 | DType::Qi8 => DType::I8,
-        DType::U4 | DType::U2 | DType::Qu8 => DType::U8,
-        DType::Qi16 => DType::I16,
-        DType::Qu16 => DType::U16,
-        DType::Qi32 => DType::I32,
-        // Exponents −13 to 4 and 3 bits of fraction: all of them normal numbers in binary16.
-        DType::F8E4m3b11fnuz => DType::F16,
+    match dtype {
         // Values up to 28 in steps of at least 1/16 with at most 3 bits of fraction.
-        DType::F4E2m1 | DType::F6E2m3 | DType::F6E3m2 if !fills_bytes(dtype, elements) => DType::F8E4m3,
-        same => same,
-    };
-    native(holder).map(|_| holder)
+        DType::F4E2m1 | DType::F6E2m3 | DType::F6E3m2 if !fills_bytes(dtype, elements) => Some(DType::F8E4m3),
+        _ => dtype.holder(|dtype| native(dtype).is_some()),
+    }
 }
 
 fn fills_bytes(dtype: DType, elements: u64) -> bool {

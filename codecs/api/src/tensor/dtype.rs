@@ -138,6 +138,32 @@ impl DType {
         )
     }
 
+    /// The dtype to store elements as: this one if a format `has` it, or else the narrowest that it has and that holds every
+    /// value exactly; `None` if there is none.
+    ///
+    /// ```
+    /// use ckpt_api::DType;
+    ///
+    /// let has = |dtype| matches!(dtype, DType::F32 | DType::I8 | DType::I16);
+    /// let held = [DType::I8, DType::Bf16, DType::U8, DType::F64].map(|dtype| dtype.holder(has));
+    /// assert_eq!(held, [Some(DType::I8), Some(DType::F32), Some(DType::I16), None]);
+    /// ```
+    pub fn holder(self, has: impl Fn(DType) -> bool) -> Option<DType> {
+        let wider: &[DType] = match self {
+            DType::Bf16 | DType::F8E8m0 => &[DType::F32],
+            small if small.is_float() && small.bits() <= Some(8) => &[DType::F16, DType::F32],
+            DType::I2 | DType::I4 | DType::Qi8 => &[DType::I8, DType::I16, DType::I32, DType::I64],
+            DType::U2 | DType::U4 => &[DType::U8, DType::I8, DType::I16, DType::I32, DType::I64],
+            DType::U8 | DType::Qu8 => &[DType::U8, DType::I16, DType::I32, DType::I64],
+            DType::I16 | DType::Qi16 => &[DType::I16, DType::I32, DType::I64],
+            DType::U16 | DType::Qu16 => &[DType::U16, DType::I32, DType::I64],
+            DType::Qi32 => &[DType::I32, DType::I64],
+            DType::U32 => &[DType::I64],
+            _ => &[],
+        };
+        [self].iter().chain(wider).copied().find(|dtype| has(*dtype))
+    }
+
     /// The dtype with exactly this [`name`](DType::name), as files record it. What a person writes is parsed:
     /// [`DType::from_str`].
     pub fn from_name(name: &str) -> Option<DType> {

@@ -4,7 +4,7 @@ use super::blobs::Blobs;
 use super::messages::{Message, Type, Value, constant, named, number, value};
 use super::names::{Identifiers, below};
 use crate::format::{
-    DATA, DESCRIBED, KEY_USER_DEFINED, MANIFEST, NAMESPACE, USER_DEFINED, WEIGHTS_FILE, blob_element,
+    DATA, DESCRIBED, Element, KEY_USER_DEFINED, MANIFEST, NAMESPACE, USER_DEFINED, WEIGHTS_FILE, blob_element,
 };
 use ckpt_api::{
     Checkpoint, DType, Encoding, Error, Extent, FileId, Literal, Metadata, MetadataValue, OutputFile,
@@ -32,7 +32,7 @@ pub(super) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout>
     let mut layout = OutputLayout::default();
     let mut version = IOS_17;
     for (id, tensor) in checkpoint.tensors.iter().enumerate() {
-        let Some((number, element)) = blob_element(holder(tensor.dtype)) else { continue };
+        let Some((number, element)) = holder(tensor.dtype) else { continue };
         let dtype = element.dtype.unwrap_or(tensor.dtype);
         if element.is_packed() || dtype == DType::U32 {
             version = IOS_18;
@@ -114,25 +114,10 @@ fn files(layout: &mut OutputLayout, name: &str, model: Vec<u8>, blobs: Blobs) ->
     Ok(())
 }
 
-/// The dtype to store `dtype` as: itself or one that holds every value exactly.
-fn holder(dtype: DType) -> DType {
-    match dtype {
-        DType::Bf16 | DType::F8E8m0 => DType::F32,
-        DType::F8E4m3
-        | DType::F8E5m2
-        | DType::F8E4m3fnuz
-        | DType::F8E4m3b11fnuz
-        | DType::F8E5m2fnuz
-        | DType::F6E2m3
-        | DType::F6E3m2
-        | DType::F4E2m1 => DType::F16,
-        DType::Bool | DType::Qu8 | DType::U2 => DType::U8,
-        DType::Qi8 | DType::I2 => DType::I8,
-        DType::Qi16 => DType::I16,
-        DType::Qu16 => DType::U16,
-        DType::Qi32 => DType::I32,
-        same => same,
-    }
+/// The type to store a dtype as: its own or one that holds every value exactly; `None` if there is none.
+fn holder(dtype: DType) -> Option<(u64, Element)> {
+    let dtype = if dtype == DType::Bool { DType::U8 } else { dtype };
+    blob_element(dtype.holder(|dtype| blob_element(dtype).is_some())?)
 }
 
 /// The manifest of a package: the model, and a folder of weights. Its identifiers are always the same, so that the same input

@@ -356,23 +356,5 @@ impl<'a> Hdf5<'a> {
 /// Returns the dtype to store a dtype as: itself or one that holds every value exactly; `None` if there is none.
 /// Keras loads bfloat16 from files only whose datasets name it.
 fn holder(dtype: DType, names_dtypes: bool) -> Option<DType> {
-    Some(match dtype {
-        native if NATIVE.contains(&native) => native,
-        DType::Bf16 if names_dtypes => DType::Bf16,
-        DType::Bf16 | DType::F8E8m0 => DType::F32,
-        DType::F8E5m2
-        | DType::F8E4m3
-        | DType::F8E4m3fnuz
-        | DType::F8E4m3b11fnuz
-        | DType::F8E5m2fnuz
-        | DType::F6E2m3
-        | DType::F6E3m2
-        | DType::F4E2m1 => DType::F16,
-        DType::I4 | DType::I2 | DType::Qi8 => DType::I8,
-        DType::U4 | DType::U2 | DType::Qu8 => DType::U8,
-        DType::Qi16 => DType::I16,
-        DType::Qu16 => DType::U16,
-        DType::Qi32 => DType::I32,
-        _ => return None,
-    })
+    dtype.holder(|dtype| NATIVE.contains(&dtype) || (dtype == DType::Bf16 && names_dtypes))
 }

@@ -58,34 +58,13 @@ pub(crate) fn code(dtype: DType) -> Option<&'static str> {
 /// Returns the dtype to store `dtype` as in a pickle: itself or, if Paddle lacks it, one that holds every value exactly;
 /// `None` if there is none.
 pub(crate) fn holder(dtype: DType) -> Option<DType> {
-    let holder = match dtype {
-        DType::F8E8m0 => DType::F32,
-        DType::F8E5m2
-        | DType::F8E4m3
-        | DType::F8E4m3fnuz
-        | DType::F8E4m3b11fnuz
-        | DType::F8E5m2fnuz
-        | DType::F6E2m3
-        | DType::F6E3m2
-        | DType::F4E2m1 => DType::F16,
-        DType::I4 | DType::I2 | DType::Qi8 => DType::I8,
-        DType::U4 | DType::U2 | DType::Qu8 => DType::U8,
-        DType::Qi16 => DType::I16,
-        DType::Qu16 | DType::Qi32 => DType::I32,
-        DType::U32 => DType::I64,
-        same => same,
-    };
-    code(holder).map(|_| holder)
+    // Nothing else becomes what is taken for bf16.
+    dtype.holder(|held| code(held).is_some() && (held != DType::U16 || dtype == held))
 }
 
 /// Returns the dtype to store `dtype` as in a record, as [`holder`] does for pickles.
 pub(crate) fn holder_in_record(dtype: DType) -> Option<DType> {
-    let holder = match dtype {
-        own if dtype_number(own).is_some() => own,
-        DType::U16 => DType::I32,
-        other => holder(other)?,
-    };
-    dtype_number(holder).map(|_| holder)
+    dtype.holder(|dtype| dtype_number(dtype).is_some())
 }
 
 #[cfg(test)]

@@ -69,22 +69,7 @@ pub(super) fn lengths(shape: &Shape) -> Result<Vec<i32>> {
 
 /// The dtype to store `dtype` as: itself or one that holds every value exactly; `None` if there is none.
 fn holder(dtype: DType) -> Option<DType> {
-    let holder = match dtype {
-        DType::F8E8m0 => DType::F32,
-        DType::F8E4m3fnuz
-        | DType::F8E4m3b11fnuz
-        | DType::F8E5m2fnuz
-        | DType::F6E2m3
-        | DType::F6E3m2
-        | DType::F4E2m1 => DType::F16,
-        DType::Qi8 => DType::I8,
-        DType::Qu8 | DType::U2 => DType::U8,
-        DType::Qi16 => DType::I16,
-        DType::Qu16 => DType::U16,
-        DType::Qi32 => DType::I32,
-        same => same,
-    };
-    dtype_number(holder).map(|_| holder)
+    dtype.holder(|dtype| dtype_number(dtype).is_some())
 }
 
 /// The table of scales and zero points, and the loss if the format's numbers are others.

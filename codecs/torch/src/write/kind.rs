@@ -30,15 +30,7 @@ pub(crate) const NATIVE: [DType; 20] = [
 /// Returns how a dtype is stored: as itself or, if PyTorch lacks it, as one that holds every value exactly; `None` if
 /// there is none.
 pub(crate) fn holder(dtype: DType) -> Option<Element> {
-    element_of(match dtype {
-        DType::F8E4m3b11fnuz | DType::F6E2m3 | DType::F6E3m2 | DType::F4E2m1 => DType::F16,
-        DType::I4 | DType::I2 | DType::Qi8 => DType::I8,
-        DType::U4 | DType::U2 | DType::Qu8 => DType::U8,
-        DType::Qi16 => DType::I16,
-        DType::Qu16 => DType::U16,
-        DType::Qi32 => DType::I32,
-        same => same,
-    })
+    element_of(dtype.holder(|dtype| NATIVE.contains(&dtype))?)
 }
 
 #[cfg(test)]
