@@ -21,7 +21,7 @@ impl Lowering<'_, '_> {
             return Err("has peepholes, which are not supported".to_owned());
         }
         let activations =
-            [("recurrent_activation", "Sigmoid"), ("activation", "Tanh"), ("cell_activation", "Tanh")];
+            [("recurrent_activation", "Sigmoid"), ("cell_activation", "Tanh"), ("activation", "Tanh")];
         let activations = activations.map(|(name, default)| self.cell_activation(operation, name, default));
         let [gates, cell, output] = activations;
         let node = with_activations(self.builder.node(Op::LSTM), &[gates?, cell?, output?]);

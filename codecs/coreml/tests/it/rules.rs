@@ -1,6 +1,6 @@
 //! One test for each rule, on models made field by field.
 
-use ckpt_api::{Codec, Contents, Input, Kind, Limit, Limits, Options, Result};
+use ckpt_api::{Attribute, Codec, Contents, Graph, Input, Kind, Limit, Limits, Options, Result};
 use ckpt_containers::protobuf::{put_bytes, put_int};
 use ckpt_coreml::CoreMl;
 
@@ -42,6 +42,28 @@ fn constant(name: &str, numbers: &[f32]) -> Vec<u8> {
     bytes(3, [bytes(1, "const"), named(3, name, &[len]), entry(5, "val", &value(numbers))].concat())
 }
 
+/// The message of a list with one text.
+fn text(text: &str) -> Vec<u8> {
+    let immediate = bytes(3, bytes(1, bytes(4, bytes(1, text))));
+    [bytes(2, bytes(1, int(1, 2))), immediate].concat()
+}
+
+/// A constant of 32-bit integers.
+fn integers(name: &str, numbers: &[i64]) -> Vec<u8> {
+    let len = bytes(3, bytes(1, int(1, numbers.len().try_into().unwrap())));
+    let ty = bytes(2, bytes(1, [int(1, 23), int(2, 1), len].concat()));
+    let values: Vec<u8> = numbers.iter().flat_map(|number| int(1, *number)).collect();
+    let value = [ty.clone(), bytes(3, bytes(1, bytes(2, values)))].concat();
+    bytes(3, [bytes(1, "const"), bytes(3, [bytes(1, name), ty].concat()), entry(5, "val", &value)].concat())
+}
+
+/// An operation that makes a value of this name and shape of others.
+fn operation(op: &str, inputs: &[(&str, &str)], result: &str, lens: &[i64]) -> Vec<u8> {
+    let input = |(own, name): &(&str, &str)| entry(2, own, &bytes(1, bytes(1, name)));
+    let inputs: Vec<u8> = inputs.iter().flat_map(input).collect();
+    bytes(3, [bytes(1, op), inputs, named(3, result, lens)].concat())
+}
+
 /// A function that takes `x`, two values of three channels, and returns `y`.
 fn function(name: &str, operations: &[u8]) -> Vec<u8> {
     let block = [bytes(2, "y"), operations.to_vec()].concat();
@@ -57,6 +79,11 @@ fn read(model: Vec<u8>, header_bytes: u64) -> Result<Contents> {
     let limits = Limits::default().with(Limit::HeaderBytes, header_bytes);
     let input = Input::memory("m.mlmodel", [("m.mlmodel".to_owned(), model)].into());
     CoreMl.read(&input, &Options::default(), &limits)
+}
+
+fn graph(operations: &[Vec<u8>]) -> Graph {
+    let contents = read(model(502, &function("main", &operations.concat())), 1 << 16).unwrap();
+    contents.checkpoint.graph.unwrap_or_else(|| panic!("{:?}", contents.missing_graph))
 }
 
 fn kind(contents: Result<Contents>) -> Option<Kind> {
@@ -113,13 +140,36 @@ fn the_last_entry_of_a_name_counts_as_in_maps_of_protocol_buffers() {
 
 #[test]
 fn a_batch_normalization_may_lack_scale_and_offset() {
-    let argument = |name: &str| bytes(1, bytes(1, name));
-    let inputs = [("x", "x"), ("mean", "m"), ("variance", "v")];
-    let inputs = inputs.map(|(own, name)| entry(2, own, &argument(name))).concat();
-    let norm = bytes(3, [bytes(1, "batch_norm"), inputs, named(3, "y", &[2, 3])].concat());
-    let operations = [constant("m", &[0.0; 3]), constant("v", &[1.0; 3]), norm].concat();
-    let contents = read(model(502, &function("main", &operations)), 1 << 16).unwrap();
-    let graph = contents.checkpoint.graph.unwrap_or_else(|| panic!("{:?}", contents.missing_graph));
+    let norm = operation("batch_norm", &[("x", "x"), ("mean", "m"), ("variance", "v")], "y", &[2, 3]);
+    let graph = graph(&[constant("m", &[0.0; 3]), constant("v", &[1.0; 3]), norm]);
     assert_eq!(graph.nodes[0].op.name(), "BatchNormalization");
     assert_eq!(graph.nodes[0].parameters.keys().collect::<Vec<_>>(), ["mean", "variance"]);
+}
+
+#[test]
+fn a_cell_has_the_activations_of_its_gates_its_cell_gate_and_its_output() {
+    let zeros = |name: &str, lens: [i64; 2]| {
+        let count = usize::try_from(lens[0] * lens[1]).unwrap();
+        let value = [bytes(2, floats(&lens)), bytes(3, bytes(1, bytes(1, bytes(1, vec![0; count * 4]))))];
+        bytes(3, [bytes(1, "const"), named(3, name, &lens), entry(5, "val", &value.concat())].concat())
+    };
+    let relu = {
+        let output = bytes(3, [bytes(1, "relu"), bytes(2, bytes(1, int(1, 2)))].concat());
+        bytes(3, [bytes(1, "const"), output, entry(5, "val", &text("relu"))].concat())
+    };
+    let inputs =
+        [("x", "s"), ("initial_h", "h"), ("initial_c", "h"), ("weight_ih", "wi"), ("weight_hh", "wh")];
+    let inputs = [&inputs[..], &[("cell_activation", "relu")]].concat();
+    let graph = graph(&[
+        integers("zero", &[0]),
+        zeros("h", [2, 1]),
+        zeros("wi", [4, 3]),
+        zeros("wh", [4, 1]),
+        relu,
+        operation("expand_dims", &[("x", "x"), ("axes", "zero")], "s", &[1, 2, 3]),
+        operation("lstm", &inputs, "y", &[2, 1]),
+    ]);
+    let node = graph.nodes.iter().find(|node| node.op.name() == "LSTM").unwrap();
+    let names = ["Sigmoid", "Relu", "Tanh"].map(str::to_owned).to_vec();
+    assert_eq!(node.attributes.get("activations"), Some(&Attribute::Texts(names)));
 }
