@@ -221,7 +221,7 @@ impl Lowering<'_, '_> {
             "reduce_argmax" | "reduce_argmin" => {
                 let x = self.take(operation, "x")?;
                 let axis = self.axis(operation, x.rank(), -1)?;
-                let keeps = self.flag(operation, "keep_dims", true)?;
+                let keeps = self.flag(operation, "keep_dims", false)?;
                 let op = if operation.op == "reduce_argmax" { Op::ArgMax } else { Op::ArgMin };
                 let node = self.builder.node(op).attribute("axis", Attribute::Int(int(axis)?));
                 let node = node.attribute("keepdims", Attribute::Int(i64::from(keeps)));
@@ -235,7 +235,7 @@ impl Lowering<'_, '_> {
             Some(_) => self.axes(operation, "axes", x.rank())?,
             None => (0..x.rank()).collect(),
         };
-        let keeps = self.flag(operation, "keep_dims", true)?;
+        let keeps = self.flag(operation, "keep_dims", false)?;
         self.builder.reduce(op, &x, &axes, keeps).map(Some)
     }
 }

@@ -173,3 +173,10 @@ fn a_cell_has_the_activations_of_its_gates_its_cell_gate_and_its_output() {
     let names = ["Sigmoid", "Relu", "Tanh"].map(str::to_owned).to_vec();
     assert_eq!(node.attributes.get("activations"), Some(&Attribute::Texts(names)));
 }
+
+#[test]
+fn a_reduction_removes_its_axes_unless_it_says_otherwise() {
+    let operation = operation("reduce_sum", &[("x", "x"), ("axes", "one")], "y", &[2]);
+    let graph = graph(&[integers("one", &[1]), operation]);
+    assert_eq!(graph.outputs[0].shape, [Some(2)]);
+}
