@@ -193,17 +193,26 @@ impl Lowering<'_, '_> {
             "logical_and" => Op::And,
             "logical_or" => Op::Or,
             "logical_xor" => Op::Xor,
-            "mod" => Op::Mod,
-            "floor_div" => Op::Div,
+            "mod" | "floor_div" => return self.rounded_down(operation).map(Some),
             _ => return Ok(None),
         };
         let (x, y) = (self.take(operation, "x")?, self.take(operation, "y")?);
         let made = self.builder.apply(op, &[&x, &y])?;
         Ok(Some(match operation.op.as_str() {
             "not_equal" => self.builder.apply(Op::Not, &[&made])?,
-            "floor_div" => self.builder.apply(Op::Floor, &[&made])?,
             _ => made,
         }))
+    }
+
+    /// A remainder with the sign of the divisor, or a quotient without it.
+    fn rounded_down(&mut self, operation: &Operation) -> Read<Val> {
+        let (x, y) = (self.take(operation, "x")?, self.take(operation, "y")?);
+        let is_real =
+            operation.outputs.first().and_then(|output| output.ty.element()).is_none_or(|own| own.is_float());
+        match operation.op.as_str() {
+            "mod" => self.builder.floor_mod(&x, &y, is_real),
+            _ => self.builder.floor_div(&x, &y, is_real),
+        }
     }
 
     /// A reduction over axes; `None` if it is another operation.

@@ -180,3 +180,20 @@ fn a_reduction_removes_its_axes_unless_it_says_otherwise() {
     let graph = graph(&[integers("one", &[1]), operation]);
     assert_eq!(graph.outputs[0].shape, [Some(2)]);
 }
+
+#[test]
+fn quotients_are_rounded_down_and_remainders_have_the_sign_of_the_divisor() {
+    let ops = |op: &str| {
+        let graph = graph(&[operation(op, &[("x", "x"), ("y", "x")], "y", &[2, 3])]);
+        graph.nodes.iter().map(|node| node.op.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ops("floor_div"), ["Div", "Floor"]);
+    assert_eq!((ops("mod").first().unwrap().as_str(), ops("mod").last().unwrap().as_str()), ("Mod", "Where"));
+    let whole = bytes(2, bytes(1, [int(1, 23), int(2, 1), bytes(3, bytes(1, int(1, 2)))].concat()));
+    let inputs = ["x", "y"].map(|own| entry(2, own, &bytes(1, bytes(1, "w")))).concat();
+    let output = bytes(3, [bytes(1, "y"), whole].concat());
+    let division = bytes(3, [bytes(1, "floor_div"), inputs, output].concat());
+    let graph = graph(&[integers("w", &[-7, 2]), division]);
+    let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.name()).collect();
+    assert_eq!(ops, ["Constant", "Mod", "Sub", "Div"]);
+}

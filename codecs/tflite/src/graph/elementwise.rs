@@ -167,8 +167,7 @@ impl Lowering<'_> {
             }
             "FLOOR_DIV" if self.dtype(operation.required(0)?)?.is_float() => {
                 let (a, b) = (self.take(operation, 0)?, self.take(operation, 1)?);
-                let quotient = self.builder.apply(Op::Div, &[&a, &b])?;
-                return self.builder.apply(Op::Floor, &[&quotient]).map(Some);
+                return self.builder.floor_div(&a, &b, true).map(Some);
             }
             _ => return Ok(None),
         };

@@ -8,6 +8,7 @@
 mod broadcast;
 mod constants;
 mod moves;
+mod quotients;
 mod reductions;
 mod val;
 mod windows;

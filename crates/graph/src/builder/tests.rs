@@ -116,3 +116,16 @@ fn an_input_that_is_a_result_is_copied() {
     assert_eq!(builder.result(sum.clone(), "z").unwrap().value, sum.name);
     assert_eq!(builder.nodes.len(), 2, "another value is a result as it is");
 }
+
+#[test]
+fn quotients_and_remainders_of_integers_are_rounded_down_without_real_numbers() {
+    let mut builder = Builder::default();
+    let x = image(&mut builder);
+    builder.floor_div(&x, &x, false).unwrap();
+    builder.floor_div(&x, &x, true).unwrap();
+    assert_eq!(ops(&builder), ["Mod", "Sub", "Div", "Div", "Floor"]);
+    assert!(!builder.nodes[0].attributes.contains_key("fmod"));
+    builder.floor_mod(&x, &x, true).unwrap();
+    assert_eq!(builder.nodes[5].attributes.get("fmod"), Some(&Attribute::Int(1)));
+    assert_eq!(builder.nodes.last().unwrap().op.name(), "Where");
+}

@@ -6,7 +6,6 @@ use super::super::reach::Edge;
 use super::lowering::{Lowering, lost};
 use super::values::Val;
 use crate::proto::NodeDef;
-use ckpt_api::Attribute;
 use ckpt_graph::Length;
 use ckpt_graph::shape::resolve;
 
@@ -24,17 +23,8 @@ impl Lowering<'_> {
         let made = match (op.op.as_str(), inputs) {
             ("MatrixBandPart", [x]) if is_real(op) => self.band(edge, x)?,
             ("OneHot", [x]) => self.one_hot(op, edge, x)?,
-            ("FloorMod", [a, b]) => self.floor_mod(op, a, b)?,
-            ("FloorDiv", [a, b]) => {
-                if is_real(op) {
-                    let quotient = self.values.apply("Div", &[a, b])?;
-                    self.values.apply("Floor", &[&quotient])?
-                } else {
-                    let rest = self.floor_mod(op, a, b)?;
-                    let whole = self.values.apply("Sub", &[a, &rest])?;
-                    self.values.apply("Div", &[&whole, b])?
-                }
-            }
+            ("FloorMod", [a, b]) => self.values.floor_mod(a, b, is_real(op))?,
+            ("FloorDiv", [a, b]) => self.values.floor_div(a, b, is_real(op))?,
             ("Tan", [x]) => {
                 let (sine, cosine) = (self.values.apply("Sin", &[x])?, self.values.apply("Cos", &[x])?);
                 self.values.apply("Div", &[&sine, &cosine])?
@@ -96,23 +86,6 @@ impl Lowering<'_> {
         let is_own = self.values.apply("Equal", &[&x, &classes])?;
         let (on, off) = (self.values.scalar(on)?, self.values.scalar(off)?);
         Ok(self.values.apply("Where", &[&is_own, &on, &off])?)
-    }
-
-    /// The remainder with the sign of the divisor.
-    fn floor_mod(&mut self, op: &NodeDef, a: &Val, b: &Val) -> Result<Val, NoChain> {
-        if !is_real(op) {
-            return Ok(self.values.apply("Mod", &[a, b])?);
-        }
-        let node = self.values.node("Mod").attribute("fmod", Attribute::Int(1));
-        let rest = self.values.elementwise(node, &[a, b])?;
-        let zero = self.values.scalar(0.0)?;
-        let is_negative = self.values.apply("Less", &[&rest, &zero])?;
-        let is_divisor_negative = self.values.apply("Less", &[b, &zero])?;
-        let is_same = self.values.apply("Equal", &[&is_negative, &is_divisor_negative])?;
-        let is_zero = self.values.apply("Equal", &[&rest, &zero])?;
-        let is_done = self.values.apply("Or", &[&is_same, &is_zero])?;
-        let moved = self.values.apply("Add", &[&rest, b])?;
-        Ok(self.values.apply("Where", &[&is_done, &rest, &moved])?)
     }
 }
 
