@@ -62,8 +62,11 @@ impl Lowering<'_, '_> {
             "slice_by_size" => {
                 let x = self.take(operation, "x")?;
                 let (begins, sizes) = (self.ints(operation, "begin")?, self.ints(operation, "size")?);
+                // A part that begins below zero may reach the end, and one without a size does.
                 let range = |(axis, (begin, size)): (usize, (&i64, &i64))| {
-                    Range::new(axis, *begin, if *size < 0 { i64::MAX } else { begin.saturating_add(*size) })
+                    let end = begin.saturating_add(*size);
+                    let is_last = *size <= 0 || (*begin < 0 && end >= 0);
+                    Range::new(axis, *begin, if is_last { i64::MAX } else { end })
                 };
                 let ranges: Vec<Range> = begins.iter().zip(&sizes).enumerate().map(range).collect();
                 self.builder.slice(&x, &ranges)?

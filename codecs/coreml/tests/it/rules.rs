@@ -197,3 +197,16 @@ fn quotients_are_rounded_down_and_remainders_have_the_sign_of_the_divisor() {
     let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.name()).collect();
     assert_eq!(ops, ["Constant", "Mod", "Sub", "Div"]);
 }
+
+#[test]
+fn a_slice_by_size_may_begin_below_zero_and_reach_the_end() {
+    let ends = |begin: [i64; 2], size: [i64; 2]| {
+        let slice = operation("slice_by_size", &[("x", "x"), ("begin", "b"), ("size", "s")], "y", &[1, 2]);
+        let graph = graph(&[integers("b", &begin), integers("s", &size), slice]);
+        (graph.outputs[0].shape.clone(), graph.nodes[0].ints("starts").unwrap().unwrap().to_vec())
+    };
+    let part = (vec![Some(1), Some(2)], vec![-1, -2]);
+    assert_eq!(ends([-1, -2], [1, 2]), part);
+    assert_eq!(ends([-1, -2], [-1, -1]), part);
+    assert_eq!(ends([0, -3], [1, 2]), (vec![Some(1), Some(2)], vec![0, -3]));
+}
