@@ -13,6 +13,9 @@ pub(crate) const NET: &str = "net";
 /// The option that names a model whose values are replaced.
 pub(crate) const LIKE: &str = "like";
 
+/// The most axes of a blob, as Caffe has it.
+pub(crate) const MOST_AXES: usize = 32;
+
 /// What errors say of the message.
 pub(crate) static WIRE: WireFormat = WireFormat {
     cut_short: "the model is cut short",

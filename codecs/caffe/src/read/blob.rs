@@ -1,6 +1,6 @@
 //! A blob: its shape, and where its numbers are.
 
-use crate::format::WIRE;
+use crate::format::{MOST_AXES, WIRE};
 use ckpt_api::{
     DType, Encoding, Error, Extent, File, FileId, Limits, Placement, Result, Shape, Tensor, TensorId,
 };
@@ -9,8 +9,8 @@ use ckpt_containers::protobuf::{Field, Value, Wire};
 use std::num::NonZeroU8;
 use std::ops::Range;
 
-/// The most axes of a blob, as Caffe has it.
-const MOST_AXES: usize = 32;
+/// The most bytes of the lengths of a blob's axes: each has at most ten, and the field a tag and a length.
+const MOST_LIST: u64 = (MOST_AXES as u64 + 2) * 10;
 /// Numbers of the dtypes of raw data.
 const RAW: [(i64, DType); 3] = [(0, DType::F64), (1, DType::F32), (2, DType::F16)];
 
@@ -97,16 +97,18 @@ impl Stated {
                 let range = wire.range(field)?;
                 let dims = self.shape.get_or_insert_default();
                 while let Some(field) = wire.field(range.end)? {
-                    match field.number {
-                        1 => wire.ints(&field, dims)?,
-                        _ => wire.skip(&field)?,
+                    let len = field.span.end.saturating_sub(field.span.start);
+                    let is_list = field.number == 1;
+                    if is_list && len <= MOST_LIST {
+                        wire.ints(&field, dims)?;
                     }
-                    if dims.len() > MOST_AXES {
+                    if is_list && (len > MOST_LIST || dims.len() > MOST_AXES) {
                         return Err(Error::corrupt("a blob has more axes than Caffe allows")
                             .offset(range.start)
-                            .found(format!("{} or more", dims.len()))
-                            .expected(format!("at most {MOST_AXES}")));
+                            .found(ckpt_api::count(len, "byte"))
+                            .expected(format!("the lengths of at most {MOST_AXES} axes")));
                     }
+                    wire.skip(&field)?;
                 }
             }
             8 => numbers(&mut self.doubles, wire, field, 8)?,

@@ -3,7 +3,7 @@
 use ckpt_api::Input;
 use std::collections::BTreeMap;
 
-fn varint(mut number: u64) -> Vec<u8> {
+pub fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
         bytes.push(u8::try_from(number & 0x7f).unwrap() | 0x80);

@@ -2,9 +2,12 @@
 
 use crate::build::{
     blob, field, files, floats, input, int, layer, model, numbers, old_layer, old_shape, shape, single,
+    varint,
 };
-use ckpt_api::{Axis, Codec, Input, Kind, Match, Result};
+use ckpt_api::{Axis, Codec, Input, Kind, Limits, Match, Options, ReadAt, Result};
 use ckpt_caffe::Caffe;
+use ckpt_containers::structure::Structure;
+use std::sync::Arc;
 
 fn read(model: Vec<u8>) -> Result<ckpt_api::Contents> {
     let contents = ckpt_conformance::read(&Caffe, &Input::memory("m.caffemodel", files(model)), &[])?.0;
@@ -105,4 +108,21 @@ fn a_text_that_is_none_is_an_error_with_its_place() {
     let input = input(model(&[layer("a", "Scale", &[single(1.0)])]), "layer { name: \"a\" ");
     let error = ckpt_conformance::read(&Caffe, &input, &[]).unwrap_err();
     assert_eq!((error.kind(), error.context().file), (Kind::Corrupt, Some("m.prototxt")));
+}
+
+#[test]
+fn a_list_of_axes_is_refused_before_it_is_read() {
+    // The beginning of a layer whose blob has 2^40 bytes of lengths, in a file of zeros.
+    let (mut head, mut len) = (Vec::new(), 1u64 << 40);
+    for (number, before) in [(1, Vec::new()), (7, Vec::new()), (7, Vec::new()), (100, field(1, b"fc"))] {
+        len += before.len() as u64;
+        let tag = [varint(number << 3 | 2), varint(len)].concat();
+        len += tag.len() as u64;
+        head = [tag, before, head].concat();
+    }
+    let data = head.len() as u64..head.len() as u64 + (1 << 40);
+    let file: Arc<dyn ReadAt> = Arc::new(Structure::new(head, vec![data]));
+    let input = Input::of("m.caffemodel", [("m.caffemodel".to_owned(), file)].into());
+    let error = Caffe.read(&input, &Options::default(), &Limits::default()).unwrap_err();
+    assert_eq!((error.kind(), error.context().found), (Kind::Corrupt, Some("1099511627783 bytes")));
 }
