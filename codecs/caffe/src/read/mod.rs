@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// The most bytes between the data of blobs that are kept, so that the model can be written again.
 const MOST_KEPT: u64 = 64 << 20;
+/// How often a byte that is kept is part of a name, with some room.
+const TIMES_NAMED: u64 = 16;
 
 /// Certain if the first layer has a name and a kind, as those of models have: nothing else marks them.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
@@ -53,7 +55,10 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 /// Reads a model that is to be written again, with the graph of a `.prototxt`.
 pub(crate) fn read_back(structure: &Arc<Structure>, net: Option<&str>, name: &str) -> Result<Contents> {
     let file = File::new(structure.clone(), name)?;
-    let limits = Limits::default().with(Limit::HeaderBytes, u64::MAX);
+    // It may have been read with a larger limit. Bytes that were not kept are zeros, of any number.
+    let most = (structure.bytes.len() as u64).saturating_mul(TIMES_NAMED);
+    let limits = Limits::default();
+    let limits = limits.clone().with(Limit::HeaderBytes, most.max(limits.get(Limit::HeaderBytes)));
     let model = Model::read(&file, &limits)?;
     let mut contents = model.describe()?;
     if let Some(text) = net {

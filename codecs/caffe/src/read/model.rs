@@ -30,17 +30,24 @@ pub(crate) struct Layer {
     is_transposed: bool,
 }
 
+/// What blobs that were read take in memory: how many they are, and the bytes of their names.
+#[derive(Default)]
+struct Held {
+    blobs: u64,
+    names: u64,
+}
+
 impl Model {
     pub(crate) fn read(file: &File, limits: &Limits) -> Result<Model> {
         let mut model = Model { layers: Vec::new(), by_name: HashMap::new() };
         let mut wire = Wire::new(file, limits, &WIRE);
-        let (mut count, mut blobs) = (0u64, 0u64);
+        let (mut count, mut held) = (0u64, Held::default());
         while let Some(field) = wire.field(file.len())? {
             if matches!(field.number, LAYERS | OLD_LAYERS) {
                 count = count.saturating_add(1);
                 limits.check(Limit::GraphNodes, count)?;
                 let is_old = field.number == OLD_LAYERS;
-                let layer = Layer::read(file, limits, wire.range(&field)?, is_old, &mut blobs)?;
+                let layer = Layer::read(file, limits, wire.range(&field)?, is_old, &mut held)?;
                 model.add(layer).map_err(|error| error.offset(field.span.start))?;
             }
             wire.skip(&field)?;
@@ -105,7 +112,7 @@ impl Model {
 }
 
 impl Layer {
-    fn read(file: &File, limits: &Limits, range: Range<u64>, is_old: bool, count: &mut u64) -> Result<Layer> {
+    fn read(file: &File, limits: &Limits, range: Range<u64>, is_old: bool, held: &mut Held) -> Result<Layer> {
         let end = range.end;
         let mut wire = Wire::within(file, limits, &WIRE, range)?;
         let mut layer = Layer::default();
@@ -116,8 +123,8 @@ impl Layer {
                 (false, 2) => layer.kind = wire.text(&field)?,
                 (true, 5) => layer.kind = numbered(wire.int(&field)?),
                 (false, 7) | (true, 6) => {
-                    *count = count.saturating_add(1);
-                    limits.check(Limit::Tensors, *count)?;
+                    held.blobs = held.blobs.saturating_add(1);
+                    limits.check(Limit::Tensors, held.blobs)?;
                     ranges.push(wire.range(&field)?);
                 }
                 (true, 1) => {
@@ -132,6 +139,10 @@ impl Layer {
             }
             wire.skip(&field)?;
         }
+        // The name of each blob begins with that of its layer.
+        let names = (layer.name.len() as u64).saturating_mul(ranges.len() as u64);
+        held.names = held.names.saturating_add(names);
+        limits.check(Limit::HeaderBytes, held.names)?;
         for (number, range) in ranges.into_iter().enumerate() {
             let named = |error: Error| error.tensor(format!("{}/{number}", layer.name));
             layer.blobs.push(Blob::read(file, limits, range).map_err(named)?);

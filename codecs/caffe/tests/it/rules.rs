@@ -4,7 +4,7 @@ use crate::build::{
     blob, field, files, floats, input, int, layer, model, numbers, old_layer, old_shape, shape, single,
     varint,
 };
-use ckpt_api::{Axis, Codec, Input, Kind, Limits, Match, Options, ReadAt, Result};
+use ckpt_api::{Axis, Codec, Input, Kind, Limit, Limits, Match, Options, ReadAt, Result};
 use ckpt_caffe::Caffe;
 use ckpt_containers::structure::Structure;
 use std::sync::Arc;
@@ -108,6 +108,18 @@ fn a_text_that_is_none_is_an_error_with_its_place() {
     let input = input(model(&[layer("a", "Scale", &[single(1.0)])]), "layer { name: \"a\" ");
     let error = ckpt_conformance::read(&Caffe, &input, &[]).unwrap_err();
     assert_eq!((error.kind(), error.context().file), (Kind::Corrupt, Some("m.prototxt")));
+}
+
+#[test]
+fn names_that_begin_with_one_long_name_count_among_header_bytes() {
+    let read = |len: usize| {
+        let blobs = vec![single(1.0); 100];
+        let input = Input::memory("m.caffemodel", files(model(&[layer(&"a".repeat(len), "Scale", &blobs)])));
+        let limits = Limits::default().with(Limit::HeaderBytes, 1 << 16);
+        Caffe.read(&input, &Options::default(), &limits).map_err(|error| error.kind())
+    };
+    assert!(read(10).is_ok());
+    assert_eq!(read(1000).err(), Some(Kind::Limit));
 }
 
 #[test]
