@@ -3,6 +3,7 @@
 use super::builder::{Builder, Val};
 use super::layers::Made;
 use super::net::Layer;
+use crate::format::MOST_AXES;
 use ckpt_api::{Attribute, Op};
 use ckpt_graph::{int, ints};
 
@@ -171,6 +172,10 @@ impl Builder<'_> {
         let own: Vec<u64> = lens.into_iter().map(|len| len.unwrap_or(rest)).collect();
         let (before, behind) =
             (x.dims.get(..start).unwrap_or_default(), x.dims.get(end..).unwrap_or_default());
-        self.shaped(x, [before, &own, behind].concat())
+        let dims = [before, &own, behind].concat();
+        match dims.len() {
+            0..=MOST_AXES => self.shaped(x, dims),
+            many => Err(format!("makes a value of {many} axes, and Caffe has at most {MOST_AXES}")),
+        }
     }
 }

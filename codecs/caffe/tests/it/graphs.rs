@@ -145,3 +145,15 @@ fn a_weight_of_another_shape_is_the_reason_for_no_graph() {
             .contains("'x' (Odd) is not supported")
     );
 }
+
+#[test]
+fn values_have_at_most_as_many_axes_as_blobs_of_caffe() {
+    let reshape = |axes: usize| {
+        let dims = "dim: 1 ".repeat(axes - 2);
+        format!(
+            "layer {{ name: 'r' type: 'Reshape' bottom: 'data' top: 'r' reshape_param {{ shape {{ dim: 0 dim: -1 {dims}}} }} }}"
+        )
+    };
+    assert_eq!(outputs(&graph(&any(), &reshape(32)))[0].1.len(), 32);
+    assert!(reason(&any(), &reshape(33)).contains("33 axes, and Caffe has at most 32"));
+}
