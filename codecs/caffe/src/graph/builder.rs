@@ -51,9 +51,9 @@ impl<'a> Builder<'a> {
         Ok(val.clone())
     }
 
-    /// Whether no layer of the graph makes what a bottom names.
-    pub(super) fn is_left_out(&self, bottom: &str) -> bool {
-        !self.values.contains_key(bottom)
+    /// Whether the graph has what a bottom names.
+    pub(super) fn has(&self, bottom: &str) -> bool {
+        self.values.contains_key(bottom)
     }
 
     /// Names the value of the layer that is built.

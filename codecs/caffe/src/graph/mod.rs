@@ -14,8 +14,9 @@ use ckpt_api::{File, Graph, Value};
 use ckpt_containers::protobuf::Text;
 use ckpt_graph::{GraphResult, Length, results};
 use net::Net;
+use std::collections::HashMap;
 
-/// Layers that no graph has: what they make is computed of their inputs outside of it.
+/// Layers that no graph has: what they make is computed of their inputs outside of it, with all that takes nothing else.
 const LEFT_OUT: [&str; 5] = ["Accuracy", "DetectionOutput", "HDF5Output", "PriorBox", "Silence"];
 
 /// A graph and what it does not show; or why there is none.
@@ -31,18 +32,19 @@ pub(crate) fn build(text: &Text, model: &Model, file: &File) -> Built {
             [None].into_iter().chain(dims.iter().skip(1).copied().map(Some)).collect();
         inputs.push(Value::new(builder.input(name, dims.clone()), shape));
     }
-    let mut left_out = Vec::new();
+    let (mut left_out, mut makers) = (Vec::new(), HashMap::new());
     for layer in &net.layers {
         let shown = format!("layer '{}' ({})", layer.name.escape_debug(), layer.kind);
-        if LEFT_OUT.contains(&layer.kind) || layer.kind.ends_with("Loss") {
+        let maker = |bottom: &&&str| !builder.has(bottom) && makers.contains_key(**bottom);
+        let missing: Vec<&&str> = layer.bottoms.iter().filter(maker).collect();
+        let is_of_others = !missing.is_empty() && missing.len() == layer.bottoms.len();
+        if LEFT_OUT.contains(&layer.kind) || layer.kind.ends_with("Loss") || is_of_others {
+            makers.extend(layer.tops.iter().map(|top| (*top, left_out.len())));
             left_out.push(shown);
             continue;
         }
-        if layer.bottoms.iter().any(|bottom| builder.is_left_out(bottom)) {
-            return Err(format!(
-                "{shown} takes the result of one that no graph has: {}",
-                left_out.join(", ")
-            ));
+        if let Some(maker) = missing.first().and_then(|bottom| left_out.get(*makers.get(**bottom)?)) {
+            return Err(format!("{shown} takes the result of {maker}, which no graph has"));
         }
         builder.begin(layer);
         layers::add(&mut builder, layer).map_err(|why| format!("{shown} {why}"))?;

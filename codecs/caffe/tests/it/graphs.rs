@@ -147,6 +147,25 @@ fn a_weight_of_another_shape_is_the_reason_for_no_graph() {
 }
 
 #[test]
+fn layers_that_take_the_results_of_left_out_ones_alone_are_left_out() {
+    let text = "layer { name: 'a' type: 'ReLU' bottom: 'data' top: 'a' }
+        layer { name: 'p' type: 'PriorBox' bottom: 'a' bottom: 'data' top: 'p' }
+        layer { name: 'all' type: 'Concat' bottom: 'p' bottom: 'p' top: 'all' }
+        layer { name: 'd' type: 'DetectionOutput' bottom: 'a' bottom: 'all' top: 'd' }";
+    let contents = read(model(&any()), &format!("{INPUT}{text}"));
+    assert_eq!(outputs(contents.checkpoint.graph.as_ref().unwrap()).len(), 1);
+    assert!(contents.all_notes().any(|note| note.contains("layer 'all' (Concat)")));
+    let mixed = text.replace("bottom: 'p' bottom: 'p'", "bottom: 'p' bottom: 'a'");
+    let why = reason(&any(), &mixed);
+    assert!(
+        why.contains("'all' (Concat) takes the result of layer 'p' (PriorBox), which no graph has"),
+        "{why}"
+    );
+    let why = reason(&any(), "layer { name: 'r' type: 'ReLU' bottom: 'nothing' top: 'r' }");
+    assert!(why.contains("takes 'nothing', which nothing makes"), "{why}");
+}
+
+#[test]
 fn values_have_at_most_as_many_axes_as_blobs_of_caffe() {
     let reshape = |axes: usize| {
         let dims = "dim: 1 ".repeat(axes - 2);
