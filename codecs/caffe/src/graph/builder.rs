@@ -4,6 +4,7 @@ use super::net::Layer;
 use crate::read::{Blob, Model};
 use ckpt_api::File;
 use ckpt_graph::Nodes;
+use ckpt_graph::shape::resolve;
 use std::collections::HashMap;
 
 /// A value of a layer.
@@ -106,11 +107,7 @@ impl Val {
     /// The number of an axis that may count from the end.
     pub(super) fn axis(&self, axis: i64) -> Result<usize, String> {
         let rank = self.dims.len();
-        let counted = match usize::try_from(axis) {
-            Ok(axis) => Some(axis),
-            Err(_) => usize::try_from(axis.unsigned_abs()).ok().and_then(|back| rank.checked_sub(back)),
-        };
-        counted.filter(|axis| *axis < rank).ok_or_else(|| format!("names the axis {axis} of {rank}"))
+        resolve(axis, rank).ok_or_else(|| format!("names the axis {axis} of {rank}"))
     }
 
     /// The product of the lengths of some axes.
