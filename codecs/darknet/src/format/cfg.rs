@@ -1,13 +1,15 @@
 //! The text of a `.cfg`: sections with options.
 
 use ckpt_api::{Error, Result};
+use std::collections::HashMap;
 
 /// A section and its options, in the order of the text.
 pub(crate) struct Section<'a> {
     pub(crate) name: &'a str,
     /// The line of the text that it begins on, from 1 on.
     line: usize,
-    options: Vec<(&'a str, &'a str)>,
+    /// Of several options with one key, Darknet takes the first.
+    options: HashMap<&'a str, &'a str>,
 }
 
 impl<'a> Section<'a> {
@@ -27,7 +29,7 @@ impl<'a> Section<'a> {
                 let Some((name, _)) = rest.split_once(']') else {
                     return Err(at_line("the name of a section has no end", line, own).expected("[NAME]"));
                 };
-                sections.push(Section { name: name.trim(), line, options: Vec::new() });
+                sections.push(Section { name: name.trim(), line, options: HashMap::new() });
                 continue;
             }
             // What follows a number is ignored by Darknet, and only comments do.
@@ -39,14 +41,14 @@ impl<'a> Section<'a> {
             let Some(section) = sections.last_mut() else {
                 return Err(at_line("an option comes before the first section", line, own).expected("[net]"));
             };
-            section.options.push(option);
+            section.options.entry(option.0).or_insert(option.1);
         }
         Ok(sections)
     }
 
-    /// The text of an option. Of several with one key, Darknet takes the first.
+    /// The text of an option.
     pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
-        self.options.iter().find(|(own, _)| *own == key).map(|(_, value)| *value)
+        self.options.get(key).copied()
     }
 
     /// An integer that a C `int` holds.

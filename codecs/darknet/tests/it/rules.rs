@@ -221,3 +221,12 @@ fn the_places_of_all_maps_together_are_bounded() {
     assert!(net(1).checkpoint.graph.is_some());
     assert!(net(2).missing_graph.unwrap().reason.as_str().contains("no usual size"));
 }
+
+#[test]
+fn many_options_and_many_layers_that_ask_for_them_take_linear_time() {
+    let options: String = (0..100_000).map(|number| format!("option{number}=1\n")).collect();
+    let layers = "[yolo]\nclasses=1\n".repeat(20_000);
+    let cfg = format!("[net]\nchannels=6\n{options}height=1\nwidth=1\n{layers}[connected]\n");
+    let contents = read_with(&input(&cfg, 7), &[("detections", "maps")]).unwrap();
+    assert_eq!(contents.checkpoint.tensors.len(), 2);
+}
