@@ -41,6 +41,35 @@ impl Structure {
         Structure { bytes, data, small: BTreeMap::new() }
     }
 
+    /// The structure of a file in which the bytes of tensors are at these places, which are in ascending order and do not
+    /// overlap. It takes as much memory as the file has other bytes: check that against a limit before.
+    ///
+    /// ```
+    /// use ckpt_api::File;
+    /// use ckpt_containers::structure::Structure;
+    /// let file = File::new(std::sync::Arc::new(b"head012345tail".to_vec()), "toy")?;
+    /// assert_eq!(Structure::of(&file, vec![4..10])?.bytes, b"headtail");
+    /// # Ok::<(), ckpt_api::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`File::bytes`].
+    pub fn of(file: &File, data: Vec<Range<u64>>) -> Result<Self> {
+        let hidden = data.iter().map(|range| range.end.saturating_sub(range.start));
+        let len = file.len().saturating_sub(hidden.sum());
+        // The only large buffer, which never has to grow.
+        let mut structure = Structure::new(Vec::new(), Vec::new());
+        structure.bytes.reserve_exact(usize::try_from(len).unwrap_or_default());
+        let mut at = 0;
+        for range in &data {
+            structure.append(file, at..range.start)?;
+            at = range.end;
+        }
+        structure.append(file, at..file.len())?;
+        structure.data = data;
+        Ok(structure)
+    }
+
     /// Keeps the structure in a format's metadata.
     pub fn keep(self, metadata: &mut Metadata, namespace: &str) {
         let numbers = self.data.iter().flat_map(|range| [range.start, range.end.saturating_sub(range.start)]);

@@ -88,14 +88,7 @@ fn keep(contents: &mut Contents, file: &File, model: &Model) -> Result<()> {
     if file.len().saturating_sub(len) > MOST_KEPT {
         return Ok(());
     }
-    let mut structure = Structure::new(Vec::new(), Vec::new());
-    let mut at = 0;
-    for range in &data {
-        structure.append(file, at..range.start)?;
-        at = range.end;
-    }
-    structure.append(file, at..file.len())?;
-    structure.data = data;
+    let mut structure = Structure::of(file, data)?;
     for range in model.factors() {
         structure.add_small(range.start, file.bytes(range.start, range.end.saturating_sub(range.start))?);
     }

@@ -162,18 +162,11 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// A file without these ranges.
 fn structure(file: &File, data: Vec<Range<u64>>) -> Result<Structure> {
-    let mut structure = Structure::new(Vec::new(), Vec::new());
-    let mut at = 0;
-    for range in &data {
-        structure.append(file, at..range.start)?;
-        if range.end.saturating_sub(range.start) <= SMALL {
-            let len = range.end.saturating_sub(range.start);
-            structure.add_small(range.start, file.bytes(range.start, len)?);
-        }
-        at = range.end;
+    let mut structure = Structure::of(file, data)?;
+    let lens = structure.data.iter().map(|range| (range.start, range.end.saturating_sub(range.start)));
+    for (start, len) in lens.filter(|(_, len)| *len <= SMALL).collect::<Vec<_>>() {
+        structure.add_small(start, file.bytes(start, len)?);
     }
-    structure.append(file, at..file.len())?;
-    structure.data = data;
     match structure.file_len() == Some(file.len()) {
         true => Ok(structure),
         false => Err(Error::defect("a file's structure has another length").file(file.name())),

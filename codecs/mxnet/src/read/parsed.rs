@@ -162,14 +162,6 @@ impl Parsed {
         let hidden: u64 = data.iter().map(|range| range.end.saturating_sub(range.start)).sum();
         let len = file.len().saturating_sub(hidden);
         limits.check(Limit::HeaderBytes, len).map_err(|error| error.field("bytes that are no elements"))?;
-        let mut structure = Structure::default();
-        let mut at = 0;
-        for range in &data {
-            structure.append(file, at..range.start)?;
-            at = range.end;
-        }
-        structure.append(file, at..file.len())?;
-        structure.data = data;
-        Ok(Some(structure))
+        Structure::of(file, data).map(Some)
     }
 }

@@ -21,14 +21,6 @@ pub(super) fn keep(contents: &mut Contents, file: &File, limits: &Limits) -> Res
     if !is_apart || limits.check(Limit::HeaderBytes, len).is_err() {
         return Ok(());
     }
-    let mut structure = Structure::default();
-    let mut at = 0;
-    for range in &data {
-        structure.append(file, at..range.start)?;
-        at = range.end;
-    }
-    structure.append(file, at..file.len())?;
-    structure.data = data;
-    structure.keep(&mut contents.checkpoint.metadata, NAMESPACE);
+    Structure::of(file, data)?.keep(&mut contents.checkpoint.metadata, NAMESPACE);
     Ok(())
 }

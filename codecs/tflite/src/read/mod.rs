@@ -70,15 +70,7 @@ impl Parsed<'_> {
         let hidden: u64 = data.iter().map(|range| range.end.saturating_sub(range.start)).sum();
         let len = file.len().saturating_sub(hidden);
         limits.check(Limit::HeaderBytes, len).map_err(|error| error.field("bytes that are no tensor's"))?;
-        let mut structure = Structure::new(Vec::new(), Vec::new());
-        structure.bytes.reserve_exact(usize::try_from(len).unwrap_or_default());
-        let mut at = 0;
-        for range in &data {
-            structure.append(file, at..range.start)?;
-            at = range.end;
-        }
-        structure.append(file, at..file.len())?;
-        structure.data = data;
+        let mut structure = Structure::of(file, data)?;
         for (offset, bytes) in self.small(file)? {
             structure.add_small(offset, bytes);
         }
