@@ -2,7 +2,7 @@
 
 use crate::format::{MOST_AXES, Storage, dtype, magic};
 use ckpt_api::fields::{field, le};
-use ckpt_api::{DType, Error, Fields, File, Limits, Result, Shape};
+use ckpt_api::{DType, Error, Fields, File, Result, Shape};
 
 /// An array of the file.
 pub(super) struct Array {
@@ -51,7 +51,7 @@ enum Form {
 
 impl Array {
     /// Reads the header of an array, and skips its values.
-    pub(super) fn read(fields: &mut Fields<'_>, file: &File, limits: &Limits) -> Result<Self> {
+    pub(super) fn read(fields: &mut Fields<'_>, file: &File) -> Result<Self> {
         let at = fields.position();
         let first = fields.parse(|input| field("layout", le::<u32>)(input))?;
         let form = match first {
@@ -65,14 +65,14 @@ impl Array {
         };
         let stored = match storage {
             Storage::Dense => None,
-            _ => shape(fields, Form::Legacy, limits)?,
+            _ => shape(fields, Form::Legacy)?,
         };
-        let Some(shape) = shape(fields, form, limits)? else { return Ok(Array { at, values: None }) };
+        let Some(shape) = shape(fields, form)? else { return Ok(Array { at, values: None }) };
         // The type and the number of the device that the array was on.
         fields.skip(8)?;
         let dtype = element(fields)?;
         let header = Header { file, storage, shape, dtype, stored: stored.unwrap_or_default() };
-        Ok(Array { at, values: Some(header.values(fields, limits)?) })
+        Ok(Array { at, values: Some(header.values(fields)?) })
     }
 }
 
@@ -86,7 +86,7 @@ struct Header<'a> {
 }
 
 impl Header<'_> {
-    fn values(self, fields: &mut Fields<'_>, limits: &Limits) -> Result<Values> {
+    fn values(self, fields: &mut Fields<'_>) -> Result<Values> {
         let Header { file, storage, shape, dtype, stored } = self;
         let mut indices = Vec::new();
         let count = match storage {
@@ -103,7 +103,7 @@ impl Header<'_> {
                     .found(dtype.to_string())
                     .expected("i64 or i32"));
             }
-            let shape = self::shape(fields, Form::Legacy, limits)?.unwrap_or_default();
+            let shape = self::shape(fields, Form::Legacy)?.unwrap_or_default();
             let [count] = shape[..] else {
                 return Err(Error::corrupt("the indices of a sparse array are no list")
                     .offset(at)
@@ -150,7 +150,7 @@ fn element(fields: &mut Fields<'_>) -> Result<DType> {
 }
 
 /// Reads a shape; `None` for an array without one.
-fn shape(fields: &mut Fields<'_>, form: Form, _: &Limits) -> Result<Option<Vec<u64>>> {
+fn shape(fields: &mut Fields<'_>, form: Form) -> Result<Option<Vec<u64>>> {
     let at = fields.position();
     let rank = match form {
         Form::Rank(rank) => i64::from(rank),

@@ -53,7 +53,7 @@ pub(crate) fn parse(file: &File, limits: &Limits) -> Result<Parsed> {
     limits.check(Limit::Tensors, arrays).map_err(|error| error.file(file.name()).offset(16))?;
     let mut all = Vec::new();
     for index in 0..arrays {
-        let own = Array::read(&mut fields, file, limits);
+        let own = Array::read(&mut fields, file);
         all.push(own.map_err(|error| error.file(file.name()).tensor(format!("array {index}")))?);
     }
     let names = names(&mut fields, file, limits, arrays)?;
