@@ -2,14 +2,24 @@
 
 use ckpt_api::Axis;
 
-/// Kinds of 2014: their numbers, names in texts, and names of today. Others are only known by number.
-const OLD: [(i64, &str, &str); 17] = [
+/// Kinds of 2014: their numbers, names in texts, and names of today.
+const OLD: [(i64, &str, &str); 39] = [
+    (1, "ACCURACY", "Accuracy"),
+    (2, "BNLL", "BNLL"),
     (3, "CONCAT", "Concat"),
     (4, "CONVOLUTION", "Convolution"),
+    (5, "DATA", "Data"),
     (6, "DROPOUT", "Dropout"),
+    (7, "EUCLIDEAN_LOSS", "EuclideanLoss"),
     (8, "FLATTEN", "Flatten"),
+    (9, "HDF5_DATA", "HDF5Data"),
+    (10, "HDF5_OUTPUT", "HDF5Output"),
+    (11, "IM2COL", "Im2col"),
+    (12, "IMAGE_DATA", "ImageData"),
+    (13, "INFOGAIN_LOSS", "InfogainLoss"),
     (14, "INNER_PRODUCT", "InnerProduct"),
     (15, "LRN", "LRN"),
+    (16, "MULTINOMIAL_LOGISTIC_LOSS", "MultinomialLogisticLoss"),
     (17, "POOLING", "Pooling"),
     (18, "RELU", "ReLU"),
     (19, "SIGMOID", "Sigmoid"),
@@ -17,9 +27,21 @@ const OLD: [(i64, &str, &str); 17] = [
     (21, "SOFTMAX_LOSS", "SoftmaxWithLoss"),
     (22, "SPLIT", "Split"),
     (23, "TANH", "TanH"),
+    (24, "WINDOW_DATA", "WindowData"),
     (25, "ELTWISE", "Eltwise"),
     (26, "POWER", "Power"),
+    (27, "SIGMOID_CROSS_ENTROPY_LOSS", "SigmoidCrossEntropyLoss"),
+    (28, "HINGE_LOSS", "HingeLoss"),
+    (29, "MEMORY_DATA", "MemoryData"),
+    (30, "ARGMAX", "ArgMax"),
+    (31, "THRESHOLD", "Threshold"),
+    (32, "DUMMY_DATA", "DummyData"),
     (33, "SLICE", "Slice"),
+    (34, "MVN", "MVN"),
+    (35, "ABSVAL", "AbsVal"),
+    (36, "SILENCE", "Silence"),
+    (37, "CONTRASTIVE_LOSS", "ContrastiveLoss"),
+    (38, "EXP", "Exp"),
     (39, "DECONVOLUTION", "Deconvolution"),
 ];
 

@@ -107,6 +107,17 @@ fn texts_of_2014_state_inputs_outside_of_layers() {
 }
 
 #[test]
+fn losses_and_outputs_of_2014_are_left_out() {
+    let text = "layers { name: 'a' type: ABSVAL bottom: 'data' top: 'a' }
+        layers { name: 'b' type: BNLL bottom: 'a' top: 'b' }
+        layers { name: 'loss' type: EUCLIDEAN_LOSS bottom: 'b' bottom: 'data' top: 'loss' }
+        layers { name: 'right' type: ACCURACY bottom: 'b' top: 'right' } layers { name: 's' type: SILENCE bottom: 'b' }";
+    let graph = graph(&any(), text);
+    assert_eq!(ops(&graph), ["Abs", "Softplus"]);
+    assert_eq!(outputs(&graph).len(), 1);
+}
+
+#[test]
 fn shapes_keep_lengths_and_infer_one() {
     let text = |options: &str| {
         format!("layer {{ name: 'r' type: 'Reshape' bottom: 'data' top: 'r' reshape_param {{ {options} }} }}")
