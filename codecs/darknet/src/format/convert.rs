@@ -5,8 +5,8 @@ use super::{Activation, Detection, Image, Kind, Layer, Network, Section, Window}
 use ckpt_api::{Error, Limit, Limits, Result};
 
 /// The sections that are layers.
-const SECTIONS: &str = "avgpool, connected, convolutional, cost, detection, dropout, maxpool, \
-    region, reorg, route, sam, scale_channels, shortcut, softmax, upsample, yolo";
+const SECTIONS: &str = "avgpool, connected, convolutional, cost, crop, detection, dropout, \
+    maxpool, region, reorg, route, sam, scale_channels, shortcut, softmax, upsample, yolo";
 
 /// The layer that another has its weights of, from 0 on.
 const SHARE: &str = "share_index";
@@ -105,6 +105,10 @@ impl Reader<'_> {
                 let from = self.earlier("from", self.section.int("from", 0)?)?;
                 (Kind::Identity, self.output_of(from))
             }
+            "crop" => {
+                let [height, width] = ["crop_height", "crop_width"].map(|key| self.section.positive(key, 1));
+                (Kind::Identity, Image { height: height?, width: width?, ..self.input })
+            }
             "upsample" => self.upsample()?,
             "reorg" => self.reorg()?,
             "softmax" => (Kind::Softmax { is_spatial: self.section.flag("spatial")? }, self.input),
@@ -142,7 +146,7 @@ impl Reader<'_> {
                 return Ok(Some(format!("{key} other than {neutral} is not supported")));
             }
         }
-        Ok(matches!(name, "sam" | "scale_channels").then(|| "is not supported".to_owned()))
+        Ok(matches!(name, "crop" | "sam" | "scale_channels").then(|| "is not supported".to_owned()))
     }
 
     /// Refuses options that decide which tensors the file has, in a way that is not known.

@@ -230,3 +230,11 @@ fn many_options_and_many_layers_that_ask_for_them_take_linear_time() {
     let contents = read_with(&input(&cfg, 7), &[("detections", "maps")]).unwrap();
     assert_eq!(contents.checkpoint.tensors.len(), 2);
 }
+
+#[test]
+fn a_crop_leaves_an_image_of_the_size_that_it_states() {
+    let layers = "[crop]\ncrop_height=3\ncrop_width=2\n[connected]\n";
+    let contents = read(layers, 13).unwrap();
+    assert_eq!(contents.checkpoint.tensors[1].shape[..], [1, 12]);
+    assert!(contents.missing_graph.unwrap().reason.as_str().contains("000.crop: is not supported"));
+}
