@@ -118,6 +118,11 @@ impl Lowering<'_> {
     }
 }
 
+/// Whether an operator is arithmetic element by element.
+pub(crate) fn is_arithmetic(name: &str) -> bool {
+    unary(name).is_some() || binary(name).is_some() || with_scalar(name).is_some()
+}
+
 fn unary(name: &str) -> Option<Op> {
     Some(match name {
         "relu" => Op::Relu,

@@ -1,5 +1,6 @@
 //! Shapes of inputs, which symbols do not state.
 
+use crate::elementwise::is_arithmetic;
 use crate::lowering::Lowering;
 use crate::stated::Read;
 use crate::symbol::Step;
@@ -41,7 +42,7 @@ impl Lowering<'_> {
             let Some(index) = taken else { continue };
             match self.shape_for(step, index) {
                 Some(shape) => return Some(shape),
-                None if is_elementwise(&step.op) => found.push(at),
+                None if keeps_channels(&step.op) => found.push(at),
                 None => {}
             }
         }
@@ -54,7 +55,7 @@ impl Lowering<'_> {
             [None, Some(channels)].into_iter().chain(std::iter::repeat_n(None, sides)).collect()
         };
         match (step.op.as_str(), index) {
-            ("Convolution", 0) => {
+            ("Convolution" | "Convolution_v1", 0) => {
                 let weight = weight(1)?;
                 let groups = u64::try_from(step.int("num_group", 1).ok()?).ok()?;
                 let [_, channels, sides @ ..] = &weight.shape[..] else { return None };
@@ -86,39 +87,28 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether the result of an operator has the shape of what it takes first.
-fn is_elementwise(op: &str) -> bool {
-    op.ends_with("_scalar")
+/// Whether the result of an operator has as many axes as what it takes first, and as many channels.
+fn keeps_channels(op: &str) -> bool {
+    is_arithmetic(op)
         || matches!(
             op,
             "Activation"
                 | "BatchNorm"
+                | "BatchNorm_v1"
                 | "BlockGrad"
                 | "Cast"
+                | "CuDNNBatchNorm"
                 | "Dropout"
-                | "Pooling"
+                | "InstanceNorm"
                 | "LRN"
                 | "LeakyReLU"
+                | "Pooling"
+                | "Pooling_v1"
                 | "_copy"
-                | "broadcast_add"
-                | "broadcast_div"
-                | "broadcast_mul"
-                | "broadcast_sub"
-                | "clip"
-                | "elemwise_add"
-                | "elemwise_mul"
-                | "elemwise_sub"
-                | "identity"
-                | "relu"
-                | "sigmoid"
-                | "tanh"
-                | "exp"
-                | "log"
-                | "abs"
-                | "square"
-                | "sqrt"
-                | "cast"
                 | "amp_cast"
-                | "negative"
+                | "cast"
+                | "clip"
+                | "identity"
+                | "square"
         )
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use ckpt_api::{Attribute, Node};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 /// Reads the symbol of one operator that takes an input of this shape.
 fn graph(op: &str, attributes: &[(&str, &str)], shape: &str) -> Result<Graph, String> {
@@ -128,4 +128,24 @@ fn shapes_are_found_in_linear_time() {
     let graph = read(symbol.as_bytes(), &mut tensors, &StatedShapes::new(), &Limits::default()).unwrap();
     assert_eq!(graph.inputs.len(), COUNT);
     assert!(graph.inputs.iter().all(|input| input.shape[..] == [None, Some(5)]));
+}
+
+#[test]
+fn the_shape_of_an_input_follows_from_the_first_layer_also_in_old_symbols() {
+    let node = |op: &str, name: &str, attributes: Value, inputs: &[usize]| {
+        let inputs: Vec<[usize; 3]> = inputs.iter().map(|input| [*input, 0, 0]).collect();
+        json!({"op": op, "name": name, "param": attributes, "inputs": inputs})
+    };
+    let symbol = json!({"nodes": [
+        node("null", "x", json!({}), &[]),
+        node("_PlusScalar", "mean", json!({"scalar": "-0.5"}), &[0]),
+        node("Pooling_v1", "pool", json!({"kernel": "(2, 2)", "stride": "(2, 2)"}), &[1]),
+        node("null", "w", json!({}), &[]),
+        node("Convolution_v1", "conv", json!({"kernel": "(3, 3)", "num_filter": "4", "no_bias": "True"}), &[2, 3]),
+    ], "heads": [[4, 0, 0]]});
+    let mut tensors =
+        [Tensor::new("w", ckpt_api::DType::F32, ckpt_api::Shape::new([4u64, 3, 3, 3]).unwrap())];
+    let symbol = symbol.to_string();
+    let graph = read(symbol.as_bytes(), &mut tensors, &StatedShapes::new(), &Limits::default()).unwrap();
+    assert_eq!(graph.inputs[0].shape[..], [None, Some(3), None, None]);
 }
