@@ -205,6 +205,6 @@ def load_plugin(file: StrPath) -> str:
     >>> import ckpt
     >>> ckpt.load_plugin("shelf.wasm")
     Traceback (most recent call last):
-    ckpt._errors.NotFoundError: cannot read the plugin (file shelf.wasm): No such file or directory (os error 2)
+    ckpt._errors.NotFoundError: cannot read the plugin (file shelf.wasm): found No such file or directory (os error 2)
     """
     return _ckpt.load_plugin(path(file))
