@@ -80,8 +80,9 @@ def text(tag: int, value: str) -> bytes:
     return message(tag, value.encode())
 
 
-def operation(name: str, op: str, *inputs: str, attributes: bytes = b"") -> bytes:
-    return message(3, text(1, name) + text(2, op) + b"".join(text(3, name) for name in inputs) + attributes)
+def operation(name: str, op: str, *inputs: str, attributes: bytes = b"", tag: int = 3) -> bytes:
+    """A node of a function, or with the tag 1 one of a graph."""
+    return message(tag, text(1, name) + text(2, op) + b"".join(text(3, name) for name in inputs) + attributes)
 
 
 def served(nodes: bytes, result: str) -> bytes:
@@ -110,12 +111,26 @@ def saved_model() -> bytes:
 
 def constant_kernel() -> bytes:
     """Serves `x · constant + bias`; the constant is in the function."""
+    nodes = constant() + operation("rb", "ReadVariableOp", "b") + operation("m", "MatMul", "x", f"{CONSTANT.name}:output:0")
+    return served(nodes + operation("a", "BiasAdd", "m:product:0", "rb:value:0"), "a:output:0")
+
+
+def constant(tag: int = 3) -> bytes:
     shape = b"".join(message(2, number(1, length)) for length in CONSTANT.shape)
     tensor = number(1, 1) + message(2, shape) + message(4, CONSTANT.data)
     value = message(5, text(1, "value") + message(2, message(8, tensor)))
-    nodes = operation(CONSTANT.name, "Const", attributes=value) + operation("rb", "ReadVariableOp", "b")
-    nodes += operation("m", "MatMul", "x", f"{CONSTANT.name}:output:0")
-    return served(nodes + operation("a", "BiasAdd", "m:product:0", "rb:value:0"), "a:output:0")
+    return operation(CONSTANT.name, "Const", attributes=value, tag=tag)
+
+
+def without_variables() -> bytes:
+    """Serves `x · constant`, of a model that has nothing else, as TensorFlow 1 states it."""
+    shape = message(2, number(1, 2**64 - 1)) + message(2, number(1, CONSTANT.shape[0]))
+    stated = message(5, text(1, "shape") + message(2, message(7, shape)))
+    nodes = operation("x", "Placeholder", attributes=stated, tag=1) + constant(1)
+    nodes += operation("m", "MatMul", "x", CONSTANT.name, tag=1)
+    signature = message(1, text(1, "x") + message(2, text(1, "x:0") + message(3, shape)))
+    signature += message(2, text(1, "y") + message(2, text(1, "m:0")))
+    return number(1, 1) + message(2, message(2, nodes) + message(5, text(1, "serving_default") + message(2, signature)))
 
 
 def endless_calls() -> bytes:
@@ -234,6 +249,8 @@ def accepted():
         yield case(name, why, inside | {"saved_model.pb": model}, named, "saved_model.pb")
     yield case("saved_model_constant", "a SavedModel whose kernel is a constant of the graph",
                inside | {"saved_model.pb": constant_kernel()}, named + [CONSTANT], "saved_model.pb")
+    yield case("saved_model_alone", "a SavedModel of constants, without variables", {"saved_model.pb": without_variables()},
+               [CONSTANT], "")
     yield case("object_graph_keys", "an object graph, and keys = true", graph, with_graph(keys), options=["keys=true"])
 
 

@@ -23,6 +23,8 @@ pub(crate) struct Location {
     pub(crate) index: String,
     /// `saved_model.pb`, if the input is a SavedModel.
     pub(crate) saved_model: Option<String>,
+    /// Whether the SavedModel has no variables, and so no index.
+    pub(crate) is_without_variables: bool,
     /// `PREFIX.meta`, the graph that `tf.train.Saver` writes beside a checkpoint.
     pub(crate) meta_graph: Option<String>,
     /// `keras_metadata.pb`, if the SavedModel has one.
@@ -39,6 +41,7 @@ impl Location {
             prefix: prefix.to_owned(),
             index: format!("{prefix}{INDEX}"),
             saved_model: None,
+            is_without_variables: false,
             meta_graph: None,
             keras_metadata: None,
             how,
@@ -76,8 +79,8 @@ fn by_name(input: &Input, entry: &str) -> Result<Location> {
     if let Some(prefix) = entry.strip_suffix(INDEX) {
         return Ok(Location::new(prefix, ""));
     }
-    if entry == SAVED_MODEL && input.is_file() {
-        return Err(without_variables(input));
+    if entry == SAVED_MODEL && input.is_file() && begins_as_saved_model(&input.file(entry)?)? {
+        return Ok(without_variables(input));
     }
     let graph_prefix = entry.strip_suffix(META_GRAPH).filter(|_| input.is_file());
     if let Some(prefix) = graph_prefix.filter(|prefix| input.has_file(&format!("{prefix}{INDEX}")))
@@ -115,6 +118,9 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
         Err(error) if error.kind() == Kind::Io => return Err(error),
         Err(error) => return Ok(Match::Possible(error.to_string())),
     };
+    if location.is_without_variables {
+        return Ok(Match::Certain(format!("{SAVED_MODEL} is a SavedModel without variables")));
+    }
     // The other codec of this crate reads V1 checkpoints, if the user names the file itself.
     if input.is_file() && location.index == input.entry() && is_v1(&input.file(&location.index)?)? {
         return Ok(Match::No);
@@ -166,7 +172,9 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
     match &prefixes[..] {
         // `tf.train.Checkpoint.write` names files after a directory with an empty prefix.
         [prefix] => Ok(Some(Location::new(prefix, ", the directory's only index"))),
-        [] if input.has_file(SAVED_MODEL) => Err(without_variables(input)),
+        [] if input.has_file(SAVED_MODEL) && begins_as_saved_model(&input.file(SAVED_MODEL)?)? => {
+            Ok(Some(without_variables(input)))
+        }
         [] => Ok(None),
         several => Err(Error::usage(
             "the directory contains several checkpoints, and no file 'checkpoint' names the latest",
@@ -177,12 +185,14 @@ fn in_directory(input: &Input) -> Result<Option<Location>> {
     }
 }
 
-/// The error for a SavedModel whose variables are missing, or that has constants alone.
-fn without_variables(input: &Input) -> Error {
-    Error::unsupported("the SavedModel has no variables")
-        .file(input.display(SAVED_MODEL))
-        .expected(format!("{VARIABLES}{INDEX} beside it"))
-        .help("copy the folder 'variables', too; a model that was frozen has constants in its graph alone, which are not read")
+/// Whether a file begins as a `SavedModel`: with its version, or with a graph.
+fn begins_as_saved_model(file: &File) -> Result<bool> {
+    let head = file.bytes(0, file.len().min(2))?;
+    Ok(matches!(head[..], [0x08, ..=1] | [0x12, _]))
+}
+
+fn without_variables(input: &Input) -> Location {
+    Location { is_without_variables: true, ..saved_model(input) }
 }
 
 fn saved_model(input: &Input) -> Location {

@@ -22,6 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Reads everything except tensor data; of the data, it reads the lengths of strings and the object graph.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let location = locate(input)?;
+    if location.is_without_variables {
+        return constants(input, &location, options, limits);
+    }
     let file = open_index(input, &location)?;
     let index = Index::read(&file, limits, Rules::new(options).lenient)?;
     let is_slice = index.slices(limits).map_err(|error| error.file(file.name()))?;
@@ -64,6 +67,24 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
     if let Some(file) = location.saved_model.or(location.meta_graph) {
         add_constants(std::mem::take(&mut description.constants), file, &mut contents);
     }
+    apply(description, &mut contents, options)?;
+    Ok(contents)
+}
+
+/// Reads a SavedModel without variables: the weights of its graph are constants.
+fn constants(input: &Input, location: &Location, options: &Options, limits: &Limits) -> Result<Contents> {
+    let mut contents = Contents::default();
+    let mut description = description(input, location, [].iter(), None, options, limits)?;
+    if description.constants.is_empty() {
+        let why = description.missing_graph.map_or_else(|| "no constants".into(), |missing| missing.reason);
+        return Err(Error::unsupported("the SavedModel has no variables")
+            .file(input.display(location.saved_model.as_deref().unwrap_or_default()))
+            .found(why)
+            .expected(format!("{} beside it, or constants that are weights of its graph", location.index))
+            .help("copy the folder 'variables', too"));
+    }
+    let file = location.saved_model.clone().unwrap_or_default();
+    add_constants(std::mem::take(&mut description.constants), file, &mut contents);
     apply(description, &mut contents, options)?;
     Ok(contents)
 }

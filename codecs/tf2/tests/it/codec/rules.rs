@@ -497,13 +497,24 @@ fn an_entry_that_is_too_long_is_refused() {
 }
 
 #[test]
-fn a_saved_model_without_variables_says_so() {
+fn a_saved_model_without_variables_and_constants_is_refused() {
     for entry in ["", "saved_model.pb"] {
         let files = Files::from([("saved_model.pb".to_owned(), vec![8, 1])]);
         let input = Input::memory(entry, files);
-        let Match::Possible(why) = ckpt_tf2::Tf2.probe(&input).unwrap() else { panic!("not possible") };
-        assert!(why.contains("the SavedModel has no variables"), "{why}");
+        let probed = ckpt_tf2::Tf2.probe(&input).unwrap();
+        assert!(matches!(probed, Match::Certain(_)), "{probed:?}");
         let error = inspected(&input, &Limits::default()).expect_err("no variables");
         assert_eq!(error.kind(), Kind::Unsupported);
+        assert!(error.message().contains("the SavedModel has no variables"), "{error}");
+        assert_eq!(error.context().file, Some("saved_model.pb"));
+    }
+}
+
+#[test]
+fn a_file_that_only_has_the_name_of_a_saved_model_is_none() {
+    for bytes in [&b"text"[..], b"", b"\x08"] {
+        let files = Files::from([("saved_model.pb".to_owned(), bytes.to_vec())]);
+        let probed = ckpt_tf2::Tf2.probe(&Input::memory("saved_model.pb", files)).unwrap();
+        assert_eq!(probed, Match::No);
     }
 }
