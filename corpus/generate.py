@@ -31,13 +31,14 @@ import make_tf2
 import make_tfjs
 import make_tflite
 import make_torch
+import make_torch7
 import make_torch_directories
 from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
     "bullet": [make_bullet], "caffe": [make_caffe], "cnn2": [make_cnn2], "coreml": [make_coreml], "darknet": [make_darknet], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "mxnet": [make_mxnet], "nn": [make_nn], "npz": [make_npz],
-    "onnx": [make_onnx], "orbax": [make_orbax], "paddle": [make_paddle], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "tflite": [make_tflite], "torch": [make_torch, make_torch_directories],
+    "onnx": [make_onnx], "orbax": [make_orbax], "paddle": [make_paddle], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "tflite": [make_tflite], "torch": [make_torch, make_torch_directories], "torch7": [make_torch7],
 }
 HEAD = """\
 # Made by generate.py: what each file of the corpus is, and what reading it must give.

@@ -55,6 +55,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_tflite::Tflite),
         #[cfg(feature = "torch")]
         Arc::new(ckpt_torch::Torch),
+        #[cfg(feature = "torch7")]
+        Arc::new(ckpt_torch7::Torch7),
     ];
     let formats = Formats::with(codecs, mappings::all())
         .with_architectures(BuiltinArchitectures)

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 22] = [
+const FEATURES: [(&str, bool); 23] = [
     ("bullet", cfg!(feature = "bullet")),
     ("caffe", cfg!(feature = "caffe")),
     ("cnn2", cfg!(feature = "cnn2")),
@@ -25,6 +25,7 @@ const FEATURES: [(&str, bool); 22] = [
     ("tfjs", cfg!(feature = "tfjs")),
     ("tflite", cfg!(feature = "tflite")),
     ("torch", cfg!(feature = "torch")),
+    ("torch7", cfg!(feature = "torch7")),
     ("vulkan", cfg!(feature = "vulkan")),
 ];
 

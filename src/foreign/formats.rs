@@ -138,12 +138,6 @@ pub(super) const FORMATS: &[Format] = &[
         help: "use the program that wrote it",
     },
     Format {
-        what: "a Torch7 file",
-        signs: &[],
-        endings: &["t7"],
-        help: "load it in Python with torchfile, and save the arrays with numpy.savez",
-    },
-    Format {
         what: "a fastText model",
         signs: &[Bytes(0, b"\xba\x16\x4f\x2f")],
         endings: &["ftz"],

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 20] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 21] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("caffe", &ckpt_caffe::Caffe, 12, 28),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
@@ -29,6 +29,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 20] = [
     ("tfjs", &ckpt_tfjs::Tfjs, 10, 38),
     ("tflite", &ckpt_tflite::Tflite, 12, 34),
     ("torch", &ckpt_torch::Torch, 32, 66),
+    ("torch7", &ckpt_torch7::Torch7, 21, 33),
 ];
 
 #[test]

@@ -41,7 +41,8 @@ mod confinement;
     feature = "tf2",
     feature = "tfjs",
     feature = "tflite",
-    feature = "torch"
+    feature = "torch",
+    feature = "torch7"
 ))]
 mod corpus;
 #[cfg(feature = "safetensors")]

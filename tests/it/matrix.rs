@@ -17,7 +17,7 @@ struct Network {
     layers: Option<&'static str>,
 }
 
-const NETWORKS: [Network; 9] = [
+const NETWORKS: [Network; 11] = [
     Network {
         format: "bullet",
         path: "corpus/bullet/accept/adamw",
@@ -47,6 +47,8 @@ const NETWORKS: [Network; 9] = [
     },
     Network { format: "tf1", path: "corpus/tf1/accept/layers.pb", options: &[], layers: None },
     Network { format: "tf1", path: "corpus/tf1/accept/cnn2_names.pb", options: &[], layers: None },
+    Network { format: "torch7", path: "corpus/torch7/accept/dense.t7", options: &[], layers: None },
+    Network { format: "torch7", path: "corpus/torch7/accept/one_convolution.t7", options: &[], layers: None },
     Network {
         format: "tf2",
         path: "examples/data/digits_saved_model",

@@ -18,3 +18,5 @@ ckpt_plugin::export!(ckpt_npz::Npz);
 ckpt_plugin::export!(ckpt_paddle::Paddle);
 #[cfg(feature = "safetensors")]
 ckpt_plugin::export!(ckpt_safetensors::Safetensors);
+#[cfg(feature = "torch7")]
+ckpt_plugin::export!(ckpt_torch7::Torch7);

@@ -121,4 +121,5 @@ alike! {
     npz_is_the_same_as_a_plugin: ckpt_npz::Npz, at least 3 and 3;
     paddle_is_the_same_as_a_plugin: ckpt_paddle::Paddle, at least 3 and 3;
     safetensors_is_the_same_as_a_plugin: ckpt_safetensors::Safetensors, at least 3 and 3;
+    torch7_is_the_same_as_a_plugin: ckpt_torch7::Torch7, at least 3 and 3;
 }

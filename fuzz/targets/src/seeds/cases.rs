@@ -184,7 +184,7 @@ fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
 
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 20] = [
+    let codecs: [&dyn Codec; 21] = [
         &ckpt_bullet::Bullet,
         &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
@@ -205,6 +205,7 @@ fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Resul
         &ckpt_tfjs::Tfjs,
         &ckpt_tflite::Tflite,
         &ckpt_torch::Torch,
+        &ckpt_torch7::Torch7,
     ];
     let codec = codecs.iter().find(|codec| codec.info().id == case.codec);
     let codec = codec.ok_or_else(|| format!("no codec '{}'", case.codec))?;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 20] = [
+const FORMATS: [&str; 21] = [
     "bullet",
     "caffe",
     "cnn2",
@@ -35,6 +35,7 @@ const FORMATS: [&str; 20] = [
     "tfjs",
     "tflite",
     "torch",
+    "torch7",
 ];
 
 /// Targets that make their cases of any bytes. With a zero in front, the bytes of two of them are a case itself.

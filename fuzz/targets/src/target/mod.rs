@@ -48,6 +48,7 @@ mod tf2_saved_model;
 mod tf2_table;
 mod tfjs_files;
 mod tflite_read;
+mod torch7_read;
 mod torch_directories;
 mod torch_read;
 mod transform;
@@ -100,6 +101,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "tf2_table", run: tf2_table::fuzz },
     Target { name: "tfjs_files", run: tfjs_files::fuzz },
     Target { name: "tflite_read", run: tflite_read::fuzz },
+    Target { name: "torch7_read", run: torch7_read::fuzz },
     Target { name: "torch_directories", run: torch_directories::fuzz },
     Target { name: "torch_read", run: torch_read::fuzz },
     Target { name: "transform", run: transform::fuzz },

@@ -25,7 +25,7 @@ const NAMES: [&str; 16] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 19] = [
+    let codecs: [&dyn ckpt_api::Codec; 20] = [
         &ckpt_bullet::Bullet,
         &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
@@ -45,6 +45,7 @@ pub(super) fn fuzz(data: &[u8]) {
         &ckpt_tfjs::Tfjs,
         &ckpt_tflite::Tflite,
         &ckpt_torch::Torch,
+        &ckpt_torch7::Torch7,
     ];
     // An input that ends as one format does can begin as another: then two codecs are certain, and rightly.
     let tail = &data[data.len().saturating_sub(64)..];
