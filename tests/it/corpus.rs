@@ -25,7 +25,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 21] = [
     ("paddle", &ckpt_paddle::Paddle, 14, 26),
     ("safetensors", &ckpt_safetensors::Safetensors, 19, 34),
     ("tf1", &ckpt_tf2::Tf1, 27, 24),
-    ("tf2", &ckpt_tf2::Tf2, 37, 59),
+    ("tf2", &ckpt_tf2::Tf2, 38, 59),
     ("tfjs", &ckpt_tfjs::Tfjs, 10, 38),
     ("tflite", &ckpt_tflite::Tflite, 12, 34),
     ("torch", &ckpt_torch::Torch, 32, 66),
