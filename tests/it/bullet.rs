@@ -83,6 +83,131 @@ fn a_checkpoint_of_the_first_version_survives_other_formats_in_its_place() {
     );
 }
 
+/// The weights of (768→32)x2→1: id, the scale of its integers, values.
+fn net_768() -> [(&'static str, f64, Vec<f32>); 4] {
+    let values = |count: u16, seed: u16| -> Vec<f32> {
+        (0..count).map(|at| (f32::from((at.wrapping_mul(37) ^ seed) % 509) - 254.0) / 512.0).collect()
+    };
+    [
+        ("l0w", 255.0, values(768 * 32, 1)),
+        ("l0b", 255.0, values(32, 2)),
+        ("l1w", 64.0, values(64, 3)),
+        ("l1b", 16_320.0, values(1, 4)),
+    ]
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// Integers of 16 bits, truncated as bullet does.
+fn truncated(scale: f64, values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| ((scale * f64::from(*value)) as i16).to_le_bytes()).collect()
+}
+
+/// Converts a directory to safetensors and back, and directly, and compares all files.
+fn comes_back(files: &BTreeMap<String, Vec<u8>>, architecture: &[(&str, &str)], options: &[&str]) {
+    let work = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = work.path().join("first").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    for (name, text) in architecture {
+        std::fs::write(work.path().join(name), text).unwrap();
+    }
+    let run = |arguments: &[&str]| {
+        let output = ckpt(work.path(), &[&["convert", "--verify"], arguments].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&[&["--from", "bullet", "first", "m.safetensors"], options].concat());
+    run(&["m.safetensors", "back", "--to", "bullet"]);
+    run(&[&["--from", "bullet", "first", "copy", "--to", "bullet"], options].concat());
+    for output in ["back", "copy"] {
+        let mut found = BTreeMap::new();
+        for folder in ["", "optimiser_state/"] {
+            let Ok(entries) = std::fs::read_dir(work.path().join(output).join(folder)) else { continue };
+            for path in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+                let name = format!("{folder}{}", path.file_name().unwrap().to_str().unwrap());
+                found.insert(name, std::fs::read(path).unwrap());
+            }
+        }
+        let names: Vec<_> = found.keys().collect();
+        assert!(found == *files, "{output}: {names:?}");
+    }
+}
+
+/// As bullet's first version wrote it: no records, the quantized net under the name of the checkpoint, the log beside it.
+#[test]
+fn a_net_under_the_name_of_its_checkpoint_comes_back_beside_files_without_records() {
+    let net = net_768();
+    let flat = |factor: f32| -> Vec<u8> {
+        net.iter()
+            .flat_map(|(.., values)| bytes(&values.iter().map(|value| value * factor).collect::<Vec<_>>()))
+            .collect()
+    };
+    let mut quantised: Vec<u8> =
+        net.iter().flat_map(|(_, scale, values)| truncated(*scale, values)).collect();
+    quantised.resize(quantised.len().next_multiple_of(64), 0);
+    let files = [
+        ("params.bin", flat(1.0)),
+        ("momentum.bin", flat(0.5)),
+        ("velocity.bin", flat(0.25)),
+        ("simple-10.bin", quantised),
+        ("log.txt", b"1,32,0.0171\n1,64,0.0162\n".to_vec()),
+    ];
+    let files = files.map(|(name, bytes)| (name.to_owned(), bytes)).into();
+    comes_back(
+        &files,
+        &[],
+        &["--from-set", "arch=builder:768x32x1,transpose=false", "--from-set", "check=true"],
+    );
+}
+
+/// A bias that `SavedFormat::empty()` saves again: `raw.bin` does not have it.
+const AGAIN: &str = r#"
+format = "bullet"
+input = { features = 768 }
+layers = [{ size = 32, activation = "screlu" }, { size = 1 }]
+saved = [
+  { id = "l0w", type = "i16", scale = 255 }, { id = "l0b", type = "i16", scale = 255 },
+  { id = "l1w", type = "i16", scale = 64 }, { id = "l1b", type = "i32", scale = 16320 }, { id = "l1b", raw = false },
+]
+"#;
+
+#[test]
+fn a_header_of_known_length_and_a_bias_that_is_saved_in_two_types_come_back() {
+    let net = net_768();
+    let records = |factor: f32| -> Vec<u8> {
+        let record = |(id, _, values): &(&str, f64, Vec<f32>)| {
+            let values: Vec<f32> = values.iter().map(|value| value * factor).collect();
+            [format!("{id}\n").into_bytes(), (values.len() as u64).to_le_bytes().to_vec(), bytes(&values)]
+                .concat()
+        };
+        net.iter().flat_map(record).collect()
+    };
+    let mut quantised = b"CBNF\x01\0\x80\x02 engine\xff".to_vec();
+    for (id, scale, values) in &net {
+        match *id {
+            "l1b" => quantised.extend(((scale * f64::from(values[0])) as i32).to_le_bytes()),
+            _ => quantised.extend(truncated(*scale, values)),
+        }
+    }
+    quantised.extend(bytes(&net[3].2));
+    let missing = quantised.len().next_multiple_of(64) - quantised.len();
+    quantised.extend(b"bullet".iter().cycle().take(missing));
+    let files = [
+        ("raw.bin", net.iter().flat_map(|(.., values)| bytes(values)).collect()),
+        ("quantised.bin", quantised),
+        ("optimiser_state/weights.bin", records(1.0)),
+        ("optimiser_state/momentum.bin", records(0.5)),
+        ("optimiser_state/velocity.bin", records(0.25)),
+    ];
+    let files = files.map(|(name, bytes)| (name.to_owned(), bytes)).into();
+    let options = ["--arch", "net.toml", "--from-set", "header=15", "--from-set", "check=true"];
+    comes_back(&files, &[("net.toml", AGAIN)], &options);
+}
+
 /// A header, and weights that are saved in 16 bits and in 8.
 const TWICE: &str = r#"
 format = "bullet"

@@ -20,6 +20,9 @@ pub(crate) const KEY_RECORDS: &str = "records";
 /// Metadata: [`STATE`] if files of the form [`RecordForm::Headerless`] were read from there, and not from the directory
 /// itself, where bullet had them.
 pub(crate) const KEY_FOLDER: &str = "folder";
+/// Metadata: the name of the quantized net beside files of the form [`RecordForm::Headerless`], which was that of the
+/// checkpoint, such as `simple-10.bin`.
+pub(crate) const KEY_NETWORK: &str = "network";
 /// Metadata of a tensor: its id in the net.
 pub(crate) const KEY_ID: &str = "id";
 /// Metadata of a tensor that the file stores besides the weight with its id: which of the entries with this id it is,

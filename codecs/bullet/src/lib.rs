@@ -72,6 +72,12 @@ const OPTIONS: &[OptionSpec] = &[
         "content of a single file (default: reading, recognized by name, records or size; writing, by name, else quantised, or engine for .nnue if the architecture describes one)",
     ),
     OptionSpec::new(
+        "header",
+        OptionKind::Count,
+        Side::Read,
+        "bytes at the beginning of quantised.bin that the net's SavedFormat puts there, kept as they are (default: those that the architecture states)",
+    ),
+    OptionSpec::new(
         "integers",
         OptionKind::Flag,
         Side::Read,

@@ -4,6 +4,7 @@ mod applicable;
 mod compare;
 mod engine;
 mod fit;
+mod header;
 mod probe;
 mod propose;
 mod reader;
@@ -14,8 +15,8 @@ mod state;
 pub(crate) use probe::probe;
 
 use crate::format::{
-    Content, ID, KEY_ARCHITECTURE, KEY_LOG, KEY_PARTS, LOG, PARAMS, QUANTISED, RAW, SLOTS, STATE, StateFile,
-    WEIGHTS, padded,
+    Content, ID, KEY_ARCHITECTURE, KEY_LOG, KEY_NETWORK, KEY_PARTS, LOG, PARAMS, QUANTISED, RAW, SLOTS,
+    STATE, StateFile, WEIGHTS, padded,
 };
 use crate::net;
 use crate::{graph, resolve};
@@ -31,6 +32,7 @@ const MAX_LOG: u64 = 16 << 20;
 /// Reads everything but the numbers.
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     let architecture = resolve::for_reading(options)?;
+    let architecture = header::with_header(architecture, input, options)?;
     let mut reader = Reader::new(input, options, limits, architecture.as_ref());
     match input.is_directory() {
         true => read_directory(&mut reader)?,
@@ -43,7 +45,12 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 /// Reads the optimizer's weights if they exist, for only they are complete; or raw.bin; or quantised.bin.
 fn read_directory(reader: &mut Reader<'_>) -> Result<()> {
     let state = find_state(reader.input)?;
-    let (has_raw, has_quantised) = (reader.input.has_file(RAW), reader.input.has_file(QUANTISED));
+    let has_raw = reader.input.has_file(RAW);
+    let quantised = header::quantised(reader.input)?;
+    let has_quantised = quantised.is_some();
+    if let Some(name) = quantised.filter(|name| *name != QUANTISED) {
+        reader.keep(KEY_NETWORK, name);
+    }
     read_log(reader)?;
     if let Some((folder, weights)) = state {
         state::read_folder(reader, folder, weights)?;

@@ -39,12 +39,13 @@ fn write(context: &Context<'_>, output: &mut Output) -> Result<()> {
     for content in &target.parts {
         match (content, context.architecture) {
             (Content::Failed, _) => {
-                output.add_file(target.path("", QUANTISED), 0);
+                output.add_file(target.path("", context.network()), 0);
             }
             (Content::State, _) => write_state(context, output)?,
             (Content::Raw | Content::Quantised | Content::Engine, Some(architecture)) => {
                 sections::write(context, output, *content, architecture)?;
-                let name = target.path("", if *content == Content::Quantised { QUANTISED } else { RAW });
+                let name =
+                    target.path("", if *content == Content::Quantised { context.network() } else { RAW });
                 add_reading(context, output, *content, name)?;
             }
             (Content::Raw | Content::Quantised, None)

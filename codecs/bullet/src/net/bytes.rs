@@ -9,7 +9,7 @@ pub(crate) struct HexBytes(pub(crate) Vec<u8>);
 
 impl HexBytes {
     /// The most bytes.
-    const MAX_LEN: usize = 4096;
+    pub(crate) const MAX_LEN: usize = 4096;
 }
 
 impl TryFrom<String> for HexBytes {

@@ -1,6 +1,7 @@
 //! Checks of an architecture file that need nothing beyond the file.
 
 use super::description::{Activation, InputBuckets, Layer, Net};
+use super::entry::Item;
 use ckpt_api::{Error, Result};
 
 /// The longest list that an architecture file may have.
@@ -22,6 +23,13 @@ pub(super) fn check(net: &Net) -> Result<()> {
     if let Some(buckets) = &net.input.buckets {
         check_size("input.buckets.count", buckets.count)?;
         check_bucket_layout(buckets).map_err(|error| error.field("input.buckets.layout"))?;
+    }
+    let members = net.engine.iter().flat_map(|engine| &engine.members).filter_map(Item::weight);
+    if let Some(entry) = members.into_iter().find(|entry| !entry.is_raw) {
+        return Err(Error::usage("an engine file has nothing to do with raw.bin")
+            .field("engine.members")
+            .found(format!("raw = false for '{}'", entry.id))
+            .help("leave 'raw' out; it is for entries of 'saved'"));
     }
     for (index, extra) in net.tensors.iter().enumerate() {
         check_size(&format!("tensors[{index}].rows"), extra.rows)?;

@@ -34,6 +34,8 @@ pub(crate) struct Entry {
     pub(crate) layout: Vec<String>,
     /// Values outside ±clip are stored as ±clip.
     pub(crate) clip: Option<f64>,
+    /// Whether raw.bin has the entry, too; not if bullet makes it with `SavedFormat::empty()`.
+    pub(crate) is_raw: bool,
 }
 
 /// An [`Item`] as the architecture file writes it.
@@ -60,19 +62,21 @@ struct WrittenItem {
     layout: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     clip: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raw: Option<bool>,
 }
 
 impl TryFrom<WrittenItem> for Item {
     type Error = &'static str;
 
     fn try_from(written: WrittenItem) -> Result<Self, Self::Error> {
-        let WrittenItem { id, bytes, kind, scale, round, transpose, merge, round_terms, layout, clip } =
+        let WrittenItem { id, bytes, kind, scale, round, transpose, merge, round_terms, layout, clip, raw } =
             written;
         let id = match (id, bytes) {
             (Some(id), None) => id,
             (None, Some(bytes)) => {
                 let is_plain = (kind, scale, clip) == (None, None, None) && merge.is_none();
-                let has_flag = round || transpose || round_terms || !layout.is_empty();
+                let has_flag = round || transpose || round_terms || !layout.is_empty() || raw.is_some();
                 return match is_plain && !has_flag {
                     true => Ok(Item::Bytes(bytes)),
                     false => Err("expected no other key beside 'bytes'"),
@@ -82,18 +86,31 @@ impl TryFrom<WrittenItem> for Item {
             (Some(_), Some(_)) => return Err("expected 'id' for a weight or 'bytes', not both"),
         };
         let kind = kind.unwrap_or_default();
-        Ok(Item::Weight(Entry { id, kind, scale, round, transpose, merge, round_terms, layout, clip }))
+        let is_raw = raw.unwrap_or(true);
+        Ok(Item::Weight(Entry {
+            id,
+            kind,
+            scale,
+            round,
+            transpose,
+            merge,
+            round_terms,
+            layout,
+            clip,
+            is_raw,
+        }))
     }
 }
 
 impl From<Item> for WrittenItem {
     fn from(item: Item) -> Self {
-        let Entry { id, kind, scale, round, transpose, merge, round_terms, layout, clip } = match item {
+        let Entry { id, kind, scale, round, transpose, merge, round_terms, layout, clip, is_raw } = match item
+        {
             Item::Weight(entry) => entry,
             Item::Bytes(bytes) => return WrittenItem { bytes: Some(bytes), ..WrittenItem::default() },
         };
-        let (id, kind, bytes) = (Some(id), Some(kind), None);
-        WrittenItem { id, bytes, kind, scale, round, transpose, merge, round_terms, layout, clip }
+        let (id, kind, bytes, raw) = (Some(id), Some(kind), None, (!is_raw).then_some(false));
+        WrittenItem { id, bytes, kind, scale, round, transpose, merge, round_terms, layout, clip, raw }
     }
 }
 
@@ -142,6 +159,7 @@ impl Entry {
             round_terms: false,
             layout: Vec::new(),
             clip: None,
+            is_raw: true,
         }
     }
 

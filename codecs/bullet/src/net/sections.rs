@@ -29,6 +29,7 @@ pub(crate) fn sections(architecture: &Architecture, content: Content) -> Result<
     for (index, item) in architecture.items(content).iter().enumerate() {
         let start = align.up(found.end).ok_or_else(|| too_large("a member"))?;
         match item {
+            Item::Weight(entry) if content == Content::Raw && !entry.is_raw => {}
             Item::Weight(entry) => found.add_weight(architecture, content, entry, start)?,
             Item::Bytes(_) if content == Content::Raw => {}
             Item::Bytes(bytes) => found.add_constant(format!("{list}[{index}]"), &bytes.0, start)?,

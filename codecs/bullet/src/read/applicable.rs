@@ -12,6 +12,12 @@ pub(super) fn check_options(reader: &Reader<'_>, options: &Options) -> Result<()
     let integers = "quantised.bin or an engine file, with entries of integers";
     let rules = [
         ("integers", options.flag("integers"), reader.has_integers, integers),
+        (
+            "header",
+            is_given("header"),
+            reader.parts.contains(&Content::Quantised),
+            "quantised.bin, whose entries the architecture describes",
+        ),
         ("content", is_given("content"), !is_directory, "a single file"),
         ("records", is_given("records"), has_state, "the optimizer's files"),
         (

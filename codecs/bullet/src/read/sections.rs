@@ -3,8 +3,8 @@
 use super::reader::Reader;
 use super::{compare, engine, fit};
 use crate::format::{
-    Content, ID, KEY_ID, KEY_INEXACT, KEY_NUMBER, KEY_PADDING, KEY_QUANTISED, Padding, QUANTISED, RAW,
-    encoding, extent, padded,
+    Content, ID, KEY_ID, KEY_INEXACT, KEY_NETWORK, KEY_NUMBER, KEY_PADDING, KEY_QUANTISED, Padding,
+    QUANTISED, RAW, encoding, extent, padded,
 };
 use crate::net::architecture::Architecture;
 use crate::net::entry::{Entry, EntryType};
@@ -48,10 +48,11 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, content: Content) -> Res
 
 /// Checks a file that stores weights which another file of the directory provided.
 pub(super) fn check_beside(reader: &mut Reader<'_>, content: Content) -> Result<()> {
-    let file = reader.input.file(if content == Content::Raw { RAW } else { QUANTISED })?;
+    let network = reader.contents.checkpoint.metadata.text(ID, KEY_NETWORK).unwrap_or(QUANTISED).to_owned();
+    let file = reader.input.file(if content == Content::Raw { RAW } else { &network })?;
     if content == Content::Quantised && file.is_empty() {
         reader.note(format!(
-            "{QUANTISED} is empty: bullet leaves it so if a value does not fit its integer type"
+            "{network} is empty: bullet leaves it so if a value does not fit its integer type"
         ));
         reader.parts.push(Content::Failed);
         return Ok(());

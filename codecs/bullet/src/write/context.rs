@@ -4,7 +4,8 @@ use super::bind::{Binding, Bindings};
 use super::origin::Origin;
 use super::target::Target;
 use crate::format::{
-    ID, KEY_FOLDER, KEY_PADDING, KEY_RECORDS, PARAMS, Padding, RecordForm, SLOW, STATE, StateFile, WEIGHTS,
+    ID, KEY_FOLDER, KEY_NETWORK, KEY_PADDING, KEY_RECORDS, PARAMS, Padding, QUANTISED, RAW, RecordForm, SLOW,
+    STATE, StateFile, WEIGHTS,
 };
 use crate::net::architecture::Architecture;
 use ckpt_api::{Checkpoint, Error, Options, Result, Setting, text};
@@ -47,6 +48,14 @@ impl<'a> Context<'a> {
     pub(super) fn state_folder(&self) -> &'static str {
         let was_in_folder = self.checkpoint.metadata.text(ID, KEY_FOLDER) == Some(STATE);
         if self.form == RecordForm::Headerless && !was_in_folder { "" } else { STATE }
+    }
+
+    /// The name of the quantized net in a directory: beside values without records, that of the checkpoint that was read.
+    pub(super) fn network(&self) -> &'a str {
+        let is_name = |name: &&str| name.ends_with(".bin") && !name.contains(['/', '\\', ':']);
+        let is_other = |name: &&str| *name != RAW && StateFile::from_name(name).is_none();
+        let kept = self.checkpoint.metadata.text(ID, KEY_NETWORK).filter(is_name).filter(is_other);
+        kept.filter(|_| self.state_folder().is_empty()).unwrap_or(QUANTISED)
     }
 
     /// Returns the tensor to write as a weight or as one slot of it; `None` for zeros.

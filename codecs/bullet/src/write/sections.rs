@@ -3,7 +3,7 @@
 use super::bind::Binding;
 use super::context::{Context, missing};
 use super::output::Output;
-use crate::format::{Content, QUANTISED, RAW, WEIGHTS, encoding, padded};
+use crate::format::{Content, RAW, WEIGHTS, encoding, padded};
 use crate::net::architecture::Architecture;
 use crate::net::entry::Entry;
 use crate::net::layout::Layout;
@@ -22,7 +22,7 @@ pub(super) fn write(
     let is_quantised = content == Content::Quantised;
     let sections = sections(architecture, content)?;
     let end = sections.end;
-    let name = context.target.path("", if is_quantised { QUANTISED } else { RAW });
+    let name = context.target.path("", if is_quantised { context.network() } else { RAW });
     let file = output.add_file(name, if is_quantised { padded(end) } else { end });
     if content == Content::Engine {
         require_engine(architecture)?;

@@ -91,6 +91,51 @@ fn raw_bin_has_every_entry_of_a_weight_and_none_of_the_bytes_between() {
 }
 
 #[test]
+fn raw_bin_lacks_entries_that_bullet_saves_without_an_id() {
+    let all = r#"[{ "id": "l0w" }, { "id": "l0f" }, { "id": "l0b" }, { "id": "l1w" }, { "id": "l1b", "type": "i32", "scale": 16320 },
+        { "id": "l1b", "raw": false }]"#;
+    let values: Vec<f32> = (0..19u8).map(|k| f32::from(k) / 64.0).collect();
+    let json = architecture(all);
+    let json = json.replace(r#", "engine""#, r#", "unused""#);
+    let (saved, _) = json.split_once(r#", "unused""#).unwrap();
+    let json = format!("{saved} }}");
+    let raw = one("raw.bin", floats(&values));
+    let (contents, found) = read_all_with("raw.bin", &raw, &json, &[]).unwrap();
+    assert_eq!(weights_and_copies(&contents)[0].len(), 5);
+    let written = write(&contents.checkpoint, &found, "raw.bin", &[]).unwrap();
+    assert_eq!(written, raw);
+    // l1b is 18/64: truncated to 4590, and as a float.
+    let written = write(&contents.checkpoint, &found, "quantised.bin", &[]).unwrap();
+    assert_eq!(
+        written["quantised.bin"][72..80],
+        [4590i32.to_le_bytes(), (18.0f32 / 64.0).to_le_bytes()].concat()
+    );
+    let members = architecture(all);
+    let error = refused(read_all_with("raw.bin", &raw, &members, &[])).to_string();
+    assert!(error.contains("raw = false for 'l1b'"), "{error}");
+}
+
+#[test]
+fn a_header_whose_bytes_nobody_states_is_kept_by_its_length() {
+    let saved = r#"[{ "id": "l0w" }, { "id": "l0f" }, { "id": "l0b" }, { "id": "l1w" }, { "id": "l1b" }]"#;
+    let file = pad([b"head".to_vec(), floats(&[0.5; 19])].concat());
+    let (contents, values) = read(file.clone(), saved, &[("header", "4")]).unwrap();
+    let written = write(&contents.checkpoint, &values, "quantised.bin", &[]).unwrap();
+    assert_eq!(written["quantised.bin"], file);
+    for (length, says) in
+        [("5", "padding after the last entry"), ("5000", "impossible length"), ("0", "impossible length")]
+    {
+        let error = refused(read(file.clone(), saved, &[("header", length)])).to_string();
+        assert!(error.contains(says), "{length}: {error}");
+    }
+    let options =
+        Options::parse("bullet", Bullet.info().options, Side::Read, &[("header".into(), "4".into())]);
+    let input = ckpt_api::Input::memory("quantised.bin", one("quantised.bin", file));
+    let error = Bullet.read(&input, &options.unwrap(), &ckpt_api::Limits::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage, "{error}");
+}
+
+#[test]
 fn both_entries_of_a_weight_are_made_from_the_weights() {
     let mut all: Vec<_> = net().into_iter().filter(|(id, ..)| id.starts_with("l0")).collect();
     all.push(("l0f", 2, vec![0.0; 6]));
