@@ -20,6 +20,7 @@ import make_gguf
 import make_keras
 import make_mxnet
 import make_nn
+import make_nnue
 import make_npz
 import make_onnx
 import make_orbax
@@ -37,7 +38,7 @@ from common import Case, digest
 
 ROOT = pathlib.Path(__file__).resolve().parent
 MAKERS = {
-    "bullet": [make_bullet], "caffe": [make_caffe], "cnn2": [make_cnn2], "coreml": [make_coreml], "darknet": [make_darknet], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "mxnet": [make_mxnet], "nn": [make_nn], "npz": [make_npz],
+    "bullet": [make_bullet], "caffe": [make_caffe], "cnn2": [make_cnn2], "coreml": [make_coreml], "darknet": [make_darknet], "flax": [make_orbax.Flax], "gguf": [make_gguf], "keras": [make_keras], "mxnet": [make_mxnet], "nn": [make_nn], "nnue": [make_nnue], "npz": [make_npz],
     "onnx": [make_onnx], "orbax": [make_orbax], "paddle": [make_paddle], "safetensors": [make_safetensors], "tf1": [make_tf1], "tf2": [make_tf2], "tfjs": [make_tfjs], "tflite": [make_tflite], "torch": [make_torch, make_torch_directories], "torch7": [make_torch7],
 }
 HEAD = """\

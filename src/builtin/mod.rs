@@ -35,6 +35,8 @@ pub(crate) fn registry() -> Registry {
         Arc::new(ckpt_mxnet::Mxnet),
         #[cfg(feature = "nn")]
         Arc::new(ckpt_nn::Nn),
+        #[cfg(feature = "nnue")]
+        Arc::new(ckpt_nnue::Nnue),
         #[cfg(feature = "npz")]
         Arc::new(ckpt_npz::Npz),
         #[cfg(feature = "onnx")]

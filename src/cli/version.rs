@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Features of the build that decide what the program can do.
-const FEATURES: [(&str, bool); 23] = [
+const FEATURES: [(&str, bool); 24] = [
     ("bullet", cfg!(feature = "bullet")),
     ("caffe", cfg!(feature = "caffe")),
     ("cnn2", cfg!(feature = "cnn2")),
@@ -16,6 +16,7 @@ const FEATURES: [(&str, bool); 23] = [
     ("metal", cfg!(feature = "metal")),
     ("mxnet", cfg!(feature = "mxnet")),
     ("nn", cfg!(feature = "nn")),
+    ("nnue", cfg!(feature = "nnue")),
     ("npz", cfg!(feature = "npz")),
     ("onnx", cfg!(feature = "onnx")),
     ("orbax", cfg!(feature = "orbax")),

@@ -204,7 +204,7 @@ fn a_header_of_known_length_and_a_bias_that_is_saved_in_two_types_come_back() {
         ("optimiser_state/velocity.bin", records(0.25)),
     ];
     let files = files.map(|(name, bytes)| (name.to_owned(), bytes)).into();
-    let options = ["--arch", "net.toml", "--from-set", "header=15", "--from-set", "check=true"];
+    let options = ["--arch", "net.toml", "--from-set", "header=16", "--from-set", "check=true"];
     comes_back(&files, &[("net.toml", AGAIN)], &options);
 }
 

@@ -267,7 +267,7 @@ fn unknown_formats_options_limits_and_losses_list_the_known_ones() {
         2,
         &[
             "unknown format",
-            "known: bullet, caffe, cnn2, coreml, darknet, flax, gguf, keras, mxnet, nn, npz, onnx, orbax, paddle, safetensors",
+            "known: bullet, caffe, cnn2, coreml, darknet, flax, gguf, keras, mxnet, nn, nnue, npz, onnx, orbax, paddle, safetensors",
         ],
     );
     place.refuses(

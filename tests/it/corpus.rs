@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-const CODECS: [(&str, &dyn Codec, usize, usize); 21] = [
+const CODECS: [(&str, &dyn Codec, usize, usize); 22] = [
     ("bullet", &ckpt_bullet::Bullet, 13, 40),
     ("caffe", &ckpt_caffe::Caffe, 12, 28),
     ("cnn2", &ckpt_cnn2::Cnn2, 15, 36),
@@ -19,6 +19,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 21] = [
     ("keras", &ckpt_keras::Keras, 30, 50),
     ("mxnet", &ckpt_mxnet::Mxnet, 11, 27),
     ("nn", &ckpt_nn::Nn, 13, 36),
+    ("nnue", &ckpt_nnue::Nnue, 3, 14),
     ("npz", &ckpt_npz::Npz, 21, 57),
     ("onnx", &ckpt_onnx::Onnx, 14, 29),
     ("orbax", &ckpt_orbax::Orbax, 17, 54),

@@ -33,6 +33,7 @@ mod confinement;
     feature = "keras",
     feature = "mxnet",
     feature = "nn",
+    feature = "nnue",
     feature = "npz",
     feature = "onnx",
     feature = "orbax",
@@ -111,6 +112,8 @@ mod memory;
 mod merge;
 #[cfg(all(feature = "cli", feature = "onnx", feature = "safetensors", feature = "tf2", feature = "torch"))]
 mod mistaken;
+#[cfg(all(feature = "nnue", feature = "safetensors"))]
+mod nnue;
 #[cfg(all(feature = "npz", feature = "safetensors"))]
 mod npz;
 #[cfg(all(feature = "cli", feature = "forward", feature = "npz", feature = "onnx", feature = "safetensors"))]

@@ -17,7 +17,7 @@ struct Network {
     layers: Option<&'static str>,
 }
 
-const NETWORKS: [Network; 11] = [
+const NETWORKS: [Network; 12] = [
     Network {
         format: "bullet",
         path: "corpus/bullet/accept/adamw",
@@ -45,6 +45,7 @@ const NETWORKS: [Network; 11] = [
         options: &[],
         layers: None,
     },
+    Network { format: "nnue", path: "corpus/nnue/accept/pawn_pairs.nnue", options: &[], layers: None },
     Network { format: "tf1", path: "corpus/tf1/accept/layers.pb", options: &[], layers: None },
     Network { format: "tf1", path: "corpus/tf1/accept/cnn2_names.pb", options: &[], layers: None },
     Network { format: "torch7", path: "corpus/torch7/accept/dense.t7", options: &[], layers: None },
@@ -103,6 +104,7 @@ fn output(directory: &Path, format: &str) -> PathBuf {
         "gguf" => "out.gguf",
         "keras" => "out.h5",
         "nn" => "out.nn",
+        "nnue" => "out.nnue",
         "npz" => "out.npz",
         "onnx" => "out.onnx",
         "safetensors" => "out.safetensors",

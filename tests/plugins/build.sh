@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder="$1"
 shift
-[ $# -gt 0 ] || set -- caffe cnn2 darknet gguf mxnet nn npz paddle safetensors torch7
+[ $# -gt 0 ] || set -- caffe cnn2 darknet gguf mxnet nn nnue npz paddle safetensors torch7
 mkdir -p "$folder"
 built="$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')"
 for name in "$@"; do

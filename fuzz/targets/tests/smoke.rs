@@ -59,6 +59,7 @@ smoke! {
     mxnet_read: 38 seeds, 2000 mutations;
     nn_read: 49 seeds, 2000 mutations;
     nn_round_trip: 64 seeds, 2000 mutations;
+    nnue_read: 17 seeds, 500 mutations;
     npz_read: 77 seeds, 2000 mutations;
     npz_round_trip: 64 seeds, 2000 mutations;
     onnx_read: 39 seeds, 2000 mutations;

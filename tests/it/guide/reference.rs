@@ -93,7 +93,7 @@ fn every_format_has_a_page_that_shows_its_options() {
         assert!(page.lines.contains(&command), "{id}.md does not show '{command}'");
         seen += 1;
     }
-    assert_eq!(seen, 21);
+    assert_eq!(seen, 22);
 }
 
 #[test]

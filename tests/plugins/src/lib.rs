@@ -12,6 +12,8 @@ ckpt_plugin::export!(ckpt_gguf::Gguf);
 ckpt_plugin::export!(ckpt_mxnet::Mxnet);
 #[cfg(feature = "nn")]
 ckpt_plugin::export!(ckpt_nn::Nn);
+#[cfg(feature = "nnue")]
+ckpt_plugin::export!(ckpt_nnue::Nnue);
 #[cfg(feature = "npz")]
 ckpt_plugin::export!(ckpt_npz::Npz);
 #[cfg(feature = "paddle")]

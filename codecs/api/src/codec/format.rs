@@ -45,6 +45,21 @@ pub trait Codec: Send + Sync {
     /// tensors without a place, and what the format does not keep. [`OutputLayout::losses`] has the others.
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout>;
 
+    /// Changes the tensors that are to be written, before [`Codec::place`] decides where they go: into the bytes that the format
+    /// stores of them, if how many these are depends on the values, as of compressed integers.
+    ///
+    /// # For implementers
+    /// `contents` are the mapped tensors and where their bytes are in `input`; a tensor that is replaced keeps its place in the
+    /// list and its name. Values may be read, once and in pieces. The decoders of extents that are added are among
+    /// [`Codec::decoders`].
+    ///
+    /// # Errors
+    /// [`crate::Kind::Io`], and those of reading values.
+    fn prepare(&self, input: &Input, contents: &mut Contents, options: &Options) -> Result<()> {
+        let _ = (input, contents, options);
+        Ok(())
+    }
+
     /// The block encodings that [`Codec::read`] gives tensors, so that a plan that was written to a file finds their
     /// decoders.
     fn block_encodings(&self) -> &'static [Blocks] {

@@ -177,6 +177,8 @@ impl Conversion {
             model::describe(model, Arc::make_mut(&mut mapped.contents))?;
             model::keep_losses(model, &mut mapped);
         }
+        let options = Options::parse(codec.info().id, codec.info().options, Side::Write, &self.options)?;
+        codec.prepare(&source.input, Arc::make_mut(&mut mapped.contents), &options)?;
         let words = &*source.options.vocabulary;
         let store = Some(&**source.input.store());
         let clone = clones::settings(self.clone, source, &output)?;

@@ -142,9 +142,10 @@ impl Planned {
             registry.check_provenance(format, codec)?;
         }
         let reader = registry.reader(&plan.source.format)?;
-        let mut plan = plan.with_decoders(&*reader)?;
+        let writer = registry.writer(&plan.target.format)?;
+        let mut plan = plan.with_decoders(&*reader, &*writer)?;
         plan.attach(reader.block_encodings());
-        plan.attach(registry.writer(&plan.target.format)?.block_encodings());
+        plan.attach(writer.block_encodings());
         let source = plan.source.location.as_deref().ok_or_else(|| elsewhere("source"))?;
         let input = Input::within_store(registry.addresses().open(source)?, &plan.source.entry);
         let others = plan.source.others.iter().map(|other| {
@@ -164,7 +165,7 @@ impl Planned {
             source: None,
             files: Arc::new(Files::named(&input, plan.contents.files.clone())),
             input,
-            codec: registry.writer(&plan.target.format)?,
+            codec: writer,
             output,
             plan,
             commit: Commit::default(),

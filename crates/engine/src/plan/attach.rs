@@ -27,13 +27,14 @@ impl Plan {
         }
     }
 
-    /// Gives compressed extents of a document the decoders of the codec that read them.
+    /// Gives compressed extents of a document the decoders of the codec that read them, or of the one that prepared them to be
+    /// written.
     ///
     /// # Errors
     /// [`ckpt_api::Kind::Unsupported`] for a decoder that the codec does not register, with the file and the tensor;
     /// [`ckpt_api::Kind::Corrupt`] for stored bytes that are too few for their tensor; [`ckpt_api::Kind::Limit`] if
     /// decoding them does not fit into memory.
-    pub(crate) fn with_decoders(mut self, codec: &dyn Codec) -> Result<Plan> {
+    pub(crate) fn with_decoders(mut self, codec: &dyn Codec, writer: &dyn Codec) -> Result<Plan> {
         let compared = self.items.iter().flat_map(|item| match item {
             Item::Compare(comparison) => vec![&comparison.first.placement, &comparison.other.placement],
             Item::Write(_) => Vec::new(),
@@ -45,13 +46,13 @@ impl Plan {
         let Contents { checkpoint, files, placements, .. } = Arc::make_mut(&mut self.contents);
         for placement in placements {
             let tensor = checkpoint.tensors.get(placement.tensor.0).map_or("", |tensor| &tensor.name);
-            attach_decoders(placement, (files, tensor), codec)?;
+            attach_decoders(placement, (files, tensor), codec, writer)?;
         }
         for item in &mut self.items {
             if let Item::Compare(comparison) = item {
                 let Comparison { first, other, .. } = &mut **comparison;
                 for Stored { tensor, placement, .. } in [first, other] {
-                    attach_decoders(placement, (files, &tensor.name), codec)?;
+                    attach_decoders(placement, (files, &tensor.name), codec, writer)?;
                 }
             }
         }
@@ -64,8 +65,10 @@ fn attach_decoders(
     placement: &mut Placement,
     (files, tensor): (&[String], &str),
     codec: &dyn Codec,
+    writer: &dyn Codec,
 ) -> Result<()> {
-    placement.attach_decoders(codec.decoders()).map_err(|(error, FileId(file))| {
+    let known = [codec.decoders(), writer.decoders()].concat();
+    placement.attach_decoders(&known).map_err(|(error, FileId(file))| {
         let error = error.tensor(tensor).file(files.get(file).map_or("", String::as_str));
         match error.kind() {
             Kind::Unsupported => {

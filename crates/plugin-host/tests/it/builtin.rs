@@ -118,6 +118,7 @@ alike! {
     gguf_is_the_same_as_a_plugin: ckpt_gguf::Gguf, at least 3 and 3;
     mxnet_is_the_same_as_a_plugin: ckpt_mxnet::Mxnet, at least 3 and 3;
     nn_is_the_same_as_a_plugin: ckpt_nn::Nn, at least 3 and 3;
+    nnue_is_the_same_as_a_plugin: ckpt_nnue::Nnue, at least 3 and 3;
     npz_is_the_same_as_a_plugin: ckpt_npz::Npz, at least 3 and 3;
     paddle_is_the_same_as_a_plugin: ckpt_paddle::Paddle, at least 3 and 3;
     safetensors_is_the_same_as_a_plugin: ckpt_safetensors::Safetensors, at least 3 and 3;

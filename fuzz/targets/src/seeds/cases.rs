@@ -184,7 +184,7 @@ fn parts(seeds: &mut Seeds, name: &str, files: &BTreeMap<String, Vec<u8>>) {
 
 /// The graph of a file and the shapes of its tensors.
 fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Result<()> {
-    let codecs: [&dyn Codec; 21] = [
+    let codecs: [&dyn Codec; 22] = [
         &ckpt_bullet::Bullet,
         &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
@@ -195,6 +195,7 @@ fn described(seeds: &mut Seeds, case: &Case, name: &str, input: &Input) -> Resul
         &ckpt_keras::Keras,
         &ckpt_mxnet::Mxnet,
         &ckpt_nn::Nn,
+        &ckpt_nnue::Nnue,
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,
         &ckpt_orbax::Orbax,

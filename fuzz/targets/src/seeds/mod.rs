@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The formats of the corpus; a target each is called `FORMAT_read`.
-const FORMATS: [&str; 21] = [
+const FORMATS: [&str; 22] = [
     "bullet",
     "caffe",
     "cnn2",
@@ -25,6 +25,7 @@ const FORMATS: [&str; 21] = [
     "keras",
     "mxnet",
     "nn",
+    "nnue",
     "npz",
     "onnx",
     "orbax",

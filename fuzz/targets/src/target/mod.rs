@@ -24,6 +24,7 @@ mod mapping;
 mod mxnet_read;
 mod nn_read;
 mod nn_round_trip;
+mod nnue_read;
 mod npz_read;
 mod npz_round_trip;
 mod onnx_read;
@@ -77,6 +78,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "mxnet_read", run: mxnet_read::fuzz },
     Target { name: "nn_read", run: nn_read::fuzz },
     Target { name: "nn_round_trip", run: nn_round_trip::fuzz },
+    Target { name: "nnue_read", run: nnue_read::fuzz },
     Target { name: "npz_read", run: npz_read::fuzz },
     Target { name: "npz_round_trip", run: npz_round_trip::fuzz },
     Target { name: "onnx_read", run: onnx_read::fuzz },

@@ -25,7 +25,7 @@ const NAMES: [&str; 16] = [
 const TABLE: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 pub(super) fn fuzz(data: &[u8]) {
-    let codecs: [&dyn ckpt_api::Codec; 20] = [
+    let codecs: [&dyn ckpt_api::Codec; 21] = [
         &ckpt_bullet::Bullet,
         &ckpt_caffe::Caffe,
         &ckpt_cnn2::Cnn2,
@@ -35,6 +35,7 @@ pub(super) fn fuzz(data: &[u8]) {
         &ckpt_gguf::Gguf,
         &ckpt_mxnet::Mxnet,
         &ckpt_nn::Nn,
+        &ckpt_nnue::Nnue,
         &ckpt_npz::Npz,
         &ckpt_onnx::Onnx,
         &ckpt_orbax::Orbax,
