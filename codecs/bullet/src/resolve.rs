@@ -3,6 +3,7 @@
 use crate::format::{ID, KEY_ARCHITECTURE};
 use crate::net::architecture::Architecture;
 use crate::net::description::Net;
+use crate::net::entry::Item;
 use crate::{preset, profile};
 use ckpt_api::{ArchitectureFile, Checkpoint, Error, Options, Result, Setting, text};
 
@@ -14,7 +15,7 @@ pub(crate) fn for_reading(options: &Options) -> Result<Option<Architecture>> {
 /// Returns the architecture to write with: the one that the options give, or the one that the checkpoint was read with.
 pub(crate) fn for_writing(checkpoint: &Checkpoint, options: &Options) -> Result<Option<Architecture>> {
     let architecture = match from_options(options)? {
-        Some(architecture) => Some(architecture),
+        Some(architecture) => Some(with_header(architecture, checkpoint)),
         None => from_metadata(checkpoint),
     };
     with_profile(architecture, options)
@@ -24,6 +25,16 @@ pub(crate) fn for_writing(checkpoint: &Checkpoint, options: &Options) -> Result<
 pub(crate) fn from_metadata(checkpoint: &Checkpoint) -> Option<Architecture> {
     let document = checkpoint.metadata.value(ID, KEY_ARCHITECTURE)?;
     Architecture::new(ArchitectureFile::new(document).ok()?.parse().ok()?).ok()
+}
+
+/// The architecture that the checkpoint was read with, if that is the given one behind a header whose length an option stated.
+fn with_header(given: Architecture, checkpoint: &Checkpoint) -> Architecture {
+    match from_metadata(checkpoint) {
+        Some(kept) if matches!(&kept.net.saved[..], [Item::Bytes(_), rest @ ..] if *rest == given.net.saved[..]) => {
+            kept
+        }
+        _ => given,
+    }
 }
 
 fn from_options(options: &Options) -> Result<Option<Architecture>> {
