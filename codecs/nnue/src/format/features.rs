@@ -1,8 +1,10 @@
 //! Sets of input features, and the arrays that a feature transformer stores for them.
 
-use super::network::PSQT_BUCKETS;
 use ckpt_api::DType;
 use std::sync::LazyLock;
+
+/// Buckets of piece-square values, and stacks of layers, of which one is chosen by the number of pieces.
+pub(super) const PSQT_BUCKETS: u64 = 8;
 
 /// A set of input features.
 #[derive(Debug)]

@@ -1,15 +1,12 @@
 //! A network: what its file holds, array after array.
 
-use super::features::{Columns, Inputs};
+use super::features::{Columns, Inputs, PSQT_BUCKETS};
 use super::layers::{self, Layers};
 use super::{
     KEY_ARCHITECTURE, KEY_DESCRIPTION, KEY_FEATURE_HASH, KEY_FEATURES, KEY_L1, KEY_VERSION, VERSION,
 };
 use ckpt_api::{DType, Metadata, MetadataValue, Result, Shape};
 use std::num::NonZeroU32;
-
-/// Buckets of piece-square values, and stacks of layers, of which one is chosen by the number of pieces.
-pub(crate) const PSQT_BUCKETS: u64 = 8;
 
 /// Units per 1.0 of the weights and biases of each layer, in the current version.
 const LAYER_UNITS: [[u32; 2]; 3] = [[128, 128 * 128], [64, 64 * 128], [128, 128 * 128]];

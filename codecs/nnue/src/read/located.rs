@@ -1,6 +1,5 @@
 //! Where the arrays of a file are.
 
-use super::behind_magic;
 use crate::format::{MAGIC, MAGIC_BYTES, Part};
 use crate::leb128;
 use ckpt_api::{Error, File, Result};
@@ -70,4 +69,9 @@ fn check_count(array: &Located) -> Result<()> {
         .tensor(&array.part.name)
         .found(ckpt_api::count(stored, "byte"))
         .expected(format!("{integers} to {most}, for {}", ckpt_api::count(integers, "integer"))))
+}
+
+/// The first byte behind the magic of a compressed array that begins here.
+fn behind_magic(offset: u64) -> u64 {
+    offset.saturating_add(MAGIC_BYTES)
 }

@@ -1,27 +1,17 @@
 //! Recognizes networks of Stockfish, and describes their tensors.
 
+mod header;
 mod located;
 mod network;
 
-use crate::format::{
-    ID, INPUTS, LAYERS, LEB128, MAGIC_BYTES, MAX_DESCRIPTION, Network, VERSION, VERSIONS, WEIGHTS,
-};
+use crate::format::{ID, INPUTS, LAYERS, LEB128, MAX_DESCRIPTION, Network, VERSION, VERSIONS, WEIGHTS};
 use crate::leb128;
-use ckpt_api::fields::le;
 use ckpt_api::{
     Contents, DType, Encoding, Error, Extent, Fields, FileId, Input, Limit, Limits, Match, MetadataValue,
     Options, Placement, Result, Rounding, Scaling, Setting, Shape, Tensor, TensorId, text,
 };
+use header::Header;
 use located::Located;
-
-/// The fields before the transformer.
-pub(crate) struct Header {
-    version: u32,
-    /// The hash of the whole network.
-    hash: u32,
-    description: String,
-    transformer_hash: u32,
-}
 
 /// Certain if the file begins with a version, and the description that follows is as long as it states.
 pub(crate) fn probe(input: &Input) -> Result<Match> {
@@ -42,7 +32,7 @@ pub(crate) fn probe(input: &Input) -> Result<Match> {
 pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<Contents> {
     input.read_alone("a network of Stockfish", |file| {
         let mut fields = Fields::new(file);
-        let header = header(&mut fields, limits)?;
+        let header = Header::read(&mut fields, limits)?;
         let wanted = options.text(LAYERS).map(sizes).transpose()?;
         let stated = options.text(INPUTS).map(inputs).transpose()?;
         let (network, located) = network::find(file, header, fields.position(), (stated, wanted))?;
@@ -55,26 +45,6 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         describe(&mut contents, &network, &located);
         Ok(contents)
     })
-}
-
-fn header(fields: &mut Fields<'_>, limits: &Limits) -> Result<Header> {
-    let version = fields.parse(le::<u32>)?;
-    if !VERSIONS.contains(&version) {
-        let known = VERSIONS.map(|version| format!("{version:#010x}")).join(", ");
-        let error = Error::unsupported("the network has a version that is not known");
-        return Err(error.offset(0).found(format!("{version:#010x}")).expected(known));
-    }
-    let hash = fields.parse(le::<u32>)?;
-    let at = fields.position();
-    let len = u64::from(fields.parse(le::<u32>)?);
-    if len > MAX_DESCRIPTION {
-        return Err(Error::limit("the description is too long")
-            .offset(at)
-            .found(ckpt_api::count(len, "byte"))
-            .expected(format!("at most {}", ckpt_api::count(MAX_DESCRIPTION, "byte"))));
-    }
-    let description = fields.text(len, limits, Limit::NameBytes)?;
-    Ok(Header { version, hash, description, transformer_hash: fields.parse(le::<u32>)? })
 }
 
 /// The sizes that the option states, as `32,32`.
@@ -166,9 +136,4 @@ fn describe(contents: &mut Contents, network: &Network, located: &[Located]) {
         count => format!("{} compressed", ckpt_api::count(count, "array")),
     };
     contents.add_notes([format!("{}: {}; {stored}", network.inputs.text, network.architecture())]);
-}
-
-/// The first byte behind the magic of a compressed array that begins here.
-fn behind_magic(offset: u64) -> u64 {
-    offset.saturating_add(MAGIC_BYTES)
 }

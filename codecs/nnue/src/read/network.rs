@@ -1,6 +1,6 @@
 //! Finds the sizes of a network, which no field states: the hashes tell them, and the length of the file.
 
-use super::Header;
+use super::header::Header;
 use super::located::{Located, locate};
 use crate::format::{Inputs, LAYERS, Layers, Network};
 use ckpt_api::fields::le;
