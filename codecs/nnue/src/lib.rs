@@ -82,7 +82,7 @@ impl Codec for Nnue {
         read::read(input, options, limits)
     }
 
-    fn prepare(&self, input: &Input, contents: &mut Contents, options: &Options) -> Result<()> {
+    fn prepare(&self, input: &Input, contents: &Contents, options: &Options) -> Result<Option<Contents>> {
         write::prepare(input, contents, options)
     }
 

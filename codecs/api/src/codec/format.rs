@@ -45,8 +45,8 @@ pub trait Codec: Send + Sync {
     /// tensors without a place, and what the format does not keep. [`OutputLayout::losses`] has the others.
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout>;
 
-    /// Changes the tensors that are to be written, before [`Codec::place`] decides where they go: into the bytes that the format
-    /// stores of them, if how many these are depends on the values, as of compressed integers.
+    /// Replaces tensors that are to be written by the bytes that the format stores of them, before [`Codec::place`] decides where
+    /// they go: those whose length depends on the values, as of compressed integers. `None` if there are none.
     ///
     /// # For implementers
     /// `contents` are the mapped tensors and where their bytes are in `input`; a tensor that is replaced keeps its place in the
@@ -55,9 +55,9 @@ pub trait Codec: Send + Sync {
     ///
     /// # Errors
     /// [`crate::Kind::Io`], and those of reading values.
-    fn prepare(&self, input: &Input, contents: &mut Contents, options: &Options) -> Result<()> {
+    fn prepare(&self, input: &Input, contents: &Contents, options: &Options) -> Result<Option<Contents>> {
         let _ = (input, contents, options);
-        Ok(())
+        Ok(None)
     }
 
     /// The block encodings that [`Codec::read`] gives tensors, so that a plan that was written to a file finds their

@@ -5,18 +5,17 @@ use crate::format::{COMPRESSION, ID, LEB128, Network, Part};
 use crate::leb128;
 use ckpt_api::{
     Contents, DType, Encoding, Extent, Input, MetadataValue, Options, Placement, Result, Shape, Tensor,
-    TensorId,
 };
 
 /// Bytes that are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// Replaces the tensors of arrays that are compressed by their bytes. The length of these depends on the values, so that they
-/// are read once; what a file of the format holds compressed is taken as it is.
+/// Replaces the tensors of arrays that are compressed by their bytes; `None` if no array is. How many these are depends on the
+/// values, which are read once; what a file of the format holds compressed is taken as it is.
 ///
 /// A tensor whose integers are computed on the way, such as by a cast, is left as it is.
-pub(crate) fn prepare(input: &Input, contents: &mut Contents, options: &Options) -> Result<()> {
-    let Ok(network) = model::network(&contents.checkpoint) else { return Ok(()) };
+pub(crate) fn prepare(input: &Input, contents: &Contents, options: &Options) -> Result<Option<Contents>> {
+    let Ok(network) = model::network(&contents.checkpoint) else { return Ok(None) };
     let parts = Network::transformer(network.version, &network.inputs, network.l1)?;
     let kept = contents.checkpoint.metadata.value(ID, LEB128).and_then(MetadataValue::as_list);
     let is_wanted = |part: &Part| match (options.text(COMPRESSION), kept) {
@@ -26,31 +25,28 @@ pub(crate) fn prepare(input: &Input, contents: &mut Contents, options: &Options)
     };
     let wanted: Vec<Part> =
         parts.into_iter().filter(|part| part.is_compressible && is_wanted(part)).collect();
-    let ids: Vec<Option<TensorId>> = {
-        let names = contents.checkpoint.by_name();
-        wanted.iter().map(|part| names.get(part.name.as_str()).copied()).collect()
-    };
-    let mut is_changed = false;
-    for (part, id) in wanted.iter().zip(ids) {
-        let Some(id) = id else { continue };
+    let names = contents.checkpoint.by_name();
+    let mut prepared: Option<Contents> = None;
+    for part in &wanted {
+        let Some(id) = names.get(part.name.as_str()).copied() else { continue };
         let (tensor, placement) = contents.tensor_at(id)?;
         let Some(extent) = compressed(input, &contents.files, (tensor, placement), part)? else { continue };
         let shape = Shape::new([extent.len])?;
         let name = tensor.name.clone();
-        if let Some(tensor) = contents.checkpoint.tensors.get_mut(id.0) {
+        let prepared = prepared.get_or_insert_with(|| contents.clone());
+        if let Some(tensor) = prepared.checkpoint.tensors.get_mut(id.0) {
             *tensor = Tensor::new(name, DType::U8, shape);
         }
-        if let Some(placement) = contents.placements.get_mut(id.0) {
+        if let Some(placement) = prepared.placements.get_mut(id.0) {
             let encoding = Encoding::new(DType::U8, vec![0]);
             *placement = Placement::new(id, placement.name.clone(), vec![extent], encoding);
         }
-        is_changed = true;
     }
-    if is_changed {
+    if let Some(prepared) = &mut prepared {
         // The shapes of compressed arrays do not tell it.
-        network.keep(&mut contents.checkpoint.metadata);
+        network.keep(&mut prepared.checkpoint.metadata);
     }
-    Ok(())
+    Ok(prepared)
 }
 
 /// The compressed bytes of a tensor; `None` unless its integers are stored as they are in memory.

@@ -178,7 +178,9 @@ impl Conversion {
             model::keep_losses(model, &mut mapped);
         }
         let options = Options::parse(codec.info().id, codec.info().options, Side::Write, &self.options)?;
-        codec.prepare(&source.input, Arc::make_mut(&mut mapped.contents), &options)?;
+        if let Some(prepared) = codec.prepare(&source.input, &mapped.contents, &options)? {
+            mapped.contents = Arc::new(prepared);
+        }
         let words = &*source.options.vocabulary;
         let store = Some(&**source.input.store());
         let clone = clones::settings(self.clone, source, &output)?;

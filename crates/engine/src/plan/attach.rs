@@ -2,7 +2,7 @@
 
 use super::{Comparison, Item, Plan, Stored};
 use crate::resources::Resources;
-use ckpt_api::{Blocks, Codec, Contents, Extent, FileId, Kind, Placement, Result};
+use ckpt_api::{Blocks, Codec, Contents, Decoder, Extent, FileId, Kind, Placement, Result};
 use std::sync::Arc;
 
 impl Plan {
@@ -34,7 +34,7 @@ impl Plan {
     /// [`ckpt_api::Kind::Unsupported`] for a decoder that the codec does not register, with the file and the tensor;
     /// [`ckpt_api::Kind::Corrupt`] for stored bytes that are too few for their tensor; [`ckpt_api::Kind::Limit`] if
     /// decoding them does not fit into memory.
-    pub(crate) fn with_decoders(mut self, codec: &dyn Codec, writer: &dyn Codec) -> Result<Plan> {
+    pub(crate) fn with_decoders(mut self, reader: &dyn Codec, writer: &dyn Codec) -> Result<Plan> {
         let compared = self.items.iter().flat_map(|item| match item {
             Item::Compare(comparison) => vec![&comparison.first.placement, &comparison.other.placement],
             Item::Write(_) => Vec::new(),
@@ -43,16 +43,17 @@ impl Plan {
         if extents.all(Extent::has_decoder) {
             return Ok(self);
         }
+        let known = [reader.decoders(), writer.decoders()].concat();
         let Contents { checkpoint, files, placements, .. } = Arc::make_mut(&mut self.contents);
         for placement in placements {
             let tensor = checkpoint.tensors.get(placement.tensor.0).map_or("", |tensor| &tensor.name);
-            attach_decoders(placement, (files, tensor), codec, writer)?;
+            attach_decoders(placement, (files, tensor), reader, &known)?;
         }
         for item in &mut self.items {
             if let Item::Compare(comparison) = item {
                 let Comparison { first, other, .. } = &mut **comparison;
                 for Stored { tensor, placement, .. } in [first, other] {
-                    attach_decoders(placement, (files, &tensor.name), codec, writer)?;
+                    attach_decoders(placement, (files, &tensor.name), reader, &known)?;
                 }
             }
         }
@@ -65,10 +66,9 @@ fn attach_decoders(
     placement: &mut Placement,
     (files, tensor): (&[String], &str),
     codec: &dyn Codec,
-    writer: &dyn Codec,
+    known: &[&'static Decoder],
 ) -> Result<()> {
-    let known = [codec.decoders(), writer.decoders()].concat();
-    placement.attach_decoders(&known).map_err(|(error, FileId(file))| {
+    placement.attach_decoders(known).map_err(|(error, FileId(file))| {
         let error = error.tensor(tensor).file(files.get(file).map_or("", String::as_str));
         match error.kind() {
             Kind::Unsupported => {
