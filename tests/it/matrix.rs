@@ -17,7 +17,7 @@ struct Network {
     layers: Option<&'static str>,
 }
 
-const NETWORKS: [Network; 12] = [
+const NETWORKS: [Network; 13] = [
     Network {
         format: "bullet",
         path: "corpus/bullet/accept/adamw",
@@ -46,6 +46,12 @@ const NETWORKS: [Network; 12] = [
         layers: None,
     },
     Network { format: "nnue", path: "corpus/nnue/accept/pawn_pairs.nnue", options: &[], layers: None },
+    Network {
+        format: "nnue",
+        path: "corpus/nnue/accept/pawn_pairs.nnue",
+        options: &[("weights", "numbers")],
+        layers: None,
+    },
     Network { format: "tf1", path: "corpus/tf1/accept/layers.pb", options: &[], layers: None },
     Network { format: "tf1", path: "corpus/tf1/accept/cnn2_names.pb", options: &[], layers: None },
     Network { format: "torch7", path: "corpus/torch7/accept/dense.t7", options: &[], layers: None },
