@@ -31,6 +31,7 @@ TARGETS = {
     "torch": ("o.pt",),
     "safetensors": ("o.safetensors",),
     "tf2": ("o",),
+    "nnue": ("o.nnue",),
     "npz": ("o.npz",),
     "gguf": ("o.gguf",),
     "nn": ("o.nn",),
@@ -50,8 +51,8 @@ TARGETS = {
 FIXED_TYPES = {"bullet", "cnn2", "gguf", "nn"}
 TYPES = ((), ("--dtype", "f32"), ("--dtype", "f16"), ("--dtype", "bf16"))
 ENDINGS = (
-    ".bin", ".caffemodel", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".mlmodel", ".msgpack", ".nn", ".npy", ".npz", ".onnx",
-    ".params", ".pb", ".pdiparams", ".pdopt", ".pdparams", ".pt", ".pth", ".safetensors", ".safetensors.index.json", ".tflite",
+    ".bin", ".caffemodel", ".ckpt", ".gguf", ".h5", ".hdf5", ".keras", ".mlmodel", ".msgpack", ".nn", ".nnue", ".npy", ".npz", ".onnx",
+    ".params", ".pb", ".pdiparams", ".pdopt", ".pdparams", ".pt", ".pth", ".safetensors", ".safetensors.index.json", ".t7", ".tflite",
     ".weights",
 )
 # A directory that holds one of these may be a checkpoint: a SavedModel, PyTorch's distributed one, Orbax's, TensorFlow.js's, Core ML's.
