@@ -121,7 +121,10 @@ impl<'a> Builder<'a> {
 
 impl<'a> Layer<'a> {
     pub(super) fn field(&self, name: &str) -> Option<Value> {
-        let found = self.fields.iter().find(|(key, _)| self.objects.text(*key) == Some(name));
+        // Bytes of other lengths are not looked at: keys may be long.
+        let is_named =
+            |key: &Value| matches!(key, Value::Text(text) if self.objects.bytes(*text) == name.as_bytes());
+        let found = self.fields.iter().find(|(key, _)| is_named(key));
         found.map(|(_, value)| *value).filter(|value| *value != Value::Nil)
     }
 
