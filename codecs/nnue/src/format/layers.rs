@@ -39,7 +39,9 @@ impl Layers {
 
     /// Bytes of a stack: its hash, and for each layer biases of 32 bits and weights of 8.
     pub(crate) fn bytes(self) -> u64 {
-        self.shapes().into_iter().map(|[outputs, inputs]| outputs * (4 + inputs)).sum::<u64>() + 4
+        // The shapes may be those of any tensors: no stack has as many bytes as a sum that is too large.
+        let bytes = |[outputs, inputs]: [u64; 2]| outputs.saturating_mul(inputs.saturating_add(4));
+        self.shapes().into_iter().map(bytes).fold(4, u64::saturating_add)
     }
 
     /// The layers that have this hash and fill a stack of so many bytes, those of Stockfish first.
@@ -118,5 +120,7 @@ mod tests {
             assert!(!layers.is_known() || found.first() == Some(&layers), "{found:?}");
         }
         assert_eq!(Layers::find(1024, 1, 100_000), []);
+        let endless = Layers { inputs: [u64::from(u32::MAX); 3], outputs: [u32::MAX; 2] };
+        assert_eq!(endless.bytes(), u64::MAX);
     }
 }
