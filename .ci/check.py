@@ -6,8 +6,9 @@
     .ci/run --all        every section; a call that runs out of time says so, and the next goes on with the rest
 
 A section has passed at a commit, which the cache folder records; its area changed if a file of it differs from that commit.
-Without a record, the comparison is with the last commit that is older than a day, or else with the first parent of the newest
-merge; CKPT_CI_BASE names another one. What did not run is listed with the time at which it last passed.
+What passed today waits for its next turn. Without a record, the comparison is with the last commit that is older than a day, or
+else with the first parent of the newest merge; CKPT_CI_BASE names another one. What did not run is listed with the time at which
+it last passed.
 
 CKPT_CI_CACHE (~/.cache/ckpt-ci) is the cache folder: compiled dependencies and virtual environments, found again by a hash of
 what they are made from. CKPT_CI_CACHE_GB (24) bounds it. CI_SECONDS (5280) ends the whole, SECTION_SECONDS (4500) a section
@@ -46,6 +47,9 @@ MANIFESTS = ("Cargo.toml", *(str(path.relative_to(ROOT)) for path in sorted(ROOT
 
 # The modules of the contract that Miri runs.
 MIRI_OF_API = ("checksum", "metadata", "mostly_one", "name", "scattered")
+# Code that is another one on another platform.
+PLATFORMS = ("codecs/api/src/errors", "codecs/api/src/io/", "crates/containers/src/decoders", "crates/engine/", "crates/plugin/",
+             "crates/remote/", "forward/core/src/cpu/", "src/")
 # What other programs are compared with: `.ci/sections` chooses the scripts of each.
 INTEROP = ("codecs/", "crates/architectures/", "crates/families/", "crates/merge/", "crates/pytorch/", "crates/quantized/",
            "crates/tokenizers/", "data/", "forward/core/", "tests/interop/")
@@ -79,8 +83,8 @@ SECTIONS = (
     Section("corpus", after=("tools",)),
     Section("deny", after=("tools",)),
     Section("fuzz", ("fuzz/Cargo.toml", "fuzz/src/"), 1, ("tools",)),
-    Section("features", after=("clippy",)),
-    Section("platforms", after=("features",)),
+    Section("features", ("src/", *MANIFESTS), 2, ("clippy",)),
+    Section("platforms", (*PLATFORMS, *MANIFESTS), 4, ("features",)),
     Section("docs", after=("platforms",)),
     Section("miri", (*(f"codecs/api/src/{name}" for name in MIRI_OF_API), "crates/engine/src/transform/simd"), 5, ("tools",)),
     Section("examples", after=("test",)),
@@ -144,7 +148,12 @@ def main() -> int:
 
 def one_after_the_other(names: list[str]) -> int:
     """Runs sections that a person named, and shows what they print as they print it."""
-    failed = [name for name in names if not run_section(name, None, limit()).passed]
+    failed, before = [], tree()
+    for name in names:
+        if not run_section(name, None, limit()).passed:
+            failed.append(name)
+        elif before and before == tree():
+            record(name, None)
     print(f"FAILED: {' '.join(failed)}" if failed else "passed")
     return 1 if failed else 0
 
@@ -217,12 +226,13 @@ class Choice:
 
     @classmethod
     def made(cls, everything: bool = False) -> "Choice":
-        passed, today, now = read_passed(), datetime.date.today().toordinal() % DAYS, tree()
+        passed, now, day = read_passed(), tree(), datetime.datetime.now(datetime.timezone.utc).date()
         bases = {name: base(passed.get(name)) for name in NAMES}
         changed = {name: changed_since(commit) for name, commit in bases.items()}
         reasons = {}
         for section in SECTIONS:
-            reason = cls.reason(section, changed[section.name], bases[section.name], today)
+            is_due = section.day == day.toordinal() % DAYS and not passed.get(section.name, {}).get("time", "").startswith(str(day))
+            reason = cls.reason(section, changed[section.name], bases[section.name], is_due)
             if everything:
                 before = passed.get(section.name, {}).get("tree")
                 reason = None if before and before == now else "--all"
@@ -233,7 +243,7 @@ class Choice:
         return cls({name: why for name, why in reasons.items() if name in needed or name not in others}, changed)
 
     @staticmethod
-    def reason(section: Section, changed: list[str] | None, commit: str | None, today: int) -> str | None:
+    def reason(section: Section, changed: list[str] | None, commit: str | None, is_due: bool) -> str | None:
         if not section.areas and section.day is None:
             return "others need it" if section.for_others else "always"
         if changed is None and section.areas:
@@ -242,7 +252,7 @@ class Choice:
             return f"{path} changed"
         if section.areas and ".ci/sections" in (changed or ()) and functions(commit).get(section.name) != functions(None)[section.name]:
             return "its commands changed"
-        return "its turn" if section.day == today else None
+        return "its turn" if is_due else None
 
     def show(self) -> None:
         passed = read_passed()
@@ -482,7 +492,10 @@ def compiled_from() -> str:
         digest.update(version.stdout)
     for manifest in ("Cargo.toml", "fuzz/Cargo.toml"):
         profiles = tomllib.loads((ROOT / manifest).read_text())["profile"]
-        digest.update(json.dumps(profiles).encode() + (ROOT / manifest).with_suffix(".lock").read_bytes())
+        locked = tomllib.loads((ROOT / manifest).with_suffix(".lock").read_text())["package"]
+        # The crates of this repository change with each commit.
+        others = [[package["name"], package["version"]] for package in locked if "source" in package]
+        digest.update(json.dumps([profiles, others]).encode())
     return digest.hexdigest()[:12]
 
 
