@@ -106,10 +106,16 @@ def accepted():
     yield case("odd_count", "small integers that do not fill their last byte", model(graph(odd)), [
         B, Tensor("i", "i4", [19], nibbles), Tensor("t", "i4", [19], nibbles), Tensor("u", "u2", [5, 1], pairs),
     ])
-    scale = data(5, data(1, "scale") + b"".join(b"\x3d" + struct.pack("<f", number) for number in (0.5, 2.0)) + number(20, 6))
-    scaler = node("Scaler", ["x"], ["y"], scale, "ai.onnx.ml")
+    floats = b"".join(b"\x3d" + struct.pack("<f", number) for number in (0.5, 2.0))
+    scaler = node("Scaler", ["x"], ["y"], data(5, data(1, "scale") + floats + number(20, 6)), "ai.onnx.ml")
     body = model(graph([], [scaler], [value("x", [None, 2])], [value("y", [None, 2])]))
-    yield case("numbers_in_attributes", "numbers of the model that are attributes of a node", body, [])
+    yield case("floats_in_attributes", "floats of an operator of ai.onnx.ml, which are a tensor", body,
+        [Tensor("y.scale", "f32", [2], struct.pack("<2f", 0.5, 2.0))])
+    pairs = [("keys_tensor", [0, 1]), ("values_tensor", [0.5, 2.0])]
+    pairs = [data(1, name) + data(5, raw("", [2], struct.pack("<2f", *floats))) + number(20, 4) for name, floats in pairs]
+    encoder = node("LabelEncoder", ["x"], ["y"], b"".join(data(5, pair) for pair in pairs), "ai.onnx.ml")
+    body = model(graph([], [encoder], [value("x", [None, 2])], [value("y", [None, 2])]))
+    yield case("numbers_in_attributes", "numbers of the model that are tensors of a node, and none of the checkpoint", body, [])
     constant = data(5, data(1, "value") + data(5, raw("", [2, 3], MATRIX)) + number(20, 4))
     body = graph([], [node("Constant", [], ["w"], constant)], [], [value("w", [2, 3])])
     yield case("constant", "a weight in a node", model(body), [W])

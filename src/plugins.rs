@@ -1,16 +1,16 @@
 //! Plugins: codecs that are added to a registry at run time.
 
-use ckpt_api::{Codec, Error, Result};
+use ckpt_api::{Codec, Error, Limits, Result};
 use ckpt_engine::Registry;
 use ckpt_plugin_host::Plugin;
 use std::path::Path;
 
-/// Adds the codec of a plugin, which errors call `shown`.
+/// Adds the codec of a plugin, which errors call `shown`. It writes and decodes within the limits.
 ///
 /// # Errors
-/// Those of [`Plugin::load`]; [`ckpt_api::Kind::Usage`] if its id, or an ending of its file names, is that of a known format.
-pub(crate) fn add(registry: &mut Registry, bytes: &[u8], shown: &str) -> Result<()> {
-    let plugin = Plugin::load(bytes, shown)?;
+/// Those of [`Plugin::load_within`]; [`ckpt_api::Kind::Usage`] if its id, or an ending of its file names, is that of a known format.
+pub(crate) fn add(registry: &mut Registry, bytes: &[u8], shown: &str, limits: &Limits) -> Result<()> {
+    let plugin = Plugin::load_within(bytes, shown, limits)?;
     check_claims(registry, &plugin).map_err(|error| error.file(shown))?;
     registry.add(plugin).map_err(|error| error.file(shown))
 }

@@ -33,7 +33,7 @@ impl Registry {
     /// [`Kind::Usage`](ckpt_api::Kind) if its id or an ending of its file names is that of a known format.
     #[cfg(feature = "plugins")]
     pub fn with_plugin(mut self, bytes: &[u8]) -> ckpt_api::Result<Self> {
-        crate::plugins::add(&mut self.0, bytes, "plugin")?;
+        crate::plugins::add(&mut self.0, bytes, "plugin", &ckpt_api::Limits::default())?;
         Ok(self)
     }
 
@@ -48,7 +48,8 @@ impl Registry {
     /// As [`Registry::with_plugin`]; [`Kind::Io`](ckpt_api::Kind) if the file cannot be read.
     #[cfg(feature = "plugins")]
     pub fn with_plugin_file(mut self, path: &std::path::Path) -> ckpt_api::Result<Self> {
-        crate::plugins::add(&mut self.0, &crate::plugins::bytes_of(path)?, &path.display().to_string())?;
+        let bytes = crate::plugins::bytes_of(path)?;
+        crate::plugins::add(&mut self.0, &bytes, &path.display().to_string(), &ckpt_api::Limits::default())?;
         Ok(self)
     }
 

@@ -1,7 +1,7 @@
 //! The mappings that come with the program: `data/mappings/*.toml`, and those that PyTorch's modules need.
 
 use ckpt_engine::formats::RegisteredMapping;
-use ckpt_pytorch::{FlaxToTorch, KerasToTorch, PaddleToTorch};
+use ckpt_pytorch::{FlaxToTorch, GraphToTorch, KerasToTorch, PaddleToTorch};
 use std::sync::Arc;
 
 /// Includes files by name.
@@ -75,5 +75,6 @@ pub(super) fn all() -> Vec<RegisteredMapping> {
     let keras = RegisteredMapping::Generated(Arc::new(KerasToTorch::default()));
     let flax = RegisteredMapping::Generated(Arc::new(FlaxToTorch::default()));
     let paddle = RegisteredMapping::Generated(Arc::new(PaddleToTorch::default()));
-    files.chain([keras, flax, paddle]).collect()
+    let graph = RegisteredMapping::Generated(Arc::new(GraphToTorch));
+    files.chain([keras, flax, paddle, graph]).collect()
 }

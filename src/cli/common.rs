@@ -147,12 +147,17 @@ pub(super) struct Bounds {
 
 impl Bounds {
     pub(super) fn limits(&self) -> Result<Limits> {
-        let mut limits = Limits::default();
-        for (name, value) in pairs(&self.limit)? {
-            limits.set_by_name(&name, &value)?;
-        }
-        Ok(limits)
+        limits(&self.limit)
     }
+}
+
+/// The usual limits, but for those that are named: `NAME=N`.
+pub(super) fn limits(named: &[String]) -> Result<Limits> {
+    let mut limits = Limits::default();
+    for (name, value) in pairs(named)? {
+        limits.set_by_name(&name, &value)?;
+    }
+    Ok(limits)
 }
 
 impl TwoInputs {

@@ -31,6 +31,9 @@ pub(super) struct Forward {
     /// Length of the free axes of random inputs, but for the first; if left out, one that the graph runs with
     #[arg(long, value_name = "N", conflicts_with_all = ["input", "fen"])]
     length: Option<usize>,
+    /// Length of the free axes of this name, such as batch=1 (repeatable)
+    #[arg(long, value_name = "NAME=N", conflicts_with_all = ["input", "fen"])]
+    size: Vec<String>,
     /// Memory for values and tensors
     #[arg(long, value_name = "SIZE", default_value = "4g")]
     max_memory: String,
@@ -55,6 +58,7 @@ impl Forward {
             seed: self.seed,
             batch: self.batch,
             length: self.length,
+            sizes: self.size.iter().map(|text| named_size(text)).collect::<Result<_>>()?,
         })
     }
 
@@ -65,6 +69,14 @@ impl Forward {
                 .found(format!("'{}'", self.max_memory))
         })
     }
+}
+
+/// Parses `NAME=N`.
+fn named_size(text: &str) -> Result<(String, usize)> {
+    let parsed = text.rsplit_once('=').and_then(|(name, size)| Some((name.to_owned(), size.parse().ok()?)));
+    let wrong = || Error::usage("the size of an axis is not a name and a number");
+    let wrong = || wrong().field("--size").found(format!("'{text}'")).expected("NAME=N, such as batch=1");
+    parsed.filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)
 }
 
 /// Parses `[INPUT=]FILE[:ARRAY]`. A text that names an existing file is that file, whatever its name contains.
@@ -113,6 +125,15 @@ fn position(text: &str) -> Result<Position> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_of_an_axis_is_a_name_and_a_number() {
+        assert_eq!(named_size("batch=3").unwrap(), ("batch".to_owned(), 3));
+        assert_eq!(named_size("a=b=3").unwrap(), ("a=b".to_owned(), 3));
+        for text in ["batch", "batch=", "=3", "batch=-1"] {
+            assert_eq!(named_size(text).unwrap_err().kind(), ckpt_api::Kind::Usage, "{text}");
+        }
+    }
 
     #[test]
     fn an_argument_names_the_input_the_file_and_an_array_in_it() {

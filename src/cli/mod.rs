@@ -200,10 +200,13 @@ const STACK: usize = 8 << 20;
 fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
     choose_colors(arguments);
     let program = Program::of(arguments, Cli::command());
-    let cli = match program.parse(arguments).and_then(|given| Cli::from_arg_matches(&given)) {
-        Ok(cli) => cli,
+    let parsed = program.parse(arguments).and_then(|given| Ok((Cli::from_arg_matches(&given)?, given)));
+    let (cli, given) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return refuse_arguments(&error, wants_json(arguments)),
     };
+    #[cfg(not(feature = "plugins"))]
+    drop(given);
     let json = cli.format == Format::Json;
     let started = Instant::now();
     verbose::turn(cli.verbose);
@@ -211,7 +214,8 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
         #[cfg(feature = "remote")]
         use_store_options(&cli.store_set)?;
         #[cfg(feature = "plugins")]
-        let extended = plugin::extended(registry, &cli.plugin, uses_plugins(&cli.command))?;
+        let extended =
+            plugin::extended(registry, &cli.plugin, uses_plugins(&cli.command), || limits(&given))?;
         #[cfg(feature = "plugins")]
         let registry = extended.as_ref().unwrap_or(registry);
         let report = run_command(registry, &program, cli.command, cli.format)?;
@@ -226,6 +230,17 @@ fn run_here(registry: &Registry, arguments: &[OsString]) -> u8 {
 #[cfg(feature = "plugins")]
 fn uses_plugins(command: &Command) -> bool {
     !matches!(command, Command::Plugin(_) | Command::Completions(_) | Command::Man(_))
+}
+
+/// The limits of the command, if it takes any: a plugin writes and decodes within them, too.
+#[cfg(feature = "plugins")]
+fn limits(given: &clap::ArgMatches) -> Result<ckpt_api::Limits> {
+    let mut command = given;
+    while let Some((_, inner)) = command.subcommand() {
+        command = inner;
+    }
+    let named = command.try_get_many::<String>("limit").ok().flatten().into_iter().flatten();
+    common::limits(&named.cloned().collect::<Vec<_>>())
 }
 
 /// Takes the options of `--store-set` for all stores that the command opens.

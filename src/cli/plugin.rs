@@ -3,7 +3,7 @@
 use super::render;
 use super::report::{Report, to_json};
 use crate::plugins::bytes_of;
-use ckpt_api::{Codec, Error, Result, text};
+use ckpt_api::{Codec, Error, Limits, Result, text};
 use ckpt_conformance::Sample;
 use ckpt_engine::Registry;
 use ckpt_plugin_host::Plugin;
@@ -62,27 +62,34 @@ pub(super) struct CheckArguments {
     rewritten: bool,
 }
 
-/// The registry with the plugins that are named, and those of the user if these are `wanted`; `None` if there are none.
-pub(super) fn extended(registry: &Registry, named: &[PathBuf], wanted: bool) -> Result<Option<Registry>> {
+/// The registry with the plugins that are named, and those of the user if these are `wanted`; `None` if there are none. They write
+/// and decode within the limits.
+pub(super) fn extended(
+    registry: &Registry,
+    named: &[PathBuf],
+    wanted: bool,
+    limits: impl FnOnce() -> Result<Limits>,
+) -> Result<Option<Registry>> {
     let own = if wanted { added()? } else { Vec::new() };
     if own.is_empty() && named.is_empty() {
         return Ok(None);
     }
+    let limits = limits()?;
     let mut extended = registry.clone();
     for file in named {
-        load(&mut extended, file)?;
+        load(&mut extended, file, &limits)?;
     }
     for file in own {
         let id = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let way = format!("remove this plugin of yours with `ckpt plugin remove {id}`");
-        load(&mut extended, &file)
+        load(&mut extended, &file, &limits)
             .map_err(|error| error.with_help(|help| text![help, "; or ", &way]).help(&way))?;
     }
     Ok(Some(extended))
 }
 
-fn load(registry: &mut Registry, file: &Path) -> Result<()> {
-    crate::plugins::add(registry, &bytes_of(file)?, &file.display().to_string())
+fn load(registry: &mut Registry, file: &Path, limits: &Limits) -> Result<()> {
+    crate::plugins::add(registry, &bytes_of(file)?, &file.display().to_string(), limits)
 }
 
 /// The folder of the user's plugins.
@@ -141,7 +148,7 @@ fn add(registry: &Registry, AddArguments { file }: &AddArguments, json: bool) ->
     let bytes = bytes_of(file)?;
     // Refused here, and not in the next command.
     let mut extended = registry.clone();
-    crate::plugins::add(&mut extended, &bytes, &file.display().to_string())?;
+    crate::plugins::add(&mut extended, &bytes, &file.display().to_string(), &Limits::default())?;
     let plugin = Listed::of(&bytes, file)?;
     let folder = folder()?;
     let to = folder.join(format!("{}.{ENDING}", plugin.id));

@@ -4,13 +4,15 @@
     python tests/interop/tfjs_models.py --ckpt target/debug/ckpt --package FOLDER     (packages: requirements.txt)
 
 FOLDER is a copy of tests/interop/tfjs in which `npm install` was run. Every model of keras_models.py, by Keras 3 and by tf_keras,
-becomes a folder that `tf.loadLayersModel` loads and that computes the same, or is refused with the layer that TensorFlow.js does
-not have. Weights come back bit for bit. The last line counts what ran.
+becomes a folder that `tf.loadLayersModel` loads, and one that `tf.loadGraphModel` loads; both compute the same, or are refused with
+the layer that TensorFlow.js does not have. So do the models of onnx_models.py, as graphs. Weights come back bit for bit. The last
+line counts what ran.
 """
 
 import argparse
 import base64
 import collections
+import itertools
 import json
 import os
 import pathlib
@@ -34,7 +36,7 @@ LIBRARIES = {"keras": (keras, ".keras"), "tf_keras": (tf_keras, ".h5")}
 # Largest difference, of the largest value.
 BOUND = 2e-5
 # At least so many kinds of models run in TensorFlow.js.
-LEAST = {"keras": 25, "tf_keras": 25}
+LEAST = {("keras", "layers"): 25, ("tf_keras", "layers"): 25, ("keras", "graph"): 65, ("tf_keras", "graph"): 25, ("onnx", "graph"): 3}
 
 
 class Program:
@@ -70,10 +72,10 @@ def compare(answer, expected):
     return None
 
 
-def models(program, folder, library_name, wanted):
-    """Converts every model, and runs those that were written."""
+def models(program, folder, library_name, content, wanted):
+    """Converts every model to layers or to a graph, and runs those that were written."""
     library, ending = LIBRARIES[library_name]
-    jobs, expected, refused, wrong = [], [], {}, []
+    run = Run(program, folder, f"{library_name} as {content}", content)
     for name in keras_models.MODELS:
         if (library is tf_keras and name in keras_models.ONLY3) or (wanted and wanted not in name):
             continue
@@ -86,24 +88,72 @@ def models(program, folder, library_name, wanted):
         except Exception as error:
             print(f"{library_name} {name}: not made: {str(error).splitlines()[0][:120] if str(error) else type(error).__name__}")
             continue
-        target = folder / f"{library_name}-{name}"
-        code, said = program.convert(source, target, "--to", "tfjs", "--set", "content=layers")
+        run.model(name, source, given, outputs)
+    return run.report()
+
+
+class Run:
+    """Models that are converted, and what TensorFlow.js computes of them."""
+
+    def __init__(self, program, folder, title, content):
+        self.program, self.folder, self.title, self.content = program, folder, title, content
+        self.jobs, self.expected, self.refused = [], [], {}
+
+    def model(self, name, source, given, outputs):
+        target = self.folder / f"{self.title.replace(' ', '-')}-{name}"
+        # Shapes are integers of 64 bits in ONNX; one that 32 bits do not hold is an error.
+        code, said = self.program.convert(source, target, "--to", "tfjs", "--set", f"content={self.content}", "--allow", "narrowed")
         if code:
-            refused[name] = next((line for line in said.splitlines() if line.startswith("error")), said)
+            lines = [line.strip() for line in said.splitlines()]
+            self.refused[name] = " ".join(line for line in lines if line.startswith(("error", "found", "field"))) or said
+            return
+        inputs = [{"shape": one.shape, "dtype": kind_of(one), "data": one.ravel().tolist()} for one in given]
+        self.jobs.append({"folder": str(target), "inputs": inputs})
+        self.expected.append((name, outputs))
+
+    def report(self):
+        answers, wrong = self.program.run(self.folder, self.jobs), []
+        for answer, (name, outputs) in zip(answers, self.expected, strict=True):
+            why = compare(answer, outputs)
+            if why:
+                wrong.append(f"{self.title} {name}: {why}")
+        for name, why in self.refused.items():
+            print(f"{self.title} {name}: refused: {why[:240]}")
+        ran = len(self.jobs) - len(wrong)
+        print(f"{self.title}: {ran} kinds of models compute the same in TensorFlow.js, {len(self.refused)} are refused")
+        return wrong, ran
+
+
+def kind_of(array):
+    """The dtype of TensorFlow.js."""
+    kinds = {"b": "bool", "f": "float32"}
+    return kinds.get(array.dtype.kind, "int32")
+
+
+def onnx_models_of(program, folder, wanted):
+    """Models that have no layers of Keras."""
+    import onnx
+    import onnxruntime
+
+    sys.argv += ["--ckpt", str(program.ckpt)] if "--ckpt" not in sys.argv else []
+    import onnx_models
+
+    run = Run(program, folder, "onnx as graph", "graph")
+    for name in ("dense", "convolution", "shapes", "attention", "places", "free_axes", "branches", "loops", "trigonometry", "powers"):
+        if wanted and wanted not in name:
             continue
-        inputs = [{"shape": one.shape, "dtype": str(one.dtype), "data": one.ravel().tolist()} for one in given]
-        jobs.append({"folder": str(target), "inputs": inputs})
-        expected.append((name, outputs))
-    answers = program.run(folder, jobs)
-    for answer, (name, outputs) in zip(answers, expected, strict=True):
-        why = compare(answer, outputs)
-        if why:
-            wrong.append(f"{library_name} {name}: {why}")
-    for name, why in refused.items():
-        print(f"{library_name} {name}: refused: {why[:200]}")
-    ran = len(jobs) - len(wrong)
-    print(f"{library_name}: {ran} kinds of models compute the same in TensorFlow.js, {len(refused)} are refused")
-    return wrong, ran
+        made = getattr(onnx_models, name)()
+        made = made[0] if isinstance(made, tuple) else made
+        source = folder / f"{name}.onnx"
+        onnx.save(made, source)
+        session = onnxruntime.InferenceSession(source)
+        random, given = np.random.default_rng(5), []
+        for value in session.get_inputs():
+            shape = [size if isinstance(size, int) else 2 for size in value.shape]
+            given.append(random.integers(0, 3, shape) if "int" in value.type else random.normal(size=shape).astype(np.float32))
+        expected = session.run(None, {value.name: array for value, array in zip(session.get_inputs(), given)})
+        run.model(name, source, given, expected)
+    return run.report()
 
 
 def weights(program, folder):
@@ -134,6 +184,48 @@ def weights(program, folder):
     back = safetensors.numpy.load_file(folder / "back.safetensors")
     assert all(np.array_equal(back[name], array) for name, array in arrays.items())
     print(f"{len(arrays)} arrays are decoded bit for bit")
+
+
+def quantized(program, folder):
+    """Floats as integers: TensorFlow.js decodes the numbers of the converter's scales."""
+    random = np.random.default_rng(2)
+    arrays = {
+        "around_zero": random.normal(size=(40, 30)).astype(np.float32),
+        "above_zero": random.uniform(1, 5, (7, 9)).astype(np.float32),
+        "below_zero": random.uniform(-3, -1, (50,)).astype(np.float32),
+        "one_number": np.full((3, 3), 0.7, np.float32),
+        "halves": random.normal(size=(6, 6)).astype(np.float16),
+        "scalar": np.array(2.5, np.float32),
+        "integers": np.arange(6, dtype=np.int32),
+    }
+    safetensors.numpy.save_file(arrays, folder / "q.safetensors")
+    count = 0
+    for dtype in (np.uint8, np.uint16):
+        target = folder / f"quantized-{np.dtype(dtype).name}"
+        code, said = program.convert(folder / "q.safetensors", target, "--to", "tfjs", "--set", f"quantize={np.dtype(dtype).name}", "--verify")
+        assert code == 0, said
+        found = program.run(folder, [{"folder": str(target)}])[0]["weights"]
+        for name, array in arrays.items():
+            kind = np.int32 if name == "integers" else np.float32
+            own = np.frombuffer(base64.b64decode(found[name]["data"]), kind).reshape(found[name]["shape"])
+            expected = array if name == "integers" else decoded(array.astype(np.float32), dtype)
+            assert np.array_equal(own, expected), (name, own, expected)
+            count += 1
+    print(f"{count} arrays of integers are decoded bit for bit")
+
+
+def decoded(array, dtype):
+    """What the integers stand for that `tensorflowjs.quantization.quantize_weights` chooses."""
+    least, most = np.float64(array.min()), np.float64(array.max())
+    if least == most:
+        return np.full_like(array, least)
+    largest = np.iinfo(dtype).max
+    scale = (most - least) / largest
+    if least <= 0 <= most:
+        least = -np.round(-least / scale) * scale
+        most = largest * scale + least
+    integers = np.round((array.clip(least, most) - least) / scale).astype(dtype)
+    return (integers.astype(np.float64) * scale + least).astype(np.float32)
 
 
 def cases(program, folder):
@@ -179,7 +271,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ckpt", required=True, type=pathlib.Path)
     parser.add_argument("--package", required=True, type=pathlib.Path, help="a folder with run.mjs and its node_modules")
-    parser.add_argument("--library", choices=LIBRARIES)
+    parser.add_argument("--library", choices=[*LIBRARIES, "onnx"])
+    parser.add_argument("--content", choices=["layers", "graph"])
     parser.add_argument("--model", help="only models with this in their name")
     parser.add_argument("--keep", type=pathlib.Path, help="where the files stay")
     arguments = parser.parse_args()
@@ -188,13 +281,18 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.keep or pathlib.Path(scratch)
         weights(program, folder)
+        quantized(program, folder)
         wrong = cases(program, folder)
-        for name in [arguments.library] if arguments.library else LIBRARIES:
-            found, ran = models(program, folder, name, arguments.model)
+        names = [arguments.library] if arguments.library else [*LIBRARIES, "onnx"]
+        contents = [arguments.content] if arguments.content else ["layers", "graph"]
+        for key in itertools.product(names, contents):
+            if key == ("onnx", "layers"):
+                continue
+            made = onnx_models_of(program, folder, arguments.model) if key[0] == "onnx" else models(program, folder, *key, arguments.model)
+            found, counts[key] = made
             wrong += found
-            counts[name] = ran
-            if not arguments.model and ran < LEAST[name]:
-                wrong.append(f"{name}: only {ran} models ran")
+            if not arguments.model and counts[key] < LEAST[key]:
+                wrong.append(f"{key}: only {counts[key]} models ran")
     print(*wrong, sep="\n")
     print(f"{sum(counts.values())} models computed the same in TensorFlow.js, {len(wrong)} problems")
     return 1 if wrong else 0

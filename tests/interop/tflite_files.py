@@ -5,7 +5,7 @@
 
 Every model of keras_models.py becomes a `.tflite` that computes the same in 32 bits, and nearly so in 16, or is refused with the
 layer that the format does not have. So do the models of onnx_models.py. With CKPT_CASES, models by TensorFlow's converter go
-through ONNX and come back. The last line counts what ran.
+through ONNX and come back. Integers of 8 bits and their scales are those of TensorFlow's converter. The last line counts what ran.
 """
 
 import argparse
@@ -22,9 +22,9 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import numpy as np
 
 # Largest difference, of the largest value.
-BOUND, BOUND_OF_HALVES = 2e-5, 2e-2
+BOUND, BOUND_OF_HALVES, BOUND_OF_INTEGERS = 2e-5, 2e-2, 5e-2
 # At least so many models run in the interpreter.
-LEAST = {"keras": 58, "tf_keras": 51, "onnx": 3}
+LEAST = {"keras": 66, "tf_keras": 51, "onnx": 3}
 
 
 def convert(ckpt, *arguments):
@@ -181,6 +181,60 @@ def onnx_models_of(ckpt, folder, wanted):
     return run.report("onnx", 0 if wanted else LEAST["onnx"])
 
 
+def integers(ckpt, folder):
+    """Weights of 8 bits, beside TensorFlow's converter: the same integers and scales, and the same results."""
+    import keras
+    import tensorflow as tf
+    from ai_edge_litert.interpreter import Interpreter
+
+    L = keras.layers
+    models = {
+        "dense": keras.Sequential([keras.Input((40,)), L.Dense(64, "relu"), L.Dense(48, "tanh"), L.Dense(7)]),
+        "rows": keras.Sequential([keras.Input((5, 40)), L.Dense(64, "relu"), L.Dense(32)]),
+        "images": keras.Sequential([keras.Input((12, 12, 16)), L.Conv2D(32, 3, activation="relu"), L.DepthwiseConv2D(3, padding="same"),
+                                    L.Conv2D(40, 1, strides=2), L.GlobalAveragePooling2D(), L.Dense(30)]),
+        "channels": keras.Sequential([keras.Input((6, 6, 128)), L.DepthwiseConv2D(3), L.ReLU(), L.Flatten(), L.Dense(3)]),
+    }
+    random, wrong, count = np.random.default_rng(3), [], 0
+    for name, model in models.items():
+        for variable in model.weights:
+            variable.assign(random.normal(size=variable.shape, scale=0.3))
+        source, target, other = (folder / f"int8-{name}{ending}" for ending in (".keras", ".tflite", "-converted.tflite"))
+        model.save(source)
+        code, said = convert(ckpt, source, target, "--set", "quantize=int8")
+        if code:
+            wrong.append(f"int8 {name}: {said}")
+            continue
+        converter = tf.lite.TFLiteConverter.from_keras_model(model)
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        other.write_bytes(converter.convert())
+        ours, theirs = weights_of(Interpreter(str(target))), weights_of(Interpreter(str(other)))
+        count += len(theirs)
+        if [scales.shape for _, scales in ours] != [scales.shape for _, scales in theirs]:
+            wrong.append(f"int8 {name}: {len(ours)} tensors of integers, and {len(theirs)} of the converter")
+        for (own, scales), (expected, expected_scales) in zip(ours, theirs):
+            if not (np.array_equal(own, expected) and np.array_equal(scales, expected_scales)):
+                wrong.append(f"int8 {name}: other integers or scales of {own.shape}")
+        given = random.normal(size=(2, *model.inputs[0].shape[1:])).astype(np.float32)
+        expected = np.asarray(model(given))
+        (own, why), (converted, _) = interpret([(target, [given]), (other, [given])])
+        why = why or differs(own, converted, BOUND) or differs(own, [expected], BOUND_OF_INTEGERS)
+        if why:
+            wrong.append(f"int8 {name}: {why}")
+    print(f"{count} tensors of integers are those of TensorFlow's converter")
+    return wrong + ([] if count >= 9 else ["too few tensors of integers"])
+
+
+def weights_of(interpreter):
+    """The constants of 8 bits and their scales, in an order that both models have."""
+    found = []
+    for detail in interpreter.get_tensor_details():
+        scales = detail["quantization_parameters"]["scales"]
+        if detail["dtype"] == np.int8 and len(scales):
+            found.append((interpreter.get_tensor(detail["index"]), scales))
+    return sorted(found, key=lambda pair: (pair[0].shape, pair[0].tobytes()))
+
+
 def cases(ckpt, folder, wanted):
     root = os.environ.get("CKPT_CASES")
     if not root:
@@ -206,7 +260,7 @@ def main():
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ckpt", required=True, type=pathlib.Path)
-    parser.add_argument("--of", choices=["keras", "tf_keras", "onnx", "cases"])
+    parser.add_argument("--of", choices=["keras", "tf_keras", "onnx", "cases", "int8"])
     parser.add_argument("--model", help="only models with this in their name")
     parser.add_argument("--keep", type=pathlib.Path, help="where the files stay")
     arguments = parser.parse_args()
@@ -217,6 +271,8 @@ def main():
             wrong += cases(ckpt, folder, arguments.model)
         if arguments.of in (None, "onnx"):
             wrong += onnx_models_of(ckpt, folder, arguments.model)
+        if arguments.of in (None, "int8"):
+            wrong += integers(ckpt, folder)
         for library in ("keras", "tf_keras"):
             if arguments.of in (None, library):
                 wrong += keras_models_of(ckpt, folder, library, arguments.model)

@@ -21,7 +21,7 @@ const CODECS: [(&str, &dyn Codec, usize, usize); 22] = [
     ("nn", &ckpt_nn::Nn, 13, 36),
     ("nnue", &ckpt_nnue::Nnue, 3, 14),
     ("npz", &ckpt_npz::Npz, 21, 57),
-    ("onnx", &ckpt_onnx::Onnx, 14, 29),
+    ("onnx", &ckpt_onnx::Onnx, 15, 29),
     ("orbax", &ckpt_orbax::Orbax, 17, 54),
     ("paddle", &ckpt_paddle::Paddle, 14, 26),
     ("safetensors", &ckpt_safetensors::Safetensors, 19, 34),

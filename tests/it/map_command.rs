@@ -35,7 +35,7 @@ fn list_and_show_know_every_built_in_mapping() {
     let text = place.says(&["map", "list"]);
     for name in names {
         assert!(text.contains(name), "{text}");
-        if let "keras-to-torch" | "flax-to-torch" | "paddle-to-torch" = name {
+        if let "keras-to-torch" | "flax-to-torch" | "paddle-to-torch" | "graph-to-torch" = name {
             let check = format!("map check {name}");
             place.refuses(&["map", "show", name], 2, &["made for the graph", &check]);
             continue;

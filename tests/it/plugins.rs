@@ -5,10 +5,11 @@ mod module;
 
 use ckpt::{Conversion, OpenOptions, Registry, Source};
 use ckpt_api::{
-    Checkpoint, Contents, DType, Encoding, Extent, FileId, Input, Kind, Placement, Shape, Tensor, TensorId,
+    Axis, Checkpoint, Contents, DType, Encoding, Extent, FileId, Graph, Input, Kind, Node, Op, Placement,
+    Shape, Tensor, TensorId,
 };
-use ckpt_forms::{ContentsForm, Function, MatchForm};
-use module::{Wat, description, good};
+use ckpt_forms::{Bytes, ContentsForm, Function, MatchForm};
+use module::{Wat, description, good, operator};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,26 @@ fn newer_toy() -> Wat {
     let mut description = description();
     description.version = "0.2.0".to_owned();
     toy().answering(Function::Describe, &good(description))
+}
+
+/// A plugin whose toys have a graph of an operator of its own, of which every result is -0.5 and 8.
+fn computing_toy() -> Wat {
+    let mut description = description();
+    description.operators = vec![operator()];
+    let tensor = Tensor::new("w", DType::F32, Shape::new([2]).unwrap()).with_axes([Axis::Out]);
+    let placement =
+        Placement::new(TensorId(0), "w", Extent::new(FileId(0), 4, 8), Encoding::row_major(&tensor));
+    let node = Node::new("power", Op::custom("toy.Op")).parameter("slope", "w");
+    let graph = Graph::sequential("toy", vec![Some(2)], vec![Some(2)], vec![node]);
+    let contents = Contents::default()
+        .with_checkpoint(Checkpoint { tensors: vec![tensor], graph: Some(graph), ..Checkpoint::default() })
+        .with_files(vec!["m.toy".to_owned()])
+        .with_placements(vec![placement]);
+    toy()
+        .answering(Function::Describe, &good(description))
+        .answering(Function::Read, &good(ContentsForm::from(contents)))
+        .answering(Function::OperatorShape, &good(vec![2_u64]))
+        .answering(Function::RunOperator, &good(Bytes::of_floats(&[-0.5, 8.0])))
 }
 
 /// A directory with a toy, plugins, and a folder of plugins.
@@ -113,6 +134,35 @@ fn a_plugin_that_is_added_is_used_until_it_is_removed() {
     place.refused(&["plugin", "remove", "tey"], 2, &["you have no such plugin", "toy"]);
     place.done(&["plugin", "remove", "toy"]);
     place.refused(&["inspect", "m.toy"], 1, &["not recognized"]);
+}
+
+#[cfg(feature = "forward")]
+#[test]
+fn an_operator_of_a_plugin_runs() {
+    let place = Place::new();
+    fs::write(place.path("computing.wasm"), computing_toy().bytes()).unwrap();
+    let ran = place.json(&["--plugin", "computing.wasm", "run", "m.toy"]);
+    assert!(ran.to_string().contains("[-0.5,8"), "{ran}");
+    place.done(&["--plugin", "computing.wasm", "verify", "m.toy", "m.toy"]);
+    let lying = computing_toy().answering(Function::RunOperator, &good(Bytes::of_floats(&[1.0])));
+    fs::write(place.path("lying.wasm"), lying.bytes()).unwrap();
+    place.refused(
+        &["--plugin", "lying.wasm", "run", "m.toy"],
+        1,
+        &["lying.wasm", "another number of elements than the result has"],
+    );
+}
+
+#[test]
+fn the_limits_of_a_command_hold_for_what_a_plugin_decodes_and_writes() {
+    let place = Place::new();
+    let convert = ["--plugin", "toy.wasm", "convert", "m.toy", "m.npz", "-q", "--limit"];
+    place.refused(
+        &[&convert[..], &["plugin_steps=10"]].concat(),
+        1,
+        &["toy.wasm", "too many steps", "plugin_steps"],
+    );
+    place.done(&[&convert[..], &["plugin_steps=100000"]].concat());
 }
 
 #[test]

@@ -36,7 +36,9 @@ impl Vocabulary for PageWords {
             "more-formats" => "a program that has its codec".to_owned(),
             "architecture" | "limit" | "store-option" | "memory" | "forward-memory" | "parts" | "resume"
             | "overwrite" | "per-layer" | "tolerance" | "device" | "receipt-root" | "check-receipt"
-            | "run-plan" | "inverse-table" | "strict" | "feature" => in_program(setting, value),
+            | "run-plan" | "inverse-table" | "strict" | "feature" | "remove-format" => {
+                in_program(setting, value)
+            }
             _ => return None,
         })
     }
@@ -55,6 +57,7 @@ fn in_program(setting: &str, value: &str) -> String {
         "run-plan" => "run-plan",
         "inverse-table" => "map invert --of",
         "feature" => "a build with the feature",
+        "remove-format" => "plugin remove",
         setting => return joined(&format!("--{setting}"), value),
     };
     joined(flag, value)

@@ -19,7 +19,7 @@
 //! | folder | what it has |
 //! |---|---|
 //! | `loss` | [`Loss`], [`Aspect`], [`Role`] |
-//! | `text` | [`Name`], [`count`], [`nearest`], [`parse_size`] |
+//! | `text` | [`Name`], [`count`], [`first_repeated`], [`nearest`], [`parse_size`] |
 //! | `errors` | [`Error`], the [`Setting`] that its help names, [`Limits`] |
 //! | `metadata` | [`Metadata`] and its values |
 //! | `tensor` | [`Tensor`], [`DType`], [`Shape`], [`Axis`], [`Quantization`], [`Blocks`] |
@@ -60,26 +60,26 @@ pub use checksum::{Checksum, ChecksumAlgorithm, RunningChecksum, ScatteredChecks
 pub use codec::{
     Codec, Contents, FinishState, FormatInfo, Literal, Match, MissingGraph, Network, OptionKind, OptionSpec,
     Options, OutputFile, OutputLayout, PartName, PartSet, Phases, Provenance, Reading, Repair, Rules,
-    ShapeMismatch, Side, Written, add_parts, add_unlisted, weights_left_elsewhere,
+    ShapeMismatch, Side, Values, Written, add_parts, add_unlisted, weights_left_elsewhere,
 };
 pub use errors::{
     Context, Error, ErrorTexts, Kind, LibraryWords, Limit, Limits, Result, Segment, Setting, Text, Vocabulary,
 };
 pub use graph::{
-    Activation, Attribute, Graph, InputKind, InputSpec, InputView, MAX_GRAPH_LEVELS, Node, Op, OpCall,
-    OpShapes, OpSpec, OutputView, ParameterSpec, Value,
+    Activation, Attribute, Graph, HostedOp, InputKind, InputSpec, InputView, MAX_GRAPH_LEVELS, Node, Op,
+    OpCall, OpShapes, OpSpec, OutputView, ParameterSpec, Reference, ResultShape, Value,
 };
 pub use io::{
     Address, Directory, Fields, File, Input, Number, ReadAt, ReadStore, Writer, directories_of, fields,
     nearby, open_regular, read_exact_at,
 };
 pub use layout::{
-    Added, AddedAxis, Agreement, Along, AxisOrder, AxisPart, BlockIndex, BlockNumbers, BlockReduction,
-    CheckParameters, Compression, Computed, DecodeInPlace, DecodeStream, DecodeWhole, Decoder, DecoderUnit,
-    Encoding, Extent, Extents, FieldOrder, FileId, HostedDecoder, Kept, LongestOutput, MatrixFactor,
-    MatrixProduct, MostlyOne, Operand, Operation, PackedIntegers, Packing, Parameters, Placement, Reduction,
-    Region, Rounding, RowMagnitudes, RunNumbers, Scaling, Signs, StartStream, StoredBytes, TensorId, Term,
-    Tile, Window, Words, check_cover,
+    Added, AddedAxis, AffineIntegers, Agreement, Along, AxisOrder, AxisPart, BlockIndex, BlockNumbers,
+    BlockReduction, CheckParameters, Compression, Computed, DecodeInPlace, DecodeStream, DecodeWhole,
+    Decoder, DecoderUnit, Encoding, Extent, Extents, FieldOrder, FileId, HostedDecoder, Kept, LongestOutput,
+    MatrixFactor, MatrixProduct, MostlyOne, Operand, Operation, PackedIntegers, Packing, Parameters,
+    Placement, Reduction, Region, Rounding, RowMagnitudes, RunNumbers, Scaling, Signs, StartStream,
+    StoredBytes, TensorId, Term, Tile, Window, Words, check_cover,
 };
 pub use loss::{Aspect, Loss, LossKind, Role};
 pub use metadata::{KEY_WEIGHTS, Metadata, MetadataMap, MetadataValue};
@@ -87,4 +87,4 @@ pub use tensor::{
     Affine, Axis, BlockCoder, Blocks, DType, DecodeBlock, EncodeBlocks, Endian, Misfit, Quantization, Scalar,
     Shape, Slot, Tensor, Viewed,
 };
-pub use text::{Name, base64_text, count, first_few, nearest, parse_size};
+pub use text::{Name, base64_text, count, first_few, first_repeated, nearest, parse_size};

@@ -30,7 +30,7 @@ pub use ckpt_keras_config as config;
 
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, Decoder, FormatInfo, Input, Limits, Literal, Match, Network,
-    OptionKind, OptionSpec, Options, OutputLayout, Result, Side, Written,
+    OptionKind, OptionSpec, Options, OutputLayout, Result, Side, Values, Written,
 };
 use ckpt_containers::decoders::{DEFLATE, LZF, ZLIB};
 
@@ -89,6 +89,10 @@ impl Codec for Keras {
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
         write::place(checkpoint, name, options)
+    }
+
+    fn prepare(&self, values: &dyn Values, contents: &Contents, _: &Options) -> Result<Option<Contents>> {
+        write::prepare(values, contents)
     }
 
     fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {

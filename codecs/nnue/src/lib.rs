@@ -23,7 +23,7 @@ mod write;
 
 use ckpt_api::{
     Checkpoint, Codec, Contents, DType, Decoder, FormatInfo, Input, Limits, Match, Network, OptionKind,
-    OptionSpec, Options, OutputLayout, Result, Side,
+    OptionSpec, Options, OutputLayout, Result, Side, Values,
 };
 
 /// The codec of the format `nnue`.
@@ -82,8 +82,13 @@ impl Codec for Nnue {
         read::read(input, options, limits)
     }
 
-    fn prepare(&self, input: &Input, contents: &Contents, options: &Options) -> Result<Option<Contents>> {
-        write::prepare(input, contents, options)
+    fn prepare(
+        &self,
+        values: &dyn Values,
+        contents: &Contents,
+        options: &Options,
+    ) -> Result<Option<Contents>> {
+        write::prepare(values.input(), contents, options)
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {

@@ -15,8 +15,9 @@ use crate::format::{NAMESPACE, holder};
 use ckpt_api::{
     Axis, Checkpoint, DType, Graph, Metadata, Name, Placement, Quantization, Role, Shape, Slot, Tensor,
 };
+use serde::ser::{Error as _, Serializer};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
 /// The key, in `__metadata__` of a file and in `metadata` of an index.
@@ -25,23 +26,46 @@ const VERSION: u64 = 1;
 /// Key of a tensor's metadata: the dtype that the tensor had before it was stored as a dtype of safetensors.
 const LOGICAL_DTYPE: &str = "logical_dtype";
 
+/// What is stored of a tensor, with its keys in alphabetical order, as all objects of the text have them.
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    axes: Option<Box<[Axis]>>,
+    #[serde(default, skip_serializing_if = "Metadata::is_empty", serialize_with = "sorted")]
+    metadata: Metadata,
     name: Name,
+    // Spelled as files have it since the first version.
+    #[serde(
+        default,
+        rename = "quantisation",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "sorted"
+    )]
+    quantization: Option<Quantization>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    role: Option<Role>,
     /// The shape that `axes` describe; set if `axes` are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shape: Option<Shape>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    axes: Option<Box<[Axis]>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    role: Option<Role>,
-    // Spelled as files have it since the first version.
-    #[serde(default, rename = "quantisation", skip_serializing_if = "Option::is_none")]
-    quantization: Option<Quantization>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "sorted")]
     slot: Option<Box<Slot>>,
-    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
-    metadata: Metadata,
+}
+
+/// The text, with its keys in alphabetical order.
+#[derive(Serialize)]
+struct Text {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graph: Option<Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tensors: Vec<Description>,
+    version: u64,
+}
+
+/// Writes a value with the keys of all its objects in alphabetical order.
+fn sorted<S: Serializer>(value: &impl Serialize, serializer: S) -> Result<S::Ok, S::Error> {
+    serde_json::to_value(value).map_err(S::Error::custom)?.serialize(serializer)
 }
 
 impl Description {
@@ -95,22 +119,13 @@ pub fn survives_json(graph: &Graph) -> bool {
 /// Returns the text, or `None` if there is nothing to store. `tensors` is empty if neither their order nor anything
 /// about them must be stored.
 pub fn write(graph: Option<&Graph>, metadata: Map<String, Value>, tensors: &[&Tensor]) -> Option<String> {
-    let mut parts = Map::new();
-    if let Some(graph) = graph.and_then(|graph| serde_json::to_value(graph).ok()) {
-        parts.insert("graph".into(), graph);
-    }
-    if !metadata.is_empty() {
-        parts.insert("metadata".into(), metadata.into());
-    }
-    if !tensors.is_empty() {
-        let described: Vec<Description> = tensors.iter().map(|tensor| Description::of(tensor)).collect();
-        parts.insert("tensors".into(), json!(described));
-    }
-    if parts.is_empty() {
+    let graph = graph.and_then(|graph| serde_json::to_value(graph).ok());
+    if graph.is_none() && metadata.is_empty() && tensors.is_empty() {
         return None;
     }
-    parts.insert("version".into(), VERSION.into());
-    Some(Value::Object(parts).to_string())
+    let tensors = tensors.iter().map(|tensor| Description::of(tensor)).collect();
+    // Without a value in between for each tensor, of which there can be a million. Such parts always have a JSON form.
+    serde_json::to_string(&Text { graph, metadata, tensors, version: VERSION }).ok()
 }
 
 /// The parsed text, with the parts that could be parsed.

@@ -6,7 +6,7 @@ use safetensors::Dtype;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -146,12 +146,8 @@ impl Header {
 
     /// Checks that names are unique, and that the tensors' bytes follow each other without overlap or gap.
     fn check(&self) -> Result<()> {
-        // Most headers have their names in order: then no set of them is made.
-        if !self.tensors.is_sorted_by(|(name, _), (next, _)| name < next) {
-            let mut names = HashSet::with_capacity(self.tensors.len());
-            if let Some((name, _)) = self.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
-                return Err(Error::corrupt("the header names a tensor twice").tensor(name).help(DAMAGED));
-            }
+        if let Some(name) = ckpt_api::first_repeated(self.tensors.iter().map(|(name, _)| name.as_str())) {
+            return Err(Error::corrupt("the header names a tensor twice").tensor(name).help(DAMAGED));
         }
         let mut ordered: Vec<&(Name, Entry)> = self.tensors.iter().collect();
         ordered.sort_by_key(|(_, entry)| entry.data_offsets);

@@ -28,7 +28,7 @@ mod write;
 
 use ckpt_api::{
     Aspect, Checkpoint, Codec, Contents, DType, Decoder, FormatInfo, Input, Limits, Match, Network,
-    OptionKind, OptionSpec, Options, OutputLayout, Result, Side,
+    OptionKind, OptionSpec, Options, OutputLayout, Result, Side, Values,
 };
 
 /// The codec of the format `tfjs`.
@@ -44,6 +44,12 @@ const OPTIONS: &[OptionSpec] = &[
         "read weights of 16-bit floats as the 32-bit floats that TensorFlow.js computes with, or as they are stored (default computed)",
     ),
     OptionSpec::new(
+        format::INTEGERS,
+        OptionKind::Choice(&["computed", "stored"]),
+        Side::Read,
+        "read weights of integers with scales as the numbers that TensorFlow.js computes, or as they are stored (default computed)",
+    ),
+    OptionSpec::new(
         "shard_size",
         OptionKind::Size,
         Side::Write,
@@ -51,15 +57,15 @@ const OPTIONS: &[OptionSpec] = &[
     ),
     OptionSpec::new(
         write::CONTENT,
-        OptionKind::Choice(&["layers", "weights"]),
+        OptionKind::Choice(&["layers", "graph", "weights"]),
         Side::Write,
-        "layers for tf.loadLayersModel, or the weights alone (default layers if TensorFlow.js has all that the graph needs)",
+        "layers for tf.loadLayersModel, a graph for tf.loadGraphModel, or the weights alone (default the first that TensorFlow.js has all operators for)",
     ),
     OptionSpec::new(
-        write::QUANTIZE,
-        OptionKind::Choice(&["float16"]),
+        format::QUANTIZE,
+        OptionKind::Choice(&["float16", "uint8", "uint16"]),
         Side::Write,
-        "store 32-bit floats in this dtype; TensorFlow.js computes with 32-bit floats all the same",
+        "store floats as 16-bit ones, or as integers with a scale for each weight; TensorFlow.js computes with 32-bit floats all the same",
     ),
 ];
 
@@ -87,6 +93,15 @@ impl Codec for Tfjs {
 
     fn decoders(&self) -> &'static [&'static Decoder] {
         decode::ALL
+    }
+
+    fn prepare(
+        &self,
+        values: &dyn Values,
+        contents: &Contents,
+        options: &Options,
+    ) -> Result<Option<Contents>> {
+        write::prepare(values, contents, options)
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {

@@ -23,13 +23,20 @@ mod read;
 mod write;
 
 use ckpt_api::{
-    Aspect, Checkpoint, Codec, Contents, Decoder, FormatInfo, Input, Limits, Match, Network, Options,
-    OutputLayout, Result,
+    Aspect, Checkpoint, Codec, Contents, Decoder, FormatInfo, Input, Limits, Match, Network, OptionKind,
+    OptionSpec, Options, OutputLayout, Result, Side, Values,
 };
 
 /// The codec of the format `tflite`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tflite;
+
+const OPTIONS: &[OptionSpec] = &[OptionSpec::new(
+    write::QUANTIZE,
+    OptionKind::Choice(&["int8"]),
+    Side::Write,
+    "store the weights of dense layers and convolutions from 1024 numbers on as integers with a scale for each channel",
+)];
 
 static INFO: FormatInfo = FormatInfo::new(format::NAMESPACE, "TensorFlow Lite model")
     .with_extensions(&["tflite", "lite"])
@@ -37,7 +44,9 @@ static INFO: FormatInfo = FormatInfo::new(format::NAMESPACE, "TensorFlow Lite mo
     .with_writes(Network::ALL)
     .with_dtypes(&format::NATIVE)
     .with_free_names()
-    .with_keeps(&[Aspect::Graph, Aspect::Axes, Aspect::Scales]);
+    .with_keeps(&[Aspect::Graph, Aspect::Axes, Aspect::Scales])
+    .with_own_quantization()
+    .with_options(OPTIONS);
 
 impl Codec for Tflite {
     fn info(&self) -> &FormatInfo {
@@ -54,6 +63,15 @@ impl Codec for Tflite {
 
     fn decoders(&self) -> &'static [&'static Decoder] {
         &[decode::SPARSE]
+    }
+
+    fn prepare(
+        &self,
+        values: &dyn Values,
+        contents: &Contents,
+        options: &Options,
+    ) -> Result<Option<Contents>> {
+        write::prepare(values, contents, options)
     }
 
     fn place(&self, checkpoint: &Checkpoint, name: &str, _: &Options) -> Result<OutputLayout> {

@@ -1,6 +1,7 @@
 //! What a codec is: its format, its options, and what it decodes by itself.
 
 use super::document::Document;
+use super::operators::OperatorForm;
 use ckpt_api::{
     Aspect, Blocks, Codec, DType, Decoder, DecoderUnit, Error, FormatInfo, Network, Op, OptionKind,
     OptionSpec, Result, Side,
@@ -28,7 +29,7 @@ pub struct Description {
     /// The decoders of compressed extents. Functions number them from 0.
     #[serde(default)]
     pub decoders: Vec<DecoderForm>,
-    /// The operators beyond ONNX's that the format's graphs use. Their definitions do not cross.
+    /// The operators beyond ONNX's that the format's graphs use. Functions number them from 0.
     #[serde(default)]
     pub operators: Vec<OperatorForm>,
 }
@@ -130,14 +131,6 @@ pub enum DecoderKindForm {
     InPlace,
 }
 
-/// An operator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OperatorForm {
-    /// Its name, as graphs have it.
-    pub name: String,
-}
-
 impl Description {
     /// The description of a codec of this version.
     pub fn of(codec: &dyn Codec, version: &str) -> Self {
@@ -146,7 +139,7 @@ impl Description {
             format: FormatForm::from(codec.info()),
             blocks: codec.block_encodings().iter().cloned().map(Document).collect(),
             decoders: codec.decoders().iter().map(|decoder| DecoderForm::from(*decoder)).collect(),
-            operators: codec.ops().iter().map(|spec| OperatorForm { name: spec.name.to_owned() }).collect(),
+            operators: codec.ops().iter().map(OperatorForm::from).collect(),
         }
     }
 
@@ -165,7 +158,8 @@ impl Description {
             return Err(refused("a block encoding has a name of another format").found(format!("'{odd}'")));
         }
         check_names("decoder", self.decoders.iter().map(|decoder| decoder.name.as_str()))?;
-        check_names("operator", self.operators.iter().map(|operator| operator.name.as_str()))
+        check_names("operator", self.operators.iter().map(|operator| operator.name.as_str()))?;
+        self.operators.iter().try_for_each(check_operator)
     }
 }
 
@@ -301,6 +295,16 @@ impl OptionForm {
         };
         OptionSpec::new(leak(self.name), kind, self.side.0, leak(self.help))
     }
+}
+
+fn check_operator(operator: &OperatorForm) -> Result<()> {
+    check_count("input", operator.inputs.len())?;
+    check_names("role", operator.parameters.iter().map(|parameter| parameter.role.as_str()))?;
+    check_names("attribute", operator.attributes.iter().map(String::as_str))?;
+    let indices = operator.inputs.iter().filter_map(|input| input.index.as_ref());
+    let lists = operator.parameters.iter().flat_map(|parameter| [&parameter.axes, &parameter.optional_axes]);
+    let lists = lists.chain(indices.map(|index| &index.axes));
+    lists.into_iter().try_for_each(|axes| check_count("axis", axes.len()))
 }
 
 fn networks(names: Vec<String>) -> &'static [Network] {

@@ -35,6 +35,7 @@ mod description;
 mod document;
 mod errors;
 mod messages;
+mod operators;
 mod output;
 mod placements;
 mod tensors;
@@ -46,12 +47,13 @@ mod wire;
 pub use bytes::Bytes;
 pub use checkpoint::{CheckpointForm, InputForm, OptionsForm};
 pub use contents::{ContentsForm, MissingGraphForm, ShapeMismatchForm};
-pub use description::{
-    DecoderForm, DecoderKindForm, Description, FormatForm, OperatorForm, OptionForm, OptionKindForm,
-};
+pub use description::{DecoderForm, DecoderKindForm, Description, FormatForm, OptionForm, OptionKindForm};
 pub use document::Document;
 pub use errors::ErrorForm;
 pub use messages::{DamageForm, Function, LimitsForm, MatchForm};
+pub use operators::{
+    OpIndexForm, OpInputForm, OpParameterForm, OpShapesForm, OpValuesForm, OperatorForm, OwnedShapes, narrow,
+};
 pub use output::{LeftOutForm, LiteralForm, LossForm, OutputLayoutForm, WrittenForm};
 pub use placements::PlacementsForm;
 pub use tensors::TensorsForm;

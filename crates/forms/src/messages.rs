@@ -38,11 +38,19 @@ pub enum Function {
     ReadStream = 10,
     /// Nothing → the number of stored bytes that were decoded, if the decoder counts them; or a [`DamageForm`].
     FinishStream = 11,
+    /// (number of the operator, [`OpShapesForm`](crate::OpShapesForm)) → the shape of the result.
+    OperatorShape = 12,
+    /// (number of the operator, [`OpShapesForm`](crate::OpShapesForm), shape of the result,
+    /// [`OpValuesForm`](crate::OpValuesForm)) → the elements of the result, 64-bit floats in little-endian order.
+    RunOperator = 13,
+    /// ([`InputForm`](crate::InputForm), [`ContentsForm`](crate::ContentsForm), [`OptionsForm`](crate::OptionsForm)) →
+    /// the [`ContentsForm`](crate::ContentsForm) with the tensors that are replaced, if any are.
+    Prepare = 14,
 }
 
 impl Function {
     /// Every function.
-    pub const ALL: [Function; 12] = [
+    pub const ALL: [Function; 15] = [
         Function::Describe,
         Function::Probe,
         Function::Read,
@@ -55,6 +63,9 @@ impl Function {
         Function::StartStream,
         Function::ReadStream,
         Function::FinishStream,
+        Function::OperatorShape,
+        Function::RunOperator,
+        Function::Prepare,
     ];
 
     /// The function of this number.
@@ -82,6 +93,9 @@ impl Function {
             Function::StartStream => "start a decoder",
             Function::ReadStream => "decode a stream",
             Function::FinishStream => "finish a decoder",
+            Function::OperatorShape => "shape of an operator",
+            Function::RunOperator => "run an operator",
+            Function::Prepare => "prepare tensors",
         }
     }
 }

@@ -1,10 +1,11 @@
 use super::*;
 use ckpt_api::{
     Added, AddedAxis, Affine, Aspect, Axis, Blocks, Checkpoint, Checksum, ChecksumAlgorithm, Compression,
-    Contents, DType, Decoder, Encoding, Error, Extent, FileId, FinishState, Graph, Input, Kind, Limit,
-    Limits, Literal, Loss, LossKind, MissingGraph, Node, Op, OptionKind, OptionSpec, Options, OutputFile,
-    OutputLayout, Phases, Placement, Quantization, Reading, Region, Repair, Role, Setting, Shape,
-    ShapeMismatch, Side, Slot, Tensor, TensorId, Ties, Window, Written, text,
+    Contents, DType, Decoder, Encoding, Error, Extent, FileId, FinishState, Graph, Input, InputSpec, Kind,
+    Limit, Limits, Literal, Loss, LossKind, MissingGraph, Node, Op, OpCall, OpShapes, OpSpec, OptionKind,
+    OptionSpec, Options, OutputFile, OutputLayout, ParameterSpec, Phases, Placement, Quantization, Reading,
+    Region, Repair, Role, Setting, Shape, ShapeMismatch, Side, Slot, Tensor, TensorId, Ties, Window, Written,
+    text,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -229,8 +230,50 @@ fn description() -> Description {
         format,
         blocks: vec![Document(Blocks::opaque("toy.q8", 32, 34))],
         decoders: vec![DecoderForm { name: "runs".to_owned(), kind: DecoderKindForm::Whole, memory: 0 }],
-        operators: Vec::new(),
+        operators: vec![OperatorForm::from(&OP)],
     }
+}
+
+/// An operator with everything that one can have.
+static OP: OpSpec = OpSpec::new("toy.Select", |shapes| Ok(shapes.input(0).to_vec()), |_, _| Ok(()))
+    .inputs(&[InputSpec::index("table", &[Axis::In]).padded(), InputSpec::real().optional()])
+    .parameters(&[ParameterSpec::new("table", &[Axis::In, Axis::Out]).optional_axes(&[Axis::In]).optional()])
+    .attributes(&["scale"]);
+
+#[test]
+fn an_operator_comes_back_as_it_was() {
+    for form in both_ways(&OperatorForm::from(&OP)) {
+        let inputs: Vec<_> = form.inputs.into_iter().map(OpInputForm::into_spec).collect();
+        let parameters: Vec<_> = form.parameters.into_iter().map(OpParameterForm::into_spec).collect();
+        assert_eq!((&*form.name, inputs, parameters), (OP.name, OP.inputs.to_vec(), OP.parameters.to_vec()));
+        assert_eq!(form.attributes, OP.attributes);
+    }
+}
+
+#[test]
+fn a_call_comes_back_as_it_was() {
+    let node = Node::new("n", Op::custom("toy.Select"));
+    let (inputs, parameters) = ([Some(vec![2]), None], [("table", vec![1, 3])]);
+    let shapes = OpShapes::new(&node, &inputs, &parameters);
+    for form in both_ways(&OpShapesForm::from(&shapes)) {
+        let read = form.into_shapes(&OP).unwrap();
+        let read = read.shapes();
+        assert_eq!((read.node(), read.inputs(), read.parameters()), (&node, &inputs[..], &parameters[..]));
+    }
+    let call = OpCall::new(shapes, &[&[0.0, -1.0], &[]], &[&[1.5, f64::MIN_POSITIVE, f64::INFINITY]]);
+    for form in both_ways(&OpValuesForm::from(&call)) {
+        let floats = |all: Vec<Bytes>| all.iter().map(Bytes::floats).collect::<Vec<_>>();
+        assert_eq!(floats(form.inputs), call.inputs());
+        assert_eq!(floats(form.parameters), call.parameters());
+    }
+}
+
+#[test]
+fn a_call_with_a_role_that_the_operator_lacks_is_refused() {
+    let node = Node::new("n", Op::custom("toy.Select"));
+    let form = OpShapesForm::from(&OpShapes::new(&node, &[], &[("bias", vec![3])]));
+    let error = form.into_shapes(&OP).unwrap_err();
+    assert!(error.to_string().contains("'bias'"), "{error}");
 }
 
 #[test]

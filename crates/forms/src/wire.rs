@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The version of the forms. It changes with every change of a form that [`decode`] would read otherwise.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Serializes a form as [`decode`] reads it.
 ///

@@ -1,7 +1,7 @@
 //! Recurrent layers: the gates and activations of their cells, and their results.
 
 use crate::builder::{Builder, Reason, Tag};
-use ckpt_api::{Attribute, Node};
+use ckpt_api::{Attribute, Extent, Node};
 
 /// What a cell has if its node does not state it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,55 @@ pub fn defaults(op: &str) -> Option<CellDefaults> {
 pub fn gate_order(stored: &str, wanted: &str) -> Option<Vec<usize>> {
     let order: Option<Vec<usize>> = wanted.chars().map(|gate| stored.find(gate)).collect();
     order.filter(|order| order.len() == stored.len())
+}
+
+/// Where blocks of elements of a tensor are stored: groups of one block for each gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// Place in the group of each of its blocks.
+    places: Vec<u64>,
+    /// Elements of a block.
+    elements: u64,
+}
+
+impl Gates {
+    /// The blocks of `elements` elements each of gates that are wanted in the order `own` and stored in the order `stored`;
+    /// `None` if both are one, or are no orders of the same gates.
+    ///
+    /// ```
+    /// use ckpt_api::{Extent, FileId};
+    /// use ckpt_graph::cells::Gates;
+    /// let gates = Gates::of("ifco", "iofc", 1).unwrap();
+    /// let pieces = gates.pieces(&Extent::new(FileId(0), 0, 16), 4).unwrap();
+    /// assert!(pieces.iter().map(|piece| piece.offset).eq([0, 8, 12, 4]));
+    /// ```
+    pub fn of(own: &str, stored: &str, elements: u64) -> Option<Self> {
+        if own == stored || own.len() != stored.len() {
+            return None;
+        }
+        let mut places = Vec::with_capacity(own.len());
+        for gate in own.chars() {
+            let place = stored.chars().position(|other| other == gate)? as u64;
+            (!places.contains(&place)).then(|| places.push(place))?;
+        }
+        (elements > 0).then_some(Gates { places, elements })
+    }
+
+    /// The pieces of an extent that holds elements of so many bytes, in the order of the tensor; `None` if the blocks
+    /// do not fill it.
+    pub fn pieces(&self, whole: &Extent, element_bytes: u64) -> Option<Vec<Extent>> {
+        let block = self.elements.checked_mul(element_bytes)?;
+        let group = block.checked_mul(self.places.len() as u64)?;
+        let groups = whole.len.checked_div(group).filter(|_| whole.len.is_multiple_of(group))?;
+        let mut pieces = Vec::new();
+        for number in 0..groups {
+            let first = whole.offset.checked_add(number.checked_mul(group)?)?;
+            for place in &self.places {
+                pieces.push(Extent::new(whole.file, first.checked_add(place.checked_mul(block)?)?, block));
+            }
+        }
+        Some(pieces)
+    }
 }
 
 /// An activation of a cell.
@@ -99,7 +148,7 @@ impl<K: Tag> Builder<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ckpt_api::Op;
+    use ckpt_api::{FileId, Op};
 
     const TANH: CellActivation = CellActivation::plain("Tanh");
 
@@ -136,5 +185,23 @@ mod tests {
         assert_eq!(names, ["lstm", "lstm:h", "lstm:c"]);
         let names = builder.recurrent(Node::new("lstm", Op::GRU), vec!["x".into()], 1).unwrap();
         assert_eq!(names, ["lstm#2", "lstm#2:h"]);
+    }
+
+    #[test]
+    fn the_blocks_of_each_group_go_to_the_places_of_their_gates() {
+        let gates = Gates::of("ifco", "iofc", 3).unwrap();
+        let pieces = gates.pieces(&Extent::new(FileId(0), 100, 96), 4).unwrap();
+        let offsets: Vec<u64> = pieces.iter().map(|piece| piece.offset).collect();
+        assert_eq!(offsets, [100, 124, 136, 112, 148, 172, 184, 160]);
+        assert!(pieces.iter().all(|piece| piece.len == 12));
+        assert_eq!(gates.pieces(&Extent::new(FileId(0), 0, 95), 4), None);
+    }
+
+    #[test]
+    fn what_is_no_order_of_the_same_gates_is_none() {
+        for own in ["iofc", "ifc", "iifc", "zrho", "ifcx"] {
+            assert_eq!(Gates::of(own, "iofc", 1), None, "{own}");
+        }
+        assert_eq!(Gates::of("ifco", "iofc", 0), None);
     }
 }

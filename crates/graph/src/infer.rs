@@ -152,7 +152,7 @@ impl<K: Known> Of<'_, K> {
                 Some(reduced(&dims, &axes, self.int("keepdims", 1)? != 0))
             }
             Op::Resize => self.resize(x()?),
-            Op::CumSum => x(),
+            Op::CumSum | Op::CumProd => x(),
             Op::Tile => {
                 let repeats = self.ints("repeats")??;
                 Some(x()?.into_iter().zip(repeats).map(|(len, times)| len * *times).collect())
@@ -210,6 +210,7 @@ impl<K: Known> Of<'_, K> {
             let len = dims.get_mut(axis)?;
             *len = match self.ints("split")? {
                 Some(lens) => Length::Known(*lens.get(at)?),
+                None if self.node.computed_attributes().next().is_some() => Length::Unknown,
                 None => len.floor_div(Length::from(parts)),
             };
             Some(dims)
@@ -346,11 +347,15 @@ fn transposed(node: &Node, window: &Window, side: usize, kernel: u64, len: Lengt
 
 /// Whether the results of an operator are as long as its inputs, broadcast with each other.
 fn is_elementwise(op: &Op) -> bool {
-    const OTHERS: [&str; 42] = [
+    const OTHERS: [&str; 48] = [
         "Abs",
         "Add",
         "And",
         "BatchNormalization",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
         "Cast",
         "Ceil",
         "Clip",
@@ -365,6 +370,8 @@ fn is_elementwise(op: &Op) -> bool {
         "GroupNormalization",
         "Identity",
         "InstanceNormalization",
+        "IsInf",
+        "IsNaN",
         "LayerNormalization",
         "Less",
         "LessOrEqual",

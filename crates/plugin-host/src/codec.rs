@@ -1,11 +1,13 @@
 //! A plugin as a codec.
 
-use super::decoders::{self, Pool};
+use super::decoders;
 use super::instance::{Instance, named};
 use super::module::Module;
+use super::operators;
+use super::pool::Pool;
 use ckpt_api::{
     Blocks, Checkpoint, Codec, Contents, Decoder, Error, File, FormatInfo, Input, Kind, Limits, Literal,
-    Match, Options, OutputLayout, Provenance, Result, Written,
+    Match, OpSpec, Options, OutputLayout, Placement, Provenance, Result, Tensor, TensorId, Values, Written,
 };
 use ckpt_forms::{
     CheckpointForm, ContentsForm, Description, Function, InputForm, LimitsForm, LiteralForm, MatchForm,
@@ -20,6 +22,8 @@ pub struct Plugin {
     info: &'static FormatInfo,
     blocks: &'static [Blocks],
     decoders: &'static [&'static Decoder],
+    ops: &'static [OpSpec],
+    prepares: bool,
     provenance: Provenance,
     limits: Limits,
 }
@@ -55,15 +59,18 @@ impl Plugin {
     pub fn load_within(bytes: &[u8], shown: &str, limits: &Limits) -> Result<Self> {
         let module = Arc::new(Module::parse(bytes, shown, limits)?);
         let name = |error: Error| named(&module, error);
-        let description: Description = Instance::new(&module, None, limits)?.call(Function::Describe, &())?;
+        let mut instance = Instance::new(&module, None, limits)?;
+        let description: Description = instance.call(Function::Describe, &())?;
         description.check().map_err(name)?;
-        let Description { version, format, blocks, decoders, .. } = description;
+        let Description { version, format, blocks, decoders, operators } = description;
         let info = format.into_info().map_err(name)?;
         let pool = Arc::new(Pool::new(Arc::clone(&module), limits.clone()));
         Ok(Plugin {
             info,
             blocks: decoders::blocks(blocks, &pool),
             decoders: decoders::decoders(decoders, &pool),
+            ops: operators::operators(operators, &pool),
+            prepares: instance.prepare.is_some(),
             provenance: Provenance::new("plugin", name_of(shown), version, module.sha256.clone()),
             limits: limits.clone(),
             module,
@@ -78,6 +85,43 @@ impl Plugin {
     /// An instance that sees an input. Of this it has a clone with nothing kept: the input may keep the instance.
     fn instance(&self, input: &Input, limits: &Limits) -> Result<Instance> {
         Instance::new(&self.module, Some(input.clone().within(limits)), limits)
+    }
+
+    /// Checks that only tensors were replaced, and by bytes that exist; gives them decoders.
+    fn check_prepared(&self, prepared: &mut Contents, contents: &Contents, input: &Input) -> Result<()> {
+        let names = |contents: &Contents| {
+            let tensors = contents.checkpoint.tensors.iter();
+            tensors.map(|tensor| tensor.name.clone()).collect::<Vec<_>>()
+        };
+        let wrong = || Error::unsupported("the plugin prepares tensors wrongly");
+        if names(prepared) != names(contents)
+            || prepared.files != contents.files
+            || prepared.placements.len() != contents.placements.len()
+        {
+            return Err(wrong().found("other tensors or files").expected("those that it was given"));
+        }
+        let mut replaced = Vec::new();
+        let pairs = contents.placements.iter().zip(&contents.checkpoint.tensors);
+        let new = prepared.placements.iter_mut().zip(&prepared.checkpoint.tensors);
+        for (id, ((placement, tensor), (old, old_tensor))) in new.zip(pairs).enumerate() {
+            self.attach(placement, (old, old_tensor));
+            if placement != old || tensor != old_tensor {
+                placement.attach_decoders(self.decoders).map_err(|(error, _)| error.tensor(&tensor.name))?;
+                replaced.push(TensorId(id));
+            }
+        }
+        prepared.check(&self.limits).map_err(|error| wrong().found(error.quoted()))?;
+        prepared.check_data(input, replaced.into_iter()).map_err(|error| wrong().found(error.quoted()))
+    }
+
+    /// Gives a placement what no message holds: the decoders of blocks and compressed bytes, of the plugin or of the source.
+    fn attach(&self, placement: &mut Placement, (old, tensor): (&Placement, &Tensor)) {
+        if placement == old {
+            placement.clone_from(old);
+        } else {
+            placement.attach(self.blocks);
+            placement.attach(tensor.blocks.as_deref().map(std::slice::from_ref).unwrap_or_default());
+        }
     }
 
     fn writer(&self) -> Result<Instance> {
@@ -151,12 +195,41 @@ impl Codec for Plugin {
         Ok(layout)
     }
 
+    fn prepare(
+        &self,
+        values: &dyn Values,
+        contents: &Contents,
+        options: &Options,
+    ) -> Result<Option<Contents>> {
+        if !self.prepares {
+            return Ok(None);
+        }
+        let input = values.input();
+        let request =
+            (InputForm::from(input), ContentsForm::from(contents.clone()), OptionsForm::from(options));
+        let mut instance = self.instance(input, &self.limits)?;
+        let tensors = contents.checkpoint.tensors.len();
+        let form: Option<ContentsForm> = instance.prepare(&request, (values, tensors))?;
+        let name = |error| named(&self.module, error);
+        let Some(mut prepared) =
+            form.map(|form| form.into_contents(&self.limits)).transpose().map_err(name)?
+        else {
+            return Ok(None);
+        };
+        self.check_prepared(&mut prepared, contents, input).map_err(name)?;
+        Ok(Some(prepared))
+    }
+
     fn block_encodings(&self) -> &'static [Blocks] {
         self.blocks
     }
 
     fn decoders(&self) -> &'static [&'static Decoder] {
         self.decoders
+    }
+
+    fn ops(&self) -> &'static [OpSpec] {
+        self.ops
     }
 
     fn finish(&self, placed: &OutputLayout, written: &[Written]) -> Result<Vec<Literal>> {

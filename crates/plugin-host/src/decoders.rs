@@ -1,53 +1,17 @@
 //! Blocks and compressed bytes that a plugin decodes by itself.
 
-use super::imports::{Stored, misuse};
-use super::instance::{Instance, named};
-use super::module::Module;
+use super::imports::Stored;
+use super::instance::Instance;
+use super::pool::Pool;
 use ckpt_api::{
-    BlockCoder, Blocks, DecodeStream, Decoder, DecoderUnit, HostedDecoder, Limits, Parameters, Result,
-    StoredBytes,
+    BlockCoder, Blocks, DecodeStream, Decoder, DecoderUnit, HostedDecoder, Parameters, Result, StoredBytes,
 };
 use ckpt_forms::{Bytes, DamageForm, DecoderForm, DecoderKindForm, Document, Function};
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Bytes that are decoded, or numbers' bytes that are encoded, by one call.
 const PIECE: usize = 256 << 10;
-/// Instances that are kept between calls.
-const MOST_KEPT: usize = 16;
-
-/// Instances that decode: several threads have one each.
-pub(crate) struct Pool {
-    module: Arc<Module>,
-    limits: Limits,
-    idle: Mutex<Vec<Instance>>,
-}
-
-impl Pool {
-    pub(crate) fn new(module: Arc<Module>, limits: Limits) -> Self {
-        Pool { module, limits, idle: Mutex::default() }
-    }
-
-    /// Lets an instance act. One that fails is not used again.
-    fn with<T>(&self, act: impl FnOnce(&mut Instance) -> Result<T>) -> Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut instance = match idle {
-            Some(instance) => instance,
-            None => Instance::new(&self.module, None, &self.limits)?,
-        };
-        let result = act(&mut instance)?;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MOST_KEPT {
-            idle.push(instance);
-        }
-        Ok(result)
-    }
-
-    fn misuse(&self, what: &str) -> ckpt_api::Error {
-        named(&self.module, misuse(what))
-    }
-}
-
 /// The block encodings of a plugin.
 pub(crate) fn blocks(stated: Vec<Document<Blocks>>, pool: &Arc<Pool>) -> &'static [Blocks] {
     let coded = stated.into_iter().zip(0..).map(|(Document(blocks), number)| {
@@ -157,8 +121,7 @@ impl HostedDecoder for Hosted {
         len: u64,
     ) -> io::Result<Box<dyn DecodeStream>> {
         let request = (self.number, Document(parameters.clone()), len, stored.len());
-        let mut instance =
-            Instance::new(&self.pool.module, None, &self.pool.limits).map_err(io::Error::other)?;
+        let mut instance = self.pool.fresh().map_err(io::Error::other)?;
         instance.store.data_mut().stored = Some(Stored(stored));
         let started: Result<Result<(), DamageForm>> = instance.call(Function::StartStream, &request);
         started.map_err(io::Error::other)??;

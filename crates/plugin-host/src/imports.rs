@@ -13,12 +13,13 @@ const I32: ValType = ValType::I32;
 const I64: ValType = ValType::I64;
 
 /// The names and types of the imports: parameters and result.
-pub(crate) const TYPES: [(&str, &[ValType], &[ValType]); 5] = [
+pub(crate) const TYPES: [(&str, &[ValType], &[ValType]); 6] = [
     ("list", &[I32, I32, I32], &[I64]),
     ("open", &[I32, I32], &[I64]),
     ("read", &[I32, I64, I32, I32], &[]),
     ("take", &[I32], &[]),
     ("pull", &[I32, I32], &[I32]),
+    ("numbers", &[I64, I32, I32], &[I64]),
 ];
 
 /// Steps that a call costs, and bytes that are moved for one step.
@@ -77,7 +78,7 @@ impl Host {
     }
 
     /// Keeps an answer until the module takes it; returns its length.
-    fn keep<T: serde::Serialize>(&mut self, answer: Result<T>) -> Result<u64> {
+    pub(crate) fn keep<T: serde::Serialize>(&mut self, answer: Result<T>) -> Result<u64> {
         self.answer = encode(&answer.map_err(|error| ErrorForm::from(&error)))?;
         Ok(self.answer.len() as u64)
     }
@@ -94,6 +95,24 @@ impl fmt::Display for Failure {
 }
 
 impl wasmi::errors::HostError for Failure {}
+
+/// What a module asks for while it prepares tensors: its call stops until the program answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) tensor: u64,
+    /// An address.
+    pub(crate) to: u32,
+    /// The most values at once.
+    pub(crate) len: u32,
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "values of tensor {} are wanted", self.tensor)
+    }
+}
+
+impl wasmi::errors::HostError for Wanted {}
 
 /// The error for a module that does not keep the interface.
 pub(crate) fn misuse(what: &str) -> Error {
@@ -119,6 +138,14 @@ pub(crate) fn link(linker: &mut Linker<Host>) -> Result<(), wasmi::Error> {
     linker.func_wrap(MODULE, "pull", |mut caller: Caller<'_, Host>, to: u32, len: u32| {
         ended(pull(&mut caller, to, len))
     })?;
+    linker.func_wrap(
+        MODULE,
+        "numbers",
+        |mut caller: Caller<'_, Host>, tensor: u64, to: u32, len: u32| -> Result<i64, wasmi::Error> {
+            ended(charge(&mut caller, u64::from(len).saturating_mul(4)))?;
+            Err(wasmi::Error::host(Wanted { tensor, to, len }))
+        },
+    )?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Instances of modules, and calls of their functions.
 
-use super::imports::{Failure, Host, misuse, too_many_steps, too_much_memory};
+use super::imports::{Failure, Host, Wanted, misuse, too_many_steps, too_much_memory};
 use super::module::{Module, engine};
 use ckpt_api::{Error, Input, Kind, Limit, Limits, Result};
 use ckpt_forms::{ErrorForm, Function, decode, encode};
@@ -22,9 +22,11 @@ const MOST_PROBLEM: usize = 1000;
 pub(crate) struct Instance {
     module: Arc<Module>,
     pub(crate) store: Store<Host>,
-    memory: Memory,
+    pub(crate) memory: Memory,
     reserve: TypedFunc<u32, u32>,
     call: TypedFunc<(u32, u32), u64>,
+    /// Of a module that prepares tensors.
+    pub(crate) prepare: Option<TypedFunc<u32, u64>>,
     problem: Option<TypedFunc<(), u64>>,
 }
 
@@ -55,6 +57,7 @@ impl Instance {
             memory,
             reserve: instance.get_typed_func(&store, "ckpt_reserve").map_err(failed)?,
             call: instance.get_typed_func(&store, "ckpt_call").map_err(failed)?,
+            prepare: instance.get_typed_func(&store, "ckpt_prepare").ok(),
             problem: instance.get_typed_func(&store, "ckpt_problem").ok(),
             module: Arc::clone(module),
             store,
@@ -68,7 +71,17 @@ impl Instance {
         function: Function,
         request: &impl Serialize,
     ) -> Result<A> {
-        let answer: Result<A, ErrorForm> = self.answer(function, request).map_err(|error| match error {
+        let answer = self.answer(function, request);
+        self.finished(function, answer)
+    }
+
+    /// The result of a function, or the error with the plugin that is to blame.
+    pub(crate) fn finished<A>(
+        &self,
+        function: Function,
+        answer: Result<Result<A, ErrorForm>, Ended>,
+    ) -> Result<A> {
+        let answer = answer.map_err(|error| match error {
             Ended::Host(error) => error,
             Ended::Plugin(error) => named(&self.module, error.field(function.name())),
         })?;
@@ -92,6 +105,14 @@ impl Instance {
         function: Function,
         request: &impl Serialize,
     ) -> Result<A, Ended> {
+        let len = self.send(request)?;
+        let called = self.call.call(&mut self.store, (function.number(), len));
+        let place = called.map_err(|error| self.stopped(&error))?;
+        self.receive(place)
+    }
+
+    /// Brings a message to the module's memory, and lets the steps begin; returns its length.
+    pub(crate) fn send(&mut self, request: &impl Serialize) -> Result<u32, Ended> {
         let request = encode(request)?;
         let len =
             u32::try_from(request.len()).map_err(|_| Error::limit("the message to a plugin is too long"))?;
@@ -103,18 +124,21 @@ impl Instance {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         let outside = |_| misuse("an address outside its memory");
         self.memory.write(&mut self.store, at, &request).map_err(outside)?;
-        drop(request);
-        let place = self
-            .call
-            .call(&mut self.store, (function.number(), len))
-            .map_err(|error| self.stopped(&error))?;
+        Ok(len)
+    }
+
+    /// The answer at a place that the module states.
+    pub(crate) fn receive<A: DeserializeOwned>(&self, place: u64) -> Result<A, Ended> {
         let bytes = bytes_at(self.memory.data(&self.store), place)?;
         self.store.data().limits.check(Limit::HeaderBytes, bytes.len() as u64)?;
         Ok(decode(bytes)?)
     }
 
     /// Why a call did not return.
-    fn stopped(&mut self, error: &wasmi::Error) -> Ended {
+    pub(crate) fn stopped(&mut self, error: &wasmi::Error) -> Ended {
+        if error.downcast_ref::<Wanted>().is_some() {
+            return Ended::Plugin(misuse("values while it prepares no tensors"));
+        }
         if let Some(Failure(error)) = error.downcast_ref::<Failure>() {
             let error = error.without_cause();
             return match error.kind() {
@@ -130,6 +154,10 @@ impl Instance {
         })
     }
 
+    pub(crate) fn out_of_steps(&self) -> Error {
+        too_many_steps(self.store.data().limits.get(Limit::PluginSteps))
+    }
+
     /// What the module says why it stopped.
     fn problem(&mut self) -> Option<String> {
         let problem = self.problem?;
@@ -143,7 +171,7 @@ impl Instance {
 }
 
 /// Why there is no answer.
-enum Ended {
+pub(crate) enum Ended {
     /// The input cannot be read.
     Host(Error),
     Plugin(Error),

@@ -14,6 +14,7 @@
 //! | `ckpt_version() -> i32` | returns the [version](ckpt_plugin::VERSION) of the interface |
 //! | `ckpt_reserve(len: i32) -> i32` | makes room for a message; returns its address |
 //! | `ckpt_call(function: i32, len: i32) -> i64` | calls a [`Function`](ckpt_forms::Function) with the message; returns address and length of the answer, in the upper and the lower half |
+//! | `ckpt_prepare(len: i32) -> i64` | prepares tensors, as `ckpt_call` calls other functions; optional |
 //! | `ckpt_problem() -> i64` | returns, so, why the module stopped; optional |
 //!
 //! It may import, from the module `ckpt`:
@@ -25,6 +26,7 @@
 //! | `take(to: i32)` | copies the answer to memory |
 //! | `read(file: i32, offset: i64, to: i32, len: i32)` | copies bytes of an open file to memory |
 //! | `pull(to: i32, len: i32) -> i32` | copies the next stored bytes of a stream that is decoded |
+//! | `numbers(tensor: i64, to: i32, len: i32) -> i64` | while tensors are prepared: copies at most so many of the next values of a tensor, 32-bit floats; returns how many, 0 at the end, or less for an error: the length of an answer, negated |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -34,5 +36,8 @@ mod decoders;
 mod imports;
 mod instance;
 mod module;
+mod operators;
+mod pool;
+mod prepare;
 
 pub use codec::Plugin;

@@ -1,12 +1,13 @@
 //! Answers what the program asks, wherever the codec runs.
 
 use ckpt_api::{
-    Blocks, Codec, DecodeStream, Decoder, Error, Input, Limit, Limits, Parameters, ReadAt, ReadStore, Result,
-    StoredBytes, Written,
+    Blocks, Codec, DecodeStream, Decoder, Error, Input, Limit, Limits, OpCall, OpSpec, OutputView,
+    Parameters, ReadAt, ReadStore, Result, StoredBytes, TensorId, Values, Written,
 };
 use ckpt_forms::{
     Bytes, CheckpointForm, ContentsForm, DamageForm, Description, Document, ErrorForm, Function, InputForm,
-    LimitsForm, LiteralForm, MatchForm, OptionsForm, OutputLayoutForm, WrittenForm, decode, encode,
+    LimitsForm, LiteralForm, MatchForm, OpShapesForm, OpValuesForm, OptionsForm, OutputLayoutForm,
+    WrittenForm, decode, encode, narrow,
 };
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -17,7 +18,12 @@ pub struct Surroundings {
     pub files: Arc<dyn ReadStore>,
     /// The stored bytes of a stream that is decoded, of which there are so many.
     pub stored: fn(u64) -> StoredBytes,
+    /// Hands out the values of a tensor while tensors are prepared, as [`Values::numbers`] does.
+    pub numbers: Numbers,
 }
+
+/// Hands out the values of a tensor.
+pub type Numbers = fn(TensorId, &mut dyn FnMut(&[f32])) -> Result<()>;
 
 /// A codec that is asked by messages.
 ///
@@ -38,7 +44,11 @@ pub struct Surroundings {
 /// use ckpt_forms::{Description, ErrorForm, Function, decode};
 /// use ckpt_plugin::{Guest, Surroundings};
 /// let files = std::sync::Arc::new(std::collections::BTreeMap::new());
-/// let around = Surroundings { files, stored: |len| StoredBytes::new(std::io::empty(), len) };
+/// let around = Surroundings {
+///     files,
+///     stored: |len| StoredBytes::new(std::io::empty(), len),
+///     numbers: |_, _| Ok(()),
+/// };
 /// let answer = Guest::new(&Toy, "0.1.0").answer(Function::Describe.number(), &[], &around);
 /// let description: Result<Description, ErrorForm> = decode(&answer)?;
 /// assert_eq!(description.unwrap().format.id, "toy");
@@ -97,6 +107,13 @@ impl Guest {
                 let stream = self.stream.as_mut().ok_or_else(no_stream)?;
                 good(stream.finish().map_err(DamageForm::from))
             }
+            Function::OperatorShape => {
+                let (number, shapes): (u32, OpShapesForm) = decode(request)?;
+                let spec = self.operator(number)?;
+                good(spec.shape(&shapes.into_shapes(spec)?.shapes())?)
+            }
+            Function::RunOperator => self.run_operator(request),
+            Function::Prepare => self.prepare(request, around),
         }
     }
 
@@ -110,23 +127,37 @@ impl Guest {
         };
         let info = self.codec.info();
         let options = options.into_options(info.id, info.options, &unlimited())?;
-        good(ContentsForm::from(self.codec.read(&input, &options, &limits)?))
+        last(ContentsForm::from(self.codec.read(&input, &options, &limits)?))
     }
 
     fn place(&self, request: &[u8]) -> Result<Vec<u8>> {
         let (checkpoint, name, options): (CheckpointForm, String, OptionsForm) = decode(request)?;
         let info = self.codec.info();
         let options = options.into_options(info.id, info.options, &unlimited())?;
-        let checkpoint = checkpoint.into_checkpoint(&unlimited())?;
-        good(OutputLayoutForm::from(self.codec.place(&checkpoint, &name, &options)?))
+        let checkpoint = kept(checkpoint.into_checkpoint(&unlimited())?);
+        last(OutputLayoutForm::from(self.codec.place(&checkpoint, &name, &options)?))
     }
 
     fn finish(&self, request: &[u8]) -> Result<Vec<u8>> {
         let (placed, written): (OutputLayoutForm, Vec<WrittenForm>) = decode(request)?;
-        let placed = placed.into_layout(&unlimited())?;
+        let placed = kept(placed.into_layout(&unlimited())?);
         let written: Vec<Written> = written.into_iter().map(Written::from).collect();
         let literals = self.codec.finish(&placed, &written)?;
         good(literals.into_iter().map(LiteralForm::from).collect::<Vec<_>>())
+    }
+
+    fn prepare(&self, request: &[u8], around: &Surroundings) -> Result<Vec<u8>> {
+        let (input, contents, options): (InputForm, ContentsForm, OptionsForm) = decode(request)?;
+        let info = self.codec.info();
+        let options = options.into_options(info.id, info.options, &unlimited())?;
+        let mut contents = kept(contents.into_contents(&unlimited())?);
+        for placement in &mut contents.placements {
+            placement.attach(self.codec.block_encodings());
+            // A decoder of the source's format is not the plugin's: such bytes it cannot decode.
+            placement.attach_decoders(self.codec.decoders()).unwrap_or_default();
+        }
+        let values = GuestValues { input: open(&input, around), numbers: around.numbers };
+        last(self.codec.prepare(&values, &contents, &options)?.map(ContentsForm::from))
     }
 
     fn decode_blocks(&self, request: &[u8]) -> Result<Vec<u8>> {
@@ -174,6 +205,26 @@ impl Guest {
         good(read.map_err(DamageForm::from))
     }
 
+    fn run_operator(&self, request: &[u8]) -> Result<Vec<u8>> {
+        let (number, shapes, result, values): (u32, OpShapesForm, Vec<u64>, OpValuesForm) = decode(request)?;
+        let spec = self.operator(number)?;
+        let (shapes, result) = (shapes.into_shapes(spec)?, narrow(&result)?);
+        let floats = |bytes: Vec<Bytes>| bytes.iter().map(Bytes::floats).collect::<Vec<_>>();
+        let (inputs, parameters) = (floats(values.inputs), floats(values.parameters));
+        let inputs: Vec<&[f64]> = inputs.iter().map(Vec::as_slice).collect();
+        let parameters: Vec<&[f64]> = parameters.iter().map(Vec::as_slice).collect();
+        let mut elements =
+            vec![0.0; result.iter().fold(1, |product: usize, len| product.saturating_mul(*len))];
+        let call = OpCall::new(shapes.shapes(), &inputs, &parameters);
+        spec.compute(&call, &mut OutputView::new(&result, &mut elements))?;
+        good(Bytes::of_floats(&elements))
+    }
+
+    fn operator(&self, number: u32) -> Result<&'static OpSpec> {
+        let spec = usize::try_from(number).ok().and_then(|number| self.codec.ops().get(number));
+        spec.ok_or_else(|| Error::unsupported("the plugin has no such operator").found(number.to_string()))
+    }
+
     fn blocks(&self, number: u32) -> Result<&'static Blocks> {
         let blocks = usize::try_from(number).ok().and_then(|number| self.codec.block_encodings().get(number));
         blocks.ok_or_else(|| {
@@ -193,9 +244,45 @@ fn good<T: serde::Serialize>(result: T) -> Result<Vec<u8>> {
     encode(&Ok::<T, ErrorForm>(result))
 }
 
+/// As [`good`], for a function that is called once in a module's memory.
+fn last<T: serde::Serialize>(result: T) -> Result<Vec<u8>> {
+    let result = Ok::<T, ErrorForm>(result);
+    let message = encode(&result);
+    let _ = kept(result);
+    message
+}
+
+/// A value that is not dropped in a module whose memory ends with the call: an interpreter would go through every tensor of it.
+fn kept<T>(value: T) -> Kept<T> {
+    #[cfg(target_family = "wasm")]
+    let value = std::mem::ManuallyDrop::new(value);
+    value
+}
+
+#[cfg(target_family = "wasm")]
+type Kept<T> = std::mem::ManuallyDrop<T>;
+#[cfg(not(target_family = "wasm"))]
+type Kept<T> = T;
+
 fn open(input: &InputForm, around: &Surroundings) -> Input {
     let shown = Shown { files: Arc::clone(&around.files), before: input.shown_before.clone() };
     Input::within_store(Arc::new(shown), &input.entry)
+}
+
+/// The values of the tensors that are prepared.
+struct GuestValues {
+    input: Input,
+    numbers: Numbers,
+}
+
+impl Values for GuestValues {
+    fn input(&self) -> &Input {
+        &self.input
+    }
+
+    fn numbers(&self, tensor: TensorId, each: &mut dyn FnMut(&[f32])) -> Result<()> {
+        (self.numbers)(tensor, each)
+    }
 }
 
 /// Files whose names people see as the program shows them.

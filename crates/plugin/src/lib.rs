@@ -42,23 +42,39 @@
 //!
 //! # What crosses
 //! Each function of a codec gets and returns a message ([`ckpt_forms`]). The bytes of tensors do not cross: the program moves
-//! them. Only blocks, and compressed bytes, that the codec decodes itself come to the plugin, in pieces of a bounded size.
+//! them. Only blocks, and compressed bytes, that the codec decodes itself come to the plugin, in pieces of a bounded size, and the
+//! values that its own operators take, or that it prepares tensors by.
 
 #![deny(missing_docs)]
 
 mod guest;
 #[cfg(target_family = "wasm")]
+mod memory;
+#[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod wasm;
 
-pub use guest::{Guest, Surroundings};
+pub use guest::{Guest, Numbers, Surroundings};
 
 /// The version of the interface between `ckpt` and its plugins: the functions of both sides, and [`ckpt_forms::VERSION`].
 pub const VERSION: u32 = ckpt_forms::VERSION;
 
 /// Makes a codec, given as a constant expression, the one of this plugin. Once in a crate. The plugin's version is the crate's.
+///
+/// Only `export!(MyCodec, prepare)` lets the program call [`Codec::prepare`](ckpt_api::Codec::prepare): it costs a message with all
+/// tensors for each output.
 #[macro_export]
 macro_rules! export {
+    ($codec:expr, prepare) => {
+        $crate::export!($codec);
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            #[unsafe(no_mangle)]
+            extern "C" fn ckpt_prepare(len: u32) -> u64 {
+                $crate::wasm::prepare(const { &$codec }, env!("CARGO_PKG_VERSION"), len)
+            }
+        };
+    };
     ($codec:expr) => {
         #[cfg(target_family = "wasm")]
         const _: () = {

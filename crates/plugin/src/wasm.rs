@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::guest::{Guest, Surroundings};
-use ckpt_api::{Codec, Error, ReadAt, ReadStore, Result, StoredBytes};
-use ckpt_forms::{ErrorForm, decode};
+use ckpt_api::{Codec, Error, ReadAt, ReadStore, Result, StoredBytes, TensorId};
+use ckpt_forms::{ErrorForm, Function, decode};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +20,9 @@ unsafe extern "C" {
     fn take(to: *mut u8);
     /// Fills memory with the next stored bytes of a stream, and returns how many there were.
     fn pull(to: *mut u8, len: usize) -> usize;
+    /// Fills memory with at most so many of the next values of a tensor, and returns how many; 0 at the end; the length of an
+    /// answer, negated, for an error.
+    fn numbers(tensor: u64, to: *mut f32, len: usize) -> i64;
 }
 
 /// The message to a function, and that from it: the program reads and writes both.
@@ -48,11 +51,33 @@ pub fn call(codec: &'static dyn Codec, version: &'static str, function: u32, len
         std::panic::set_hook(Box::new(|panic| *lock(&PROBLEM) = panic.to_string()));
         Guest::new(codec, version)
     });
-    let around = Surroundings { files: Arc::new(Files), stored: |len| StoredBytes::new(Stored, len) };
+    let around =
+        Surroundings { files: Arc::new(Files), stored: |len| StoredBytes::new(Stored, len), numbers: values };
     let request = request.get(..len as usize).unwrap_or_default();
     let mut answer = lock(&ANSWER);
     *answer = guest.answer(function, request, &around);
     place_of(&answer)
+}
+
+/// Prepares tensors, as [`call`] calls other functions.
+pub fn prepare(codec: &'static dyn Codec, version: &'static str, len: u32) -> u64 {
+    call(codec, version, Function::Prepare.number(), len)
+}
+
+/// Values that are asked for at once.
+const MOST_VALUES: usize = 64 << 10;
+
+fn values(tensor: TensorId, each: &mut dyn FnMut(&[f32])) -> Result<()> {
+    let mut buffer = vec![0.0; MOST_VALUES];
+    loop {
+        // SAFETY: the buffer has room for that many.
+        let count = unsafe { numbers(tensor.0 as u64, buffer.as_mut_ptr(), buffer.len()) };
+        match usize::try_from(count) {
+            Ok(0) => return Ok(()),
+            Ok(count) => each(buffer.get(..count).unwrap_or_default()),
+            Err(_) => return answered(count.unsigned_abs()),
+        }
+    }
 }
 
 /// Where the text of a panic is, as [`call`] returns places.

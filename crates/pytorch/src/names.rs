@@ -149,6 +149,11 @@ impl Names {
     }
 }
 
+/// Whether an attribute of a module has this name already, or Python gives it a meaning.
+pub(super) fn is_taken(name: &str) -> bool {
+    TAKEN.contains(&name)
+}
+
 /// Returns an identifier of ASCII letters, digits and underscores that is like a name.
 pub(super) fn identifier(name: &str) -> String {
     let letters = name.chars().take(LONGEST).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });

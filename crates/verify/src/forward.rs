@@ -1,7 +1,8 @@
 //! Runs the graph of one checkpoint.
 
-use super::inputs::Inputs;
+use super::inputs::{Inputs, no_shapes};
 use super::parameters::{SourceParameters, StoredIntegers};
+use super::plain::PlainGraph;
 use super::recognized::with_graph;
 use super::report::InputSummary;
 use ckpt_api::{Error, Graph, Limit, Result, Value as GraphValue, text};
@@ -72,7 +73,12 @@ pub fn run(
     let mut given = inputs.read(formats, checkpoint, graph, memory)?;
     let candidates = given.shapes(graph, source, parameters, inputs);
     let bounds = Bounds { memory, operations: source.input().limits().get(Limit::Operations) };
-    let program = candidates.first(|shapes| Program::within(graph, parameters, shapes, bounds));
+    let plain = candidates.each(PlainGraph::default);
+    let known = given.numbers();
+    let program = candidates.first(|place, shapes| {
+        let plain = plain.get(place).ok_or_else(no_shapes)?;
+        Program::within(plain.of(graph, parameters, shapes, &known)?, parameters, shapes, bounds)
+    });
     let program = program.map_err(|error| error.file(shown))?;
     let (values, summaries) = given.bind(&program, inputs)?;
     let mut computed = program.run(device, &values, &mut ())?;

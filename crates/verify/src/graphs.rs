@@ -4,9 +4,11 @@ use super::compare::StorageChanges;
 use super::device_run::DeviceRun;
 use super::devices;
 use super::diagnose::{Checkpoints, LayerTensors, MappedNames};
+use super::inputs::no_shapes;
 use super::layers::{Pair, pair_nodes};
 use super::options::Options;
 use super::parameters::SourceParameters;
+use super::plain::PlainGraph;
 use super::report::{InputSummary, Run};
 use super::shapes::{fit_shape, is_example, show_stated};
 use ckpt_api::{Error, Graph, Result, Value as Input};
@@ -34,15 +36,22 @@ pub(super) fn compare_graphs(
     let mut given = options.inputs.read(formats, a.0.checkpoint(), a.1, options.memory)?;
     let candidates = given.shapes(a.1, a.0, own, &options.inputs);
     let bounds = options.bounds();
-    let prepared = candidates.first(|shapes| {
-        let program_a = Program::within(a.1, own, shapes, bounds).map_err(in_file(a.0))?;
+    let plain = candidates.each(|| [PlainGraph::default(), PlainGraph::default()]);
+    let known = given.numbers();
+    let prepared = candidates.first(|place, shapes| {
+        let [plain_a, plain_b] = plain.get(place).ok_or_else(no_shapes)?;
+        let graph_a = plain_a.of(a.1, own, shapes, &known).map_err(in_file(a.0))?;
+        let program_a = Program::within(graph_a, own, shapes, bounds).map_err(in_file(a.0))?;
         let (inputs_a, summaries) = given.bind(&program_a, &options.inputs)?;
         let (inputs_b, names) = corresponding_inputs(a.1, b.1, &inputs_a).map_err(in_file(b.0))?;
         let shapes = inputs_b.iter().map(|(name, value)| (name.clone(), value.shape.clone())).collect();
-        let program_b = Program::within(b.1, theirs, &shapes, bounds).map_err(in_file(b.0))?;
-        Ok((program_a, inputs_a, summaries, program_b, inputs_b, names))
+        let known = if known.is_empty() { &known } else { &inputs_b };
+        let graph_b = plain_b.of(b.1, theirs, &shapes, known).map_err(in_file(b.0))?;
+        let program_b = Program::within(graph_b, theirs, &shapes, bounds).map_err(in_file(b.0))?;
+        Ok(((graph_a, program_a), inputs_a, summaries, (graph_b, program_b), inputs_b, names))
     });
-    let (program_a, inputs_a, summaries, program_b, mut inputs_b, names) = prepared?;
+    let ((graph_a, program_a), inputs_a, summaries, (graph_b, program_b), mut inputs_b, names) = prepared?;
+    let (a, b) = ((a.0, graph_a), (b.0, graph_b));
     zero_unused(b.1, &program_b, &mut inputs_b);
 
     let mapped = MappedNames::new(options.mapping.as_ref(), &a.0.checkpoint().tensors, &options.limits)?;

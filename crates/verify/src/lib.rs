@@ -64,6 +64,7 @@ mod layers;
 mod notes;
 mod options;
 mod parameters;
+mod plain;
 mod recognized;
 mod reordered;
 mod report;

@@ -20,7 +20,7 @@ pub use integer::integer_graph;
 pub use kernel::Kernel;
 pub use program::{
     Bounds, DEFAULT_MEMORY, Magnitude, NodeInfo, Observer, Program, ValueInfo, default_shapes,
-    shapes_of_length,
+    shapes_of_length, specialize,
 };
 pub use random::Random;
 pub use reference::ReferenceCall;

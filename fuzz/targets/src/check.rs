@@ -30,8 +30,11 @@ pub fn read(codec: &dyn Codec, input: &Input, options: &Options) -> Option<(Cont
     let probed = codec.probe(input).expect("memory can always be read");
     let limits = small_limits();
     let contents = codec.read(input, options, &limits).ok()?;
-    // The options `content` and `arch` describe files whose bytes show nothing: these are not recognized.
-    if ["content", "arch"].iter().all(|name| options.text(name).is_none()) {
+    // The options `content` and `arch` describe files whose bytes show nothing: these are not recognized. `cfg` and `layers` can
+    // be needed to read a file, which is not recognized then, either.
+    let has = |names: [&str; 2]| names.iter().any(|name| options.text(name).is_some());
+    let is_read_so = !has(["cfg", "layers"]) || codec.read(input, &Options::default(), &limits).is_ok();
+    if !has(["content", "arch"]) && is_read_so {
         assert_ne!(probed, Match::No, "what can be read must be recognized");
     }
     contents.check(&limits).ok()?;

@@ -13,7 +13,7 @@ ckpt_plugin::export!(ckpt_mxnet::Mxnet);
 #[cfg(feature = "nn")]
 ckpt_plugin::export!(ckpt_nn::Nn);
 #[cfg(feature = "nnue")]
-ckpt_plugin::export!(ckpt_nnue::Nnue);
+ckpt_plugin::export!(ckpt_nnue::Nnue, prepare);
 #[cfg(feature = "npz")]
 ckpt_plugin::export!(ckpt_npz::Npz);
 #[cfg(feature = "paddle")]

@@ -14,5 +14,6 @@ fn main() -> anyhow::Result<()> {
         .typescript(false)
         .omit_default_module_path(true)
         .remove_producers_section(true)
+        .remove_name_section(true)
         .generate(output)
 }

@@ -6,7 +6,7 @@ use crate::layout::check_fit;
 use crate::metadata::MetadataSize;
 use crate::{
     Checkpoint, Error, Extent, File, Graph, Input, Limit, Limits, Loss, Name, Options, Placement, Result,
-    Setting, Shape, Tensor, TensorId, Text, text,
+    Setting, Shape, Tensor, TensorId, Text, first_repeated, text,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -170,14 +170,9 @@ impl Contents {
     }
 
     fn check_names(&self) -> Result<()> {
-        let tensors = &self.checkpoint.tensors;
-        // As most formats have them: then no set of many thousand names is made.
-        if tensors.is_sorted_by(|tensor, next| tensor.name < next.name) {
-            return Ok(());
-        }
-        let mut names = HashSet::with_capacity(tensors.len());
-        match tensors.iter().find(|tensor| !names.insert(tensor.name.as_str())) {
-            Some(tensor) => Err(Error::corrupt("two tensors have the same name").tensor(&tensor.name)),
+        let names = self.checkpoint.tensors.iter().map(|tensor| tensor.name.as_str());
+        match first_repeated(names) {
+            Some(name) => Err(Error::corrupt("two tensors have the same name").tensor(name)),
             None => Ok(()),
         }
     }

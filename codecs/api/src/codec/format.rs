@@ -2,10 +2,22 @@
 
 use crate::{
     Aspect, Blocks, Checkpoint, Contents, DType, Decoder, Input, Limits, Literal, Op, OpSpec, OptionSpec,
-    Options, OutputLayout, Result, Written,
+    Options, OutputLayout, Result, TensorId, Written,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// The values of tensors that are to be written, for [`Codec::prepare`].
+pub trait Values {
+    /// The source's files.
+    fn input(&self) -> &Input;
+
+    /// Hands out the elements of a tensor as 32-bit floats, in row-major order and in pieces of bounded size.
+    ///
+    /// # Errors
+    /// Those of reading the tensor; [`crate::Kind::Unsupported`] for one whose elements are no numbers.
+    fn numbers(&self, tensor: TensorId, each: &mut dyn FnMut(&[f32])) -> Result<()>;
+}
 
 /// One format. A codec holds no state: the same arguments give the same result.
 ///
@@ -45,18 +57,24 @@ pub trait Codec: Send + Sync {
     /// tensors without a place, and what the format does not keep. [`OutputLayout::losses`] has the others.
     fn place(&self, checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout>;
 
-    /// Replaces tensors that are to be written by the bytes that the format stores of them, before [`Codec::place`] decides where
-    /// they go: those whose length depends on the values, as of compressed integers. `None` if there are none.
+    /// Replaces tensors that are to be written by what the format stores of them, before [`Codec::place`] decides where they go:
+    /// those whose length or header depends on the values, as of compressed integers, or of integers with scales. The graph may
+    /// state numbers in place of tensors that nodes take as constants. `None` if nothing changes.
     ///
     /// # For implementers
-    /// `contents` are the mapped tensors and where their bytes are in `input`; a tensor that is replaced keeps its place in the
-    /// list and its name. Values may be read, once and in pieces. The decoders of extents that are added are among
+    /// `contents` are the mapped tensors and where their bytes are in [`Values::input`]; a tensor that is replaced keeps its place
+    /// in the list and its name. Values may be read, once and in pieces. The decoders of extents that are added are among
     /// [`Codec::decoders`].
     ///
     /// # Errors
     /// [`crate::Kind::Io`], and those of reading values.
-    fn prepare(&self, input: &Input, contents: &Contents, options: &Options) -> Result<Option<Contents>> {
-        let _ = (input, contents, options);
+    fn prepare(
+        &self,
+        values: &dyn Values,
+        contents: &Contents,
+        options: &Options,
+    ) -> Result<Option<Contents>> {
+        let _ = (values, contents, options);
         Ok(None)
     }
 

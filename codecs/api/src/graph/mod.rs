@@ -3,6 +3,7 @@
 mod activation;
 mod attributes;
 mod chain;
+mod computed;
 mod model;
 mod nested;
 mod op;
@@ -12,4 +13,7 @@ pub use activation::Activation;
 pub use model::{Attribute, Graph, Node, Value};
 pub use nested::MAX_GRAPH_LEVELS;
 pub use op::Op;
-pub use op_spec::{InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec};
+pub use op_spec::{
+    HostedOp, InputKind, InputSpec, InputView, OpCall, OpShapes, OpSpec, OutputView, ParameterSpec,
+    Reference, ResultShape,
+};

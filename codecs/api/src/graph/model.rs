@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Integer tensors with a [`Quantization`](crate::Quantization) represent real numbers. A node whose inputs are
 /// integers computes integers, from the tensors' integers as they are stored. A node whose only inputs are indices,
 /// such as [`Op::Gather`], computes integers if its attribute `arithmetic` is `integer`.
+///
+/// A node may take what [`Op::computed_attributes`] lists as inputs, computed by the graph from the lengths of values,
+/// in place of attributes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Graph {
@@ -35,12 +38,16 @@ pub struct Value {
     /// numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<DType>,
+    /// Name of each axis whose length is free, such as `batch`; empty for another axis. Axes of one name have one length.
+    /// No names at all if the source has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub axes: Vec<String>,
 }
 
 impl Value {
     /// A value whose type is not stated.
     pub fn new(name: impl Into<String>, shape: impl Into<Vec<Option<u64>>>) -> Self {
-        Value { name: name.into(), shape: shape.into(), dtype: None }
+        Value { name: name.into(), shape: shape.into(), dtype: None, axes: Vec::new() }
     }
 
     /// The same value with the type of its elements.
@@ -48,6 +55,12 @@ impl Value {
     pub fn of_type(mut self, dtype: DType) -> Self {
         self.dtype = Some(dtype);
         self
+    }
+
+    /// Returns the name of an axis whose length is free, if it has one.
+    pub fn axis_name(&self, axis: usize) -> Option<&str> {
+        let is_free = self.shape.get(axis).is_some_and(Option::is_none);
+        self.axes.get(axis).map(String::as_str).filter(|name| is_free && !name.is_empty())
     }
 }
 

@@ -227,10 +227,21 @@ ops! {
     Xor = "Xor";
     /// The other truth value.
     Not = "Not";
+    /// The bits that two integers share, elementwise.
+    BitwiseAnd = "BitwiseAnd";
+    /// The bits that one of two integers has, elementwise.
+    BitwiseOr = "BitwiseOr";
+    /// The bits that exactly one of two integers has, elementwise.
+    BitwiseXor = "BitwiseXor";
+    /// The 32 bits of an integer, moved by a number of places, elementwise: `direction` `LEFT` or `RIGHT`, which keeps the
+    /// sign.
+    BitShift = "BitShift";
     /// `condition ? a : b`, elementwise, from three inputs in this order.
     Where = "Where";
-    /// Another type of numbers: `to` is `float`, `int` (rounded towards zero), `bool`, or `float16` or `bfloat16`: real
-    /// numbers, rounded to the nearest one of 16 bits, halfway to the even one.
+    /// Another type of numbers: `to` is `float`, `int` (rounded towards zero), `bool`, or `float16`, `bfloat16`,
+    /// `float8e4m3fn`, `float8e4m3fnuz`, `float8e5m2`, `float8e5m2fnuz` or `float4e2m1`: real numbers, rounded to the
+    /// nearest one of so many bits, halfway to the even one. What exceeds one of at most 8 bits becomes its greatest number;
+    /// with `saturate` 0, it is infinite, or NaN for a type without infinity.
     Cast = "Cast";
     /// Products of the matrices in the last two axes of two inputs; the axes before are broadcast. A vector is a row of
     /// the first input, a column of the second.
@@ -266,6 +277,8 @@ ops! {
     /// Sums of the elements so far on `axis`; without the element itself with `exclusive` 1, from the last one on with
     /// `reverse` 1.
     CumSum = "CumSum";
+    /// Products of the elements so far on `axis`, as [`Op::CumSum`].
+    CumProd = "CumProd";
     /// Sums of products along axes that `equation` names with letters: `bij,bjk->bik`. Three points stand for any axes.
     Einsum = "Einsum";
     /// The elements of matrices on diagonal `k` (0 unless given) and above it, or with `upper` 0 below it; 0 elsewhere.
@@ -359,6 +372,9 @@ ops! {
     /// The first input, in which elements are replaced by those of the third, one for each of the second's, integers,
     /// which are its place on `axis` (the first unless given); otherwise as [`Op::ScatterND`].
     ScatterElements = "ScatterElements";
+    /// Integers from `start` to before `limit` in steps of `delta`. They are attributes, or inputs in this order, which
+    /// may be real numbers.
+    Range = "Range";
     /// The lengths of the axes, from `start` (0 unless given) to before `end` (all unless given), as integers; negative
     /// ones count from the end.
     Shape = "Shape";

@@ -1,6 +1,7 @@
 //! The definition of an operator that a codec registers.
 
 use crate::{Axis, Error, Node, Result, Text};
+use std::fmt;
 
 /// An operator beyond ONNX's, as the codec defines it whose graphs use it: what a node may have, the shape of the
 /// result, and a reference implementation.
@@ -38,8 +39,8 @@ use crate::{Axis, Error, Node, Result, Text};
 /// ```
 ///
 /// # For implementers
-/// - The engine checks the node before it calls [`OpSpec::shape`]: inputs and parameters are those that the spec
-///   declares, the required ones are present, a tensor has the declared axes, and no attribute is unknown.
+/// - The engine checks the node before it asks for the shape: inputs and parameters are those that the spec declares, the
+///   required ones are present, a tensor has the declared axes, and no attribute is unknown.
 /// - `shape` checks everything else. `reference` runs only on shapes that `shape` accepted.
 /// - A node has one output. An operator with several results concatenates them; a `Split` follows it.
 /// - Arithmetic is binary64. The engine converts inputs and tensors to binary64, divides quantized integers by their
@@ -56,10 +57,33 @@ pub struct OpSpec {
     pub parameters: &'static [ParameterSpec],
     /// The attributes that a node may have. Any other is an error, because it could change the result.
     pub attributes: &'static [&'static str],
-    /// Checks shapes and attributes, and returns the shape of the result.
-    pub shape: fn(&OpShapes) -> Result<Vec<usize>>,
-    /// Computes the result, whose elements are 0 before the call.
-    pub reference: fn(&OpCall, &mut OutputView) -> Result<()>,
+    definition: Definition,
+}
+
+/// Checks shapes and attributes, and returns the shape of the result.
+pub type ResultShape = fn(&OpShapes) -> Result<Vec<usize>>;
+/// Computes the result, whose elements are 0 before the call.
+pub type Reference = fn(&OpCall, &mut OutputView) -> Result<()>;
+
+#[derive(Clone, Copy, Debug)]
+enum Definition {
+    Functions { shape: ResultShape, reference: Reference },
+    Hosted(&'static dyn HostedOp),
+}
+
+/// An operator whose definition is no function of the program, such as one in a plugin.
+pub trait HostedOp: fmt::Debug + Send + Sync {
+    /// As [`ResultShape`].
+    ///
+    /// # Errors
+    /// As [`ResultShape`].
+    fn shape(&self, shapes: &OpShapes) -> Result<Vec<usize>>;
+
+    /// As [`Reference`].
+    ///
+    /// # Errors
+    /// As [`Reference`].
+    fn compute(&self, call: &OpCall, result: &mut OutputView) -> Result<()>;
 }
 
 /// An input of an operator.
@@ -105,12 +129,17 @@ pub struct ParameterSpec {
 
 impl OpSpec {
     /// Returns an operator without inputs, parameters and attributes.
-    pub const fn new(
-        name: &'static str,
-        shape: fn(&OpShapes) -> Result<Vec<usize>>,
-        reference: fn(&OpCall, &mut OutputView) -> Result<()>,
-    ) -> Self {
-        OpSpec { name, inputs: &[], parameters: &[], attributes: &[], shape, reference }
+    pub const fn new(name: &'static str, shape: ResultShape, reference: Reference) -> Self {
+        OpSpec::of(name, Definition::Functions { shape, reference })
+    }
+
+    /// Returns an operator whose definition is no function of the program, without inputs, parameters and attributes.
+    pub const fn hosted(name: &'static str, op: &'static dyn HostedOp) -> Self {
+        OpSpec::of(name, Definition::Hosted(op))
+    }
+
+    const fn of(name: &'static str, definition: Definition) -> Self {
+        OpSpec { name, inputs: &[], parameters: &[], attributes: &[], definition }
     }
 
     /// Declares the inputs, in order. Optional ones come last.
@@ -132,6 +161,28 @@ impl OpSpec {
     pub const fn attributes(mut self, attributes: &'static [&'static str]) -> Self {
         self.attributes = attributes;
         self
+    }
+
+    /// Checks shapes and attributes, and returns the shape of the result.
+    ///
+    /// # Errors
+    /// Those of the definition, which says what does not fit.
+    pub fn shape(&self, shapes: &OpShapes) -> Result<Vec<usize>> {
+        match self.definition {
+            Definition::Functions { shape, .. } => shape(shapes),
+            Definition::Hosted(op) => op.shape(shapes),
+        }
+    }
+
+    /// Computes the result, whose elements are 0 before the call.
+    ///
+    /// # Errors
+    /// Those of the definition.
+    pub fn compute(&self, call: &OpCall, result: &mut OutputView) -> Result<()> {
+        match self.definition {
+            Definition::Functions { reference, .. } => reference(call, result),
+            Definition::Hosted(op) => op.compute(call, result),
+        }
     }
 }
 
@@ -206,6 +257,16 @@ impl<'a> OpShapes<'a> {
     /// Returns the node, for its attributes.
     pub fn node(&self) -> &'a Node {
         self.node
+    }
+
+    /// Returns the shapes of all inputs, in order; `None` for one that is left out.
+    pub fn inputs(&self) -> &'a [Option<Vec<usize>>] {
+        self.inputs
+    }
+
+    /// Returns the roles and shapes of the tensors that the node has.
+    pub fn parameters(&self) -> &'a [(&'static str, Vec<usize>)] {
+        self.parameters
     }
 
     /// Whether the node has the input at `index`.
@@ -285,6 +346,16 @@ impl<'a> OpCall<'a> {
     /// Returns the node, for its attributes.
     pub fn node(&self) -> &'a Node {
         self.shapes.node
+    }
+
+    /// Returns the elements of all inputs, in order; none for one that is left out.
+    pub fn inputs(&self) -> &'a [&'a [f64]] {
+        self.inputs
+    }
+
+    /// Returns the elements of the tensors, in the order of their shapes.
+    pub fn parameters(&self) -> &'a [&'a [f64]] {
+        self.parameters
     }
 
     /// Returns an input; an absent one if the node leaves it out.

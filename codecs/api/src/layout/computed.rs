@@ -2,8 +2,9 @@
 
 use super::packed::PackedIntegers;
 use crate::{
-    Along, BlockIndex, BlockNumbers, BlockReduction, Computed, DType, Encoding, Error, Extent, FieldOrder,
-    FileId, Kept, Limits, Operand, Operation, Packing, Reduction, Result, RunNumbers, Shape, Words,
+    AffineIntegers, Along, BlockIndex, BlockNumbers, BlockReduction, Computed, DType, Encoding, Error,
+    Extent, FieldOrder, FileId, Kept, Limits, Operand, Operation, Packing, Reduction, Result, RunNumbers,
+    Shape, Words,
 };
 use std::fmt;
 
@@ -130,6 +131,7 @@ impl Words {
             && packed.increments.is_empty();
         let word = match dtype {
             DType::I8 | DType::U8 => Some(8),
+            DType::I16 | DType::U16 => Some(16),
             DType::I32 | DType::U32 => Some(32),
             _ => None,
         };
@@ -421,6 +423,7 @@ impl Operation {
     pub fn runs(&self) -> Option<&RunNumbers> {
         match self {
             Operation::SubtractRuns(runs) | Operation::MultiplyRuns(runs) => Some(runs),
+            Operation::ToIntegers(integers) => Some(&integers.scales),
             _ => None,
         }
     }
@@ -434,6 +437,9 @@ impl Operation {
     }
 
     fn check_runs(&self) -> Result<()> {
+        if let Operation::ToIntegers(integers) = self {
+            integers.check()?;
+        }
         match self.runs() {
             Some(RunNumbers { numbers, run })
                 if numbers.is_empty() || *run == 0 || !numbers.iter().all(|number| number.is_finite()) =>
@@ -567,6 +573,11 @@ impl fmt::Display for Operation {
             }
             Operation::MultiplyRuns(runs) => {
                 write!(f, "scale runs of {} by {}", runs.run, crate::count(runs.numbers.len(), "number"))
+            }
+            Operation::ToIntegers(integers) => {
+                let AffineIntegers { scales, least, most, .. } = &**integers;
+                let scales = crate::count(scales.numbers.len(), "scale");
+                write!(f, "integers from {least} to {most} with {scales}")
             }
         }
     }

@@ -259,7 +259,7 @@ pub struct Computed {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Words {
-    /// An integer of 8 or 32 bits.
+    /// An integer of 8, 16 or 32 bits.
     pub dtype: DType,
     /// Where the integers are in the words. Only along rows, and densely or with the first in the highest bits.
     pub packed: PackedIntegers,
@@ -318,6 +318,8 @@ pub enum Operation {
     SubtractRuns(RunNumbers),
     /// Multiplies each run of numbers by one of a list.
     MultiplyRuns(RunNumbers),
+    /// Replaces numbers by the integers that stand for them.
+    ToIntegers(Box<AffineIntegers>),
 }
 
 /// A list of numbers, of which each run of a tensor's elements takes the next, again from the first after the last.
@@ -352,6 +354,53 @@ impl Hash for RunNumbers {
         self.run.hash(state);
         self.numbers.len().hash(state);
         self.bits().for_each(|bits| bits.hash(state));
+    }
+}
+
+/// Integers that stand for the numbers `integer · scale + offset`, with a scale for each run of them.
+///
+/// A number becomes the whole one nearest to `(number − offset) / scale`, computed in 64-bit floats, and no less than `least` and no
+/// more than `most`.
+///
+/// ```
+/// use ckpt_api::{AffineIntegers, RunNumbers};
+/// let bytes = AffineIntegers {
+///     scales: RunNumbers { numbers: [0.1].into(), run: 1 },
+///     offset: -0.3,
+///     least: 0,
+///     most: 255,
+///     ties_to_even: true,
+/// };
+/// assert_eq!([-0.3, 0.0, 0.26, 99.0].map(|number| bytes.integer(number, 0.1)), [0.0, 3.0, 6.0, 255.0]);
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AffineIntegers {
+    /// The scales, none of which is 0.
+    pub scales: RunNumbers,
+    /// What the integer 0 stands for.
+    pub offset: f64,
+    /// The least integer.
+    pub least: i32,
+    /// The greatest integer.
+    pub most: i32,
+    /// Whether what is between two integers becomes the even one, or the one further from 0.
+    pub ties_to_even: bool,
+}
+
+impl PartialEq for AffineIntegers {
+    fn eq(&self, other: &Self) -> bool {
+        let rest = |own: &Self| (own.offset.to_bits(), own.least, own.most, own.ties_to_even);
+        self.scales == other.scales && rest(self) == rest(other)
+    }
+}
+
+impl Eq for AffineIntegers {}
+
+impl Hash for AffineIntegers {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.scales.hash(state);
+        (self.offset.to_bits(), self.least, self.most, self.ties_to_even).hash(state);
     }
 }
 

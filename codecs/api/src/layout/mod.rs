@@ -10,6 +10,7 @@ mod encoding;
 mod extent;
 mod fit;
 mod ids;
+mod integers;
 mod kept;
 mod mostly_one;
 mod packed;
@@ -29,8 +30,8 @@ pub use decoder::{
 };
 pub use encoding::{Encoding, Packing, Rounding, Scaling};
 pub use extent::{
-    Agreement, BlockIndex, BlockNumbers, BlockReduction, Computed, Extent, MatrixFactor, MatrixProduct,
-    Operand, Operation, Reduction, Region, RowMagnitudes, RunNumbers, Term, Words,
+    AffineIntegers, Agreement, BlockIndex, BlockNumbers, BlockReduction, Computed, Extent, MatrixFactor,
+    MatrixProduct, Operand, Operation, Reduction, Region, RowMagnitudes, RunNumbers, Term, Words,
 };
 pub(crate) use fit::check_fit;
 pub use ids::{FileId, TensorId};

@@ -100,7 +100,9 @@ impl PackedIntegers {
     /// # Errors
     /// [`crate::Kind::Unsupported`] for integers that cannot be packed so.
     pub fn line_words(&self, word: u32) -> Result<u64> {
-        let fits = matches!(word, 8 | 32) && (1..=8).contains(&self.bits);
+        // A word of 16 bits is one integer.
+        let is_word = word == 16 && self.bits == 16 && self.order == FieldOrder::Dense;
+        let fits = is_word || (matches!(word, 8 | 32) && (1..=8).contains(&self.bits));
         let is_known = match self.order {
             FieldOrder::EvenOdd => self.along == Along::Row && self.bits == 4 && word == 32,
             FieldOrder::Runs => self.along == Along::Column,

@@ -28,7 +28,7 @@ impl Shape {
         let dims: SmallVec<[u64; 2]> = dims.into_iter().map(|dim| *dim.borrow()).collect();
         dims.iter()
             .filter(|dim| **dim != 0)
-            .try_fold(1u64, |product, dim| product.checked_mul(*dim))
+            .try_fold(1u64, |product, dim| product_of(product, *dim))
             .filter(|product| *product <= Self::MAX_ELEMENTS)
             .ok_or_else(|| {
                 Error::corrupt("the shape has too many elements")
@@ -59,6 +59,14 @@ impl Shape {
     #[must_use]
     pub fn permuted(&self, order: &[usize]) -> Shape {
         Shape(order.iter().map(|axis| self.0[*axis]).collect())
+    }
+}
+
+/// `a * b` if it fits. Most lengths are short: then a processor without products of 128 bits, such as WebAssembly's, is spared one.
+fn product_of(a: u64, b: u64) -> Option<u64> {
+    match (a | b) >> 32 {
+        0 => Some(a.wrapping_mul(b)),
+        _ => a.checked_mul(b),
     }
 }
 

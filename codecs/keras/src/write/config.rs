@@ -5,8 +5,8 @@ use crate::config::{Described, DescribedVariable, Generation, Model, Structure, 
 use crate::format::{ID, KEY_CONFIG, KEY_PATH, KEY_VERSION};
 use crate::read::parent;
 use ckpt_api::{
-    Checkpoint, Error, Graph, Limits, Loss, LossKind, Result, Role, Setting, Tensor, TensorId, first_few,
-    text,
+    Added, Checkpoint, Error, Graph, Limits, Loss, LossKind, Result, Role, Setting, Tensor, TensorId,
+    first_few, text,
 };
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -33,6 +33,8 @@ pub(super) struct Bound {
     pub(super) id: Option<TensorId>,
     /// The stored order of axes, if it is not that of the tensor.
     pub(super) order: Option<Vec<usize>>,
+    /// What is added to it.
+    pub(super) added: Vec<Added>,
 }
 
 impl<'a> Config<'a> {
@@ -97,7 +99,7 @@ impl<'a> Config<'a> {
             let found = by_path.get(variable.path.as_str()).or_else(named);
             let bound = found.and_then(|(id, tensor)| Some((*id, order(tensor, &variable)?)));
             let (id, order) = bound.unzip();
-            Bound { id, order: order.flatten(), variable }
+            Bound { id, order: order.flatten(), added: Vec::new(), variable }
         };
         let variables = list.into_iter().map(bind).collect();
         let is_current = is_same || graph.is_none() || checkpoint.graph.is_none();
@@ -111,7 +113,8 @@ impl<'a> Config<'a> {
         let model = Model::parse(&config, Some(version), &Limits::default())?;
         let bound = |own: DescribedVariable| {
             let is_moved = !own.order.iter().copied().eq(0..own.order.len());
-            Bound { variable: own.variable, id: Some(own.tensor), order: is_moved.then_some(own.order) }
+            let order = is_moved.then_some(own.order);
+            Bound { variable: own.variable, id: Some(own.tensor), order, added: own.added }
         };
         let variables = variables.into_iter().map(bound).collect();
         Ok(Config { text: config.into(), model, variables, is_made: true })

@@ -9,12 +9,12 @@ use crate::format::{
     METADATA, MODEL_CONFIG, MODEL_WEIGHTS, NATIVE, TRAINING_CONFIG, WEIGHT_NAMES, WEIGHTS, WEIGHTS_END,
 };
 use ckpt_api::{
-    Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Loss, LossKind, Placement, Result,
-    Setting, TensorId, text,
+    Added, Checkpoint, ChecksumAlgorithm, DType, Encoding, Error, Extent, FileId, Loss, LossKind, Placement,
+    Result, Setting, TensorId, text,
 };
 use ckpt_containers::zip::{PythonMember, python_directory, too_large};
 use ckpt_hdf5::{AttributeValue, Datatype, Draft, Plan};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The longest list of names that one attribute holds, in names: Keras splits longer ones.
 const MOST_NAMES: usize = 4000;
@@ -184,12 +184,19 @@ fn member(name: &str, at: u64, len: u64) -> Result<PythonMember> {
     PythonMember::new(name, at, len).ok_or_else(|| Error::defect("the name of a member is too long"))
 }
 
+/// A tensor that is stored.
+struct Dataset {
+    id: TensorId,
+    path: String,
+    encoding: Encoding,
+    added: Vec<Added>,
+}
+
 /// An HDF5 file that is put together.
 struct Hdf5<'a> {
     checkpoint: &'a Checkpoint,
     draft: Draft,
-    /// For each dataset, its tensor, its path, and how it is stored.
-    datasets: Vec<(TensorId, String, Encoding)>,
+    datasets: Vec<Dataset>,
 }
 
 impl<'a> Hdf5<'a> {
@@ -210,12 +217,13 @@ impl<'a> Hdf5<'a> {
             // Without it, tf_keras does not load the file.
             self.draft.group("vars")?;
         }
+        let added = added(config);
         for (id, (tensor, bound)) in self.checkpoint.tensors.iter().zip(all).enumerate() {
-            if bound.is_empty() {
+            if bound.is_empty() && !added.contains(&TensorId(id)) {
                 self.tensor(TensorId(id), &tensor.name, None, true)?;
             }
             for own in bound {
-                self.tensor(TensorId(id), &own.variable.path, own.order.as_ref(), true)?;
+                self.variable(TensorId(id), &own.variable.path, own, true)?;
             }
         }
         Ok(())
@@ -271,13 +279,15 @@ impl<'a> Hdf5<'a> {
             for own in variables {
                 let Some(id) = own.id else { continue };
                 let path = format!("{path}/{}", config.weight_name(&own.variable));
-                self.tensor(id, &path, own.order.as_ref(), false)?;
+                self.variable(id, &path, own, false)?;
                 if let Some(placed) = is_placed.get_mut(id.0) {
                     *placed = true;
                 }
             }
         }
-        for (id, _) in is_placed.iter().enumerate().filter(|(_, placed)| !**placed) {
+        let added = added(Some(config));
+        let is_other = |(id, is_placed): &(usize, &bool)| !**is_placed && !added.contains(&TensorId(*id));
+        for (id, _) in is_placed.iter().enumerate().filter(is_other) {
             let Some(tensor) = self.checkpoint.tensors.get(id) else { continue };
             self.tensor(TensorId(id), &tensor.name, None, false)?;
         }
@@ -292,6 +302,16 @@ impl<'a> Hdf5<'a> {
         }
         for (number, texts) in texts.chunks(MOST_NAMES).enumerate() {
             self.draft.attribute(path, &format!("{name}{number}"), AttributeValue::Texts(texts.to_vec()))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a variable of the model.
+    fn variable(&mut self, id: TensorId, path: &str, own: &Bound, names_dtypes: bool) -> Result<()> {
+        let count = self.datasets.len();
+        self.tensor(id, path, own.order.as_ref(), names_dtypes)?;
+        if let Some(dataset) = self.datasets.get_mut(count) {
+            dataset.added.clone_from(&own.added);
         }
         Ok(())
     }
@@ -320,19 +340,20 @@ impl<'a> Hdf5<'a> {
             let name = AttributeValue::Text(b"bfloat16".to_vec());
             self.draft.attribute(path, DTYPE, name).map_err(named)?;
         }
-        self.datasets.push((id, path.to_owned(), encoding));
+        self.datasets.push(Dataset { id, path: path.to_owned(), encoding, added: Vec::new() });
         Ok(())
     }
 
     /// Returns the placements of the tensors in a file in which the HDF5 file begins at `start`.
     fn placements(&self, plan: &Plan, start: u64) -> Result<Vec<Placement>> {
         let pairs = self.datasets.iter().zip(&plan.datasets);
-        let placement = |((id, path, encoding), offset): (&(TensorId, String, Encoding), &u64)| {
-            let elements = self.checkpoint.tensors.get(id.0).map_or(0, |tensor| tensor.shape.elements());
-            let len = encoding.stored_len(elements).ok_or_else(too_large)?;
+        let placement = |(own, offset): (&Dataset, &u64)| {
+            let elements = self.checkpoint.tensors.get(own.id.0).map_or(0, |tensor| tensor.shape.elements());
+            let len = own.encoding.stored_len(elements).ok_or_else(too_large)?;
             let offset = start.checked_add(*offset).ok_or_else(too_large)?;
             let extent = Extent::new(FileId(0), offset, len);
-            Ok(Placement::new(*id, path, vec![extent], encoding.clone()))
+            let placement = Placement::new(own.id, own.path.as_str(), vec![extent], own.encoding.clone());
+            Ok(placement.with_added(own.added.clone()))
         };
         pairs.map(placement).collect()
     }
@@ -341,7 +362,7 @@ impl<'a> Hdf5<'a> {
     fn index(&self, file: &str) -> Result<Vec<u8>> {
         let mut groups = serde_json::Map::new();
         let mut total = 0u64;
-        for (id, path, encoding) in &self.datasets {
+        for Dataset { id, path, encoding, .. } in &self.datasets {
             let group = path.rsplit_once('/').map_or("", |(group, _)| group);
             groups.insert(format!("/{group}"), serde_json::json!([file]));
             let elements = self.checkpoint.tensors.get(id.0).map_or(0, |tensor| tensor.shape.elements());
@@ -351,6 +372,12 @@ impl<'a> Hdf5<'a> {
         serde_json::to_vec_pretty(&index)
             .map_err(|error| Error::defect("the index is no JSON").caused_by(error))
     }
+}
+
+/// The tensors that are added to others, and not stored by themselves.
+fn added(config: Option<&Config<'_>>) -> HashSet<TensorId> {
+    let variables = config.into_iter().flat_map(|config| &config.variables);
+    variables.flat_map(|own| &own.added).map(|added| added.tensor).collect()
 }
 
 /// Returns the dtype to store a dtype as: itself or one that holds every value exactly; `None` if there is none.

@@ -5,17 +5,29 @@ mod converted;
 mod fresh;
 pub(crate) mod kept;
 mod layout;
+mod numbers;
 pub(crate) mod order;
+mod recurrent;
 mod sparse;
 
 use crate::config::Generation;
-use crate::format::Container;
+use crate::format::{Container, ID, KEY_CONFIG};
 use ckpt_api::{
     Aspect, Checkpoint, ChecksumAlgorithm, Contents, FileId, FinishState, Literal, Options, OutputLayout,
-    Placement, Result, Tensor, Written,
+    Placement, Result, Tensor, Values, Written,
 };
 use layout::{Piece, Sums};
 use std::collections::{BTreeMap, HashMap};
+
+/// See [`ckpt_api::Codec::prepare`]: what layers take if they are made of the graph.
+pub(crate) fn prepare(values: &dyn Values, contents: &Contents) -> Result<Option<Contents>> {
+    if contents.checkpoint.metadata.value(ID, KEY_CONFIG).is_some() {
+        return Ok(None);
+    }
+    let layers = recurrent::prepare(contents)?;
+    let constants = numbers::prepare(values, layers.as_ref().unwrap_or(contents))?;
+    Ok(constants.or(layers))
+}
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {

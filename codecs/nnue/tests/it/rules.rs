@@ -2,7 +2,8 @@
 
 use crate::build::{MADE, Made, compressed, input, integers, network};
 use ckpt_api::{
-    Codec, Contents, DType, Error, Input, Kind, Limits, Match, Options, OutputLayout, Result, Side,
+    Codec, Contents, DType, Error, Input, Kind, Limits, Match, Options, OutputLayout, Result, Side, TensorId,
+    Values,
 };
 use ckpt_nnue::Nnue;
 
@@ -19,6 +20,19 @@ fn read_with(input: &Input, pairs: &[(&str, &str)]) -> Result<Contents> {
     Ok(contents)
 }
 
+/// The files of a source: the format reads no numbers of it.
+struct Files<'a>(&'a Input);
+
+impl Values for Files<'_> {
+    fn input(&self) -> &Input {
+        self.0
+    }
+
+    fn numbers(&self, _: TensorId, _: &mut dyn FnMut(&[f32])) -> Result<()> {
+        Err(Error::unsupported("no numbers are read"))
+    }
+}
+
 /// The error of a network of which some bytes are others.
 fn refused(at: usize, bytes: &[u8]) -> Error {
     let mut file = network(MADE).0;
@@ -29,7 +43,7 @@ fn refused(at: usize, bytes: &[u8]) -> Error {
 /// What is written of the tensors, after they were prepared, and how it is read back.
 fn written(input: &Input, mut contents: Contents, pairs: &[(&str, &str)]) -> Result<(Vec<u8>, OutputLayout)> {
     let options = options(Side::Write, pairs);
-    contents = Nnue.prepare(input, &contents, &options)?.unwrap_or(contents);
+    contents = Nnue.prepare(&Files(input), &contents, &options)?.unwrap_or(contents);
     contents.check(&Limits::default())?;
     let layout = Nnue.place(&contents.checkpoint, "out.nnue", &options)?;
     layout.check(&contents.checkpoint)?;

@@ -13,9 +13,10 @@ pub(crate) struct Model {
     pub(crate) opsets: Vec<(String, i64)>,
     /// `metadata_props`.
     pub(crate) properties: Vec<(String, String)>,
-    /// Functions that the model defines.
-    pub(crate) functions: usize,
+    /// With the nodes of functions in the place of their calls.
     pub(crate) graph: Option<Graph>,
+    /// Why functions that the model defines are still called.
+    pub(crate) refusal: Option<String>,
     /// The fields that name the files of external data: where in the model each is, and the name.
     pub(crate) locations: Vec<(Range<u64>, String)>,
 }
@@ -23,13 +24,38 @@ pub(crate) struct Model {
 impl Model {
     /// The version of ONNX's own operator set.
     pub(crate) fn opset(&self) -> Option<i64> {
-        let own = self.opsets.iter().filter(|(domain, _)| matches!(domain.as_str(), "" | "ai.onnx"));
-        own.map(|(_, version)| *version).next_back()
+        own_opset(&self.opsets)
+    }
+}
+
+fn own_opset(opsets: &[(String, i64)]) -> Option<i64> {
+    let own = opsets.iter().filter(|(domain, _)| matches!(domain.as_str(), "" | "ai.onnx"));
+    own.map(|(_, version)| *version).next_back()
+}
+
+/// `FunctionProto`.
+#[derive(Debug, Default)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) domain: String,
+    pub(crate) overload: String,
+    pub(crate) inputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
+    pub(crate) nodes: Vec<Node>,
+    /// The attributes that a call may leave out: `attribute_proto`.
+    pub(crate) defaults: Vec<(String, Attribute)>,
+    pub(crate) opsets: Vec<(String, i64)>,
+}
+
+impl Function {
+    /// The version of ONNX's own operator set.
+    pub(crate) fn opset(&self) -> Option<i64> {
+        own_opset(&self.opsets)
     }
 }
 
 /// `GraphProto`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
     /// The whole field, with its tag.
     pub(crate) span: Range<u64>,
@@ -69,20 +95,24 @@ impl Node {
 }
 
 /// `NodeProto`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) op: String,
     pub(crate) domain: String,
+    /// Which of the functions of one name it calls.
+    pub(crate) overload: String,
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
     pub(crate) attributes: Vec<(String, Attribute)>,
     /// `metadata_props`.
     pub(crate) properties: Vec<(String, String)>,
+    /// In `ai.onnx.ml`, the attributes that are lists of floats, as tensors with the attributes' names.
+    pub(crate) lists: Vec<Tensor>,
 }
 
 /// `AttributeProto`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Attribute {
     Float(f32),
     Int(i64),
@@ -96,6 +126,8 @@ pub(crate) enum Attribute {
     },
     Tensor(Box<Tensor>),
     Graph(Box<Graph>),
+    /// In a function: the attribute of this name of its call.
+    Reference(String),
     /// A graph that nests deeper than graphs are read.
     Deep,
     /// Graphs, or something else that no supported operator has.
@@ -124,6 +156,11 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
+    /// The bytes of the numbers in fields of their type.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.typed.iter().map(|chunk| chunk.range.end.saturating_sub(chunk.range.start)).sum()
+    }
+
     /// Whether the bytes are in another file.
     pub(crate) fn is_external(&self) -> bool {
         self.location == 1
@@ -151,7 +188,7 @@ impl Chunk {
 }
 
 /// `ValueInfoProto` of a tensor.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Value {
     pub(crate) name: String,
     /// Number of the data type; 0 for what is no tensor.

@@ -19,6 +19,8 @@ pub const NAMESPACE: &str = "onnx";
 
 /// Number of the data type of strings.
 pub(crate) const STRING: i64 = 8;
+/// The domain whose operators have weights among their attributes: trees, linear models.
+pub(crate) const LEARNED: &str = "ai.onnx.ml";
 
 /// Every data type of numbers, with its number in `TensorProto.DataType`.
 const DTYPES: [(DType, i64); 27] = [

@@ -41,7 +41,7 @@ pub(crate) const UNARY: [(&str, &[&str]); 36] = [
 ];
 
 /// Reductions, whose `axes` may be an attribute or an input.
-pub(crate) const REDUCTIONS: [&str; 9] = [
+pub(crate) const REDUCTIONS: [&str; 10] = [
     "ReduceSum",
     "ReduceMean",
     "ReduceProd",
@@ -50,6 +50,7 @@ pub(crate) const REDUCTIONS: [&str; 9] = [
     "ReduceL1",
     "ReduceL2",
     "ReduceSumSquare",
+    "ReduceLogSum",
     "ReduceLogSumExp",
 ];
 

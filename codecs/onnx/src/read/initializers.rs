@@ -1,8 +1,8 @@
 //! Which tensors of a model are tensors of the checkpoint.
 
 use super::graph::pieces::has_numbers;
-use crate::format::dtype;
 use crate::format::message::{Attribute, Chunk, Graph, Tensor as Stored};
+use crate::format::{LEARNED, dtype};
 use ckpt_graph::Names;
 use std::collections::{HashMap, HashSet};
 
@@ -33,12 +33,16 @@ const BINDING: [&str; 15] = [
 pub(super) type Ids = HashMap<u64, usize>;
 
 /// The tensors of a model: its initializers, and the weights in nodes; then those of graphs within nodes, under names
-/// that no other tensor has. A few numbers there that are mere operands are constants of their graph instead.
+/// that no other tensor has. A few numbers there that are mere operands are constants of their graph instead. Last come the
+/// floats of trees and regressions, which are attributes.
 pub(super) fn tensors(graph: &Graph) -> Vec<(&Stored, String)> {
     let mut names = Names::default();
     let mut tensors = Vec::new();
+    // Each call of a function has its constants again.
+    let mut seen = HashSet::new();
     for (depth, level) in graph.levels().enumerate() {
-        let own = initializers(level).map(|(stored, name)| (stored, name.to_owned()));
+        let own = initializers(level).filter(|(stored, _)| seen.insert(stored.span.start));
+        let own = own.map(|(stored, name)| (stored, name.to_owned()));
         if depth == 0 {
             tensors.extend(own.inspect(|(_, name)| names.take(name)));
         } else {
@@ -47,6 +51,13 @@ pub(super) fn tensors(graph: &Graph) -> Vec<(&Stored, String)> {
             let weights = weight_operands(level);
             let kept = plain.filter(|(stored, name)| weights.contains(name.as_str()) || !is_constant(stored));
             tensors.extend(kept.map(|(stored, name)| (stored, names.unused(&name))));
+        }
+    }
+    for node in graph.levels().flat_map(|level| &level.nodes).filter(|node| node.domain == LEARNED) {
+        for stored in node.lists.iter().filter(|stored| seen.insert(stored.span.start)) {
+            let place = if node.name.is_empty() { node.outputs.first() } else { Some(&node.name) };
+            let name = format!("{}.{}", place.map_or("", String::as_str), stored.name);
+            tensors.push((stored, names.unused(&name)));
         }
     }
     tensors

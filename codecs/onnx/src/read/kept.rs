@@ -78,7 +78,8 @@ fn edits(file: &File, model: &Model) -> Vec<Edit> {
             }
             None => {
                 let ranges = tensor.raw.iter().chain(tensor.typed.iter().map(|chunk| &chunk.range));
-                let small = elements(file, tensor);
+                // Of numbers in several pieces, no piece is the whole.
+                let small = if tensor.typed.len() > 1 { None } else { elements(file, tensor) };
                 edits.extend(ranges.map(|range| {
                     let len = range.end.saturating_sub(range.start);
                     Edit::new(range.clone(), Vec::new()).with_data(len, small.clone())

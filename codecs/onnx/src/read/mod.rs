@@ -1,5 +1,6 @@
 //! Reads the structure of a model, and locates its tensors.
 
+mod functions;
 mod gates;
 mod graph;
 mod initializers;
@@ -8,8 +9,8 @@ pub(crate) mod model;
 mod parsed;
 mod tensor;
 
-use crate::format::NAMESPACE;
 use crate::format::message::{Attribute, Graph, Model};
+use crate::format::{LEARNED, NAMESPACE};
 use ckpt_api::{
     Contents, Input, KEY_WEIGHTS, Kind, Limits, Match, MetadataMap, MetadataValue, Options, Result, Rules,
 };
@@ -48,15 +49,20 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
 }
 
 /// Names the numbers of the model that are attributes of its nodes and no tensors: the thresholds of trees, the coefficients
-/// of a regression. `None` if there are none.
-fn numbers_in_attributes(graph: &Graph) -> Option<String> {
+/// of a regression. A graph that was read has the others. `None` if there are none.
+fn numbers_in_attributes(graph: &Graph, has_graph: bool) -> Option<String> {
     /// Names that are listed.
     const SHOWN: usize = 3;
     let (mut shown, mut count) = (Vec::new(), 0u64);
     for node in graph.levels().flat_map(|level| &level.nodes) {
-        let is_classic = node.domain == "ai.onnx.ml";
+        let is_classic = node.domain == LEARNED;
+        if has_graph && !is_classic {
+            continue;
+        }
         let least = if is_classic { 1 } else { WEIGHT_ELEMENTS };
+        let is_listed = |name: &str| is_classic && node.lists.iter().any(|list| list.name == name);
         let of_weights = |(name, attribute): &&(String, Attribute)| match attribute {
+            _ if is_listed(name) => false,
             Attribute::Floats(floats) => floats.len() as u64 >= least,
             Attribute::Long { is_float } => *is_float,
             // That of a constant is a tensor of the checkpoint if it is a weight.
@@ -79,9 +85,8 @@ fn numbers_in_attributes(graph: &Graph) -> Option<String> {
 
 /// Adds what the model states beside its graph.
 fn describe(contents: &mut Contents, model: &Model) {
-    // A graph that was read has these numbers.
-    let bare = model.graph.as_ref().filter(|_| contents.checkpoint.graph.is_none());
-    let numbers = bare.and_then(numbers_in_attributes);
+    let has_graph = contents.checkpoint.graph.is_some();
+    let numbers = model.graph.as_ref().and_then(|graph| numbers_in_attributes(graph, has_graph));
     let metadata = &mut contents.checkpoint.metadata;
     metadata.insert(NAMESPACE, "ir_version", model.ir_version);
     for (name, text) in &model.texts {

@@ -1,13 +1,19 @@
 //! Parses a model.
 
-use crate::format::WIRE;
-use crate::format::message::{Attribute, Chunk, Dimension, Graph, Model, Node, Tensor, Value};
+use super::functions;
+use crate::format::message::{Attribute, Chunk, Dimension, Function, Graph, Model, Node, Tensor, Value};
+use crate::format::{LEARNED, WIRE};
 use ckpt_api::{Error, File, Limit, Limits, MAX_GRAPH_LEVELS, Result};
 use ckpt_containers::protobuf::{Field, Value as Wired, Wire};
 use std::ops::Range;
 
 /// Elements of a list among the attributes of a layer: longer ones stay in the file.
 const MOST_ELEMENTS: usize = 1 << 16;
+/// The data type of 32-bit floats, and the field of a tensor that has them.
+const FLOAT: i64 = 1;
+const FLOAT_DATA: u64 = 4;
+/// Fields of lists of floats that can be tensors: each number has a field of its own, and so an extent.
+const MOST_PIECES: usize = 1 << 14;
 /// Key of the name of a file of external data.
 pub(crate) const LOCATION: &str = "location";
 /// Levels of graphs within nodes that a model may have.
@@ -25,8 +31,17 @@ pub(crate) fn parse(file: &File, limits: &Limits) -> Result<Model> {
         level: 0,
         subgraphs: Vec::new(),
         locations: Vec::new(),
+        functions: Vec::new(),
+        pieces: MOST_PIECES,
+        room: MOST_PIECES,
     };
     let mut model = parser.model(file.len())?;
+    let functions = std::mem::take(&mut parser.functions);
+    match model.graph.as_ref().map(|graph| functions::inlined(graph, &functions, model.opset())) {
+        Some(Ok(Some(graph))) => model.graph = Some(graph),
+        Some(Err(reason)) => model.refusal = Some(reason),
+        Some(Ok(None)) | None => {}
+    }
     model.locations = std::mem::take(&mut parser.locations);
     let subgraphs = std::mem::take(&mut parser.subgraphs);
     check_levels(file, limits, subgraphs)?;
@@ -47,6 +62,11 @@ struct Parser<'a> {
     subgraphs: Vec<Range<u64>>,
     /// Where files of external data are named.
     locations: Vec<(Range<u64>, String)>,
+    functions: Vec<Function>,
+    /// Fields of lists of floats that can still be tensors.
+    pieces: usize,
+    /// The same, without those of the node that is parsed.
+    room: usize,
 }
 
 impl Parser<'_> {
@@ -66,7 +86,10 @@ impl Parser<'_> {
                 7 => model.graph = Some(self.graph(&field)?),
                 8 => model.opsets.push(self.opset(&field)?),
                 14 => model.properties.push(self.pair(&field)?),
-                25 => model.functions = model.functions.saturating_add(1),
+                25 => {
+                    let function = self.function(&field)?;
+                    self.functions.push(function);
+                }
                 _ => {}
             }
             self.wire.skip(&field)?;
@@ -146,6 +169,34 @@ impl Parser<'_> {
         Ok(graph)
     }
 
+    fn function(&mut self, field: &Field) -> Result<Function> {
+        let end = self.wire.range(field)?.end;
+        let mut function = Function::default();
+        while let Some(field) = self.next(end)? {
+            match field.number {
+                1 => function.name = self.wire.text(&field)?,
+                4 => function.inputs.push(self.wire.text(&field)?),
+                5 => function.outputs.push(self.wire.text(&field)?),
+                7 => {
+                    self.nodes = self.nodes.saturating_add(1);
+                    self.limits.check(Limit::GraphNodes, self.nodes)?;
+                    let node = self.node(&field)?;
+                    function.nodes.push(node);
+                }
+                9 => function.opsets.push(self.opset(&field)?),
+                10 => function.domain = self.wire.text(&field)?,
+                11 => {
+                    let (name, attribute, _) = self.attribute(&field)?;
+                    function.defaults.push((name, attribute));
+                }
+                13 => function.overload = self.wire.text(&field)?,
+                _ => {}
+            }
+            self.wire.skip(&field)?;
+        }
+        Ok(function)
+    }
+
     /// The name of a sparse tensor, which is that of its values.
     fn sparse(&mut self, field: &Field) -> Result<String> {
         let end = self.wire.range(field)?.end;
@@ -168,22 +219,30 @@ impl Parser<'_> {
                 2 => node.outputs.push(self.wire.text(&field)?),
                 3 => node.name = self.wire.text(&field)?,
                 4 => node.op = self.wire.text(&field)?,
-                5 => node.attributes.push(self.attribute(&field)?),
+                5 => {
+                    let (name, attribute, list) = self.attribute(&field)?;
+                    node.lists.extend(list.map(|list| Tensor { name: name.clone(), ..list }));
+                    node.attributes.push((name, attribute));
+                }
                 7 => node.domain = self.wire.text(&field)?,
+                8 => node.overload = self.wire.text(&field)?,
                 9 => node.properties.push(self.pair(&field)?),
                 _ => {}
             }
             self.wire.skip(&field)?;
         }
+        self.keep_lists(&mut node);
         Ok(node)
     }
 
-    fn attribute(&mut self, field: &Field) -> Result<(String, Attribute)> {
+    /// An attribute, and the place of a list of floats.
+    fn attribute(&mut self, field: &Field) -> Result<(String, Attribute, Option<Tensor>)> {
         let end = self.wire.range(field)?.end;
         let (mut name, mut kind) = (String::new(), 0);
         let (mut float, mut int, mut text, mut tensor) = (0.0, 0, Vec::new(), None);
         let (mut floats, mut ints, mut texts, mut graph) = (Vec::new(), Vec::new(), Vec::new(), None);
-        let (mut is_deep, mut is_long) = (false, false);
+        let (mut is_deep, mut is_long, mut reference) = (false, false, String::new());
+        let mut list = Tensor { data_type: FLOAT, ..Tensor::default() };
         // Before there was a field for it, the type followed from the field that is there.
         let mut present = 0;
         while let Some(field) = self.next(end)? {
@@ -195,6 +254,7 @@ impl Parser<'_> {
                 5 => (tensor, present) = (Some(self.tensor(&field)?), 4),
                 7 => {
                     is_long |= is_too_long(&field, floats.len());
+                    add_to_list(&field, &mut list, &mut self.room);
                     if !is_long {
                         self.wire.floats(&field, &mut floats)?;
                     }
@@ -229,11 +289,17 @@ impl Parser<'_> {
                     present = 5;
                 }
                 20 => kind = self.wire.int(&field)?,
+                21 => reference = self.wire.text(&field)?,
                 10 | 14 | 15 | 22 | 23 => present = 5,
                 _ => {}
             }
             self.wire.skip(&field)?;
         }
+        if !reference.is_empty() {
+            return Ok((name, Attribute::Reference(reference), None));
+        }
+        list.dims.push(i64::try_from(floats.len()).unwrap_or(i64::MAX));
+        let is_whole = !is_long && !list.typed.is_empty() && list.bytes() / 4 == floats.len() as u64;
         let attribute = match if kind == 0 { present } else { kind } {
             1 => Attribute::Float(float),
             2 => Attribute::Int(int),
@@ -247,7 +313,17 @@ impl Parser<'_> {
             8 => Attribute::Texts(texts),
             _ => Attribute::Other,
         };
-        Ok((name, attribute))
+        Ok((name, attribute, is_whole.then_some(list)))
+    }
+
+    /// Keeps the lists of floats that are tensors: those of a node that has weights among its attributes, up to the bound.
+    fn keep_lists(&mut self, node: &mut Node) {
+        let pieces = node.lists.iter().map(|list| list.typed.len()).sum::<usize>();
+        match self.pieces.checked_sub(pieces).filter(|_| node.domain == LEARNED) {
+            Some(left) => self.pieces = left,
+            None => node.lists.clear(),
+        }
+        self.room = self.pieces;
     }
 
     fn tensor(&mut self, field: &Field) -> Result<Tensor> {
@@ -394,6 +470,23 @@ impl Parser<'_> {
         }
         Ok(dimension)
     }
+}
+
+/// Adds the floats of a field to a list: packed ones, or one. A list for which there is no room stays too short.
+fn add_to_list(field: &Field, list: &mut Tensor, room: &mut usize) {
+    let range = match &field.value {
+        Wired::Bytes(range) => range.clone(),
+        Wired::Fixed32(_) => field.span.end.saturating_sub(4)..field.span.end,
+        _ => return,
+    };
+    if range.is_empty() || *room == 0 {
+        return;
+    }
+    *room -= 1;
+    if list.typed.is_empty() {
+        (list.span, list.body) = (field.span.clone(), field.span.clone());
+    }
+    list.typed.push(Chunk { field: FLOAT_DATA, tag_bytes: 0, range, span: field.span.clone() });
 }
 
 /// Whether a list of an attribute is too long with the numbers of this field, which may be packed. A packed number takes at

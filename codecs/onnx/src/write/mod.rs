@@ -2,6 +2,7 @@
 
 mod assemble;
 mod builder;
+mod computed;
 mod control;
 mod layers;
 mod locations;

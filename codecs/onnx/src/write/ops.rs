@@ -111,7 +111,7 @@ const ALIKE: [(&str, &[&str]); 11] = [
 const COMPUTING: [&str; 7] = ["Relu", "Abs", "Neg", "Sign", "MatMul", "ArgMax", "ArgMin"];
 
 /// Elementwise operators of several inputs: name, whether they take truth values, whether they make some.
-const ELEMENTWISE: [(&str, bool, bool); 17] = [
+const ELEMENTWISE: [(&str, bool, bool); 20] = [
     ("Add", false, false),
     ("Sub", false, false),
     ("Mul", false, false),
@@ -121,6 +121,9 @@ const ELEMENTWISE: [(&str, bool, bool); 17] = [
     ("Min", false, false),
     ("PRelu", false, false),
     ("Mod", false, false),
+    ("BitwiseAnd", false, false),
+    ("BitwiseOr", false, false),
+    ("BitwiseXor", false, false),
     ("Equal", false, true),
     ("Less", false, true),
     ("LessOrEqual", false, true),
@@ -135,6 +138,9 @@ impl Builder<'_> {
     /// Writes a layer.
     pub(super) fn node(&mut self, node: &Node) -> Result<()> {
         let name = node.op.name();
+        if node.computed_attributes().next().is_some() {
+            return self.computed(node);
+        }
         if let Some((op, numbers)) = UNARY.iter().chain(&POOLS).find(|(op, _)| *op == name) {
             allow(node, numbers)?;
             let settings = floats(node, numbers)?;
@@ -187,6 +193,7 @@ impl Builder<'_> {
                 self.with_list(node, "Unsqueeze", "axes", Vec::new(), rank)
             }
             "Expand" => self.expand(node),
+            "Range" => self.range(node),
             "Tile" => {
                 allow(node, &["repeats"])?;
                 let rank = self.input(node)?.1;
@@ -406,16 +413,20 @@ impl Builder<'_> {
             Some("float") => (Kind::Real, None),
             Some("float16") => (Kind::Real, Some(DType::F16)),
             Some("bfloat16") => (Kind::Real, Some(DType::Bf16)),
+            Some("float8e4m3fn") => (Kind::Real, Some(DType::F8E4m3)),
+            Some("float8e4m3fnuz") => (Kind::Real, Some(DType::F8E4m3fnuz)),
+            Some("float8e5m2") => (Kind::Real, Some(DType::F8E5m2)),
+            Some("float8e5m2fnuz") => (Kind::Real, Some(DType::F8E5m2fnuz)),
             Some("int") => (Kind::Int, None),
             Some("bool") => (Kind::Bool, None),
             _ => {
                 return Err(Error::corrupt("attribute 'to' is not valid")
-                    .expected("float, float16, bfloat16, int or bool"));
+                    .expected("float, float16, bfloat16, a type of 8 bits, int or bool"));
             }
         };
         no_parameters(node)?;
         let (mut x, rank) = self.input(node)?;
-        // Rounded to 16 bits, and then the type that the real numbers of the graph have.
+        // Rounded to fewer bits, and then the type that the real numbers of the graph have.
         if let Some(number) = half.filter(|half| *half != self.real).and_then(crate::format::number) {
             x = self.step("Cast", vec![x], [("to", Setting::Int(number))]);
         }

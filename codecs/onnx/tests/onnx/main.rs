@@ -2,10 +2,14 @@
 
 mod build;
 mod cases;
+mod composed;
+mod computed;
 mod conformance;
 mod control;
 mod external;
 mod free_axes;
+mod functions;
 mod graphs;
+mod learned;
 mod recurrent;
 mod truths;

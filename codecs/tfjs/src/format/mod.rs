@@ -6,9 +6,13 @@ mod path;
 
 use ckpt_api::DType;
 
-/// The option that states how weights of 16-bit floats are read, and its value for what is stored.
+/// The options that state how weights of 16-bit floats, and of integers with scales, are read, and their value for what is stored.
 pub(crate) const HALVES: &str = "halves";
+pub(crate) const INTEGERS: &str = "integers";
 pub(crate) const AS_STORED: &str = "stored";
+
+/// The option that names the dtype in which floats are stored.
+pub(crate) const QUANTIZE: &str = "quantize";
 
 /// Id of the format, and its metadata namespace.
 pub(crate) const ID: &str = "tfjs";

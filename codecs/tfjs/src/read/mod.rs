@@ -5,12 +5,12 @@ mod stream;
 
 use crate::format::manifest::{self, Group, Quantization, Weight};
 use crate::format::{
-    AS_STORED, FILES, HALVES, ID, KEY_GRAPH, KEY_LENS, KEY_MODEL, MANIFEST, MODEL, OLD_MODEL, TOPOLOGY,
-    USER_METADATA,
+    AS_STORED, FILES, HALVES, ID, INTEGERS, KEY_GRAPH, KEY_LENS, KEY_MODEL, MANIFEST, MODEL, OLD_MODEL,
+    TOPOLOGY, USER_METADATA,
 };
 use crate::graph;
 use ckpt_api::{
-    Contents, DType, Error, File, FileId, Input, Limit, Limits, Match, MetadataValue, Name, Options,
+    Affine, Contents, DType, Error, File, FileId, Input, Limit, Limits, Match, MetadataValue, Name, Options,
     Placement, Result, Role, Rules, Slot, Tensor, TensorId,
 };
 use serde_json::Value;
@@ -115,6 +115,7 @@ pub(crate) fn read(input: &Input, options: &Options, limits: &Limits) -> Result<
         input,
         limits,
         keeps_halves: options.text(HALVES) == Some(AS_STORED),
+        keeps_integers: options.text(INTEGERS) == Some(AS_STORED),
         contents,
         files: HashMap::new(),
         lens: Vec::new(),
@@ -189,6 +190,8 @@ struct Reader<'a> {
     limits: &'a Limits,
     /// Whether weights of 16-bit floats are read as they are stored.
     keeps_halves: bool,
+    /// Whether those of integers with scales are.
+    keeps_integers: bool,
     contents: Contents,
     /// The files that were opened, by name.
     files: HashMap<String, (FileId, File)>,
@@ -238,10 +241,18 @@ impl Reader<'_> {
     }
 
     fn weight(&mut self, weight: &Weight, stream: &mut Stream) -> Result<()> {
-        let is_kept = self.keeps_halves && weight.quantization == Some(Quantization::Half);
-        let dtype = if is_kept { DType::F16 } else { weight.dtype };
-        let quantization = weight.quantization.filter(|_| !is_kept);
+        let kept = match weight.quantization {
+            Some(Quantization::Half) if self.keeps_halves => Some((DType::F16, None)),
+            Some(Quantization::Affine { is_16_bit, scale, min }) if self.keeps_integers => {
+                let affine = Affine::new([scale], [-min / scale], None)?;
+                Some((if is_16_bit { DType::U16 } else { DType::U8 }, Some(affine)))
+            }
+            _ => None,
+        };
+        let quantization = weight.quantization.filter(|_| kept.is_none());
+        let (dtype, affine) = kept.unwrap_or((weight.dtype, None));
         let mut tensor = Tensor::new(weight.name.as_str(), dtype, weight.shape.clone());
+        tensor.quantization = affine.map(Into::into);
         let (extents, encoding) = locate::locate(&mut tensor, quantization, stream, self.limits)?;
         if let Some(quantization) = quantization {
             *self.stored_as.entry(quantization.dtype()).or_default() += 1;

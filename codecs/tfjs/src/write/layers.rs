@@ -3,7 +3,7 @@
 use super::form;
 use super::refusal::Source;
 use crate::graph::Names;
-use ckpt_api::{Checkpoint, Error, Graph, Limit, Limits, Result, Tensor, TensorId};
+use ckpt_api::{Added, Checkpoint, Error, Graph, Limit, Limits, Result, Tensor, TensorId};
 use ckpt_keras_config::{Described, Generation, Model, Structure, Variable};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -27,6 +27,8 @@ pub(super) struct Weight {
     pub(super) tensor: TensorId,
     /// Its stored order of axes.
     pub(super) order: Vec<usize>,
+    /// What is added to it.
+    pub(super) added: Vec<Added>,
 }
 
 /// Makes layers: those of the configuration of Keras that the checkpoint has, if it still describes it, or those of its graph.
@@ -57,6 +59,7 @@ fn described(checkpoint: &Checkpoint) -> Result<Layers> {
         name: names.own(&own.variable),
         tensor: own.tensor,
         order: own.order,
+        added: own.added,
     };
     let weights = variables.into_iter().map(weight).collect();
     Ok(Layers { topology: topology(&config, Generation::Keras2)?, weights })
@@ -96,6 +99,7 @@ fn stored(checkpoint: &Checkpoint) -> Option<Result<Layers>> {
         name: names.own(variable),
         tensor: *id,
         order: order.clone(),
+        added: Vec::new(),
     });
     let weights = weights.collect();
     Some(topology(config, model.generation).map(|topology| Layers { topology, weights }))

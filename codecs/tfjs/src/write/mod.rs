@@ -2,26 +2,33 @@
 
 mod again;
 mod form;
+mod functions;
 mod kept;
 mod layers;
 mod lengths;
+mod operators;
 mod options;
+mod quantize;
 mod refusal;
 mod shards;
 mod target;
 mod texts;
 
 use crate::format::{
-    AS_STORED, DTYPES, FILES, HALVES, ID, KEY_GRAPH, KEY_LENS, KEY_MODEL, MANIFEST, OPTIMIZER, TOPOLOGY,
-    USER_METADATA,
+    AS_STORED, DTYPES, FILES, HALVES, ID, INTEGERS, KEY_GRAPH, KEY_LENS, KEY_MODEL, MANIFEST, OPTIMIZER,
+    QUANTIZE, TOPOLOGY, USER_METADATA,
 };
 use crate::graph;
 use again::read_again;
 use ckpt_api::{
-    Aspect, Checkpoint, DType, Encoding, Error, Loss, LossKind, Options, OutputFile, OutputLayout, Placement,
-    Reading, Result, Role, Tensor, TensorId,
+    Aspect, Checkpoint, DType, Encoding, Error, Literal, Loss, LossKind, Options, OutputFile, OutputLayout,
+    Placement, Reading, Result, Role, Shape, Tensor, TensorId,
 };
+use ckpt_tf_operators::Content;
+use functions::{Constant, Functions};
 use layers::Layers;
+pub(crate) use quantize::prepare;
+use quantize::{Affine, before};
 use serde_json::{Map, Value, json};
 use shards::Shards;
 use std::collections::{HashMap, HashSet};
@@ -31,31 +38,25 @@ use target::{Target, add_model, dtypes};
 const SHARD: u64 = 4 << 20;
 /// The option that names what is written.
 pub(crate) const CONTENT: &str = "content";
-/// The option that names the dtype in which floats are stored.
-pub(crate) const QUANTIZE: &str = "quantize";
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> Result<OutputLayout> {
     let content = options.text(CONTENT);
-    let is_half = options.text(QUANTIZE) == Some("float16");
+    let quantize = options.text(QUANTIZE);
+    let is_half = quantize == Some("float16");
+    let numbers = before(checkpoint);
     let mut placed = OutputLayout::default();
-    let is_plain = content.is_none() && !is_half && options.size("shard_size").is_none();
+    let is_plain = content.is_none() && quantize.is_none() && options.size("shard_size").is_none();
     if let Some(layout) = kept::lay_out(checkpoint, name).filter(|_| is_plain) {
         return Ok(layout);
     }
-    let kept = kept::members(checkpoint).filter(|_| content.is_none());
-    let layers = match content {
-        _ if kept.is_some() => None,
-        Some("weights") => None,
-        Some(_) => Some(layers::describe(checkpoint)?),
-        None => match layers::describe(checkpoint) {
-            Ok(layers) => Some(layers),
-            Err(error) => {
-                let why = format!("the layers are not written: {}", error.quoted().as_str());
-                placed.left_out.insert(Aspect::Graph, why);
-                None
-            }
-        },
+    let kept = kept::members(&numbers).filter(|_| content.is_none());
+    let form = match content {
+        _ if kept.is_some() => Form::Weights,
+        Some("weights") => Form::Weights,
+        Some("graph") => Form::Graph(functions::describe(&numbers)?),
+        Some(_) => Form::Layers(layers::describe(&numbers)?),
+        None => Form::of(&numbers, &mut placed),
     };
     let mut writer = Writer {
         checkpoint,
@@ -63,6 +64,10 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
         shards: Shards::new(options.size("shard_size").unwrap_or(SHARD))?,
         weights: Vec::new(),
         names: HashSet::new(),
+        signature: match &form {
+            Form::Graph(functions) => Some(functions.signature.clone()),
+            _ => None,
+        },
         placed,
     };
     let members = match kept {
@@ -71,14 +76,49 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str, options: &Options) -> R
             members
         }
         None => {
-            writer.tensors(layers.as_ref())?;
-            fresh(checkpoint, layers)
+            match &form {
+                Form::Layers(layers) => writer.tensors(Some(layers))?,
+                Form::Graph(functions) => writer.functions(functions)?,
+                Form::Weights => writer.tensors(None)?,
+            }
+            fresh(checkpoint, form)
         }
     };
-    if is_half {
-        writer.placed.asked.push(LossKind::Narrowed);
-    }
+    writer.placed.asked.extend(match quantize {
+        Some("float16") => Some(LossKind::Narrowed),
+        Some(_) => Some(LossKind::Quantized),
+        None => None,
+    });
     writer.finish(name, members)
+}
+
+/// What the model's file has beside the manifest.
+enum Form {
+    /// Layers, for `tf.loadLayersModel`.
+    Layers(Layers),
+    /// A graph, for `tf.loadGraphModel`.
+    Graph(Functions),
+    /// Nothing.
+    Weights,
+}
+
+impl Form {
+    /// Layers if TensorFlow.js has all that the graph needs, or else a graph, or else the weights alone.
+    fn of(checkpoint: &Checkpoint, placed: &mut OutputLayout) -> Self {
+        let no_layers = match layers::describe(checkpoint) {
+            Ok(layers) => return Form::Layers(layers),
+            Err(error) => error,
+        };
+        let why = match functions::describe(checkpoint) {
+            Ok(functions) => return Form::Graph(functions),
+            // A source without a graph has neither.
+            Err(_) if checkpoint.graph.is_none() => no_layers,
+            Err(error) => error,
+        };
+        let why = format!("the graph is not written: {}", why.quoted().as_str());
+        placed.left_out.insert(Aspect::Graph, why);
+        Form::Weights
+    }
 }
 
 struct Writer<'a> {
@@ -89,6 +129,8 @@ struct Writer<'a> {
     /// The manifest so far.
     weights: Vec<Value>,
     names: HashSet<String>,
+    /// Inputs and outputs of a graph, as text: an object of JSON has no order here.
+    signature: Option<String>,
     placed: OutputLayout,
 }
 
@@ -98,7 +140,10 @@ impl Writer<'_> {
     fn tensors(&mut self, layers: Option<&Layers>) -> Result<()> {
         let mut first: HashMap<TensorId, &str> = HashMap::new();
         for weight in layers.iter().flat_map(|layers| &layers.weights) {
-            self.tensor(weight.tensor, &weight.name, Some(&weight.order))?;
+            self.tensor(weight.tensor, &weight.name, Some(&weight.order), None)?;
+            if let Some(placement) = self.placed.placements.last_mut().filter(|_| !weight.added.is_empty()) {
+                placement.set_added(weight.added.clone());
+            }
             let Some(tensor) = self.checkpoint.tensors.get(weight.tensor.0) else { continue };
             match first.get(&weight.tensor) {
                 Some(first) => {
@@ -118,16 +163,73 @@ impl Writer<'_> {
             let is_state = matches!(tensor.role, Role::Optimizer | Role::Counter);
             let is_free = layers.is_none() || (is_state && !self.names.contains(tensor.name.as_str()));
             if is_free && !first.contains_key(&TensorId(id)) {
-                self.tensor(TensorId(id), tensor.name.as_str(), None)?;
+                self.tensor(TensorId(id), tensor.name.as_str(), None, None)?;
             }
         }
         Ok(())
     }
 
-    /// Places a tensor, if there is a dtype for it.
-    fn tensor(&mut self, id: TensorId, name: &str, order: Option<&[usize]>) -> Result<()> {
+    /// Places the constants of a graph, and behind them what else there is: weights that no node takes, and the optimizer's state.
+    fn functions(&mut self, functions: &Functions) -> Result<()> {
+        for constant in &functions.weights {
+            let (id, order) = match &constant.content {
+                Content::Tensor { id, order } => (TensorId(*id), order),
+                Content::Bytes(bytes) => {
+                    self.numbers(constant, bytes)?;
+                    continue;
+                }
+                Content::Made => continue,
+            };
+            self.tensor(id, &constant.name, Some(order), Some(&constant.shape))?;
+            let Some(tensor) = self.checkpoint.tensors.get(id.0) else { continue };
+            if tensor.name != constant.name {
+                let detail = format!("it gets the name of a node: '{}'", constant.name);
+                self.placed.losses.push(Loss::new(LossKind::NamesDropped, &tensor.name, detail));
+            }
+        }
+        let detail = "the graph is stored in TensorFlow's operators: it computes the same, with other layers";
+        self.placed.losses.push(Loss::new(LossKind::NamesDropped, "layers", detail));
+        let placed: HashSet<TensorId> =
+            self.placed.placements.iter().map(|placement| placement.tensor).collect();
+        for (id, tensor) in self.checkpoint.tensors.iter().enumerate() {
+            let is_other = matches!(tensor.role, Role::Weight | Role::Optimizer | Role::Counter);
+            let is_free = !placed.contains(&TensorId(id)) && !self.names.contains(tensor.name.as_str());
+            if is_other && is_free {
+                self.tensor(TensorId(id), tensor.name.as_str(), None, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Places a few numbers of the graph.
+    fn numbers(&mut self, constant: &Constant, bytes: &[u8]) -> Result<()> {
+        let Constant { name, shape, dtype, .. } = constant;
+        if !bytes.is_empty() {
+            let place = self.shards.next(bytes.len() as u64)?;
+            let literal = Literal { file: place.file, offset: place.offset, bytes: bytes.to_vec() };
+            self.placed.literals.push(literal);
+        }
+        self.names.insert(name.clone());
+        let known = DTYPES.iter().find(|(_, own)| own == dtype).map_or("", |(name, _)| name);
+        self.weights.push(json!({ "name": name, "shape": shape, "dtype": known }));
+        Ok(())
+    }
+
+    /// Places a tensor, if there is a dtype for it. `stated` is the shape in the manifest, if that is another one.
+    fn tensor(
+        &mut self,
+        id: TensorId,
+        name: &str,
+        order: Option<&[usize]>,
+        stated: Option<&[u64]>,
+    ) -> Result<()> {
         let Some(tensor) = self.checkpoint.tensors.get(id.0) else { return Ok(()) };
-        let Some((dtype, stored)) = dtypes(tensor.dtype, self.is_half) else { return Ok(()) };
+        let affine = Affine::of(tensor);
+        let dtypes = match affine {
+            Some(_) => Some((DType::F32, tensor.dtype)),
+            None => dtypes(tensor.dtype, self.is_half),
+        };
+        let Some((dtype, stored)) = dtypes else { return Ok(()) };
         if !self.names.insert(name.to_owned()) {
             return Err(Error::unsupported("two weights would have the same name")
                 .tensor(&tensor.name)
@@ -146,18 +248,29 @@ impl Writer<'_> {
             }
             _ => self.extents(tensor, &encoding, &shape).map_err(named)?,
         };
-        if tensor.dtype == stored && dtype != stored {
+        if affine.is_some() {
+            let detail = format!("stored as integers of {} with one scale", tensor.dtype);
+            self.placed.losses.push(Loss::new(LossKind::Quantized, &tensor.name, detail));
+        } else if tensor.dtype == stored && dtype != stored {
             let detail =
                 "TensorFlow.js computes with its numbers as 32-bit floats; they are stored as they are";
             self.placed.losses.push(Loss::new(LossKind::Retyped, &tensor.name, detail));
         }
-        self.placed.placements.push(Placement::new(id, name, extents, encoding));
+        let stated = stated.filter(|stated| shape.iter().ne(*stated)).map(Shape::new).transpose()?;
+        let placement = Placement::new(id, name, extents, encoding).with_shape(stated.clone());
+        self.placed.placements.push(placement);
         let mut weight = Map::new();
         weight.insert("name".to_owned(), name.into());
-        weight.insert("shape".to_owned(), json!(shape.to_vec()));
+        weight.insert("shape".to_owned(), json!(stated.as_ref().unwrap_or(&shape).to_vec()));
         let known = DTYPES.iter().find(|(_, own)| *own == dtype);
         weight.insert("dtype".to_owned(), known.map_or("", |(name, _)| name).into());
-        if stored == DType::F16 {
+        if let Some(Affine { scale, min }) = affine {
+            let bits = if stored == DType::U8 { "uint8" } else { "uint16" };
+            weight.insert(
+                "quantization".to_owned(),
+                json!({ "dtype": bits, "scale": scale, "min": min, "original_dtype": "float32" }),
+            );
+        } else if stored == DType::F16 {
             weight.insert(
                 "quantization".to_owned(),
                 json!({ "dtype": "float16", "original_dtype": "float32" }),
@@ -199,7 +312,7 @@ impl Writer<'_> {
     fn kept(&mut self, ids: &[TensorId]) -> Result<()> {
         for id in ids {
             let name = self.checkpoint.tensors.get(id.0).map_or("", |tensor| tensor.name.as_str());
-            self.tensor(*id, name, None)?;
+            self.tensor(*id, name, None, None)?;
         }
         Ok(())
     }
@@ -217,25 +330,31 @@ impl Writer<'_> {
             let group = json!({ "paths": paths, "weights": self.weights });
             members.insert(MANIFEST.to_owned(), json!([group]));
         }
-        leave_out(&mut self.placed, self.checkpoint, &members)?;
+        leave_out(&mut self.placed, self.checkpoint, &members, self.signature.is_some())?;
         let mut text = members.to_string();
+        if let Some(signature) = self.signature.filter(|_| text.ends_with('}')) {
+            text.truncate(text.len().saturating_sub(1));
+            text.push_str(&format!(r#","signature":{signature}}}"#));
+        }
         text.push('\n');
         add_model(&mut self.placed, &target, text);
         if self.weights.iter().all(|weight| weight.get("quantization").is_none()) {
             return Ok(self.placed);
         }
         // What was written is compared as it is stored.
-        let stored = (HALVES.to_owned(), AS_STORED.to_owned());
-        let reading = Reading { entry: name.to_owned(), options: vec![stored], ..Reading::default() };
+        let stored = |option: &str| (option.to_owned(), AS_STORED.to_owned());
+        let options = vec![stored(HALVES), stored(INTEGERS)];
+        let reading = Reading { entry: name.to_owned(), options, ..Reading::default() };
         Ok(self.placed.with_readings(vec![reading]))
     }
 }
 
 /// The members of a model's file without the manifest, with what the checkpoint has of them beside the layers.
-fn fresh(checkpoint: &Checkpoint, layers: Option<Layers>) -> Value {
-    let (format, topology) = match layers {
-        Some(layers) => ("layers-model", layers.topology),
-        None => ("graph-model", json!({ "node": [] })),
+fn fresh(checkpoint: &Checkpoint, form: Form) -> Value {
+    let (format, topology) = match form {
+        Form::Layers(layers) => ("layers-model", layers.topology),
+        Form::Graph(functions) => ("graph-model", functions.topology),
+        Form::Weights => ("graph-model", json!({ "node": [] })),
     };
     let mut members =
         json!({ "format": format, "generatedBy": "ckpt", "convertedBy": null, TOPOLOGY: topology });
@@ -248,7 +367,13 @@ fn fresh(checkpoint: &Checkpoint, layers: Option<Layers>) -> Value {
 }
 
 /// Declares what the format keeps in the layers, and does not come back from these.
-fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint, model: &Value) -> Result<()> {
+/// `is_graph`: the nodes of the checkpoint's graph are those of the model.
+fn leave_out(
+    placed: &mut OutputLayout,
+    checkpoint: &Checkpoint,
+    model: &Value,
+    is_graph: bool,
+) -> Result<()> {
     let again = read_again(placed, checkpoint, model)?;
     let by_name = again.checkpoint.by_name();
     let mut names = HashMap::new();
@@ -275,7 +400,8 @@ fn leave_out(placed: &mut OutputLayout, checkpoint: &Checkpoint, model: &Value) 
         });
         graph
     });
-    let same_graph = graph.is_none() || graph == again.checkpoint.graph;
+    // What is computed comes back of nodes, too.
+    let same_graph = graph.is_none() || graph == again.checkpoint.graph || is_graph;
     let reason = match again.checkpoint.graph {
         Some(_) => "it becomes layers of TensorFlow.js, which are read as other nodes",
         None => "the output has no layers from which it can be read",

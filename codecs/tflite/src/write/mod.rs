@@ -2,13 +2,16 @@
 
 mod flat;
 mod fresh;
-mod graph;
+mod operators;
+mod quantize;
 mod tensors;
 mod unchanged;
 
 use crate::format::NAMESPACE;
 use ckpt_api::{Aspect, Checkpoint, Kind, Loss, LossKind, OutputLayout, Result};
-use graph::NewModel;
+use ckpt_tf_operators::{Model, Program, model_of};
+use quantize::before;
+pub(crate) use quantize::{QUANTIZE, prepare};
 
 /// See [`ckpt_api::Codec::place`].
 pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout> {
@@ -16,15 +19,18 @@ pub(crate) fn place(checkpoint: &Checkpoint, name: &str) -> Result<OutputLayout>
         return Ok(layout);
     }
     let (model, why) = match &checkpoint.graph {
-        None => (NewModel::default(), None),
-        Some(own) => match graph::model_of(checkpoint, own) {
+        None => (Model::default(), None),
+        Some(own) => match model_of(&before(checkpoint), own, Program::Lite) {
             Ok(model) => (model, None),
-            Err(error) if error.kind() == Kind::Unsupported => (NewModel::default(), Some(error)),
+            Err(error) if error.kind() == Kind::Unsupported => (Model::default(), Some(error)),
             Err(error) => return Err(error),
         },
     };
-    let has_operators = !model.operators.is_empty();
+    let has_operators = !model.steps.is_empty();
     let mut layout = fresh::place(checkpoint, model, name)?;
+    if checkpoint.tensors.iter().any(quantize::is_quantized) {
+        layout.asked.push(LossKind::Quantized);
+    }
     if has_operators {
         let detail =
             "the graph is stored in TensorFlow Lite's operators: it computes the same, with other layers";

@@ -30,6 +30,7 @@ mod summary;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod values;
 mod verifier;
 
 pub use conversion::Conversion;
@@ -61,6 +62,7 @@ use ckpt_api::{
 use generated::Code;
 use std::borrow::Cow;
 use std::sync::Arc;
+use values::SourceValues;
 
 impl Conversion {
     /// Opens `input`, plans its conversion to `output`, and executes the plan.
@@ -178,7 +180,9 @@ impl Conversion {
             model::keep_losses(model, &mut mapped);
         }
         let options = Options::parse(codec.info().id, codec.info().options, Side::Write, &self.options)?;
-        if let Some(prepared) = codec.prepare(&source.input, &mapped.contents, &options)? {
+        let values =
+            SourceValues { source, contents: &mapped.contents, max_memory: self.resources.max_memory };
+        if let Some(prepared) = codec.prepare(&values, &mapped.contents, &options)? {
             mapped.contents = Arc::new(prepared);
         }
         let words = &*source.options.vocabulary;

@@ -7,7 +7,7 @@ use super::read::{Ahead, Buffers, Checking, Piece as Read, TensorStream, announc
 use super::result::{ItemResult, Sums};
 use super::resume::{KnownBy, is_intact, known_by};
 use super::write::{PieceWriter, Writer};
-use crate::layout::{FileRange, Piece, Transfer};
+use crate::layout::{FileRange, Part, Piece, Transfer};
 use crate::plan::{CopiedRun, Item, Plan};
 use crate::resources::in_parallel;
 use crate::settings;
@@ -97,16 +97,21 @@ fn write_range(run: &Run<'_>, range: &FileRange, buffers: &mut Buffers) -> Resul
     let FileRange { file, pieces, .. } = range;
     let file = run.stage.file(FileId::clone(file))?;
     let cloned = clone_blocks(run, range, &*file)?;
-    let extents =
-        pieces.iter().filter_map(|piece| run.plan.tensor(piece.tensor)).flat_map(|entry| &entry.from.extents);
-    let ahead = Ahead::of(extents);
+    let extents = pieces.iter().filter_map(|piece| {
+        let all = &run.plan.tensor(piece.tensor)?.from.extents[..];
+        match &piece.part {
+            Part::Sequence { extents, .. } => all.get(extents.indices()),
+            Part::Box(_) => Some(all),
+        }
+    });
+    let ahead = Ahead::of(extents.flatten());
     let sums = Sums {
         written: Vec::with_capacity(pieces.len()),
         cloned: cloned.iter().map(|range| range.end - range.start).sum(),
         ..Sums::default()
     };
     let writer = Writer::leaving(&*file, cloned);
-    let mut running = Running { run, ahead: &ahead, writer, buffers, sums };
+    let mut running = Running { run, ahead: &ahead, writer, buffers, sums, last: Before::default() };
     for (number, piece) in (0..).zip(pieces) {
         let unchecked = running.needs_no_checksum(piece).then(|| run.plan.copied(piece));
         match unchecked.flatten() {
@@ -148,6 +153,27 @@ struct Running<'a> {
     buffers: &'a mut Buffers,
     /// What the pieces so far came to.
     sums: Sums,
+    /// The place of the last piece.
+    last: Before,
+}
+
+/// An extent of a tensor's target, and the bytes of the tensor that are before it.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    tensor: u32,
+    extent: u32,
+    bytes: u64,
+}
+
+impl Before {
+    /// The same for the extent of a piece. One that follows is found from this one: a tensor may have many extents.
+    fn of(self, piece: &Piece, extents: &[Extent]) -> Self {
+        let follows = self.tensor == piece.tensor && self.extent <= piece.extent;
+        let (first, bytes) = if follows { (self.extent, self.bytes) } else { (0, 0) };
+        let between = extents.get(first as usize..piece.extent as usize).unwrap_or_default();
+        let between = between.iter().filter(|extent| extent.region().is_none()).map(|extent| extent.len);
+        Before { tensor: piece.tensor, extent: piece.extent, bytes: bytes + between.sum::<u64>() }
+    }
 }
 
 impl Running<'_> {
@@ -186,12 +212,14 @@ impl Running<'_> {
     }
 
     fn write(&mut self, number: u32, piece: &Piece) -> Result<()> {
-        let Running { run, ahead, writer, buffers, sums } = self;
+        let Running { run, ahead, writer, buffers, sums, last } = self;
         let transfer = run.plan.transfer(piece.tensor).ok_or_else(|| no_tensor(piece))?;
         let entry = run.plan.tensor(piece.tensor).ok_or_else(|| no_tensor(piece))?;
         let extent = entry.to.extents.get(piece.extent as usize).ok_or_else(|| no_tensor(piece))?;
         let checking = checking(run.plan, &transfer);
-        let first = first_element(&transfer, &entry.to.extents, piece);
+        *last = last.of(piece, &entry.to.extents);
+        // Of the tensor, where its extents follow each other.
+        let first = (last.bytes + piece.at) / transfer.sizes.target.max(1) * transfer.sizes.elements;
         let stream = TensorStream::new(run.files, transfer, &piece.part, checking, run.plan.budget)?;
         let mut stream =
             stream.starting_at(first).reading(ahead).in_any_order().in_memory(std::mem::take(*buffers));
@@ -224,13 +252,6 @@ fn checking(plan: &Plan, transfer: &Transfer<'_>) -> Checking {
         Some(_) => Checking::Before,
         None => Checking::Shares,
     }
-}
-
-/// How many elements of the tensor are before a piece, where its extents follow each other.
-fn first_element(transfer: &Transfer<'_>, extents: &[Extent], piece: &Piece) -> u64 {
-    let before = extents.iter().take(piece.extent as usize).filter(|extent| extent.region().is_none());
-    let bytes = before.map(|extent| extent.len).sum::<u64>() + piece.at;
-    bytes / transfer.sizes.target.max(1) * transfer.sizes.elements
 }
 
 fn no_tensor(piece: &Piece) -> Error {

@@ -44,6 +44,10 @@ pub(super) fn origins(cut: &Cut<'_>) -> Result<Vec<Origin>> {
         };
         return regions.iter().map(origin).collect();
     }
+    if is_alike(cut) {
+        let origin = |number| Ok(Origin::Sequence { extents: (number..number + 1).try_into()?, start: 0 });
+        return (0..plan_number(target.extents.len())?).map(origin).collect();
+    }
     let extents = (0..plan_number(transfer.source.extents.len())?).try_into()?;
     let mut start = 0u64;
     let origins = target.extents.iter().map(|extent| {
@@ -55,6 +59,19 @@ pub(super) fn origins(cut: &Cut<'_>) -> Result<Vec<Origin>> {
         }
     });
     Ok(origins.collect())
+}
+
+/// Whether each of many extents holds what the source's extent of its number does: a piece need not look at all of them.
+fn is_alike(cut: &Cut<'_>) -> bool {
+    let Cut { transfer, target, .. } = cut;
+    let (own, source) = (&target.extents, &transfer.source.extents);
+    own.len() > 1
+        && own.len() == source.len()
+        && transfer.steps.is_empty()
+        && matches!(transfer.access, Access::Stream)
+        && transfer.source.encoding == target.encoding
+        && transfer.source.window().is_none()
+        && source.iter().zip(own.iter()).all(|(from, to)| from.len == to.len && from.region().is_none())
 }
 
 /// What the extents of one tensor's target hold, to look up whether pieces are parts of that.

@@ -206,7 +206,8 @@ fn share(
     })
 }
 
-fn too_little_memory(max_memory: u64, least: u64) -> Error {
+/// The error for a conversion that needs at least so many bytes.
+pub(crate) fn too_little_memory(max_memory: u64, least: u64) -> Error {
     let whole = max_memory >> 20 << 20 == max_memory;
     let allowed = if whole { format!("{}m", max_memory >> 20) } else { max_memory.to_string() };
     let enough = format!("{}m", least.div_ceil(1 << 20));

@@ -18,7 +18,7 @@ pub use clone::Cloning;
 pub(crate) use clone::{CloneSettings, CopiedRun};
 pub(crate) use compile::{Parts, compile, unequal};
 pub use document::blame_document;
-pub(crate) use memory::Stores;
+pub(crate) use memory::{Stores, too_little_memory};
 pub use policy::Policy;
 
 pub use crate::layout::{Access, ExtentNumbers, FileRange, Part, Piece, Step};

@@ -75,6 +75,14 @@ pub(crate) fn pack_row(
     numbers: &[[u8; 4]],
     words: &mut [u8],
 ) -> Result<(), usize> {
+    if packed.bits == 16 {
+        check_whole(16, numbers)?;
+        for (number, word) in numbers.iter().zip(words.as_chunks_mut::<2>().0) {
+            let [low, next, ..] = (f32::from_le_bytes(*number) as i32).to_le_bytes();
+            *word = [low, next];
+        }
+        return Ok(());
+    }
     let (bits, mask) = (packed.bits.clamp(1, 8), mask(packed.bits));
     check_whole(bits, numbers)?;
     let low = |number: &[u8; 4]| (f32::from_le_bytes(*number) as i32).cast_unsigned() & mask;

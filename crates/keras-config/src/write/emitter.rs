@@ -14,6 +14,17 @@ pub(super) enum Item {
     Number(f64),
     /// A constant: its shape, and its numbers.
     Numbers(Vec<u64>, Vec<f64>),
+    /// Lengths of values.
+    Lens(Vec<Len>),
+}
+
+/// A length, for the shape of another value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Len {
+    Known(u64),
+    Batch,
+    /// A length that depends on the input.
+    Open,
 }
 
 /// A result of a layer, as the graph has it.
@@ -62,6 +73,17 @@ impl Held {
     }
 }
 
+/// A tensor, and the order in which Keras stores its axes.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub(super) tensor: TensorId,
+    pub(super) order: Vec<usize>,
+    /// Lengths of the stored axes.
+    pub(super) shape: Vec<u64>,
+    /// A tensor of this shape that is added to it.
+    pub(super) added: Option<TensorId>,
+}
+
 /// Makes layers of the nodes, in their order.
 pub(super) struct Emitter<'a> {
     pub(super) checkpoint: &'a Checkpoint,
@@ -78,10 +100,12 @@ pub(super) struct Emitter<'a> {
     pub(super) constants: HashMap<&'a str, &'a str>,
     /// The graph's results.
     pub(super) results: HashSet<&'a str>,
+    /// Whether the first axis of each value so far is that of the inputs.
+    pub(super) keeps_batch: bool,
     /// Nodes that belong to the layer of another one.
     pub(super) absorbed: HashSet<usize>,
     /// Tensors by the names of their variables.
-    pub(super) bound: HashMap<String, (TensorId, Vec<usize>)>,
+    pub(super) bound: HashMap<String, Bound>,
 }
 
 /// A layer, and what it takes.

@@ -1,7 +1,6 @@
 //! Layers of images: convolutions, pooling, padding, resizing.
 
-use super::emitter::{Emitter, Held, invalid};
-use super::tensors::Bound;
+use super::emitter::{Bound, Emitter, Held, invalid};
 use crate::kernels::window_axes;
 use ckpt_api::{Axis, Error, Node, Op, Result};
 use serde_json::{Value, json};
@@ -34,6 +33,7 @@ impl Emitter<'_> {
             Op::GlobalAveragePool | Op::GlobalMaxPool => self.global_pool(node)?,
             Op::Pad => self.pad(node)?,
             Op::Resize => self.resize(node)?,
+            Op::DepthToSpace => self.depth_to_space(node)?,
             _ => return Ok(None),
         }))
     }
@@ -345,6 +345,31 @@ impl Emitter<'_> {
         let layer = self.layer(&node.name, "Resizing", options, &held);
         let dims = vec![None, Some(*rows), Some(*columns), held.len(3)];
         Ok(Held { layer, result: 0, dims, ..held })
+    }
+
+    /// Moves blocks of channels to places: a reshaping, a permutation, and a reshaping.
+    fn depth_to_space(&mut self, node: &Node) -> Result<Held> {
+        let (held, sides) = self.pictures(node)?;
+        let block =
+            u64::try_from(node.int("blocksize", 1)?).ok().filter(|block| *block > 0).ok_or_else(invalid)?;
+        let [batch, rows, columns, channels] = held.dims[..] else {
+            return Err(
+                Error::unsupported("blocks of channels are moved in images").found(format!("{sides} sides"))
+            );
+        };
+        let rest = channels.map(|channels| channels / block / block);
+        let side = Some(block);
+        // Where the rows, the columns and the channels of a block are among the channels.
+        let (split, order) = match node.text("mode")? {
+            Some("CRD") => ([batch, rows, columns, rest, side, side], [1, 4, 2, 5, 3]),
+            _ => ([batch, rows, columns, side, side, rest], [1, 3, 2, 4, 5]),
+        };
+        let held = self.reshaped(&format!("{}/split", node.name), &held, split.to_vec())?;
+        let layer = self.layer(&format!("{}/permute", node.name), "Permute", json!({ "dims": order }), &held);
+        let dims = [0].into_iter().chain(order).map(|axis| held.len(axis)).collect();
+        let times = |len: Option<u64>| len.and_then(|len| len.checked_mul(block));
+        let joined = vec![batch, times(rows), times(columns), rest];
+        self.reshaped(&node.name, &Held::plain(layer, 0, dims), joined).map(first)
     }
 
     fn resize(&mut self, node: &Node) -> Result<Held> {

@@ -1,7 +1,7 @@
 //! Layers with weights: products, tables, normalizations.
 
 use super::emit::Request;
-use super::emitter::{Arg, Emitter, Held, Item, invalid};
+use super::emitter::{Arg, Bound, Emitter, Held, Item, invalid};
 use crate::einsum::Equation;
 use ckpt_api::{Axis, Error, Node, Op, Result};
 use serde_json::{Value, json};
@@ -198,7 +198,7 @@ impl Emitter<'_> {
         node: &Node,
         equation: &Equation,
         dims: &[Option<u64>],
-    ) -> Result<Option<(String, super::tensors::Bound, usize)>> {
+    ) -> Result<Option<(String, Bound, usize)>> {
         let Some(name) = node.outputs.first() else { return Ok(None) };
         let takers = self.takers.get(name.as_str()).map_or(&[][..], Vec::as_slice);
         let [taker] = takers else { return Ok(None) };

@@ -14,6 +14,8 @@ const NN: &str = "keras.src.ops.nn";
 enum Kind {
     Layer(&'static str, Value),
     Operation(&'static str, &'static str, Value),
+    /// An operation of the value and a number.
+    With(&'static str, f64),
 }
 
 impl Emitter<'_> {
@@ -25,6 +27,10 @@ impl Emitter<'_> {
                 Kind::Layer(class, options) => self.layer(&node.name, class, options, &held),
                 Kind::Operation(module, class, options) => {
                     self.operation(&node.name, module, class, options, vec![Arg::of(&held)])?
+                }
+                Kind::With(class, number) => {
+                    let args = vec![Arg::of(&held), Arg::Constant(json!(number))];
+                    self.operation(&node.name, NUMPY, class, json!({}), args)?
                 }
             };
             return Ok(Some(Held { layer, result: 0, ..held }));
@@ -43,8 +49,10 @@ impl Emitter<'_> {
             Op::MatMul => self.mat_mul(node)?,
             Op::Softmax | Op::LogSoftmax | Op::LpNormalization => self.over_axis(node)?,
             Op::ReduceMean | Op::ReduceSum | Op::ReduceMax | Op::ReduceMin | Op::ReduceProd => {
-                self.reduce(node)?
+                let held = self.input(node, 0)?;
+                self.reduced(node, held, &node.op)?
             }
+            Op::ReduceL2 => self.length(node)?,
             Op::PRelu => self.parametric(node)?,
             _ => return Ok(None),
         }))
@@ -67,10 +75,7 @@ impl Emitter<'_> {
             Op::Selu if node.attributes.is_empty() => named("selu"),
             Op::Elu => Some(Kind::Layer("ELU", json!({ "alpha": slope(1.0)? }))),
             Op::Celu if is_new => Some(Kind::Operation(NN, "Celu", json!({ "alpha": slope(1.0)? }))),
-            Op::LeakyRelu => {
-                let key = if is_new { "negative_slope" } else { "alpha" };
-                Some(Kind::Layer("LeakyReLU", json!({ key: slope(0.01)? })))
-            }
+            Op::LeakyRelu => Some(Kind::Layer("LeakyReLU", self.one_slope(slope(0.01)?))),
             Op::HardSigmoid => {
                 let own = if is_new { 1.0 / 6.0 } else { 0.2 };
                 let is_own = (slope(0.2)? - own).abs() < 1e-7 && node.float("beta", 0.5)? == 0.5;
@@ -103,6 +108,12 @@ impl Emitter<'_> {
         })
     }
 
+    /// The options of a layer with one slope for all elements.
+    fn one_slope(&self, slope: f64) -> Value {
+        let key = if self.generation == Generation::Keras3 { "negative_slope" } else { "alpha" };
+        json!({ key: slope })
+    }
+
     fn clip(&self, node: &Node) -> Result<Option<Kind>> {
         let (low, high) = (node.float("min", f64::NEG_INFINITY)?, node.float("max", f64::INFINITY)?);
         Ok(match (low == 0.0, low.is_finite() && high.is_finite()) {
@@ -111,6 +122,8 @@ impl Emitter<'_> {
             (false, true) if self.generation == Generation::Keras3 => {
                 Some(Kind::Operation(NUMPY, "Clip", json!({"x_min": low, "x_max": high})))
             }
+            (false, false) if low.is_finite() => Some(Kind::With("Maximum", low)),
+            (false, false) if high.is_finite() => Some(Kind::With("Minimum", high)),
             _ => None,
         })
     }
@@ -136,7 +149,11 @@ impl Emitter<'_> {
             (Op::Sub, true) => Some((1.0, -number)),
             (Op::Sub, false) => Some((-1.0, number)),
             (Op::Mul, _) => Some((number, 0.0)),
-            (Op::Div, true) if number != 0.0 => Some((1.0 / number, 0.0)),
+            (Op::Div, true)
+                if is_inverted(number) || self.generation != Generation::Keras3 && number != 0.0 =>
+            {
+                Some((1.0 / number, 0.0))
+            }
             _ => None,
         };
         let Some((scale, offset)) = line else { return self.combined(node) };
@@ -148,6 +165,9 @@ impl Emitter<'_> {
     fn combined(&mut self, node: &Node) -> Result<Held> {
         let (mut args, mut dims, mut single) = (Vec::new(), Vec::new(), None);
         let items = (0..node.inputs.len()).map(|at| self.item(node, at)).collect::<Result<Vec<_>>>()?;
+        if !items.iter().any(|item| matches!(item, Item::Value(_))) {
+            return Err(Error::unsupported("Keras has no layer that combines constants"));
+        }
         let is_alone = items.iter().all(|item| matches!(item, Item::Value(_) | Item::Number(_)))
             && items.iter().filter(|item| matches!(item, Item::Value(_))).count() == 1;
         for item in items {
@@ -168,6 +188,9 @@ impl Emitter<'_> {
                     return Err(Error::unsupported(
                         "Keras has no layer that combines a value with a tensor's numbers",
                     ));
+                }
+                Item::Lens(_) => {
+                    return Err(Error::unsupported("Keras has no layer that computes with lengths"));
                 }
             };
             args.push(arg);
@@ -242,6 +265,9 @@ impl Emitter<'_> {
 
     fn concat(&mut self, node: &Node) -> Result<Held> {
         let mut all = self.aligned(node)?;
+        if let Some(stacked) = self.stacked(node, &all)? {
+            return Ok(stacked);
+        }
         // An axis that Keras lacks can be joined once it has it.
         if all.first().is_some_and(|first| first.axes.contains(&None)) {
             all = all.iter().map(|held| self.materialized(&node.name, held)).collect::<Result<_>>()?;
@@ -263,6 +289,30 @@ impl Emitter<'_> {
             args,
         });
         Ok(Held { layer, result: 0, dims, ..first })
+    }
+
+    /// Joins values along an axis that Keras lacks, as the directions of recurrent layers are: it gets it before the last one.
+    fn stacked(&mut self, node: &Node, all: &[Held]) -> Result<Option<Held>> {
+        let Some(first) = all.first().filter(|first| first.dims.len() > 1) else { return Ok(None) };
+        let rank = i64::try_from(first.axes.len()).map_err(|_| invalid())?;
+        let at = node.int("axis", 0)?;
+        let at = usize::try_from(if at < 0 { at.saturating_add(rank) } else { at }).map_err(|_| invalid())?;
+        let is_alike = |held: &Held| held.axes == first.axes && held.dims == first.dims;
+        if first.axes.get(at) != Some(&None) || !all.iter().all(is_alike) {
+            return Ok(None);
+        }
+        let axis = first.dims.len() - 1;
+        let args = vec![Arg::List(all.iter().map(Arg::of).collect())];
+        let layer = self.operation(&node.name, NUMPY, "Stack", json!({ "axis": axis }), args)?;
+        let mut held = Held { layer, result: 0, ..first.clone() };
+        held.dims.insert(axis, Some(all.len() as u64));
+        for own in held.axes.iter_mut().flatten().filter(|own| **own >= axis) {
+            *own += 1;
+        }
+        if let Some(own) = held.axes.get_mut(at) {
+            *own = Some(axis);
+        }
+        Ok(Some(held))
     }
 
     fn mat_mul(&mut self, node: &Node) -> Result<Held> {
@@ -294,8 +344,7 @@ impl Emitter<'_> {
         Ok(Held { layer, result: 0, ..held })
     }
 
-    fn reduce(&mut self, node: &Node) -> Result<Held> {
-        let held = self.input(node, 0)?;
+    fn reduced(&mut self, node: &Node, held: Held, op: &Op) -> Result<Held> {
         let held = if held.axes.contains(&None) { self.materialized(&node.name, &held)? } else { held };
         let axes = match node.attributes.get("axes") {
             Some(Attribute::Ints(axes)) => {
@@ -311,7 +360,7 @@ impl Emitter<'_> {
         let kept: Vec<usize> = (0..held.dims.len()).filter(is_kept).collect();
         let is_places = (3..=5).contains(&held.dims.len())
             && axes.iter().copied().collect::<BTreeSet<_>>().into_iter().eq(1..held.dims.len() - 1);
-        let pools = match &node.op {
+        let pools = match op {
             Op::ReduceMean if is_places => {
                 ["GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D"]
                     .get(held.dims.len() - 3)
@@ -325,7 +374,7 @@ impl Emitter<'_> {
         let layer = match pool {
             Some(class) => self.layer(&node.name, class, json!({ "keepdims": keeps }), &held),
             None => {
-                let class = match node.op {
+                let class = match op {
                     Op::ReduceMean => "Mean",
                     Op::ReduceSum => "Sum",
                     Op::ReduceMax => "Max",
@@ -353,12 +402,31 @@ impl Emitter<'_> {
         Ok(Held { layer, result: 0, dims, axes, is_reversed: false })
     }
 
+    /// Lowers `ReduceL2`: the root of the sum of squares.
+    fn length(&mut self, node: &Node) -> Result<Held> {
+        let held = self.input(node, 0)?;
+        let squares = format!("{}/squares", node.name);
+        let layer = self.operation(&squares, NUMPY, "Square", json!({}), vec![Arg::of(&held)])?;
+        let sum = self.reduced(node, Held { layer, result: 0, ..held }, &Op::ReduceSum)?;
+        let root = format!("{}/root", node.name);
+        let layer = self.operation(&root, NUMPY, "Sqrt", json!({}), vec![Arg::of(&sum)])?;
+        Ok(Held { layer, result: 0, ..sum })
+    }
+
     /// Lowers `PRelu` with a stored slope: one for each element but the batch, some axes of which have length 1.
     fn parametric(&mut self, node: &Node) -> Result<Held> {
-        let Item::Stored(slope) = self.item(node, 1)? else {
-            return Err(Error::unsupported("Keras's layer has a stored slope"));
-        };
         let held = self.input(node, 0)?;
+        let (stored, number) = match self.item(node, 1)? {
+            Item::Stored(slope) => (Some(slope), None),
+            Item::Number(slope) => (None, Some(slope)),
+            Item::Numbers(_, slopes) if slopes.len() == 1 => (None, slopes.first().copied()),
+            _ => (None, None),
+        };
+        if let Some(slope) = number {
+            let layer = self.layer(&node.name, "LeakyReLU", self.one_slope(slope), &held);
+            return Ok(Held { layer, result: 0, ..held });
+        }
+        let slope = stored.ok_or_else(|| Error::unsupported("Keras's layer has a stored slope"))?;
         let held = self.materialized(&node.name, &held)?;
         let bound = self.whole(slope)?;
         if bound.shape.len() + 1 != held.dims.len() {
@@ -373,6 +441,13 @@ impl Emitter<'_> {
         self.bind(layer, "alpha", &bound);
         Ok(Held { layer, result: 0, ..held })
     }
+}
+
+/// Whether a division by a number is the product with its inverse, bit for bit: a power of two whose inverse is one, too.
+fn is_inverted(number: f64) -> bool {
+    const FRACTION: u64 = (1 << (f64::MANTISSA_DIGITS - 1)) - 1;
+    let is_power = |number: f64| number.is_normal() && number.to_bits() & FRACTION == 0;
+    is_power(number) && is_power(1.0 / number)
 }
 
 /// Returns numbers as Keras writes an array.

@@ -10,11 +10,12 @@ mod layers;
 mod merging;
 mod moves;
 mod recurrent;
+mod shapes;
 mod tensors;
 
 use super::model::{Generation, Model};
 use super::variables::Variable;
-use ckpt_api::{Checkpoint, Error, Graph, Limits, Node, Op, Result, TensorId};
+use ckpt_api::{Added, AddedAxis, Checkpoint, Error, Graph, Limits, Node, Op, Result, TensorId, Value};
 use emitter::{Emitter, Held, Item, invalid, lost};
 use std::collections::{HashMap, HashSet};
 
@@ -36,6 +37,8 @@ pub struct DescribedVariable {
     pub tensor: TensorId,
     /// Its stored order of axes: stored axis `k` is axis `order[k]` of the tensor.
     pub order: Vec<usize>,
+    /// What is added to it: a layer of Keras has one bias where others have two.
+    pub added: Vec<Added>,
 }
 
 impl Model {
@@ -71,6 +74,7 @@ impl Model {
             takers,
             constants: constants(graph),
             results: graph.outputs.iter().map(|output| output.name.as_str()).collect(),
+            keeps_batch: true,
             absorbed: HashSet::new(),
             bound: HashMap::new(),
         };
@@ -96,16 +100,44 @@ impl<'a> Emitter<'a> {
     fn inputs(&mut self) -> Result<()> {
         for input in &self.graph.inputs {
             let mut dims = input.shape.clone();
-            let Some(batch) = dims.first_mut() else {
+            let batch = self.batch_axis(input);
+            let Some(len) = dims.get_mut(batch) else {
                 return Err(Error::unsupported("an input of Keras has a batch").field(&input.name));
             };
-            *batch = None;
+            *len = None;
             let is_integer =
                 input.dtype.is_some_and(|dtype| !dtype.is_float()) || self.feeds_table(&input.name);
             let layer = self.input_layer(&input.name, &dims, is_integer);
-            self.values.insert(&input.name, Item::Value(Held::plain(layer, 0, dims)));
+            let held = Held::plain(layer, 0, dims);
+            let held = if batch == 0 { held } else { self.batch_first(&input.name, &held, batch)? };
+            self.values.insert(&input.name, Item::Value(held));
         }
         Ok(())
+    }
+
+    /// Returns the axis of an input that is the batch: the first, but for a first state, whose axis of directions comes before.
+    pub(super) fn batch_axis(&self, input: &Value) -> usize {
+        let batch = self.graph.inputs.iter().find_map(|input| input.axis_name(0));
+        match (input.shape.first(), batch) {
+            (Some(Some(_)), Some(batch)) => {
+                let is_batch = |axis: &usize| input.axis_name(*axis) == Some(batch);
+                (1..input.shape.len()).find(is_batch).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Moves the batch to the front in Keras.
+    fn batch_first(&mut self, name: &str, held: &Held, batch: usize) -> Result<Held> {
+        let order: Vec<usize> =
+            [batch].into_iter().chain((0..held.dims.len()).filter(|axis| *axis != batch)).collect();
+        let dims = order.iter().map(|axis| held.len(*axis)).collect();
+        let axes = (0..order.len()).map(|axis| order.iter().position(|own| *own == axis)).collect();
+        let options = serde_json::json!({ "axes": order });
+        let name = format!("{name}/transpose");
+        let args = vec![emitter::Arg::of(held)];
+        let layer = self.operation(&name, "keras.src.ops.numpy", "Transpose", options, args)?;
+        Ok(Held { axes, ..Held::plain(layer, 0, dims) })
     }
 
     /// Whether all nodes that take a value look up rows of a table by it.
@@ -121,7 +153,7 @@ impl<'a> Emitter<'a> {
     fn outputs(&mut self) -> Result<Vec<(String, Held)>> {
         let mut found = Vec::new();
         for output in &self.graph.outputs {
-            let held = self.value(&output.name).and_then(|held| self.materialized("output", &held));
+            let held = self.value(&output.name).and_then(|held| self.result("output", &held));
             found.push((output.name.clone(), held.map_err(|error| error.field(&output.name))?));
         }
         Ok(found)
@@ -167,7 +199,10 @@ impl<'a> Emitter<'a> {
                 self.values.get(node.inputs.first().map_or("", String::as_str)).cloned().ok_or_else(lost)?
             }
             Op::LSTM | Op::GRU | Op::RNN => return self.recurrent(node),
+            Op::Split => return self.split(node),
             Op::Einsum => Item::Value(self.einsum(at, node)?),
+            Op::Shape => Item::Lens(self.lens(node)?),
+            Op::Concat if self.joins_lens(node) => Item::Lens(self.joined_lens(node)?),
             op => {
                 let made = match self.moved(node)? {
                     Some(item) => {
@@ -224,10 +259,12 @@ impl<'a> Emitter<'a> {
     /// Gives each variable its tensor.
     fn join(&mut self, variables: Vec<Variable>) -> Result<Vec<DescribedVariable>> {
         let joined = variables.into_iter().map(|variable| {
-            let (tensor, order) = self.bound.remove(&variable.name).ok_or_else(|| {
+            let bound = self.bound.remove(&variable.name).ok_or_else(|| {
                 Error::defect("a variable of the written model has no tensor").tensor(&variable.name)
             })?;
-            Ok(DescribedVariable { variable, tensor, order })
+            let axes = || (0..bound.order.len()).map(AddedAxis::Along).collect();
+            let added = bound.added.map(|tensor| Added { tensor, axes: axes() }).into_iter().collect();
+            Ok(DescribedVariable { variable, tensor: bound.tensor, order: bound.order, added })
         });
         joined.collect()
     }

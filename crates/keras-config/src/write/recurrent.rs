@@ -1,23 +1,23 @@
 //! Recurrent layers.
 
 use super::emit::Request;
-use super::emitter::{Arg, Emitter, Held, Item, invalid};
+use super::emitter::{Arg, Bound, Emitter, Held, Item, invalid};
 use crate::kernels::cell_name;
 use crate::model::Generation;
-use ckpt_api::{Axis, Error, Node, Op, Result};
+use ckpt_api::{Axis, DType, Error, Node, Op, Result};
 use ckpt_graph::cells::{INPUT_FORGET_CELL_OUTPUT, defaults};
 use serde_json::{Value, json};
 
 impl<'a> Emitter<'a> {
     /// Adds a recurrent layer, and states all its results.
     pub(super) fn recurrent(&mut self, node: &'a Node) -> Result<()> {
-        self.allow_roles(node, &["weight", "recurrent_weight", "bias"])?;
+        self.allow_roles(node, &["weight", "recurrent_weight", "bias", "recurrent_bias"])?;
         let (class, gates, states) = match node.op {
             Op::LSTM => ("LSTM", 4, 2),
             Op::GRU => ("GRU", 3, 1),
             _ => ("SimpleRNN", 1, 1),
         };
-        let held = self.sequence(node)?;
+        let (held, is_reverse) = self.sequence(node)?;
         let kernel = self.required(node, "weight", &[Axis::In, Axis::Out])?;
         let recurrent = self.required(node, "recurrent_weight", &[Axis::In, Axis::Out])?;
         let units = recurrent.shape.first().copied().ok_or_else(invalid)?;
@@ -25,10 +25,7 @@ impl<'a> Emitter<'a> {
             return Err(Error::corrupt("a recurrent layer's weight does not fit its units"));
         }
         let mut options = self.cell(node, units)?;
-        let bias = match node.parameters.get("bias") {
-            None => None,
-            Some(name) => Some(self.whole(self.tensor(name)?)?),
-        };
+        let bias = self.recurrent_bias(node)?;
         if let Some(bias) = &bias {
             let one = units * gates;
             let resets_after = options.get("reset_after") == Some(&Value::Bool(true));
@@ -46,7 +43,7 @@ impl<'a> Emitter<'a> {
             map.insert("use_bias".to_owned(), json!(bias.is_some()));
             map.insert("return_sequences".to_owned(), json!(all));
             map.insert("return_state".to_owned(), json!(returns_state));
-            map.insert("go_backwards".to_owned(), json!(held.is_reversed));
+            map.insert("go_backwards".to_owned(), json!(held.is_reversed != is_reverse));
         }
         let initial = self.initial_states(node, states)?;
         let request = Request { name: &node.name, class, module: None, options, args: vec![Arg::of(&held)] };
@@ -67,7 +64,8 @@ impl<'a> Emitter<'a> {
             result: 0,
             dims: vec![None, steps, Some(units)],
             axes: vec![Some(1), None, Some(0), Some(2)],
-            is_reversed: false,
+            // Keras has the steps in the order in which the layer takes them.
+            is_reversed: is_reverse,
         };
         self.set(node, 0, Item::Value(sequence));
         for at in 1..=states {
@@ -84,15 +82,32 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Returns the sequence, whose batch comes first in Keras.
-    fn sequence(&mut self, node: &Node) -> Result<Held> {
-        if node.int("layout", 0)? != 0 || node.text("direction")?.is_some_and(|way| way != "forward") {
-            return Err(Error::unsupported("Keras's layer has one direction, forwards"));
+    /// Returns the biases: the recurrent ones are added to the others.
+    fn recurrent_bias(&self, node: &Node) -> Result<Option<Bound>> {
+        let tensor = |role: &str| node.parameters.get(role).map(|name| self.tensor(name)).transpose();
+        let (bias, recurrent) = (tensor("bias")?, tensor("recurrent_bias")?);
+        let Some(bias) = bias.or(recurrent) else { return Ok(None) };
+        let bound = self.whole(bias)?;
+        let added = recurrent.filter(|recurrent| *recurrent != bias);
+        if let Some(added) = added
+            && (self.whole(added)?.shape != bound.shape || self.described(added)?.dtype != DType::F32)
+        {
+            return Err(Error::unsupported("Keras's layer has one bias, and the two do not add up")
+                .tensor(&self.described(added)?.name));
+        }
+        Ok(Some(Bound { added, ..bound }))
+    }
+
+    /// Returns the sequence, whose batch comes first in Keras, and whether the layer takes it from its end.
+    fn sequence(&mut self, node: &Node) -> Result<(Held, bool)> {
+        let way = node.text("direction")?.unwrap_or("forward");
+        if node.int("layout", 0)? != 0 || !matches!(way, "forward" | "reverse") {
+            return Err(Error::unsupported("Keras's layer has one direction").found(way));
         }
         let held = self.input(node, 0)?;
         let is_turned = held.axes[..] == [Some(1), Some(0), Some(2)];
         if is_turned {
-            return Ok(held);
+            return Ok((held, way == "reverse"));
         }
         Err(Error::unsupported("Keras's layer takes sequences whose batch comes first")
             .help("transpose the sequence before the layer, so that its batch comes first"))
@@ -168,11 +183,9 @@ impl<'a> Emitter<'a> {
             match node.inputs.get(at).filter(|name| !name.is_empty()) {
                 None => continue,
                 Some(name) => {
-                    let mut held = self.value(name)?;
+                    let held = self.value(name)?;
                     // Keras has no axis of directions.
-                    if held.axes.first() == Some(&None) {
-                        held.axes.remove(0);
-                    }
+                    let held = self.without_axes(&node.name, held, &[0])?;
                     let held = self.materialized(&node.name, &held)?;
                     found.push(Arg::of(&held));
                 }

@@ -1,16 +1,7 @@
 //! Binds the variables of layers to tensors.
 
-use super::emitter::Emitter;
+use super::emitter::{Bound, Emitter};
 use ckpt_api::{Axis, Error, Node, Result, Setting, Tensor, TensorId, text};
-
-/// A tensor, and the order in which Keras stores its axes.
-#[derive(Clone, Debug)]
-pub(super) struct Bound {
-    pub(super) tensor: TensorId,
-    pub(super) order: Vec<usize>,
-    /// Lengths of the stored axes.
-    pub(super) shape: Vec<u64>,
-}
 
 impl Emitter<'_> {
     /// Returns the tensor of this name.
@@ -42,13 +33,13 @@ impl Emitter<'_> {
     /// Returns a tensor in its own order.
     pub(super) fn whole(&self, id: TensorId) -> Result<Bound> {
         let shape = self.described(id)?.shape.to_vec();
-        Ok(Bound { tensor: id, order: (0..shape.len()).collect(), shape })
+        Ok(Bound { tensor: id, order: (0..shape.len()).collect(), shape, added: None })
     }
 
     /// Gives the variable of a layer its tensor.
     pub(super) fn bind(&mut self, layer: usize, variable: &str, bound: &Bound) {
         if let Some(layer) = self.layers.get(layer) {
-            self.bound.insert(format!("{}/{variable}", layer.name), (bound.tensor, bound.order.clone()));
+            self.bound.insert(format!("{}/{variable}", layer.name), bound.clone());
         }
     }
 
@@ -84,5 +75,5 @@ fn permuted(tensor: &Tensor, wanted: &[Axis]) -> Result<Bound> {
             .expected(format!("{}, in any order", names(wanted)))
     })?;
     let shape = order.iter().filter_map(|axis| tensor.shape.get(*axis).copied()).collect();
-    Ok(Bound { tensor: TensorId(0), order, shape })
+    Ok(Bound { tensor: TensorId(0), order, shape, added: None })
 }

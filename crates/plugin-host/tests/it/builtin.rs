@@ -2,7 +2,11 @@
 //!
 //! `tests/plugins/build.sh` builds the plugins into the folder that `CKPT_BUILT_PLUGINS` names.
 
-use ckpt_api::{Codec, Contents, Input};
+use ckpt_api::{
+    Codec, Contents, Error, Input, Node, Op, OpCall, OpShapes, OpSpec, Options, OutputView, Result, Side,
+    TensorId, Values,
+};
+use ckpt_forms::OperatorForm;
 use ckpt_plugin_host::Plugin;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,12 +65,17 @@ fn compare(codec: &dyn Codec) -> Option<(usize, usize)> {
     let id = codec.info().id;
     let plugin = plugin(id)?;
     assert_eq!(serde_json::to_value(plugin.info()).unwrap(), serde_json::to_value(codec.info()).unwrap());
+    let operators = |codec: &dyn Codec| codec.ops().iter().map(OperatorForm::from).collect::<Vec<_>>();
+    assert_eq!(operators(&plugin), operators(codec));
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus").join(id);
     let cases = env::var_os("CKPT_CASES").map(PathBuf::from);
-    let folders: Vec<PathBuf> = [corpus].into_iter().chain(cases).collect();
+    let folders: Vec<PathBuf> = [corpus.clone()].into_iter().chain(cases).collect();
     let is_own = |path: &&PathBuf| {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        codec.info().extensions.contains(&ending) && fs::metadata(path).is_ok_and(|meta| meta.len() <= MOST)
+        let extensions = codec.info().extensions;
+        // Networks of Stockfish end as another format's files do.
+        let is_named = extensions.contains(&ending) || extensions.is_empty() && path.starts_with(&corpus);
+        is_named && fs::metadata(path).is_ok_and(|meta| meta.len() <= MOST)
     };
     let (mut read, mut refused) = (0, 0);
     for path in files_below(&folders).iter().filter(is_own) {
@@ -123,4 +132,63 @@ alike! {
     paddle_is_the_same_as_a_plugin: ckpt_paddle::Paddle, at least 3 and 3;
     safetensors_is_the_same_as_a_plugin: ckpt_safetensors::Safetensors, at least 3 and 3;
     torch7_is_the_same_as_a_plugin: ckpt_torch7::Torch7, at least 3 and 3;
+}
+
+/// The files alone: no codec here asks for values.
+struct Files(Input);
+
+impl Values for Files {
+    fn input(&self) -> &Input {
+        &self.0
+    }
+
+    fn numbers(&self, _: TensorId, _: &mut dyn FnMut(&[f32])) -> Result<()> {
+        Err(Error::unsupported("there are no values"))
+    }
+}
+
+#[test]
+fn nnue_compresses_the_same_arrays_as_a_plugin() {
+    let Some(plugin) = plugin("nnue") else { return };
+    let wanted = [("compression".to_owned(), "leb128".to_owned())];
+    let options = Options::parse("nnue", plugin.info().options, Side::Write, &wanted).unwrap();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/nnue/accept");
+    let mut compressed = 0;
+    for path in files_below(&[corpus]) {
+        let values = Files(Input::open(&path).unwrap());
+        let (native, hosted): (&dyn Codec, &dyn Codec) = (&ckpt_nnue::Nnue, &plugin);
+        let Ok(contents) = native.read(&values.0, &Options::default(), values.0.limits()) else { continue };
+        let both = [native, hosted].map(|codec| codec.prepare(&values, &contents, &options).unwrap());
+        assert_eq!(both[0], both[1], "{}", path.display());
+        for prepared in both.iter().flatten() {
+            let decoders = prepared.placements.iter().flat_map(|placement| &placement.extents);
+            assert!(decoders.into_iter().all(ckpt_api::Extent::has_decoder), "{}", path.display());
+            compressed += 1;
+        }
+    }
+    assert!(compressed >= 4, "{compressed}");
+}
+
+#[test]
+fn an_operator_of_cnn2_computes_the_same_as_a_plugin() {
+    let Some(plugin) = plugin("cnn2") else { return };
+    let image: Vec<f64> = (0..2 * 4 * 3 * 5).map(|number| f64::from(number) / 7.0).collect();
+    let node = Node::new("n", Op::custom("ckpt.StaticFeatures"));
+    let computed = |spec: &OpSpec, inputs: &[Option<Vec<usize>>]| {
+        let shapes = OpShapes::new(&node, inputs, &[]);
+        let shape = spec.shape(&shapes).map_err(|error| error.to_string())?;
+        let mut values = vec![0.0; shape.iter().product()];
+        let images = [image.as_slice()];
+        let call = OpCall::new(shapes, &images, &[]);
+        spec.compute(&call, &mut OutputView::new(&shape, &mut values)).map_err(|error| error.to_string())?;
+        // Two libraries' sines may differ in the last bit of 64.
+        let values: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+        Ok::<_, String>((shape, values))
+    };
+    let both = [ckpt_cnn2::Cnn2.ops(), plugin.ops()].map(|specs| &specs[0]);
+    let [native, hosted] = both.map(|spec| computed(spec, &[Some(vec![2, 4, 3, 5])]).unwrap());
+    assert_eq!(native.0, [2, 8, 3, 5]);
+    assert_eq!(native, hosted);
+    let [native, hosted] = both.map(|spec| computed(spec, &[Some(vec![2, 3, 3, 5])]).unwrap_err());
+    assert_eq!(native, hosted);
 }

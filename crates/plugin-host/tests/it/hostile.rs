@@ -1,13 +1,14 @@
 //! Modules that are wrong, each in one way: an error that names the plugin, never a hang, and never a panic.
 
-use super::module::{Wat, description, good};
+use super::module::{Wat, description, good, operator};
 use ckpt_api::{
     Blocks, Checkpoint, Codec, Compression, Contents, DType, Encoding, Error, Extent, FileId, Input, Kind,
-    Limit, Limits, Options, OutputFile, OutputLayout, Placement, Result, Shape, Tensor, TensorId,
+    Limit, Limits, Node, Op, OpCall, OpShapes, Options, OutputFile, OutputLayout, OutputView, Placement,
+    Result, Shape, Tensor, TensorId,
 };
 use ckpt_forms::{
-    Bytes, ContentsForm, DamageForm, Document, ErrorForm, Function, MatchForm, OperatorForm,
-    OutputLayoutForm, PlacementsForm, VERSION, encode,
+    Bytes, ContentsForm, DamageForm, Document, ErrorForm, Function, MatchForm, OutputLayoutForm,
+    PlacementsForm, VERSION, encode,
 };
 use ckpt_plugin_host::Plugin;
 use std::collections::BTreeMap;
@@ -105,7 +106,7 @@ fn a_module_of_another_form_is_refused() {
             "version 0 of the interface",
         ),
         ("a newer version", changed(|w| w.version = "(i32.const 7)".to_owned()), "install a newer ckpt"),
-        ("a version that loops", changed(|w| w.version = format!("{LOOP} (i32.const 1)")), "plugin_steps"),
+        ("a version that loops", changed(|w| w.version = format!("{LOOP} (i32.const 2)")), "plugin_steps"),
         ("a version that stops", changed(|w| w.version = "unreachable".to_owned()), "stopped"),
     ] {
         is_refused(what, load(&wat), message);
@@ -117,7 +118,7 @@ fn a_module_of_another_form_is_refused() {
     ] {
         is_refused(what, Plugin::load(&bytes, SHOWN), "lacks a function");
     }
-    assert_eq!(VERSION, 1, "the tests state versions");
+    assert_eq!(VERSION, 2, "the tests state versions");
 }
 
 #[test]
@@ -144,9 +145,14 @@ fn a_description_that_lies_is_refused() {
             described(|d| d.blocks = vec![Document(Blocks::opaque("gguf.q4_0", 32, 18))]),
             "name of another format",
         ),
+        ("an operator twice", described(|d| d.operators = vec![operator(); 2]), "a name twice"),
         (
-            "an operator twice",
-            described(|d| d.operators = vec![OperatorForm { name: "toy.Op".to_owned() }; 2]),
+            "an operator with a role twice",
+            described(|d| {
+                let mut twice = operator();
+                twice.parameters = vec![twice.parameters[0].clone(); 2];
+                d.operators = vec![twice];
+            }),
             "a name twice",
         ),
         ("an end within it", Wat::new().doing(Function::Describe, "unreachable"), "stopped"),
@@ -402,4 +408,45 @@ fn decoders_and_blocks_that_lie_are_refused() {
         .answering(Function::StartStream, &good(damage));
     let error = read(&load(&damaged).unwrap(), 1).unwrap_err();
     assert!(error.kind() == Kind::Corrupt && error.to_string().contains("a code is unknown"), "{error}");
+}
+
+#[test]
+fn an_operator_that_lies_is_refused() {
+    let node = Node::new("n", Op::custom("toy.Op"));
+    let (inputs, parameters) = ([Some(vec![2])], [("slope", vec![2])]);
+    let shapes = OpShapes::new(&node, &inputs, &parameters);
+    let with_operator = || {
+        let mut description = description();
+        description.operators = vec![operator()];
+        Wat::new().answering(Function::Describe, &good(description))
+    };
+    for (what, wat, text) in [
+        ("no shape", with_operator(), "malformed"),
+        ("65 axes", with_operator().answering(Function::OperatorShape, &good(vec![1_u64; 65])), "more axes"),
+        ("a shape that loops", with_operator().doing(Function::OperatorShape, LOOP), "plugin_steps"),
+        ("a shape that stops", with_operator().doing(Function::OperatorShape, "unreachable"), "stopped"),
+    ] {
+        is_refused(what, load(&wat).unwrap().ops()[0].shape(&shapes), text);
+    }
+    let call = OpCall::new(shapes, &[&[1.0, 2.0]], &[&[3.0, 4.0]]);
+    let elements = |count| good(Bytes::of_floats(&vec![1.5; count]));
+    for (what, wat, text) in [
+        ("too few", with_operator().answering(Function::RunOperator, &elements(1)), "another number of"),
+        ("too many", with_operator().answering(Function::RunOperator, &elements(3)), "another number of"),
+        (
+            "bytes",
+            with_operator().answering(Function::RunOperator, &good(Bytes(vec![0; 17]))),
+            "another number of",
+        ),
+        (
+            "a call that grows",
+            with_operator().doing(Function::RunOperator, "(drop (memory.grow (i32.const 9999)))"),
+            "plugin_memory",
+        ),
+    ] {
+        let mut values = [0.0; 2];
+        let computed = load(&wat).unwrap().ops()[0].compute(&call, &mut OutputView::new(&[2], &mut values));
+        is_refused(what, computed, text);
+        assert_eq!(values, [0.0; 2], "{what}");
+    }
 }

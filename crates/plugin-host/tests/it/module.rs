@@ -1,8 +1,9 @@
 //! Modules by hand.
 
-use ckpt_api::Blocks;
+use ckpt_api::{Axis, Blocks};
 use ckpt_forms::{
-    DecoderForm, DecoderKindForm, Description, Document, ErrorForm, FormatForm, Function, VERSION, encode,
+    DecoderForm, DecoderKindForm, Description, Document, ErrorForm, FormatForm, Function, OpInputForm,
+    OpParameterForm, OperatorForm, VERSION, encode,
 };
 use std::fmt::Write;
 
@@ -105,5 +106,20 @@ pub fn description() -> Description {
             decoder("toy-stream", DecoderKindForm::Stream),
         ],
         operators: Vec::new(),
+    }
+}
+
+/// An operator of one input and one tensor.
+pub fn operator() -> OperatorForm {
+    let slope = OpParameterForm {
+        role: "slope".to_owned(),
+        axes: vec![Document(Axis::Out)],
+        ..OpParameterForm::default()
+    };
+    OperatorForm {
+        name: "toy.Op".to_owned(),
+        inputs: vec![OpInputForm::default()],
+        parameters: vec![slope],
+        attributes: vec!["power".to_owned()],
     }
 }

@@ -1,11 +1,12 @@
 //! A module that keeps the interface.
 
-use super::module::{Wat, description, good};
+use super::module::{Wat, description, good, operator};
 use ckpt_api::{
-    Checkpoint, Codec, Contents, DType, Encoding, Extent, FileId, Input, Limits, Match, Options, Placement,
-    Shape, Tensor, TensorId,
+    Axis, Checkpoint, Codec, Contents, DType, Encoding, Error, Extent, FileId, Input, InputSpec, Limits,
+    Match, Node, Op, OpCall, OpShapes, Options, OutputView, ParameterSpec, Placement, Result, Shape, Tensor,
+    TensorId, Values,
 };
-use ckpt_forms::{ContentsForm, Function, MatchForm, OutputLayoutForm};
+use ckpt_forms::{Bytes, ContentsForm, Function, MatchForm, OutputLayoutForm};
 use ckpt_plugin_host::Plugin;
 use std::collections::BTreeMap;
 
@@ -124,4 +125,125 @@ fn the_same_module_has_the_same_hash_and_another_one_another() {
     other.version = "0.2.0".to_owned();
     let other = Wat::new().answering(Function::Describe, &good(other)).load().unwrap();
     assert!(one.sha256() == same.sha256() && one.sha256() != other.sha256());
+}
+
+#[test]
+fn an_operator_of_a_module_is_one_of_the_codec() {
+    let mut description = description();
+    description.operators = vec![operator()];
+    let plugin = Wat::new()
+        .answering(Function::Describe, &good(description))
+        .answering(Function::OperatorShape, &good(vec![1_u64, 2]))
+        .answering(Function::RunOperator, &good(Bytes::of_floats(&[-0.5, 1e300])))
+        .load()
+        .unwrap();
+    let [spec] = plugin.ops() else { panic!("{:?}", plugin.ops()) };
+    assert_eq!((spec.name, spec.attributes), ("toy.Op", &["power"][..]));
+    assert_eq!(spec.inputs, [InputSpec::real()]);
+    assert_eq!(spec.parameters, [ParameterSpec::new("slope", &[Axis::Out])]);
+    let node = Node::new("n", Op::custom("toy.Op"));
+    let (inputs, parameters) = ([Some(vec![2])], [("slope", vec![2])]);
+    let shapes = OpShapes::new(&node, &inputs, &parameters);
+    assert_eq!(spec.shape(&shapes).unwrap(), [1, 2]);
+    let mut values = [0.0; 2];
+    let call = OpCall::new(shapes, &[&[1.0, 2.0]], &[&[3.0, 4.0]]);
+    spec.compute(&call, &mut OutputView::new(&[1, 2], &mut values)).unwrap();
+    assert_eq!(values, [-0.5, 1e300]);
+}
+
+/// Values of a tensor with two elements, in pieces of one; of any other tensor, none can be read.
+struct TwoPieces(Input);
+
+impl Values for TwoPieces {
+    fn input(&self) -> &Input {
+        &self.0
+    }
+
+    fn numbers(&self, tensor: TensorId, each: &mut dyn FnMut(&[f32])) -> Result<()> {
+        if tensor != TensorId(0) {
+            return Err(Error::unsupported("the elements are no numbers"));
+        }
+        each(&[1.5]);
+        each(&[2.5]);
+        Ok(())
+    }
+}
+
+/// A module that prepares tensors, and does this before it answers.
+fn preparing(instructions: &str, answer: &[u8]) -> Plugin {
+    let mut module = Wat::new().answering(Function::Prepare, answer).doing(Function::Prepare, instructions);
+    module.imports =
+        "(import \"ckpt\" \"numbers\" (func $numbers (param i64 i32 i32) (result i64)))".to_owned();
+    module.more = "(func (export \"ckpt_prepare\") (param i32) (result i64)
+        (call $call (i32.const 14) (local.get 0)))"
+        .to_owned();
+    module.load().unwrap()
+}
+
+#[test]
+fn a_module_that_prepares_tensors_gets_their_values_in_pieces() {
+    // One value, one more, and the end.
+    let takes = "(if (i64.ne (call $numbers (i64.const 0) (i32.const 64) (i32.const 9)) (i64.const 1)) (then unreachable))
+        (if (f32.ne (f32.load (i32.const 64)) (f32.const 1.5)) (then unreachable))
+        (if (i64.ne (call $numbers (i64.const 0) (i32.const 64) (i32.const 9)) (i64.const 1)) (then unreachable))
+        (if (f32.ne (f32.load (i32.const 64)) (f32.const 2.5)) (then unreachable))
+        (if (i64.ne (call $numbers (i64.const 0) (i32.const 64) (i32.const 9)) (i64.const 0)) (then unreachable))";
+    let mut prepared = contents();
+    prepared.checkpoint.metadata.insert("toy", "largest", 2.5f32);
+    let plugin = preparing(takes, &good(Some(ContentsForm::from(prepared.clone()))));
+    let result = plugin.prepare(&TwoPieces(input()), &contents(), &Options::default()).unwrap();
+    assert_eq!(result, Some(prepared));
+    let nothing = preparing(takes, &good(None::<ContentsForm>));
+    assert_eq!(nothing.prepare(&TwoPieces(input()), &contents(), &Options::default()).unwrap(), None);
+}
+
+#[test]
+fn values_that_cannot_be_read_are_an_error_that_the_module_gets() {
+    let mut two = contents();
+    let mut second = (two.checkpoint.tensors[0].clone(), two.placements[0].clone());
+    (second.0.name, second.1.tensor) = ("v".into(), TensorId(1));
+    two.checkpoint.tensors.push(second.0);
+    two.placements.push(second.1);
+    let refused = "(if (i64.ge_s (call $numbers (i64.const 1) (i32.const 64) (i32.const 9)) (i64.const 0))
+        (then unreachable))";
+    let plugin = preparing(refused, &good(None::<ContentsForm>));
+    assert_eq!(plugin.prepare(&TwoPieces(input()), &two, &Options::default()).unwrap(), None);
+}
+
+#[test]
+fn a_module_that_prepares_tensors_wrongly_is_refused() {
+    let take = |tensor: u32, len: u32| {
+        format!("(drop (call $numbers (i64.const {tensor}) (i32.const 64) (i32.const {len})))")
+    };
+    let none = good(None::<ContentsForm>);
+    let changed = |change: fn(&mut Contents)| {
+        let mut contents = contents();
+        change(&mut contents);
+        good(Some(ContentsForm::from(contents)))
+    };
+    let cases = [
+        ("that does not exist", take(7, 9), none.clone()),
+        ("no values at a time", take(0, 0), none.clone()),
+        ("does not take to their end", take(0, 1), none.clone()),
+        ("other tensors or files", String::new(), changed(|c| c.checkpoint.tensors[0].name = "other".into())),
+        ("other tensors or files", String::new(), changed(|c| c.files[0] = "other.toy".to_owned())),
+        (
+            "prepares tensors wrongly",
+            String::new(),
+            changed(|c| c.placements[0].extents = Extent::new(FileId(0), 8, 8).into()),
+        ),
+        ("stopped", "unreachable".to_owned(), none),
+    ];
+    for (message, instructions, answer) in cases {
+        let plugin = preparing(&instructions, &answer);
+        let error = plugin.prepare(&TwoPieces(input()), &contents(), &Options::default()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(message) && text.contains("toys/toy.wasm"), "{message}: {text}");
+    }
+}
+
+#[test]
+fn a_module_without_the_function_prepares_nothing() {
+    let plugin = Wat::new().load().unwrap();
+    assert_eq!(plugin.prepare(&TwoPieces(input()), &contents(), &Options::default()).unwrap(), None);
 }

@@ -21,6 +21,9 @@ const MAX_DEPTH: usize = 64;
 /// Limit on the references that are followed.
 const MAX_FOLLOWED: u64 = 1 << 20;
 
+/// Limit on conditions that depend on conditions: these call each other.
+const MAX_CONDITIONS: usize = 32;
+
 /// One of the results of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Edge {
@@ -112,6 +115,8 @@ pub(super) struct Reader<'a> {
     /// Names of the main graph's placeholders that are inputs.
     placeholders: HashMap<String, usize>,
     budget: u64,
+    /// Conditions that are being resolved, each for the one before.
+    conditions: usize,
     dag: Dag<'a>,
     made: HashMap<(usize, *const NodeDef), usize>,
     inputs: HashMap<usize, usize>,
@@ -138,6 +143,7 @@ impl<'a> Reader<'a> {
             own: 0,
             placeholders: HashMap::new(),
             budget: limit.min(MAX_FOLLOWED),
+            conditions: 0,
             dag: Dag::default(),
             made: HashMap::new(),
             inputs: HashMap::new(),
@@ -313,7 +319,9 @@ impl<'a> Reader<'a> {
 
     /// Follows a reference through arguments, calls and operations that pass their input on.
     fn resolve(&mut self, mut frame: usize, mut reference: &'a str) -> Result<Terminal<'a>, NoChain> {
+        let mut circles = Circles::default();
         loop {
+            circles.check(frame, reference)?;
             self.budget = self.budget.checked_sub(1).ok_or_else(circle)?;
             let broken = || NoChain::unsupported(format!("'{reference}' is referred to, but does not exist"));
             let (name, result, output) = split(reference);
@@ -453,6 +461,24 @@ impl<'a> Reader<'a> {
 
     /// Returns the truth value of an input, if it is a constant.
     fn condition(&mut self, frame: usize, node: &'a NodeDef, at: usize) -> Result<Option<bool>, NoChain> {
+        if self.conditions >= MAX_CONDITIONS {
+            return Err(NoChain::unsupported(format!(
+                "{} depends on a condition that depends on more than {MAX_CONDITIONS} others",
+                describe(node)
+            )));
+        }
+        self.conditions += 1;
+        let truth = self.resolve_condition(frame, node, at);
+        self.conditions -= 1;
+        truth
+    }
+
+    fn resolve_condition(
+        &mut self,
+        frame: usize,
+        node: &'a NodeDef,
+        at: usize,
+    ) -> Result<Option<bool>, NoChain> {
         let Some(reference) = node.input.get(at) else { return Ok(None) };
         let Terminal::Op { frame, node, .. } = self.resolve(frame, reference)? else { return Ok(None) };
         Ok(match node.op.as_str() {
@@ -524,6 +550,30 @@ impl<'a> Reader<'a> {
         self.bodies.push(Body { arguments: arguments.collect(), nodes: nodes.collect(), def: Some(def) });
         self.by_name.insert(name, self.bodies.len() - 1);
         Ok(self.bodies.len() - 1)
+    }
+}
+
+/// Finds references that lead back to themselves, in steps of at most three times their number: each reference is compared
+/// with one before, which is replaced after twice as many steps.
+#[derive(Default)]
+struct Circles {
+    before: Option<(usize, *const u8)>,
+    steps: usize,
+    until: usize,
+}
+
+impl Circles {
+    fn check(&mut self, frame: usize, reference: &str) -> Result<(), NoChain> {
+        let here = (frame, reference.as_ptr());
+        if self.before == Some(here) {
+            return Err(circle());
+        }
+        if self.steps == self.until {
+            self.before = Some(here);
+            self.until = 2 * self.steps + 1;
+        }
+        self.steps += 1;
+        Ok(())
     }
 }
 

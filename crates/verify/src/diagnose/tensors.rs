@@ -10,6 +10,7 @@ use crate::report::{TensorDiagnosis, TensorPair, TensorSide};
 use ckpt_api::{Node, Result};
 use ckpt_engine::layout::axis_order;
 use ckpt_forward::Parameters;
+use ckpt_graph::cells::defaults;
 use std::collections::{BTreeSet, HashMap};
 
 /// The tensors of both checkpoints.
@@ -44,12 +45,13 @@ impl Checkpoints<'_> {
     /// Returns the tensors of two nodes that differ by more than their storage explains.
     ///
     /// Nodes whose tensors play different roles (such as a factoriser that was merged into the weight) are compared
-    /// by their results alone.
+    /// by their results alone; so are recurrent layers that have gates in another order, or another number of biases.
     ///
     /// # Errors
     /// Whatever keeps a tensor from being read.
     pub(crate) fn differing(&self, a: &Node, b: &Node) -> Result<Vec<TensorDiagnosis>> {
-        if !a.tensors().map(|(role, _)| role).eq(b.tensors().map(|(role, _)| role)) {
+        let has_same_roles = a.tensors().map(|(role, _)| role).eq(b.tensors().map(|(role, _)| role));
+        if !has_same_roles || self.has_other_gates(a, b) {
             return Ok(Vec::new());
         }
         let mut found = Vec::new();
@@ -57,6 +59,20 @@ impl Checkpoints<'_> {
             found.extend(self.compare(role, own, theirs)?);
         }
         Ok(found)
+    }
+
+    /// Whether two recurrent layers store their gates and biases differently.
+    fn has_other_gates(&self, a: &Node, b: &Node) -> bool {
+        let Some(own) = defaults(a.op.name()).filter(|_| a.op == b.op) else { return false };
+        let gates = |node: &Node| match node.text("gates") {
+            Ok(stated) => stated.unwrap_or(own.gates).to_owned(),
+            Err(_) => String::new(),
+        };
+        let biases = |of: &SourceParameters, node: &Node| {
+            let tensor = of.tensor(node.parameters.get("bias")?)?;
+            Some(tensor.shape.iter().copied().filter(|len| *len != 1).collect::<Vec<_>>())
+        };
+        gates(a) != gates(b) || biases(self.a, a) != biases(self.b, b)
     }
 
     /// Compares a tensor with its counterpart; `None` if they differ by no more than their storage explains.

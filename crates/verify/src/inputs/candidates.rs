@@ -63,6 +63,12 @@ impl Candidates {
                 let known = lens.filter_map(|(len, known)| Some((len, usize::try_from((*known)?).ok()?)));
                 known.for_each(|(len, known)| *len = known);
             }
+            for input in &graph.inputs {
+                for (axis, len) in shapes.get_mut(&input.name).into_iter().flatten().enumerate() {
+                    let size = input.axis_name(axis).and_then(|name| inputs.sizes.get(name));
+                    *len = size.copied().unwrap_or(*len);
+                }
+            }
             shapes
         };
         let mut candidates = vec![shapes(inputs.batch, inputs.length)];
@@ -84,18 +90,24 @@ impl Candidates {
         Candidates(candidates)
     }
 
-    /// Returns what `build` makes of the first shapes that it does not refuse.
+    /// Returns a value for each of the shapes.
+    pub(crate) fn each<T>(&self, make: impl Fn() -> T) -> Vec<T> {
+        self.0.iter().map(|_| make()).collect()
+    }
+
+    /// Returns what `build` makes of the first shapes that it does not refuse; it is given their place, too.
     ///
     /// # Errors
-    /// That of the first shapes if there are no others, or if all are refused in the same words; or else
+    /// That of the first shapes if there are no others, if it is [`Kind::Unsupported`], or if all are refused in the same words; or else
     /// [`Kind::Unsupported`]: it is the choice of the inputs that is wrong, not the graph.
-    pub(crate) fn first<T>(&self, mut build: impl FnMut(&Shapes) -> Result<T>) -> Result<T> {
+    pub(crate) fn first<T>(&self, mut build: impl FnMut(usize, &Shapes) -> Result<T>) -> Result<T> {
         let mut refused: Vec<Error> = Vec::new();
-        for shapes in &self.0 {
-            match build(shapes) {
+        for (place, shapes) in self.0.iter().enumerate() {
+            match build(place, shapes) {
                 Ok(built) => return Ok(built),
                 Err(error) => {
-                    let is_of_shapes = matches!(error.kind(), Kind::Corrupt | Kind::Usage);
+                    let is_of_shapes =
+                        matches!(error.kind(), Kind::Corrupt | Kind::Usage | Kind::Unsupported);
                     refused.push(error);
                     if !is_of_shapes {
                         break;
@@ -105,9 +117,9 @@ impl Candidates {
         }
         let same = refused.windows(2).all(|pair| matches!(pair, [a, b] if words(a) == words(b)));
         match refused.into_iter().next() {
-            Some(first) if same => Err(first),
+            Some(first) if same || first.kind() == Kind::Unsupported => Err(first),
             Some(first) => Err(none_runs(&first)),
-            None => Err(Error::usage("there are no shapes to run the graph with")),
+            None => Err(no_shapes()),
         }
     }
 }
@@ -116,6 +128,11 @@ impl Candidates {
 fn words(error: &Error) -> (Kind, &str, [Option<&str>; 3]) {
     let context = error.context();
     (error.kind(), error.message(), [context.field, context.found, context.expected])
+}
+
+/// The error for a graph without shapes to run it with.
+pub(crate) fn no_shapes() -> Error {
+    Error::usage("there are no shapes to run the graph with")
 }
 
 fn none_runs(first: &Error) -> Error {

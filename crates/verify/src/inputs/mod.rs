@@ -7,6 +7,7 @@ mod files;
 mod idx;
 mod values;
 
+pub(crate) use candidates::no_shapes;
 pub(crate) use channels::with_channels_last;
 pub use files::{InputFile, read_array};
 pub use values::Inputs;

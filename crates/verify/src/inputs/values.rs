@@ -28,6 +28,8 @@ pub struct Inputs {
     pub batch: usize,
     /// Length of the other free axes of random inputs; `None` for lengths with which the graph runs.
     pub length: Option<usize>,
+    /// Lengths of free axes of random inputs by the names that the graph gives these axes.
+    pub sizes: BTreeMap<String, usize>,
 }
 
 impl Default for Inputs {
@@ -40,6 +42,7 @@ impl Default for Inputs {
             seed: 0,
             batch: 8,
             length: None,
+            sizes: BTreeMap::new(),
         }
     }
 }
@@ -77,6 +80,20 @@ impl Inputs {
         Ok(names)
     }
 
+    /// Fails for a size of an axis that no input of the graph has.
+    pub(crate) fn check_sizes(&self, graph: &Graph) -> Result<()> {
+        let mut names: Vec<&str> = Vec::new();
+        for input in &graph.inputs {
+            names.extend((0..input.shape.len()).filter_map(|axis| input.axis_name(axis)));
+        }
+        match self.sizes.keys().find(|name| !names.contains(&name.as_str())) {
+            Some(name) => Err(Error::usage("no input of the graph has an axis of this name")
+                .found(format!("'{name}'"))
+                .help(ckpt_api::nearest(name, names.iter().copied()))),
+            None => Ok(()),
+        }
+    }
+
     /// Reads the given inputs of `checkpoint`'s graph. Real numbers keep the type in which they are stored.
     ///
     /// # Errors
@@ -88,6 +105,7 @@ impl Inputs {
         graph: &Graph,
         memory: u64,
     ) -> Result<GivenValues> {
+        self.check_sizes(graph)?;
         let mut given = GivenValues::default();
         if !self.positions.is_empty() {
             for (name, (shape, indices)) in chess::inputs(checkpoint, &self.positions)? {
@@ -202,6 +220,13 @@ fn divided(array: Array, by: f32) -> Array {
 }
 
 impl GivenValues {
+    /// Returns the given inputs that are one integer: shapes may follow from them.
+    pub(crate) fn numbers(&self) -> BTreeMap<String, Value> {
+        let one = |value: &Value| matches!(&value.array, Array::I32(values) if values.len() == 1);
+        let found = self.0.iter().filter(|(_, input)| one(&input.value));
+        found.map(|(name, input)| (name.clone(), input.value.clone())).collect()
+    }
+
     /// Returns the values for all inputs of `program`, with a summary for reports.
     ///
     /// # Errors

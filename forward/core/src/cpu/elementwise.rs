@@ -121,6 +121,7 @@ pub(super) fn real<A: Real>(function: Function, x: A) -> Option<A> {
         Function::Round => x.round_ties_even(),
         Function::ToFloat16 => x.to_float16(),
         Function::ToBfloat16 => x.to_bfloat16(),
+        Function::ToShort(short) => x.to_short(short),
         Function::Not | Function::Scale { .. } | Function::Dequantize { .. } | Function::Truncate => {
             return None;
         }
@@ -200,6 +201,7 @@ pub(super) fn binary<T: Stored<A>, A: Number>(binary: &Binary, a: &[T], b: &[T],
         Pairwise::Minimum => numbers(binary, a, b, y, A::lesser),
         Pairwise::Modulo => numbers(binary, a, b, y, A::modulo),
         Pairwise::Remainder => numbers(binary, a, b, y, A::rem),
+        function => numbers(binary, a, b, y, |a: A, b: A| a.bits(b, function)),
     }
 }
 

@@ -235,8 +235,15 @@ fn integers(arithmetic: Arithmetic, kernel: &Kernel, operands: &[&Array], y: &mu
 /// Refuses what integers cannot compute, before anything is computed.
 fn check_integers(kernel: &Kernel, operands: &[&Array]) -> Result<()> {
     match kernel {
-        Kernel::Binary(Binary { function: Pairwise::Power, .. })
-        | Kernel::Reduce(Reduce { function: Reduction::Mean, .. }) => Err(no_integers(kernel)),
+        Kernel::Reduce(Reduce { function: Reduction::Mean, .. }) => Err(no_integers(kernel)),
+        Kernel::Binary(binary) if binary.function == Pairwise::Power => match operands {
+            [Array::I32(bases), Array::I32(exponents)]
+                if bases.contains(&0) && exponents.iter().any(|exponent| *exponent < 0) =>
+            {
+                Err(Error::unsupported("0 to the power of a negative integer is infinite"))
+            }
+            _ => Ok(()),
+        },
         Kernel::Binary(Binary {
             function: Pairwise::Divide | Pairwise::Modulo | Pairwise::Remainder,
             ..
@@ -296,6 +303,12 @@ where
     T: Slices + Stored<A> + Default,
     A: Elementwise + product::Product,
 {
+    if let Kernel::Binary(binary) = kernel
+        && binary.function.is_of_bits()
+    {
+        return Err(Error::unsupported("this kernel supports only integers")
+            .found(format!("kernel {}", kernel.name())));
+    }
     let mut operands = Operands { kernel, left: operands.iter() };
     if shared::<T, A>(kernel, &mut operands, y)?.is_some() {
         return Ok(());

@@ -1,6 +1,7 @@
 //! The number types that kernels are generic over.
 
 use super::functions;
+use crate::kernel::{Pairwise, Short};
 use half::{bf16, f16};
 
 /// A type in which sums are computed.
@@ -14,6 +15,10 @@ pub(super) trait Number: Copy + PartialOrd + Send + Sync {
     /// What the division leaves, with the sign of `self`; 0 for integers and 0.
     fn rem(self, other: Self) -> Self;
     fn pow(self, other: Self) -> Self;
+    /// A function of the bits of integers; the caller refuses it for real numbers.
+    fn bits(self, _other: Self, _function: Pairwise) -> Self {
+        self
+    }
     fn constant(value: f64) -> Self;
 
     /// A number of elements.
@@ -71,6 +76,7 @@ pub(super) trait Real: Number {
     fn round_ties_even(self) -> Self;
     fn to_float16(self) -> Self;
     fn to_bfloat16(self) -> Self;
+    fn to_short(self, short: Short) -> Self;
 }
 
 /// A type of stored elements, computed in type `A`.
@@ -184,6 +190,10 @@ macro_rules! real {
             fn to_bfloat16(self) -> Self {
                 bf16::from_f32(self as f32).into()
             }
+            #[allow(clippy::cast_possible_truncation, reason = "a number of a few bits fits")]
+            fn to_short(self, short: Short) -> Self {
+                shortened(f64::from(self), short) as $t
+            }
         }
 
         impl Stored<$t> for $t {
@@ -252,6 +262,20 @@ impl Stored<f64> for f32 {
     }
 }
 
+/// The nearest number of a type of a few bits; halfway, the even one.
+fn shortened(x: f64, short: Short) -> f64 {
+    let size = x.abs();
+    if size.is_nan() {
+        return x;
+    }
+    // The exponent of a normal number is in its bits; one that is not normal is below all of these types.
+    let own = i32::try_from(size.to_bits() >> 52).unwrap_or(0) - 1023;
+    let step = f64::from(own.max(short.least) - short.digits).exp2();
+    let rounded = if size.is_finite() { (size / step).round_ties_even() * step } else { size };
+    let bounded = if rounded > short.greatest { short.beyond } else { rounded };
+    bounded.copysign(x)
+}
+
 /// Sums of integers saturate: one that exceeds 32 bits is detected when it is stored.
 impl Number for i64 {
     const ZERO: Self = 0;
@@ -270,9 +294,33 @@ impl Number for i64 {
     fn rem(self, other: Self) -> Self {
         self.checked_rem(other).unwrap_or(0)
     }
-    /// Integers have no powers: the caller refuses them.
-    fn pow(self, _: Self) -> Self {
-        0
+    fn pow(self, other: Self) -> Self {
+        match (u32::try_from(other), self) {
+            (Ok(exponent), _) => self.saturating_pow(exponent),
+            // 1 / xⁿ, rounded towards zero; the caller refuses 0.
+            (Err(_), 1) => 1,
+            (Err(_), -1) => {
+                if other % 2 == 0 {
+                    1
+                } else {
+                    -1
+                }
+            }
+            (Err(_), _) if other < 0 => 0,
+            (Err(_), 0) => 0,
+            (Err(_), _) => i64::MAX,
+        }
+    }
+    fn bits(self, other: Self, function: Pairwise) -> Self {
+        let places = u32::try_from(other).unwrap_or(u32::MAX);
+        match function {
+            Pairwise::And => self & other,
+            Pairwise::Or => self | other,
+            Pairwise::ExclusiveOr => self ^ other,
+            #[expect(clippy::cast_possible_truncation, reason = "32 bits are kept")]
+            Pairwise::ShiftLeft => i64::from((self as i32).checked_shl(places).unwrap_or(0)),
+            _ => self >> places.min(63),
+        }
     }
     #[expect(clippy::cast_possible_truncation, reason = "a bound beyond the integers saturates")]
     fn constant(value: f64) -> Self {

@@ -79,13 +79,13 @@ pub(super) fn reduce<T: Stored<A>, A: Number>(reduce: &Reduce, x: &[T], y: &mut 
 }
 
 pub(super) fn scan<T: Stored<A>, A: Number>(scan: &Scan, x: &[T], y: &mut [T]) -> Option<()> {
-    let Scan { len, inner, exclusive, reverse, .. } = *scan;
+    let Scan { len, inner, exclusive, reverse, product, .. } = *scan;
     for (x, y) in x.chunks_exact((len * inner).max(1)).zip(y.chunks_exact_mut((len * inner).max(1))) {
         for column in 0..inner {
-            let mut sum = A::ZERO;
+            let mut sum = if product { A::constant(1.0) } else { A::ZERO };
             for i in 0..len {
                 let at = if reverse { len - 1 - i } else { i } * inner + column;
-                let next = sum.add(x[at].widen());
+                let next = if product { sum.mul(x[at].widen()) } else { sum.add(x[at].widen()) };
                 y[at] = T::narrow(if exclusive { sum } else { next })?;
                 sum = next;
             }

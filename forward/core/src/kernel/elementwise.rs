@@ -131,6 +131,8 @@ pub enum Function {
     ToFloat16,
     /// The nearest number of bfloat16, by way of binary32; halfway, the even one.
     ToBfloat16,
+    /// The nearest number of a type of a few bits; halfway, the even one.
+    ToShort(Short),
     /// Integers: `x = 0 ? 1 : 0`.
     Not,
     /// Integers: `x·multiply / divide`, rounded towards zero.
@@ -147,6 +149,19 @@ pub enum Function {
     },
     /// Real numbers to integers, rounded towards zero; NaN and what exceeds 32 bits are errors.
     Truncate,
+}
+
+/// A type of real numbers of a few bits: `±m·2^(e − digits)` with integers `m < 2^(digits + 1)` and `e ≥ least`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Short {
+    /// Bits of the significand behind its first one.
+    pub digits: i32,
+    /// The least exponent.
+    pub least: i32,
+    /// The greatest number.
+    pub greatest: f64,
+    /// What a number becomes that is greater when it is rounded: the greatest, infinity, or NaN.
+    pub beyond: f64,
 }
 
 impl Function {
@@ -220,7 +235,7 @@ pub enum Pairwise {
     Multiply,
     /// `a / b`; integers are rounded towards zero.
     Divide,
-    /// (T) `a` to the power `b`; of real numbers only.
+    /// (T) `a` to the power `b`; of integers, too, rounded towards zero.
     Power,
     /// The greater one, `a` of equal ones; NaN if one is NaN.
     Maximum,
@@ -230,6 +245,24 @@ pub enum Pairwise {
     Modulo,
     /// What `a / b` leaves, with the sign of `a`.
     Remainder,
+    /// The bits that both integers have.
+    And,
+    /// The bits that one of two integers has.
+    Or,
+    /// The bits that exactly one of two integers has.
+    ExclusiveOr,
+    /// `a·2ᵇ` of integers, of which 32 bits are kept; 0 if `b` is no number from 0 to 31.
+    ShiftLeft,
+    /// `a / 2ᵇ` of integers, rounded down; 0 or −1, as the sign of `a` is, if `b` is no number from 0 to 31.
+    ShiftRight,
+}
+
+impl Pairwise {
+    /// Whether it is a function of integers only.
+    pub fn is_of_bits(self) -> bool {
+        use Pairwise::{And, ExclusiveOr, Or, ShiftLeft, ShiftRight};
+        matches!(self, And | Or | ExclusiveOr | ShiftLeft | ShiftRight)
+    }
 }
 
 /// A relation of two numbers or two integers: 1 where it holds, 0 elsewhere, as integers. Operands: `a`, `b`, as those

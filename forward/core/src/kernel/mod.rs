@@ -12,7 +12,7 @@ mod elementwise;
 mod operations;
 mod recurrence;
 
-pub use elementwise::{Binary, Compare, Function, Pairwise, Relation, Select, Unary};
+pub use elementwise::{Binary, Compare, Function, Pairwise, Relation, Select, Short, Unary};
 pub use recurrence::{Cell, Recurrence};
 
 use serde::Serialize;
@@ -310,7 +310,7 @@ pub enum Reduction {
 
 /// Sums of the elements so far on the middle axis, also of integers. Operand: `x` `[outer, len, inner]`. `s = 0`; for
 /// each element in ascending order, or in descending order with `reverse`: `s = s + x` and `y = s`, or first `y = s`
-/// with `exclusive`.
+/// with `exclusive`. With `product`, they are products: `s = 1`, and `s = s · x`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scan {
     /// Product of the axes before.
@@ -323,6 +323,8 @@ pub struct Scan {
     pub exclusive: bool,
     /// Whether the last element comes first.
     pub reverse: bool,
+    /// Whether elements are multiplied.
+    pub product: bool,
 }
 
 /// The places of the greatest or least elements on the middle axis, in the order of their size, as integers. Operand:

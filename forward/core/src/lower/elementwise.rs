@@ -3,10 +3,10 @@
 use super::broadcast::broadcast;
 use super::lowering::{Info, Load, Lowering, Operand, misfit, show, unsupported};
 use super::strides::{merge_axes, row_major};
-use crate::kernel::{Binary, Compare, Function, Pairwise, Relation, Select, Unary};
+use crate::kernel::{Binary, Compare, Function, Pairwise, Relation, Select, Short, Unary};
 use crate::value::Numbers;
 use crate::{Kernel, op};
-use ckpt_api::{Attribute, Error, Op, Result};
+use ckpt_api::{Attribute, Op, Result};
 
 /// ONNX's constants, which are binary32's of the function's paper.
 const SELU_ALPHA: f64 = 1.673_263_192_176_818_8;
@@ -167,6 +167,20 @@ pub(super) fn modulo(lowering: &mut Lowering) -> Result<()> {
     pairs(lowering, function)
 }
 
+/// Lowers the bits of integers, moved by a number of places.
+pub(super) fn shift(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["direction"])?;
+    let function = match lowering.node.text("direction")? {
+        Some("LEFT") => Pairwise::ShiftLeft,
+        Some("RIGHT") => Pairwise::ShiftRight,
+        other => {
+            let found = Attribute::Text(other.unwrap_or_default().to_owned());
+            return Err(found.invalid("direction", "'LEFT' or 'RIGHT'"));
+        }
+    };
+    pairs(lowering, function)
+}
+
 /// Lowers a function of two values, broadcast as in ONNX.
 pub(super) fn binary(lowering: &mut Lowering, function: Pairwise) -> Result<()> {
     lowering.allow_attributes(&[])?;
@@ -176,10 +190,8 @@ pub(super) fn binary(lowering: &mut Lowering, function: Pairwise) -> Result<()> 
 fn pairs(lowering: &mut Lowering, function: Pairwise) -> Result<()> {
     lowering.allow_roles(&[])?;
     let [a, b] = lowering.exactly()?;
-    if function == Pairwise::Power && a.numbers == Numbers::Integer {
-        return Err(
-            Error::unsupported("powers of integers are not supported").help("cast the base to real numbers")
-        );
+    if function.is_of_bits() {
+        lowering.check_numbers(a, Numbers::Integer)?;
     }
     lowering.check_numbers(b, a.numbers)?;
     let (shape, [own_a, own_b]) = broadcast([a, b])?;
@@ -301,19 +313,22 @@ pub(super) fn leaky(lowering: &mut Lowering) -> Result<()> {
 
 /// Lowers a conversion between kinds of numbers.
 pub(super) fn cast(lowering: &mut Lowering) -> Result<()> {
-    lowering.allow_attributes(&["to"])?;
+    lowering.allow_attributes(&["to", "saturate"])?;
     lowering.allow_roles(&[])?;
     let [x] = lowering.exactly()?;
     let to = lowering.node.text("to")?.unwrap_or_default();
+    if let Some(short) = short(to, lowering.node.int("saturate", 1)? != 0) {
+        return rounded(lowering, x, Function::ToShort(short));
+    }
     let function = match (to, x.numbers) {
         ("float", Numbers::Real) | ("int", Numbers::Integer) => return super::moves::copied(lowering),
         ("float", Numbers::Integer) => Function::Dequantize { divide: 1.0 },
-        ("float16", _) => return half(lowering, x, Function::ToFloat16),
-        ("bfloat16", _) => return half(lowering, x, Function::ToBfloat16),
+        ("float16", _) => return rounded(lowering, x, Function::ToFloat16),
+        ("bfloat16", _) => return rounded(lowering, x, Function::ToBfloat16),
         ("int", Numbers::Real) => Function::Truncate,
         ("bool", _) => return truth(lowering, x),
         (other, _) => {
-            let expected = "'float', 'float16', 'bfloat16', 'int' or 'bool'";
+            let expected = "'float', 'float16', 'bfloat16', a 'float8' type, 'float4e2m1', 'int' or 'bool'";
             return Err(Attribute::Text(other.to_owned()).invalid("to", expected));
         }
     };
@@ -322,8 +337,21 @@ pub(super) fn cast(lowering: &mut Lowering) -> Result<()> {
     Ok(())
 }
 
-/// Real numbers, or integers as such, rounded to 16 bits.
-fn half(lowering: &mut Lowering, x: &Info, function: Function) -> Result<()> {
+/// The type of a few bits with this name, and what becomes of numbers beyond it.
+fn short(name: &str, saturates: bool) -> Option<Short> {
+    let (digits, least, greatest, otherwise) = match name {
+        "float8e4m3fn" => (3, -6, 448.0, f64::NAN),
+        "float8e4m3fnuz" => (3, -7, 240.0, f64::NAN),
+        "float8e5m2" => (2, -14, 57344.0, f64::INFINITY),
+        "float8e5m2fnuz" => (2, -15, 57344.0, f64::NAN),
+        "float4e2m1" => (1, 0, 6.0, 6.0),
+        _ => return None,
+    };
+    Some(Short { digits, least, greatest, beyond: if saturates { greatest } else { otherwise } })
+}
+
+/// Real numbers, or integers as such, rounded to fewer bits.
+fn rounded(lowering: &mut Lowering, x: &Info, function: Function) -> Result<()> {
     let len = x.len();
     let from = match x.numbers {
         Numbers::Real => Operand::Input(0),

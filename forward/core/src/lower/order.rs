@@ -71,8 +71,8 @@ pub(super) fn top_k(lowering: &mut Lowering) -> Result<()> {
     Ok(())
 }
 
-/// Lowers sums of the elements so far on an axis.
-pub(super) fn cumulative_sum(lowering: &mut Lowering) -> Result<()> {
+/// Lowers sums or products of the elements so far on an axis.
+pub(super) fn cumulative(lowering: &mut Lowering) -> Result<()> {
     lowering.allow_attributes(&["axis", "exclusive", "reverse"])?;
     lowering.allow_roles(&[])?;
     let [x] = lowering.exactly()?;
@@ -83,6 +83,7 @@ pub(super) fn cumulative_sum(lowering: &mut Lowering) -> Result<()> {
         inner: elements(&x.shape[axis + 1..])?,
         exclusive: lowering.node.flag("exclusive")?,
         reverse: lowering.node.flag("reverse")?,
+        product: lowering.node.op == Op::CumProd,
     };
     let output = lowering.output(x.shape.clone(), x.numbers)?;
     lowering.call(Kernel::Scan(kernel), [Operand::Input(0)], output);

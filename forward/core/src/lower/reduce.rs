@@ -1,11 +1,11 @@
 //! Lowers functions of whole axes.
 
 use super::local::Local;
-use super::lowering::{Lowering, elements, misfit};
+use super::lowering::{Info, Lowering, elements, show};
 use super::shapes::axes;
 use crate::kernel::{Function, Pairwise, Reduction};
 use crate::value::Numbers;
-use ckpt_api::Result;
+use ckpt_api::{Error, Result};
 
 /// A function of the elements on some axes.
 #[derive(Clone, Copy, PartialEq)]
@@ -48,17 +48,34 @@ pub(super) fn reduce(lowering: &mut Lowering, summary: Summary) -> Result<()> {
         Summary::Plain(function) => !matches!(function, Reduction::Sum | Reduction::Product),
         summary => summary == Summary::LogSumExp,
     };
-    if elements(&lens(&reduced))? == 0 && elements(&lens(&kept))? > 0 && needs_one {
-        return Err(misfit(&x.shape, "an element on the axes that are reduced"));
-    }
     let shape: Vec<usize> = match keeps {
         true => (0..rank).map(|axis| if reduced.contains(&axis) { 1 } else { x.shape[axis] }).collect(),
         false => lens(&kept),
     };
+    if elements(&lens(&reduced))? == 0 && elements(&lens(&kept))? > 0 && needs_one {
+        return of_nothing(lowering, summary, x, shape);
+    }
     let input = lowering.local(0)?;
     let turned = lowering.transposed(&input, &[&kept[..], &reduced].concat())?;
     let (rows, len) = (elements(&lens(&kept))?, elements(&lens(&reduced))?);
     let value = summarized(lowering, summary, &turned.reshaped([rows, len]))?;
+    lowering.finish(&value, shape)
+}
+
+/// The greatest of no real numbers is −∞, the least is ∞, and the logarithm of their sum −∞.
+fn of_nothing(lowering: &mut Lowering, summary: Summary, x: &Info, shape: Vec<usize>) -> Result<()> {
+    let value = match (summary, x.numbers) {
+        (Summary::Plain(Reduction::Maximum) | Summary::LogSumExp, Numbers::Real) => f64::NEG_INFINITY,
+        (Summary::Plain(Reduction::Minimum), Numbers::Real) => f64::INFINITY,
+        _ => {
+            return Err(Error::unsupported("nothing is reduced to a number")
+                .found(show(&x.shape))
+                .expected("an element on the axes that are reduced"));
+        }
+    };
+    let number = lowering.number(value);
+    let strides = vec![0; shape.len()];
+    let value = lowering.viewed(&number, shape.clone(), &strides)?;
     lowering.finish(&value, shape)
 }
 

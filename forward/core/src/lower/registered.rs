@@ -20,7 +20,7 @@ pub(super) fn registered(lowering: &mut Lowering, spec: &OpSpec) -> Result<()> {
     operands.extend(parameters.iter().map(|parameter| parameter.operand));
     let parameters: Vec<_> =
         parameters.into_iter().map(|Bound { spec, shape, .. }| (spec.role, shape)).collect();
-    let output = (spec.shape)(&OpShapes::new(lowering.node, &inputs, &parameters))?;
+    let output = spec.shape(&OpShapes::new(lowering.node, &inputs, &parameters))?;
     let operand = lowering.output(output.clone(), Numbers::Real)?;
     let node = lowering.node.clone();
     let call = ReferenceCall { spec: *spec, node, inputs, parameters, output };

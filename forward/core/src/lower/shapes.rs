@@ -153,3 +153,26 @@ pub(super) fn lengths(lowering: &mut Lowering) -> Result<()> {
     let output = lowering.output(vec![count], Numbers::Integer)?;
     permuted(lowering, operand, &[count], &[1], output)
 }
+
+/// Lowers integers in steps.
+pub(super) fn range(lowering: &mut Lowering) -> Result<()> {
+    lowering.allow_attributes(&["start", "limit", "delta"])?;
+    lowering.allow_roles(&[])?;
+    lowering.exactly::<0>()?;
+    let int = |name: &str| match lowering.node.attributes.contains_key(name) {
+        true => lowering.node.int(name, 0),
+        false => Err(lacks(name)),
+    };
+    let (first, limit, step) = (int("start")?, int("limit")?, int("delta")?);
+    if step == 0 {
+        return Err(Attribute::Int(0).invalid("delta", "a step other than 0"));
+    }
+    let distance = i128::from(limit) - i128::from(first);
+    let size = i128::from(step.unsigned_abs());
+    let span = if step > 0 { distance } else { -distance }.max(0);
+    let len = usize::try_from((span + size - 1) / size).unwrap_or(usize::MAX);
+    elements(&[len])?;
+    let operand = lowering.load(Load::Range { first, step, len });
+    let output = lowering.output(vec![len], Numbers::Integer)?;
+    permuted(lowering, operand, &[len], &[1], output)
+}

@@ -12,6 +12,7 @@ mod parts;
 mod random_inputs;
 mod run;
 mod shapes;
+mod specialize;
 
 pub use bounds::{Bounds, DEFAULT_MEMORY};
 pub use build::{NodeInfo, ValueInfo};
@@ -19,3 +20,4 @@ pub use errors::Magnitude;
 pub use parts::Program;
 pub use run::Observer;
 pub use shapes::{default_shapes, shapes_of_length};
+pub use specialize::specialize;

@@ -15,7 +15,7 @@ const SLOTS: usize = 32;
 /// Returns a shape for each input of a graph.
 ///
 /// If the first axis is free, its length is `batch`. Other free axes have the length of the matrix that they are
-/// multiplied with, or else 32 (height and width of an image, indices of a sparse input).
+/// multiplied with, or else 32 (height and width of an image, indices of a sparse input). Axes of one name have one length.
 pub fn default_shapes(
     graph: &Graph,
     parameters: &dyn Parameters,
@@ -56,7 +56,18 @@ fn shapes(
         };
         input.shape.iter().enumerate().map(|(axis, len)| len.map_or_else(|| free(axis), stated)).collect()
     };
-    graph.inputs.iter().map(|input| (input.name.clone(), shape(input))).collect()
+    let mut shapes: BTreeMap<String, Vec<usize>> =
+        graph.inputs.iter().map(|input| (input.name.clone(), shape(input))).collect();
+    // Axes of one name have one length, that of the first.
+    let mut named: HashMap<&str, usize> = HashMap::new();
+    for input in &graph.inputs {
+        for (axis, len) in shapes.get_mut(&input.name).into_iter().flatten().enumerate() {
+            if let Some(name) = input.axis_name(axis) {
+                *len = *named.entry(name).or_insert(*len);
+            }
+        }
+    }
+    shapes
 }
 
 /// The number of features of each value that is multiplied with a matrix.

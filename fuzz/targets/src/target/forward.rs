@@ -1,7 +1,9 @@
 //! Graphs as JSON, with the shapes of their tensors: whatever they say, they are refused or run in bounded memory.
 
 use ckpt_api::{DType, Error, Graph, Result, Tensor};
-use ckpt_forward::{Arithmetic, Array, Bounds, Cpu, Parameters, Program, default_shapes, integer_graph};
+use ckpt_forward::{
+    Arithmetic, Array, Bounds, Cpu, Parameters, Program, default_shapes, integer_graph, specialize,
+};
 use std::collections::BTreeMap;
 
 /// What a graph may ask for.
@@ -46,11 +48,9 @@ pub(super) fn fuzz(data: &[u8]) {
 
 fn run(graph: &Graph, tensors: &Tensors) {
     let shapes = default_shapes(graph, tensors, 2);
-    let Ok(program) =
-        Program::within(graph, tensors, &shapes, Bounds { memory: MEMORY, ..Bounds::default() })
-    else {
-        return;
-    };
+    let Ok(graph) = specialize(graph, tensors, &shapes, &BTreeMap::new()) else { return };
+    let bounds = Bounds { memory: MEMORY, ..Bounds::default() };
+    let Ok(program) = Program::within(&graph, tensors, &shapes, bounds) else { return };
     assert!(program.peak_bytes() <= MEMORY, "the limit is kept");
     if program.peak_bytes() > RUN {
         return;

@@ -35,8 +35,12 @@ fn permuted(array: &Array, shape: &[u64], order: &[usize]) -> Array {
     Array::F64((0..numbers.len() as u64).map(|index| numbers[place(index)]).collect())
 }
 
+fn sum_of(a: &Array, b: &Array) -> Array {
+    Array::F64(a.to_f64().iter().zip(b.to_f64()).map(|(a, b)| a + b).collect())
+}
+
 /// Describes a checkpoint's graph, reads what is written, and returns its graph and tensors.
-fn described(
+pub(super) fn described(
     checkpoint: &Checkpoint,
     stored: &Stored,
     generation: Generation,
@@ -48,10 +52,13 @@ fn described(
     for own in described.variables {
         let tensor = &checkpoint.tensors[own.tensor.0];
         let (_, array) = &stored.0[tensor.name.as_str()];
+        let array = own.added.iter().fold(array.clone(), |sum, added| {
+            sum_of(&sum, &stored.0[checkpoint.tensors[added.tensor.0].name.as_str()].1)
+        });
         let shape: Vec<u64> = own.order.iter().map(|axis| tensor.shape[*axis]).collect();
         let mut made = Tensor::new(&own.variable.name, DType::F64, Shape::new(shape).unwrap());
         made.axes.clone_from(&own.variable.axes);
-        again.0.insert(own.variable.name, (made, permuted(array, &tensor.shape, &own.order)));
+        again.0.insert(own.variable.name, (made, permuted(&array, &tensor.shape, &own.order)));
     }
     let graph = model.graph().unwrap_or_else(|missing| panic!("{}\n{}", missing.reason, described.config));
     Ok((graph, again))

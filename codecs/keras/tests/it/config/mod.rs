@@ -2,5 +2,7 @@
 //! `tests/interop/keras_configs.py --fixtures` writes.
 
 mod described;
+mod operators;
 mod properties;
+mod recurrent;
 mod support;

@@ -1,7 +1,7 @@
 //! Reads branches and loops, whose graphs are within nodes.
 
-use super::shown;
 use super::values::{Attributes, Known, Read, Reader, interface};
+use super::{OWN, shown};
 use crate::format::message::{Graph as Stored, Node};
 use ckpt_api::{Attribute, Graph, Op, Value};
 use ckpt_graph::Length;
@@ -10,7 +10,7 @@ impl<'a> Reader<'a> {
     /// Reads all nodes of a graph.
     pub(super) fn all_nodes(&mut self, graph: &'a Stored) -> Read<()> {
         for node in &graph.nodes {
-            if !matches!(node.domain.as_str(), "" | "ai.onnx") {
+            if !OWN.contains(&node.domain.as_str()) {
                 return Err(format!(
                     "operator {} of '{}' ({}) is not ONNX's",
                     node.op,
@@ -26,7 +26,16 @@ impl<'a> Reader<'a> {
                     name.escape_debug()
                 )));
             }
-            self.node(node).map_err(named)?;
+            let read = match node.domain.as_str() {
+                "com.microsoft" => self.contributed(node),
+                "ai.onnx.ml" => self.learned(node),
+                _ => self.node(node),
+            };
+            if self.is_spent {
+                return Err(named("needs more nodes and numbers than are noted in a graph".to_owned()));
+            }
+            read.map_err(named)?;
+            self.note_types(node);
             for name in node.outputs.iter().filter(|name| !name.is_empty()) {
                 self.see(name).map_err(named)?;
             }
@@ -148,6 +157,7 @@ impl<'a> Reader<'a> {
         self.all_nodes(graph)?;
         let outputs = self.results()?;
         let made = graph.outputs.iter().map(|output| self.shape(&output.name)).collect();
+        self.leave_out_spare(&outputs);
         let nodes = self.leave(outer);
         let own = graph.nodes.iter().flat_map(|node| &node.outputs);
         let names = own

@@ -1,9 +1,7 @@
 //! Arithmetic on shapes, which is computed while the graph is read.
 
 use super::values::{Known, Read, Reader};
-use crate::format::dtype;
 use crate::format::message::Node;
-use ckpt_api::DType;
 use ckpt_graph::shape::{resolve, resolve_all};
 use ckpt_graph::{Integers, Length};
 
@@ -16,10 +14,9 @@ impl<'a> Reader<'a> {
         let Some(output) = node.outputs.first() else { return Ok(false) };
         let known = match node.op.as_str() {
             "Constant" => {
-                let narrow = node.tensor("value").and_then(|tensor| dtype(tensor.data_type));
-                let narrow =
-                    narrow.filter(|dtype| matches!(dtype, DType::I8 | DType::U8 | DType::I16 | DType::U16));
-                self.narrow.extend(narrow.map(|dtype| (output.as_str(), dtype)));
+                if let Some(tensor) = node.tensor("value") {
+                    self.note_narrow(output, tensor.data_type);
+                }
                 Some(self.constant(node)?)
             }
             "Shape" => self.folded_shape(node),

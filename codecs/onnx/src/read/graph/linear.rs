@@ -172,7 +172,8 @@ impl<'a> Reader<'a> {
         if bias_shape.is_some_and(|shape| shape.len() != 1) {
             return Err("has a bias that is no vector".to_owned());
         }
-        let mut layer = Layer::new(String::new(), Op::from(node.op.clone()));
+        let op = if is_transposed { Op::ConvTranspose } else { Op::Conv };
+        let mut layer = Layer::new(String::new(), op);
         layer.inputs = vec![self.operand(x)?];
         match self.filters(node, &axes, outputs) {
             Some(tensors) => {

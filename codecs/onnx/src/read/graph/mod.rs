@@ -4,6 +4,8 @@
 //! shapes that leads to them, are computed here. A shape may depend on a free axis (the batch): what remains of it is
 //! an entry −1 or 0.
 
+mod composed;
+mod computed;
 mod control;
 mod filled;
 mod fold;
@@ -14,6 +16,7 @@ mod recurrent;
 mod scope;
 mod shapes;
 mod stretch;
+mod types;
 mod values;
 mod windows;
 
@@ -23,6 +26,8 @@ use ckpt_api::{Error, File, Graph, Result, Tensor};
 use std::collections::HashSet;
 use values::Reader;
 
+/// The domains of operators that are read.
+const OWN: [&str; 4] = ["", "ai.onnx", "ai.onnx.ml", "com.microsoft"];
 /// The oldest operator set that is read: before it, broadcasting was an attribute.
 const OLDEST: i64 = 7;
 
@@ -69,13 +74,14 @@ pub(super) fn read(
     ids: &Ids,
 ) -> std::result::Result<Graph, String> {
     let opset = model.opset().unwrap_or(0);
-    if opset < OLDEST {
+    let mut nodes = graph.levels().flat_map(|level| &level.nodes);
+    if opset < OLDEST && nodes.any(|node| matches!(node.domain.as_str(), "" | "ai.onnx")) {
         return Err(format!("its operator set is {opset}, and those from {OLDEST} on are read"));
     }
-    if model.functions > 0 {
-        return Err("it defines functions of its own".to_owned());
+    if let Some(reason) = &model.refusal {
+        return Err(reason.clone());
     }
-    let is_own = |node: &&StoredNode| matches!(node.domain.as_str(), "" | "ai.onnx");
+    let is_own = |node: &&StoredNode| OWN.contains(&node.domain.as_str());
     for node in graph.levels().flat_map(|level| &level.nodes).filter(is_own) {
         let is_long = |(_, attribute): &&(String, Attribute)| matches!(attribute, Attribute::Long { .. });
         if let Some((name, _)) = node.attributes.iter().find(is_long) {

@@ -1,11 +1,12 @@
 //! Reads one node: which operator it is, and what becomes of its attributes.
 
+use super::composed::integers::bits;
 use super::values::{Attributes, Read, Reader};
 use crate::format::dtype;
 use crate::format::message::Node;
 use crate::format::operators::{SAME, UNARY};
-use ckpt_api::{Attribute, DType, Node as Layer, Op};
-use ckpt_graph::shape::{broadcast_all, resolve};
+use ckpt_api::{Attribute, Node as Layer, Op};
+use ckpt_graph::shape::broadcast_all;
 use ckpt_graph::{Length, infer};
 
 /// Further ones that are only read as they are: a written `Swish` is spelled out, and truth values are written apart.
@@ -34,7 +35,7 @@ const ELEMENTWISE: [&str; 18] = [
 ];
 
 /// Those whose results can leave the range of their inputs.
-const WRAPPING: [&str; 7] = ["Add", "Sub", "Mul", "Div", "Pow", "Mod", "ReduceProd"];
+const WRAPPING: [&str; 5] = ["Add", "Sub", "Mul", "Div", "Mod"];
 
 /// Why sums of such integers are not read.
 const NARROW: &str = "computes with integers of fewer than 32 bits, which wrap around";
@@ -43,11 +44,19 @@ impl<'a> Reader<'a> {
     /// Reads a node; an error says what could not be read of it, as a clause.
     pub(super) fn node(&mut self, node: &'a Node) -> Read<()> {
         if WRAPPING.contains(&node.op.as_str()) && node.inputs.iter().any(|name| self.is_narrow(name)) {
-            return Err(NARROW.to_owned());
+            return self.wrapping(node);
         }
         if self.fold(node)? {
+            if self.is_open(node) {
+                self.keep_open(node);
+            }
             return Ok(());
         }
+        self.with_computed_attributes(node)
+    }
+
+    /// Reads a node by its operator.
+    pub(super) fn operator(&mut self, node: &'a Node) -> Read<()> {
         if let Some((_, numbers)) = UNARY.iter().chain(&READ_UNARY).find(|(name, _)| *name == node.op) {
             return self.unary(node, numbers);
         }
@@ -76,6 +85,9 @@ impl<'a> Reader<'a> {
             "Conv" | "ConvTranspose" => self.conv(node),
             "Gather" => self.gather(node),
             "Einsum" => self.einsum(node),
+            "MaxPool" if node.input(0).and_then(|x| self.dtype(x)).is_some_and(|own| !own.is_float()) => {
+                self.composed(node)
+            }
             "MaxPool" | "AveragePool" => self.pool(node),
             "GlobalAveragePool" | "GlobalMaxPool" => self.global_pool(node),
             "BatchNormalization" => self.batch_normalization(node),
@@ -97,16 +109,16 @@ impl<'a> Reader<'a> {
             "Split" => self.split(node),
             "Slice" => self.slice(node),
             "Pad" => self.pad(node),
-            "CumSum" => self.cum_sum(node),
+            "CumSum" | "CumProd" => self.cum_sum(node),
             "Trilu" => self.trilu(node),
             "TopK" => self.top_k(node),
+            "OptionalGetElement" => self.plain(node, Op::Identity, Attributes::new()),
+            "Scatter" => self.same(node, &["axis"], &[]),
             "If" => self.choice(node),
             "Loop" => self.repeated(node),
             "LSTM" | "GRU" | "RNN" => self.recurrent(node),
-            "QuantizeLinear" => self.quantize(node),
-            "DequantizeLinear" => self.dequantize(node),
             name if name.starts_with("Reduce") => self.reduce(node),
-            _ => Err("is not supported".to_owned()),
+            _ => self.composed(node),
         }
     }
 
@@ -189,7 +201,7 @@ impl<'a> Reader<'a> {
         }
         let shape = node.input(0).and_then(|x| self.shape(x));
         let inputs = self.operands(node)?;
-        let op = Op::from(node.op.as_str());
+        let op = if node.op == "Scatter" { Op::ScatterElements } else { Op::from(node.op.as_str()) };
         match op {
             Op::GatherElements | Op::GatherND | Op::ArgMax | Op::ArgMin => {
                 self.emit(node, op, inputs, attributes)
@@ -213,27 +225,14 @@ impl<'a> Reader<'a> {
         if node.op == "Mod" && node.int("fmod") == Some(1) {
             attributes = attributes.int("fmod", 1);
         }
-        let mut inputs = self.operands(node)?;
-        if node.op == "Pow" {
-            self.real_exponent(node, &mut inputs)?;
+        let is_int =
+            |at| node.input(at).and_then(|name| self.dtype(name)).is_some_and(|dtype| bits(dtype).is_some());
+        if node.op == "Pow" && (is_int(0) || is_int(1)) {
+            return self.composed(node);
         }
+        let inputs = self.operands(node)?;
         let shape = self.broadcast_shape(&node.inputs);
         self.emit_one(node, Op::from(node.op.as_str()), inputs, attributes, shape)
-    }
-
-    /// The exponent of a power may be an integer where the base is a real number; graphs take powers of real numbers.
-    fn real_exponent(&mut self, node: &Node, inputs: &mut [String]) -> Read<()> {
-        let is_int = |reader: &Self, at| {
-            node.input(at).and_then(|name| reader.dtype(name)).is_some_and(|dtype| bits(dtype).is_some())
-        };
-        if is_int(self, 0) {
-            return Err("raises integers to a power, which is not supported".to_owned());
-        }
-        if let (true, Some(exponent)) = (is_int(self, 1), inputs.get_mut(1)) {
-            let wanted = format!("{exponent}/real");
-            *exponent = self.near(node, Op::Cast, vec![std::mem::take(exponent)], to("float"), &wanted);
-        }
-        Ok(())
     }
 
     /// Whether a value has integers of fewer than 32 bits.
@@ -249,12 +248,12 @@ impl<'a> Reader<'a> {
     /// Dropout passes its input on when the model runs.
     fn dropout(&mut self, node: &'a Node) -> Read<()> {
         if node.outputs.get(1).is_some_and(|mask| self.uses(mask) > 0) {
-            return Err("has a mask that is taken".to_owned());
+            return self.composed(node);
         }
         if let Some(mode) = node.input(2) {
             let is_off = self.ints(mode).is_some_and(|ints| ints.values == [Length::Known(0)]);
             if !is_off {
-                return Err("is in training mode, or its mode is not known".to_owned());
+                return self.composed(node);
             }
         }
         self.plain(node, Op::Identity, Attributes::new())
@@ -337,88 +336,13 @@ impl<'a> Reader<'a> {
         if let Some(output) = node.outputs.first() {
             self.dtypes.insert(output, number);
         }
-        self.cast_to(node, wanted)
+        self.converted(node, wanted)
     }
 
     fn cast_like(&mut self, node: &'a Node) -> Read<()> {
         let like = node.input(1).ok_or("lacks its second input")?;
         let wanted = self.dtype(like).ok_or("makes numbers of a type that the model does not state")?;
-        self.cast_to(node, wanted)
-    }
-
-    fn cast_to(&mut self, node: &'a Node, wanted: DType) -> Read<()> {
-        let kind = match wanted {
-            DType::F32 | DType::F64 => "float",
-            DType::F16 => "float16",
-            DType::Bf16 => "bfloat16",
-            DType::I32 | DType::I64 => "int",
-            DType::Bool => "bool",
-            DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::U32 | DType::U64
-                if node.input(0).and_then(|x| self.dtype(x)).is_some_and(|own| holds(wanted, own)) =>
-            {
-                "int"
-            }
-            // Integers have 32 bits when the graph runs: nothing wraps around.
-            _ => return Err(format!("makes numbers of type {wanted}, to which others may not fit")),
-        };
-        self.plain(node, Op::Cast, self::to(kind))
-    }
-
-    /// Integers of a scale and a zero point: `clip(round(x / scale) + zero)`.
-    fn quantize(&mut self, node: &'a Node) -> Read<()> {
-        let (x, scale) = (node.input(0).ok_or("lacks its input")?, node.input(1).ok_or("lacks its scale")?);
-        let zero = node.input(2);
-        let stated = node.int("output_dtype").filter(|number| *number != 0);
-        let dtype = match (zero, stated) {
-            (_, Some(number)) => dtype(number),
-            (Some(zero), None) => self.dtype(zero),
-            (None, None) => Some(DType::U8),
-        };
-        let (least, most) = match dtype {
-            Some(DType::U8) => (0.0, 255.0),
-            Some(DType::I8) => (-128.0, 127.0),
-            _ => return Err("makes numbers that are no integers of 8 bits".to_owned()),
-        };
-        let shape = self.shape(x);
-        let output = node.outputs.first().ok_or("lacks its output")?;
-        let inputs = vec![self.operand(x)?, self.along_axis(node, scale)?];
-        let mut value = self.near(node, Op::Div, inputs, Attributes::new(), &format!("{output}/scaled"));
-        value = self.near(node, Op::Round, vec![value], Attributes::new(), &format!("{output}/rounded"));
-        if let Some(zero) = zero {
-            let zero = self.along_axis(node, zero)?;
-            let real = self.near(node, Op::Cast, vec![zero], to("float"), &format!("{output}/zero"));
-            value =
-                self.near(node, Op::Add, vec![value, real], Attributes::new(), &format!("{output}/shifted"));
-        }
-        let bounds =
-            Attributes::new().with("min", Attribute::Float(least)).with("max", Attribute::Float(most));
-        value = self.near(node, Op::Clip, vec![value], bounds, &format!("{output}/clipped"));
-        self.emit_one(node, Op::Cast, vec![value], to("int"), shape)
-    }
-
-    /// A scale or a zero point, one for all numbers or one for each place of the axis that the node names, in a shape
-    /// that broadcasts to its input's.
-    fn along_axis(&mut self, node: &Node, name: &str) -> Read<String> {
-        if node.int("block_size").unwrap_or(0) != 0 {
-            return Err("has a scale for each block of an axis".to_owned());
-        }
-        let value = self.operand(name)?;
-        let rank =
-            self.shape(name).map(|shape| shape.len()).ok_or("has a scale of a shape that is not known")?;
-        if rank == 0 {
-            return Ok(value);
-        }
-        let axes = node.input(0).and_then(|x| self.shape(x)).map(|shape| shape.len());
-        let axes =
-            axes.ok_or("has a scale for each place of an axis, and an input of a rank that is not known")?;
-        let axis = resolve(node.int("axis").unwrap_or(1), axes);
-        let axis = axis.filter(|_| rank == 1).ok_or("has a scale that does not fit an axis of its input")?;
-        let mut shape = vec![1; axes - axis];
-        if let Some(first) = shape.first_mut() {
-            *first = -1;
-        }
-        let wanted = format!("{value}/along");
-        Ok(self.near(node, Op::Reshape, vec![value], Attributes::new().ints("shape", shape), &wanted))
+        self.converted(node, wanted)
     }
 
     /// A node of a layer that is several, and the name of its value.
@@ -434,52 +358,4 @@ impl<'a> Reader<'a> {
         self.emit_as(node.layer(), op, inputs, vec![value.clone()], attributes);
         value
     }
-
-    /// Integers with a scale and a zero point: `(x − zero) · scale`.
-    fn dequantize(&mut self, node: &'a Node) -> Read<()> {
-        let [x, scale] = [0, 1].map(|at| node.input(at));
-        let (x, scale) = (x.ok_or("lacks its input")?, scale.ok_or("lacks its scale")?);
-        let shape = self.shape(x);
-        let output = node.outputs.first().ok_or("lacks its output")?;
-        let given = self.operand(x)?;
-        let mut value = self.near(node, Op::Cast, vec![given], to("float"), &format!("{output}/cast"));
-        if let Some(zero) = node.input(2) {
-            let zero = self.along_axis(node, zero)?;
-            let real = self.near(node, Op::Cast, vec![zero], to("float"), &format!("{output}/zero"));
-            value =
-                self.near(node, Op::Sub, vec![value, real], Attributes::new(), &format!("{output}/centered"));
-        }
-        let scale = self.along_axis(node, scale)?;
-        self.emit_one(node, Op::Mul, vec![value, scale], Attributes::new(), shape)
-    }
-}
-
-/// Whether integers of one type can be negative, and how many bits they have.
-fn bits(dtype: DType) -> Option<(bool, u32)> {
-    Some(match dtype {
-        DType::Bool => (false, 1),
-        DType::U8 => (false, 8),
-        DType::I8 => (true, 8),
-        DType::U16 => (false, 16),
-        DType::I16 => (true, 16),
-        DType::U32 => (false, 32),
-        DType::I32 => (true, 32),
-        DType::U64 => (false, 64),
-        DType::I64 => (true, 64),
-        _ => return None,
-    })
-}
-
-/// Whether every number of type `own` is one of type `wanted`.
-fn holds(wanted: DType, own: DType) -> bool {
-    match (bits(wanted), bits(own)) {
-        (Some((wanted_signed, wanted)), Some((signed, own))) if wanted_signed == signed => own <= wanted,
-        (Some((true, wanted)), Some((false, own))) => own < wanted,
-        _ => false,
-    }
-}
-
-/// The attribute of a cast.
-fn to(kind: &str) -> Attributes {
-    Attributes::new().with("to", Attribute::Text(kind.to_owned()))
 }

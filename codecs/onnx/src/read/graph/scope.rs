@@ -2,15 +2,17 @@
 
 use super::pieces;
 use super::values::{Known, Read, Reader};
+use crate::format::dtype;
 use crate::format::message::{Graph as Stored, Value as StoredValue};
-use ckpt_api::Node;
-use std::collections::HashMap;
+use ckpt_api::{DType, Node};
+use std::collections::{HashMap, HashSet};
 
 /// What is put aside while a graph within a node is read.
 pub(super) struct Outer<'a> {
     graph: &'a Stored,
     nodes: Vec<Node>,
     makers: HashMap<String, usize>,
+    spare: HashSet<usize>,
     /// Constants that were emitted before.
     noted: usize,
     conditions: HashMap<(usize, usize), String>,
@@ -29,10 +31,18 @@ impl<'a> Reader<'a> {
                 let known = numbers.map(|(numbers, shape)| Known::of(numbers, shape));
                 let lacks = || format!("has an initializer '{}' that is not supported", tensor.name);
                 self.known.insert(&tensor.name, known.ok_or_else(lacks)?);
+                self.note_narrow(&tensor.name, tensor.data_type);
             }
         }
         graph.values.iter().chain(&graph.outputs).for_each(|value| self.declare(value, false));
         Ok(())
+    }
+
+    /// Notes the type of a constant that has fewer than 32 bits.
+    pub(super) fn note_narrow(&mut self, name: &'a str, data_type: i64) {
+        let narrow =
+            dtype(data_type).filter(|dtype| matches!(dtype, DType::I8 | DType::U8 | DType::I16 | DType::U16));
+        self.narrow.extend(narrow.map(|dtype| (name, dtype)));
     }
 
     /// Notes what a graph takes.
@@ -60,6 +70,7 @@ impl<'a> Reader<'a> {
         self.narrow.remove(name);
         self.initializers.remove(name);
         self.constants.remove(name);
+        self.open.remove(name);
     }
 
     /// Reads another graph from now on, which is within a node; returns what `leave` takes.
@@ -69,6 +80,7 @@ impl<'a> Reader<'a> {
             graph: std::mem::replace(&mut self.graph, graph),
             nodes: std::mem::take(&mut self.nodes),
             makers: std::mem::take(&mut self.makers),
+            spare: std::mem::take(&mut self.spare),
             noted: self.noted.len(),
             conditions: std::mem::take(&mut self.conditions),
         }
@@ -78,6 +90,7 @@ impl<'a> Reader<'a> {
     pub(super) fn leave(&mut self, outer: Outer<'a>) -> Vec<Node> {
         self.level -= 1;
         (self.graph, self.makers, self.conditions) = (outer.graph, outer.makers, outer.conditions);
+        self.spare = outer.spare;
         for name in self.noted.drain(outer.noted.min(self.noted.len())..) {
             self.constants.remove(&name);
         }

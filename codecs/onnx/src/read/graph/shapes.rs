@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
                 attributes = attributes.int(name, value);
             }
         }
-        self.plain(node, Op::CumSum, attributes)
+        self.plain(node, Op::from(node.op.as_str()), attributes)
     }
 
     pub(super) fn trilu(&mut self, node: &'a Node) -> Read<()> {

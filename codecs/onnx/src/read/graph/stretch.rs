@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
         let bound = |at: usize| Some(*self.ints(node.input(at)?)?.values.first()?);
         let (Some(Length::Known(first)), Some(end), Some(Length::Known(1))) = (bound(0), bound(1), bound(2))
         else {
-            return Err("has bounds that are computed from the model's input".to_owned());
+            return self.composed(node);
         };
         let count = end - first;
         let value = self.counted(node.layer(), first, count)?;

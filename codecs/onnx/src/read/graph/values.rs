@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Numbers that are known at most at once, of all values.
 const MOST_NUMBERS: usize = 1 << 22;
+/// Bytes that all operators which become several nodes note at most: one of a few bytes may become thousands.
+const MOST_COMPOSED: usize = 256 << 20;
 
 /// What an operator could not be read for: a clause that follows its name.
 pub(super) type Read<T> = Result<T, String>;
@@ -67,6 +69,9 @@ pub(super) struct Reader<'a> {
     pub(super) biases: HashSet<&'a str>,
     /// How many more numbers may be known: a node of a few bytes may repeat a thousand.
     room: usize,
+    /// Bytes that operators which become several nodes may still note, and whether one needed more.
+    composed_room: usize,
+    pub(super) is_spent: bool,
     /// An input that has each free axis, the axis's place, and the input's rank.
     pub(super) origins: HashMap<usize, (String, usize, usize)>,
     /// Truth values along free axes, by axis and place.
@@ -93,6 +98,10 @@ pub(super) struct Reader<'a> {
     /// Node that makes each value that is emitted.
     pub(super) makers: HashMap<String, usize>,
     pub(super) nodes: Vec<Node>,
+    /// Places of nodes that are left out unless another one takes what they make.
+    pub(super) spare: HashSet<usize>,
+    /// Values that are known up to the lengths of free axes, and that nodes make, too.
+    pub(super) open: HashSet<&'a str>,
 }
 
 impl<'a> Reader<'a> {
@@ -123,6 +132,8 @@ impl<'a> Reader<'a> {
                 .filter_map(|node| node.input(3))
                 .collect(),
             room: MOST_NUMBERS,
+            composed_room: MOST_COMPOSED,
+            is_spent: false,
             origins: HashMap::new(),
             conditions: HashMap::new(),
             outputs: graph
@@ -145,6 +156,8 @@ impl<'a> Reader<'a> {
             noted: Vec::new(),
             makers: HashMap::new(),
             nodes: Vec::with_capacity(graph.nodes.len()),
+            spare: HashSet::new(),
+            open: HashSet::new(),
             tensors,
         };
         let levels = || graph.levels().flat_map(|level| &level.nodes);
@@ -228,6 +241,7 @@ impl<'a> Reader<'a> {
     pub(super) fn finish(mut self) -> Read<Graph> {
         let graph = self.graph;
         let outputs = self.results()?;
+        self.leave_out_spare(&outputs);
         let inputs = graph.inputs.iter().filter(|input| !self.initializers.contains(input.name.as_str()));
         let inputs = inputs.map(|input| interface(input, input.name.clone(), None)).collect::<Read<_>>()?;
         Ok(Graph { name: graph.name.clone(), inputs, outputs, nodes: self.nodes })
@@ -251,6 +265,15 @@ impl<'a> Reader<'a> {
         true
     }
 
+    /// Takes room for what an operator that becomes several nodes notes; `false`, from then on always, if there is none left.
+    pub(super) fn spend(&mut self, bytes: usize) -> bool {
+        match self.composed_room.checked_sub(bytes) {
+            Some(room) if !self.is_spent => self.composed_room = room,
+            _ => self.is_spent = true,
+        }
+        !self.is_spent
+    }
+
     /// The tensor of this name, and its id; `None` for what is no tensor of the checkpoint.
     pub(super) fn tensor(&self, name: &str) -> Option<(usize, &Tensor)> {
         match self.known.get(name)? {
@@ -262,6 +285,18 @@ impl<'a> Reader<'a> {
     /// The tensor of a `Constant` node that the checkpoint lists.
     pub(super) fn listed(&self, stored: &StoredTensor) -> Option<usize> {
         self.ids.get(&stored.span.start).copied()
+    }
+
+    /// A value that is a tensor of the checkpoint.
+    pub(super) fn stored_constant(&mut self, near: &str, id: usize) -> String {
+        let tensor = self.tensors.get(id);
+        let shape = tensor.map(|tensor| of_sizes(&tensor.shape));
+        let name = tensor.map(|tensor| tensor.name.to_string()).unwrap_or_default();
+        let value = self.fresh_value(&name);
+        let node = Node::new(String::new(), Op::Constant).parameter("value", name);
+        self.push(near, Node { outputs: vec![value.clone()], ..node });
+        self.set_shape(&value, shape);
+        value
     }
 
     /// The integers of a value that is known, or of a small tensor.
@@ -312,8 +347,15 @@ impl<'a> Reader<'a> {
     pub(super) fn set_shape(&mut self, name: &str, shape: Option<Dims>) {
         let Some(shape) = shape else { return };
         let unknown = |shape: &[Length]| shape.iter().filter(|len| **len == Length::Unknown).count();
+        // Programs that free the batch of a model leave 1 in the shapes of what it makes.
+        let is_freed = |(stated, own): (&Length, &Length)| {
+            *stated == Length::Known(1) && matches!(own, Length::Free { .. })
+        };
         match self.shapes.get(name) {
-            Some(stated) if stated.len() == shape.len() && unknown(stated) <= unknown(&shape) => {}
+            Some(stated)
+                if stated.len() == shape.len()
+                    && unknown(stated) <= unknown(&shape)
+                    && !stated.iter().zip(&shape).any(is_freed) => {}
             _ => {
                 self.shapes.insert(name.to_owned(), shape);
             }
@@ -367,9 +409,15 @@ impl<'a> Reader<'a> {
             Some(Known::Tensor(id)) => self.number_or_tensor(name, *id),
             Some(Known::Filled { value, is_int, shape }) => {
                 let (value, is_int, shape) = (*value, *is_int, shape.clone());
-                let made = self.filled(name, value, is_int, &shape)?;
+                let made = match self.filled(name, value, is_int, &shape) {
+                    Err(_) if self.open.contains(name) => return Ok(name.to_owned()),
+                    made => made?,
+                };
                 self.constants.insert(name.to_owned(), made.clone());
                 return Ok(made);
+            }
+            Some(Known::Ints(ints)) if ints.known().is_none() && self.open.contains(name) => {
+                return Ok(name.to_owned());
             }
             Some(known) => known.clone(),
         };
@@ -468,17 +516,29 @@ impl<'a> Reader<'a> {
 /// What a graph takes or makes. `shape` has the lengths that are known where the model states none.
 pub(super) fn interface(value: &StoredValue, name: String, shape: Option<Dims>) -> Read<Value> {
     let shape: Vec<Option<u64>> = match (&value.shape, shape) {
-        (Some(stated), _) => {
-            let known = |dimension: &Dimension| match dimension {
-                Dimension::Known(len) => Some(*len),
+        (Some(stated), inferred) => {
+            let inferred = inferred.filter(|inferred| inferred.len() == stated.len());
+            let known = |(axis, dimension): (usize, &Dimension)| match dimension {
+                Dimension::Known(len) => match inferred.as_ref().and_then(|inferred| inferred.get(axis)) {
+                    // Exporters of trees state one row, or one column, where there are others.
+                    Some(own) if own.known().is_some() => own.size(),
+                    Some(_) if *len == 1 => None,
+                    _ => Some(*len),
+                },
                 _ => None,
             };
-            stated.iter().map(known).collect()
+            stated.iter().enumerate().map(known).collect()
         }
         (None, Some(shape)) => shape.into_iter().map(|length| u64::try_from(length.known()?).ok()).collect(),
         (None, None) => return Err(format!("does not state the shape of '{name}'")),
     };
-    Ok(Value { dtype: dtype(value.data_type), ..Value::new(name, shape) })
+    let name_of = |dimension: &Dimension| match dimension {
+        Dimension::Named(name) => name.clone(),
+        _ => String::new(),
+    };
+    let axes: Vec<String> = value.shape.iter().flatten().map(name_of).collect();
+    let axes = if axes.iter().all(String::is_empty) { Vec::new() } else { axes };
+    Ok(Value { dtype: dtype(value.data_type), axes, ..Value::new(name, shape) })
 }
 
 /// An array of a small tensor's integers.
@@ -508,6 +568,16 @@ pub(super) fn signed(shape: &[u64]) -> Attribute {
 pub(super) struct Attributes(pub(super) BTreeMap<String, Attribute>);
 
 impl Attributes {
+    /// The bytes of their lists of numbers.
+    pub(super) fn bytes(&self) -> usize {
+        let len = |attribute: &Attribute| match attribute {
+            Attribute::Ints(values) => size_of_val(&values[..]),
+            Attribute::Floats(values) => size_of_val(&values[..]),
+            _ => 0,
+        };
+        self.0.values().map(len).sum()
+    }
+
     pub(super) fn new() -> Self {
         Attributes::default()
     }
@@ -589,6 +659,11 @@ impl StoredNode {
             )),
             _ => Err(format!("lacks its graph '{name}'")),
         }
+    }
+
+    /// The floats of an attribute, as a tensor.
+    pub(super) fn list(&self, name: &str) -> Option<&StoredTensor> {
+        self.lists.iter().find(|list| list.name == name)
     }
 
     pub(super) fn tensor(&self, name: &str) -> Option<&StoredTensor> {

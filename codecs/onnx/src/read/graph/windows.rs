@@ -67,13 +67,22 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Whether the inputs after the first, as many as `count`, are tensors of one number for each channel.
+    fn are_vectors(&self, node: &Node, count: usize) -> bool {
+        let is_vector = |name: &str| self.tensor(name).is_some_and(|(_, tensor)| tensor.shape.rank() == 1);
+        (1..=count).all(|at| node.input(at).is_none_or(is_vector))
+    }
+
     fn epsilon(node: &Node) -> Attributes {
         Attributes::new().with("epsilon", Attribute::Float(node.float("epsilon").unwrap_or(1e-5).into()))
     }
 
     pub(super) fn batch_normalization(&mut self, node: &'a Node) -> Read<()> {
-        if node.int("training_mode") == Some(1) || node.outputs.iter().skip(1).any(|name| self.uses(name) > 0)
-        {
+        let trains = node.int("training_mode") == Some(1);
+        if trains || !self.are_vectors(node, 4) {
+            return self.composed(node);
+        }
+        if node.outputs.iter().skip(1).any(|name| self.uses(name) > 0) {
             return Err("is in training mode".to_owned());
         }
         self.per_channel(
@@ -85,16 +94,17 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn normalization(&mut self, node: &'a Node) -> Read<()> {
-        if node.outputs.iter().skip(1).any(|name| self.uses(name) > 0) {
-            return Err("has a mean or a deviation that is taken".to_owned());
+        let is_taken = node.outputs.iter().skip(1).any(|name| self.uses(name) > 0);
+        if is_taken || !self.are_vectors(node, 2) {
+            return self.composed(node);
         }
         let mut attributes = Self::epsilon(node);
         if matches!(node.op.as_str(), "LayerNormalization" | "RMSNormalization") {
             let axis = node.int("axis").unwrap_or(-1);
             let rank = |at: usize| node.input(at).and_then(|name| self.shape(name)).map(|shape| shape.len());
             let is_last = rank(0).is_none_or(|rank| resolve(axis, rank) == rank.checked_sub(1));
-            if !is_last && rank(1) == Some(1) {
-                return Err("normalizes several axes, but scales only the last".to_owned());
+            if !is_last {
+                return self.composed(node);
             }
             attributes = attributes.int("axis", axis);
         }
@@ -160,13 +170,7 @@ impl<'a> Reader<'a> {
     pub(super) fn resize(&mut self, node: &'a Node) -> Read<()> {
         let x = node.input(0).ok_or("lacks its input")?;
         let is_old = node.op == "Upsample" || self.opset < 11;
-        let mode = node.text("mode").unwrap_or("nearest").to_owned();
-        if mode == "cubic" || node.int("antialias").unwrap_or(0) != 0 {
-            return Err("is cubic or antialiased".to_owned());
-        }
-        if node.text("keep_aspect_ratio_policy").is_some_and(|policy| policy != "stretch") {
-            return Err("keeps the ratio of the lengths".to_owned());
-        }
+        let mode = node.text("mode").unwrap_or("nearest");
         let (at_scales, at_sizes) = if is_old { (1, 3) } else { (2, 3) };
         let (mut sizes, mut factors) = (None, None);
         match node.input(at_sizes) {
@@ -189,13 +193,49 @@ impl<'a> Reader<'a> {
                     (None, scales) => scales.map(|scales| scales.iter().copied().map(f64::from).collect()),
                 };
                 let scales = scales.ok_or("has scales that are not constants")?;
-                let rank = self.shape(x).map_or(0, |own| own.len());
-                let scales = self.for_all_axes(node, scales, vec![1.0; rank])?;
+                let own = self.shape(x).unwrap_or_default();
+                let scales = self.for_all_axes(node, scales, vec![1.0; own.len()])?;
+                // ONNX's reference measures the distance of corners before it rounds, and onnxruntime afterwards.
+                let is_whole = |(len, scale): (&Length, &f64)| {
+                    len.known().is_none_or(|len| (len as f64 * scale).fract() == 0.0)
+                };
+                let aligns = node.text("coordinate_transformation_mode") == Some("align_corners");
+                if aligns && !own.iter().zip(&scales).all(is_whole) {
+                    return Err(
+                        "aligns corners of lengths that it rounds, which programs do in different ways"
+                            .to_owned(),
+                    );
+                }
                 if is_old && mode == "nearest" && scales.iter().any(|scale| *scale < 1.0) {
                     return Err("makes images smaller, by the rule of an old operator set".to_owned());
                 }
                 factors = Some(scales);
             }
+        }
+        let mut attributes = self.resize_attributes(node)?;
+        if let Some(sizes) = sizes {
+            attributes = attributes.ints("sizes", sizes);
+        } else if let Some(factors) = factors {
+            attributes = attributes.with("scales", Attribute::Floats(factors));
+        }
+        let input = self.operand(x)?;
+        self.emit(node, Op::Resize, vec![input], attributes)
+    }
+}
+
+impl Reader<'_> {
+    /// The attributes of a change of an image's size, but for the size.
+    pub(super) fn resize_attributes(&self, node: &Node) -> Read<Attributes> {
+        let is_old = node.op == "Upsample" || self.opset < 11;
+        let mode = node.text("mode").unwrap_or("nearest").to_owned();
+        if node.int("antialias").unwrap_or(0) != 0 {
+            return Err("is antialiased".to_owned());
+        }
+        if node.text("coordinate_transformation_mode") == Some("tf_crop_and_resize") {
+            return Err("resizes a region of its input".to_owned());
+        }
+        if node.text("keep_aspect_ratio_policy").is_some_and(|policy| policy != "stretch") {
+            return Err("keeps the ratio of the lengths".to_owned());
         }
         let (transformation, nearest) = match is_old {
             true => ("asymmetric", "floor"),
@@ -211,17 +251,16 @@ impl<'a> Reader<'a> {
         if mode == "nearest" {
             attributes = attributes.with("nearest_mode", text(nearest));
         }
-        if let Some(sizes) = sizes {
-            attributes = attributes.ints("sizes", sizes);
-        } else if let Some(factors) = factors {
-            attributes = attributes.with("scales", Attribute::Floats(factors));
+        if mode == "cubic" {
+            let a = f64::from(node.float("cubic_coeff_a").unwrap_or(-0.75));
+            attributes = attributes.with("cubic_coeff_a", Attribute::Float(a));
         }
-        let input = self.operand(x)?;
-        self.emit(node, Op::Resize, vec![input], attributes)
+        if mode != "nearest" && node.int("exclude_outside").unwrap_or(0) != 0 {
+            attributes = attributes.int("exclude_outside", 1);
+        }
+        Ok(attributes)
     }
-}
 
-impl Reader<'_> {
     /// The entries of all axes, where a node has some for those that it lists.
     fn for_all_axes<T>(&self, node: &Node, listed: Vec<T>, mut all: Vec<T>) -> Read<Vec<T>> {
         let Some(axes) = node.ints("axes") else { return Ok(listed) };

@@ -388,6 +388,24 @@ fn a_placeholder_with_a_default_that_is_no_input_has_its_default() {
 }
 
 #[test]
+fn conditions_of_conditions_are_bounded() {
+    let mut all = vec![op("c0", "Switch", &["x", "flag"])];
+    for at in 1..50_000 {
+        all.push(op(&format!("c{at}"), "Switch", &["x", &format!("c{}", at - 1)]));
+    }
+    let description = first_version(all, "c49999:0");
+    assert!(why(&description).contains("more than 32 others"), "{}", why(&description));
+}
+
+#[test]
+fn references_in_a_circle_are_refused() {
+    let identity = |at: usize| op(&format!("i{at}"), "Identity", &[&format!("i{}", (at + 1) % 7)]);
+    let lead = [op("a", "Identity", &["b"]), op("b", "Identity", &["i3"])];
+    let description = first_version(lead.into_iter().chain((0..7).map(identity)).collect(), "a:0");
+    assert!(why(&description).contains("in a circle"), "{}", why(&description));
+}
+
+#[test]
 fn calls_that_double_at_each_depth_are_bounded() {
     let name = |depth: usize| format!("f{depth}");
     let twice = |depth: usize| {

@@ -381,6 +381,11 @@ impl<'a> Computing<'a> {
             Some(Operation::MultiplyRuns(runs)) => {
                 with_runs(floats, &runs.numbers, to_usize(runs.run)?, first, |number, other| number * other)
             }
+            Some(Operation::ToIntegers(integers)) => {
+                let scales = &integers.scales;
+                let integer = |number, scale| integers.integer(number, scale);
+                with_runs(floats, &scales.numbers, to_usize(scales.run)?, first, integer)
+            }
             Some(Operation::AddBlocks(_)) => operands.by_blocks(index, Arithmetic::Add, first, floats)?,
             Some(Operation::SubtractBlocks(_)) => {
                 operands.by_blocks(index, Arithmetic::Subtract, first, floats)?

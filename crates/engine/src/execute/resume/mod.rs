@@ -32,17 +32,17 @@ pub(super) fn known_by<'a>(plan: &Plan, entry: &TensorEntry<'a>, piece: &Piece) 
     if plan.settings.unchecked {
         return KnownBy::Nothing;
     }
+    let source = from.extents.get(piece.extent as usize).and_then(|extent| extent.checksum.as_ref());
+    let Some(source) = source.filter(|checksum| checksum.value.is_some()) else {
+        return KnownBy::Own(OWN);
+    };
     let unchanged = entry.steps.is_empty()
         && entry.added.is_empty()
         && from.window().is_none()
         && from.encoding == to.encoding
         && from.extents.len() == to.extents.len()
         && from.extents.iter().zip(&to.extents).all(|(a, b)| a.len == b.len && a.region() == b.region());
-    let source = from.extents.get(piece.extent as usize).and_then(|extent| extent.checksum.as_ref());
-    match source.filter(|checksum| unchanged && checksum.value.is_some()) {
-        Some(checksum) => KnownBy::Source(checksum),
-        None => KnownBy::Own(OWN),
-    }
+    if unchanged { KnownBy::Source(source) } else { KnownBy::Own(OWN) }
 }
 
 /// Whether the output still holds what an earlier process wrote for an item: reads every byte of it.

@@ -121,13 +121,7 @@ fn repeated<'a>(
     }
     let mut outputs = rest.to_vec();
     for stacked in outputs.iter_mut().skip(carried) {
-        stacked.shape.insert(
-            0,
-            trips.ok_or_else(|| {
-                Error::unsupported("a loop stacks values, and how many is not known before it runs")
-                    .expected("the number of iterations, as attribute 'trip_count'")
-            })?,
-        );
+        stacked.shape.insert(0, trips.ok_or_else(unknown_count)?);
         if count(&stacked.shape).is_none() {
             return Err(Error::limit("a value has too many elements").found(show(&stacked.shape)));
         }
@@ -150,6 +144,12 @@ fn trips(node: &Node) -> Result<Option<usize>> {
         Ok(trips) if trips as u64 <= MAX_NODES => Ok(Some(trips)),
         _ => Err(too_many().found(stated.to_string())),
     }
+}
+
+/// The error for a loop that stacks as many values as it has iterations.
+pub(in crate::program) fn unknown_count() -> Error {
+    Error::unsupported("a loop stacks values, and how many is not known before it runs")
+        .expected("the number of iterations, as attribute 'trip_count'")
 }
 
 /// The error for loops that compute too many nodes.

@@ -3,4 +3,4 @@
 mod lower;
 mod run;
 
-pub(super) use lower::{Scope, count_iteration, lower};
+pub(super) use lower::{Scope, count_iteration, lower, unknown_count};

@@ -148,6 +148,7 @@ fn propagated(kernel: &Kernel, operands: &[&Bounded], before: &Bounded, y: &[f64
             widest.function = Reduction::Maximum;
             moved(&Kernel::Reduce(widest), operands, before)
         }
+        Kernel::Scan(scan) if scan.product => of_products(kernel, operands, before, y),
         _ => of_sums(kernel, operands, before, y),
     }
 }
@@ -212,6 +213,11 @@ fn of_updates(scatter: &Scatter, operands: &[&Bounded], before: &Bounded, y: &[f
         }
         Some(Update::Add | Update::Multiply) => Kernel::Scatter(scatter.clone()),
     };
+    of_products(&kernel, operands, before, y)
+}
+
+/// The errors of sums and products of any of the operands' elements.
+fn of_products(kernel: &Kernel, operands: &[&Bounded], before: &Bounded, y: &[f64]) -> Result<Vec<f64>> {
     // What sums and products of sizes gain where each size is larger by its error.
     let enlarged = |operand: &&Bounded| match operand.sizes() {
         Array::I32(integers) => Array::I32(integers),
@@ -220,7 +226,7 @@ fn of_updates(scatter: &Scatter, operands: &[&Bounded], before: &Bounded, y: &[f
             Array::F64(sizes.map(|(size, error)| size + error * UNIT).collect())
         }
     };
-    let run = |operands: Vec<Array>| compute(&kernel, &operands.iter().collect::<Vec<_>>(), &before.value);
+    let run = |operands: Vec<Array>| compute(kernel, &operands.iter().collect::<Vec<_>>(), &before.value);
     let sizes = run(operands.iter().map(|operand| operand.sizes()).collect())?.to_f64();
     let grown = run(operands.iter().map(enlarged).collect())?.to_f64();
     let own = with_own(sizes.clone(), summands(&Task::Kernel(kernel.clone())), y);
@@ -278,6 +284,8 @@ fn of_binary(binary: &Binary, operands: &[&Bounded], y: &[f64]) -> Result<Vec<f6
             }
             Pairwise::Maximum | Pairwise::Minimum => of_a.max(*of_b),
             Pairwise::Modulo | Pairwise::Remainder => of_a + weighted(a / b, *of_b) + 2.0 * y.abs(),
+            // Of integers, which are exact.
+            _ => 0.0,
         });
     }
     Ok(errors)

@@ -53,6 +53,8 @@ pub(super) fn summands(task: &Task) -> usize {
             Pairwise::Add | Pairwise::Subtract => 2,
             Pairwise::Multiply | Pairwise::Divide | Pairwise::Modulo => 1,
             Pairwise::Power => OF_FUNCTIONS,
+            // Integers are exact.
+            _ => 0,
         },
         Kernel::Unary(unary) => of_one(unary.function),
         Kernel::LayerNorm(LayerNorm { len, .. }) | Kernel::Softmax(Softmax { len, .. }) => {
@@ -76,6 +78,7 @@ pub(super) fn of_one(function: Function) -> usize {
         | Function::Round
         | Function::ToFloat16
         | Function::ToBfloat16
+        | Function::ToShort(_)
         | Function::Not
         | Function::Truncate => 0,
         Function::Clip { min, max } if is_short(min) && is_short(max) => 0,
@@ -170,6 +173,10 @@ pub(super) fn step(function: Function, y: f64) -> f64 {
         // The last bit of 11, and the least number; the last bit of 8.
         Function::ToFloat16 => (y.abs() / f64::from(1 << 10)).max(1.0 / f64::from(1 << 24)) / UNIT,
         Function::ToBfloat16 => y.abs() / f64::from(1 << 7) / UNIT,
+        Function::ToShort(short) => {
+            let last = |exponent: i32| f64::from(exponent).exp2();
+            (y.abs() * last(-short.digits)).max(last(short.least - short.digits)) / UNIT
+        }
         _ => 0.0,
     }
 }

@@ -14,7 +14,7 @@ const RECURRENT: &[&str] = &["direction", "layout", "linear_before_reset", "clip
 const GATES: &[(&str, &[Axis])] =
     &[("weight", &[Axis::Out, Axis::In]), ("recurrent_weight", &[Axis::Out, Axis::In]), ("bias", EACH)];
 
-const FORMS: [Form; 54] = [
+const FORMS: [Form; 55] = [
     (Op::Gemm, &[], &[("weight", &[Axis::In, Axis::Out]), ("bias", EACH)], &[2]),
     (
         Op::Conv,
@@ -48,6 +48,7 @@ const FORMS: [Form; 54] = [
     (Op::ArgMax, &["axis", "keepdims", "select_last_index"], &[], &[2]),
     (Op::TopK, &["k", "axis", "largest"], &[], &[2]),
     (Op::CumSum, &["axis", "exclusive", "reverse"], &[], &[2]),
+    (Op::CumProd, &["axis", "exclusive", "reverse"], &[], &[2]),
     (Op::Trilu, &["upper", "k"], &[], &[2]),
     (Op::Mod, &["fmod"], &[], &[2, 2]),
     (Op::ReduceL2, &["axes", "keepdims"], &[], &[3]),
@@ -199,7 +200,7 @@ fn anything(random: &mut Random) -> (Node, Vec<Value>, Tensors) {
 fn any_node_is_refused_or_runs() {
     let mut random = Random::new(12);
     let (mut ran, mut refused) = (BTreeMap::new(), 0);
-    for _ in 0..120_000 {
+    for _ in 0..140_000 {
         let (node, inputs, tensors) = anything(&mut random);
         let op = node.op.clone();
         let shapes: Vec<&[usize]> = inputs.iter().map(|value| &value.shape[..]).collect();

@@ -291,11 +291,78 @@ fn values_of_different_kinds_do_not_mix() {
 }
 
 #[test]
-fn powers_of_integers_are_not_supported() {
-    let a = integer(&[1], &[3]);
-    let error = run(plain(Op::Pow), &[a.clone(), a], &Tensors::default()).unwrap_err();
-    assert_eq!(error.kind(), Kind::Unsupported);
-    assert!(error.to_string().contains("powers of integers"), "{error}");
+fn powers_of_integers_are_integers() {
+    let (base, exponent) = (integer(&[5], &[3, -2, 7, -1, 4]), integer(&[5], &[4, 3, 0, -3, -1]));
+    assert_eq!(plainly(Op::Pow, &[base, exponent]), integer(&[5], &[81, -8, 1, -1, 0]));
+    for (base, exponent, expected) in [(2, 31, "exceeds 32 bits"), (0, -1, "infinite")] {
+        let inputs = [integer(&[1], &[base]), integer(&[1], &[exponent])];
+        let error = run(plain(Op::Pow), &inputs, &Tensors::default()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn bits_of_integers_are_combined_and_moved() {
+    let (a, b) = (integer(&[3], &[12, -1, i32::MIN]), integer(&[3], &[10, 6, 1]));
+    assert_eq!(plainly(Op::BitwiseAnd, &[a.clone(), b.clone()]), integer(&[3], &[8, 6, 0]));
+    assert_eq!(plainly(Op::BitwiseOr, &[a.clone(), b.clone()]), integer(&[3], &[14, -1, i32::MIN + 1]));
+    assert_eq!(plainly(Op::BitwiseXor, &[a, b]), integer(&[3], &[6, -7, i32::MIN + 1]));
+    let moved = |direction: &str, x: &[i32], places: &[i32]| {
+        let node = plain(Op::BitShift).attribute("direction", Attribute::Text(direction.into()));
+        run(node, &[integer(&[x.len()], x), integer(&[places.len()], places)], &Tensors::default()).unwrap()
+    };
+    // What leaves the 32 bits is lost, also if there are more places than bits.
+    let left = moved("LEFT", &[1, 1, -3, 1 << 30, 5, 5], &[4, 31, 1, 2, 32, -1]);
+    assert_eq!(left, integer(&[6], &[16, i32::MIN, -6, 0, 0, 0]));
+    let right = moved("RIGHT", &[16, -16, i32::MIN, 5, -5], &[2, 3, 31, 40, -1]);
+    assert_eq!(right, integer(&[5], &[4, -2, -1, 0, -1]));
+    for op in [Op::BitwiseAnd, Op::BitwiseOr, Op::BitwiseXor] {
+        let reals = [real(&[1], &[1.0]), real(&[1], &[1.0])];
+        let error = run(plain(op), &reals, &Tensors::default()).unwrap_err().to_string();
+        assert!(error.contains("different kind"), "{error}");
+    }
+}
+
+#[test]
+fn a_cast_to_a_few_bits_gives_the_nearest_number_of_the_type() {
+    // Bits of the significand and of the exponent, bias, and how many of the greatest bytes are no finite numbers.
+    let types = [
+        ("float8e4m3fn", 3, 4, 7, 1),
+        ("float8e4m3fnuz", 3, 4, 8, 0),
+        ("float8e5m2", 2, 5, 15, 4),
+        ("float8e5m2fnuz", 2, 5, 16, 0),
+        ("float4e2m1", 1, 2, 1, 0),
+    ];
+    for (name, digits, exponents, bias, others) in types {
+        let value = |byte: i32| {
+            let (exponent, rest) = (byte >> digits, f64::from(byte & ((1 << digits) - 1)));
+            let part = rest / f64::from(1 << digits);
+            if exponent == 0 { part * 2f64.powi(1 - bias) } else { (1.0 + part) * 2f64.powi(exponent - bias) }
+        };
+        let all: Vec<f64> = (0..(1 << (digits + exponents)) - others).map(value).collect();
+        let cast = |saturate: i64, x: &[f64]| {
+            let node = plain(Op::Cast).attribute("to", Attribute::Text(name.into()));
+            let node = node.attribute("saturate", Attribute::Int(saturate));
+            run(node, &[real(&[x.len()], x)], &Tensors::default()).unwrap()
+        };
+        assert_close(&cast(1, &all), &[all.len()], &all);
+        for (at, pair) in all.windows(2).enumerate() {
+            let (low, high, span) = (pair[0], pair[1], pair[1] - pair[0]);
+            let x = [low + span * 0.4375, low + span * 0.5, low + span * 0.5625, -(low + span * 0.5625)];
+            let even = if at % 2 == 0 { low } else { high };
+            assert_close(&cast(1, &x), &[4], &[low, even, high, -high]);
+        }
+        let most = all[all.len() - 1];
+        let beyond = [most * 2.0, f64::INFINITY, f64::NAN, -most * 2.0];
+        assert_close(&cast(1, &beyond), &[4], &[most, most, f64::NAN, -most]);
+        let other = match name {
+            "float8e5m2" => f64::INFINITY,
+            "float4e2m1" => most,
+            _ => f64::NAN,
+        };
+        assert_close(&cast(0, &beyond), &[4], &[other, other, f64::NAN, -other]);
+    }
 }
 
 #[test]

@@ -20,5 +20,6 @@ mod registered;
 mod resize;
 mod running;
 mod shapes;
+mod specialize;
 mod support;
 mod window;

@@ -81,6 +81,24 @@ proptest! {
     }
 
     #[test]
+    fn a_cumulative_product_multiplies_what_comes_before(shape in prop::collection::vec(1usize..5, 1..4), axis in 0usize..3, exclusive: bool, reverse: bool, seed: u64) {
+        let axis = axis % shape.len();
+        let x = few(&shape, seed);
+        let values = x.array.to_f64();
+        let mut expected = vec![0.0; values.len()];
+        for row in rows(&shape, axis) {
+            for (i, place) in row.iter().enumerate() {
+                let (own, after) = (usize::from(exclusive && reverse), usize::from(!exclusive));
+                let before = if reverse { &row[i + own..] } else { &row[..i + after] };
+                expected[*place] = before.iter().map(|place| values[*place]).product();
+            }
+        }
+        let node = int(Node::new("c", Op::CumProd), "axis", axis as i64);
+        let node = int(int(node, "exclusive", i64::from(exclusive)), "reverse", i64::from(reverse));
+        assert_close(&run(node, &[x], &Tensors::default()).unwrap(), &shape, &expected);
+    }
+
+    #[test]
     fn a_triangle_keeps_what_is_above_or_below_a_diagonal(batch in prop::collection::vec(0usize..3, 0..2), rows in 0usize..5, columns in 0usize..5, k in -6i64..6, upper: bool, seed: u64) {
         let shape = [&batch[..], &[rows, columns]].concat();
         let x = reals(&mut Random::new(seed), &shape);

@@ -107,16 +107,20 @@ fn matmul_refuses_lengths_that_differ() {
 }
 
 #[test]
-fn the_sum_of_nothing_is_0_and_its_maximum_is_an_error() {
+fn the_sum_of_nothing_is_0_and_its_maximum_infinite() {
     let x = real(&[2, 0], &[]);
     let node = |op: Op| Node::new("r", op).attribute("axes", ints(&[1]));
     let alone = |op: Op| run(node(op), std::slice::from_ref(&x), &Tensors::default());
     assert_close(&alone(Op::ReduceSum).unwrap(), &[2, 1], &[0.0, 0.0]);
     assert_close(&alone(Op::ReduceProd).unwrap(), &[2, 1], &[1.0, 1.0]);
-    for op in [Op::ReduceMax, Op::ReduceMin, Op::ReduceMean] {
-        let error = alone(op).unwrap_err().to_string();
-        assert!(error.contains("an element on the axes"), "{error}");
-    }
+    assert_close(&alone(Op::ReduceMax).unwrap(), &[2, 1], &[f64::NEG_INFINITY; 2]);
+    assert_close(&alone(Op::ReduceMin).unwrap(), &[2, 1], &[f64::INFINITY; 2]);
+    assert_close(&alone(Op::ReduceLogSumExp).unwrap(), &[2, 1], &[f64::NEG_INFINITY; 2]);
+    let error = alone(Op::ReduceMean).unwrap_err().to_string();
+    assert!(error.contains("an element on the axes"), "{error}");
+    let none = integer(&[2, 0], &[]);
+    let error = run(node(Op::ReduceMax), &[none], &Tensors::default()).unwrap_err().to_string();
+    assert!(error.contains("an element on the axes"), "{error}");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::super::files::Handle;
 use super::super::opened::Opened;
 use super::Files;
 use ckpt_api::{
-    Along, BlockNumbers, BlockReduction, Computed, DType, Encoding, Extent, FieldOrder, FileId, Input, Kind,
-    Operation, PackedIntegers, Reduction, Scalar, Shape, Words,
+    AffineIntegers, Along, BlockNumbers, BlockReduction, Computed, DType, Encoding, Extent, FieldOrder,
+    FileId, Input, Kind, Operation, PackedIntegers, Reduction, RunNumbers, Scalar, Shape, Words,
 };
 
 /// A file with these numbers.
@@ -52,6 +52,34 @@ fn any_bytes_of_words_are_those_of_all_words() {
                 assert_eq!(read(&handle, start, end - start), all[start..end], "{bits} bits, {start}..{end}");
             }
         }
+    }
+}
+
+#[test]
+fn integers_that_stand_for_numbers_have_the_scale_of_their_run() {
+    let numbers: Vec<f32> = (0..60_000).map(|at| ((at * 7919) % 60_007) as f32 / 7.0 - 4000.0).collect();
+    let files = files(&numbers);
+    for (dtype, bits, least, most) in [(DType::I8, 8, -127, 127), (DType::U16, 16, 0, 65535)] {
+        let integers = AffineIntegers {
+            scales: RunNumbers { numbers: [0.1, 30.0, 7.5].into(), run: 100 },
+            offset: -12.5,
+            least,
+            most,
+            ties_to_even: true,
+        };
+        let packed = PackedIntegers::new(bits, [1, numbers.len() as u64], Along::Row, FieldOrder::Dense);
+        let made = numbers_of(numbers.len(), vec![Operation::ToIntegers(Box::new(integers.clone()))])
+            .in_words(Words { dtype, packed });
+        let extent = made.into_extent().unwrap();
+        let size = bits as usize / 8;
+        assert_eq!(extent.len as usize, size * numbers.len());
+        let found = read(&Opened::new(&files).extent(&extent).unwrap().0, 0, extent.len as usize);
+        let expected = numbers.iter().enumerate().flat_map(|(at, number)| {
+            let scale = integers.scales.numbers[at / 100 % 3];
+            let integer = ((f64::from(*number) + 12.5) / scale).round_ties_even();
+            (integer.clamp(least.into(), most.into()) as i32).to_le_bytes().into_iter().take(size)
+        });
+        assert!(found.into_iter().eq(expected), "{dtype}");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Sums of products along named axes, as products of matrices.
 
-use super::unsupported;
-use super::values::{Builder, Kind, Val, options};
+use crate::operator::Operator;
+use crate::unsupported;
+use crate::values::{Builder, Kind, Val};
 use ckpt_api::{Node, Result};
 use ckpt_graph::{Dims, Length};
 
@@ -76,7 +77,7 @@ impl Builder<'_> {
             self.as_matrices(node, &b, &labels.b, &sides(&inner, &columns), [batch.len(), inner.len()])?;
         let mut product: Dims = a.dims.iter().take(2).copied().collect();
         product.extend(b.dims.last());
-        let made = self.emit(126, &[a.tensor, b.tensor], options(101, []), (product, false, Kind::Real))?;
+        let made = self.emit(Operator::BatchMatMul, &[a.tensor, b.tensor], (product, false, Kind::Real))?;
         let order = sides(&rows, &columns);
         let made = self.reshaped(&made, dims(&order))?;
         self.relabeled(&made, &order, &labels.out)

@@ -1,51 +1,54 @@
 //! Operators on each element, and activations.
 
-use super::super::flat::Field;
-use super::unsupported;
-use super::values::{Builder, Kind, Val, Value, missing, options};
-use ckpt_api::{Node, Op, Result};
+use crate::model::Program;
+use crate::operator::{Activation, Binary, Operator, Unary};
+use crate::unsupported;
+use crate::values::{Builder, Kind, Val, Value, missing};
+use ckpt_api::{DType, Error, Node, Op, Result};
 use ckpt_graph::Dims;
-
-/// Activations that operators apply to their results.
-const RELU: u8 = 1;
-const RELU_N1_TO_1: u8 = 2;
-const RELU6: u8 = 3;
 
 impl Builder<'_> {
     /// Writes an operator on each element; `None` for another one.
     pub(super) fn elementwise_node(&mut self, node: &Node) -> Result<Option<Val>> {
         let unary = match node.op {
-            Op::Sigmoid => Some((14, None)),
-            Op::Tanh => Some((28, None)),
-            Op::Elu if node.float("alpha", 1.0)? == 1.0 => Some((111, None)),
-            Op::HardSwish => Some((117, options(91, []))),
-            Op::Abs => Some((101, None)),
-            Op::Neg => Some((59, None)),
-            Op::Exp => Some((47, options(33, []))),
-            Op::Log => Some((73, None)),
-            Op::Sqrt => Some((75, None)),
-            Op::Sin => Some((66, None)),
-            Op::Cos => Some((108, None)),
-            Op::Floor => Some((8, None)),
-            Op::Ceil => Some((104, None)),
-            Op::Round => Some((116, None)),
-            Op::Sign => Some((158, None)),
-            Op::Not => Some((87, None)),
-            Op::LeakyRelu => {
-                let alpha = narrow(node.float("alpha", 0.01)?);
-                Some((98, options(75, [(0, Field::F32(alpha))])))
-            }
-            Op::Gelu => {
-                let is_near = node.text("approximate")? == Some("tanh");
-                Some((150, options(116, [(0, Field::Flag(is_near))])))
-            }
+            Op::Sigmoid => Some(Unary::Sigmoid),
+            Op::Tanh => Some(Unary::Tanh),
+            Op::Elu if node.float("alpha", 1.0)? == 1.0 => Some(Unary::Elu),
+            Op::HardSwish if self.program == Program::Lite => Some(Unary::HardSwish),
+            Op::Softplus if self.program == Program::JavaScript => Some(Unary::Softplus),
+            Op::Erf if self.program == Program::JavaScript => Some(Unary::Erf),
+            Op::Abs => Some(Unary::Abs),
+            Op::Neg => Some(Unary::Neg),
+            Op::Exp => Some(Unary::Exp),
+            Op::Log => Some(Unary::Log),
+            Op::Sqrt => Some(Unary::Sqrt),
+            Op::Sin => Some(Unary::Sin),
+            Op::Cos => Some(Unary::Cos),
+            Op::Floor => Some(Unary::Floor),
+            Op::Ceil => Some(Unary::Ceil),
+            Op::Round => Some(Unary::Round),
+            Op::Sign => Some(Unary::Sign),
+            Op::Not => Some(Unary::Not),
+            Op::Gelu if self.program == Program::Lite => Some(match node.text("approximate")? {
+                Some("tanh") => Unary::GeluByTanh,
+                _ => Unary::GeluByErf,
+            }),
             _ => None,
         };
-        if let Some((code, options)) = unary {
+        if let Some(own) = unary {
             let x = self.input(node, 0)?;
-            return self.emit(code, &[x.tensor], options, (x.dims.clone(), x.is_turned, x.kind)).map(Some);
+            return self.unary(own, &x).map(Some);
         }
         Ok(Some(match node.op {
+            Op::LeakyRelu => {
+                let x = self.input(node, 0)?;
+                let alpha = narrow(node.float("alpha", 0.01)?);
+                self.emit(
+                    Operator::LeakyRelu { alpha },
+                    &[x.tensor],
+                    (x.dims.clone(), x.is_turned, Kind::Real),
+                )?
+            }
             Op::Relu => self.bounded(node, Some(0.0), None)?,
             Op::Clip => {
                 let bound = |name: &str| {
@@ -57,23 +60,23 @@ impl Builder<'_> {
             Op::Reciprocal => {
                 let x = self.input(node, 0)?;
                 let one = self.scalar_val(1.0)?;
-                self.two(42, 29, &one, &x)?
+                self.two(Binary::Div, &one, &x)?
             }
-            Op::Add => self.binary(node, 0, 11, true)?,
-            Op::Sub => self.binary(node, 41, 28, true)?,
-            Op::Mul => self.binary(node, 18, 21, true)?,
-            Op::Div => self.binary(node, 42, 29, true)?,
-            Op::Max => self.several(node, 55, 39)?,
-            Op::Min => self.several(node, 57, 39)?,
-            Op::Pow => self.binary(node, 78, 56, false)?,
-            Op::PRelu => self.binary(node, 54, 0, false)?,
-            Op::Equal => self.compared(node, 71)?,
-            Op::Less => self.compared(node, 58)?,
-            Op::LessOrEqual => self.compared(node, 63)?,
-            Op::Greater => self.compared(node, 61)?,
-            Op::GreaterOrEqual => self.compared(node, 62)?,
-            Op::And => self.compared(node, 86)?,
-            Op::Or => self.compared(node, 84)?,
+            Op::Add => self.binary(node, Binary::Add)?,
+            Op::Sub => self.binary(node, Binary::Sub)?,
+            Op::Mul => self.binary(node, Binary::Mul)?,
+            Op::Div => self.binary(node, Binary::Div)?,
+            Op::Max => self.several(node, Binary::Maximum)?,
+            Op::Min => self.several(node, Binary::Minimum)?,
+            Op::Pow => self.binary(node, Binary::Pow)?,
+            Op::PRelu => self.prelu(node)?,
+            Op::Equal => self.compared(node, Binary::Equal)?,
+            Op::Less => self.compared(node, Binary::Less)?,
+            Op::LessOrEqual => self.compared(node, Binary::LessEqual)?,
+            Op::Greater => self.compared(node, Binary::Greater)?,
+            Op::GreaterOrEqual => self.compared(node, Binary::GreaterEqual)?,
+            Op::And => self.compared(node, Binary::And)?,
+            Op::Or => self.compared(node, Binary::Or)?,
             Op::Where => {
                 let (aligned, dims, is_turned) = self.aligned(node)?;
                 let [condition, a, b] = &aligned[..] else {
@@ -84,12 +87,8 @@ impl Builder<'_> {
                     Kind::Bool => condition.clone(),
                     _ => self.as_kind(condition, Kind::Bool)?,
                 };
-                self.emit(
-                    123,
-                    &[condition.tensor, a.tensor, b.tensor],
-                    options(98, []),
-                    (dims, is_turned, kind),
-                )?
+                let inputs = [condition.tensor, a.tensor, b.tensor];
+                self.emit(Operator::Select, &inputs, (dims, is_turned, kind))?
             }
             Op::Cast => self.cast(node)?,
             _ => return self.activation_node(node),
@@ -100,9 +99,10 @@ impl Builder<'_> {
     fn bounded(&mut self, node: &Node, min: Option<f64>, max: Option<f64>) -> Result<Val> {
         let x = self.input(node, 0)?;
         let code = match (min, max) {
-            (Some(0.0), None) => Some(RELU),
-            (Some(-1.0), Some(1.0)) => Some(RELU_N1_TO_1),
-            (Some(0.0), Some(6.0)) => Some(RELU6),
+            _ if x.kind != Kind::Real => None,
+            (Some(0.0), None) => Some(Activation::Relu),
+            (Some(-1.0), Some(1.0)) if self.program == Program::Lite => Some(Activation::ReluN1To1),
+            (Some(0.0), Some(6.0)) => Some(Activation::Relu6),
             _ => None,
         };
         let name = node.inputs.first().cloned().unwrap_or_default();
@@ -117,35 +117,45 @@ impl Builder<'_> {
 
     /// Numbers within bounds, by operators of their own.
     pub(super) fn within(&mut self, x: &Val, min: Option<f64>, max: Option<f64>) -> Result<Val> {
-        let result = (x.dims.clone(), x.is_turned, x.kind);
         let own = match (min, max) {
-            (Some(0.0), None) => Some(19),
-            (Some(-1.0), Some(1.0)) => Some(20),
-            (Some(0.0), Some(6.0)) => Some(21),
+            _ if x.kind != Kind::Real => None,
+            (Some(0.0), None) => Some(Unary::Relu),
+            (Some(-1.0), Some(1.0)) if self.program == Program::Lite => Some(Unary::ReluN1To1),
+            (Some(0.0), Some(6.0)) => Some(Unary::Relu6),
             _ => None,
         };
-        if let Some(code) = own {
-            return self.emit(code, &[x.tensor], None, result);
+        if let Some(own) = own {
+            return self.unary(own, x);
         }
         let mut made = x.clone();
-        for (code, bound) in [(55, min), (57, max)] {
+        for (own, bound) in [(Binary::Maximum, min), (Binary::Minimum, max)] {
             if let Some(bound) = bound.filter(|bound| bound.is_finite()) {
-                made = self.with_scalar(code, 39, &made, bound)?;
+                made = self.with_scalar(own, &made, bound)?;
             }
         }
         Ok(made)
     }
 
     /// A value and one number.
-    pub(super) fn with_scalar(&mut self, code: i32, kind: u8, x: &Val, number: f64) -> Result<Val> {
-        let scalar = self.scalar(number)?;
-        self.emit(code, &[x.tensor, scalar], options(kind, []), (x.dims.clone(), x.is_turned, x.kind))
+    pub(super) fn with_scalar(&mut self, own: Binary, x: &Val, number: f64) -> Result<Val> {
+        let scalar = match x.kind {
+            Kind::Real => self.scalar(number)?,
+            Kind::Int if number.fract() == 0.0 => {
+                self.literal(whole(number).to_le_bytes().to_vec(), Vec::new(), DType::I32)?
+            }
+            _ => {
+                let error = Error::unsupported("a number beside integers is none");
+                return Err(error.found(number.to_string()));
+            }
+        };
+        self.emit(Operator::Binary(own), &[x.tensor, scalar], (x.dims.clone(), x.is_turned, x.kind))
     }
 
     /// Two values of real numbers with the axes in one order, of which one may be a scalar.
-    pub(super) fn two(&mut self, code: i32, kind: u8, a: &Val, b: &Val) -> Result<Val> {
+    pub(super) fn two(&mut self, own: Binary, a: &Val, b: &Val) -> Result<Val> {
         let of = if a.rank() >= b.rank() { a } else { b };
-        self.emit(code, &[a.tensor, b.tensor], options(kind, []), (of.dims.clone(), of.is_turned, of.kind))
+        let result = (of.dims.clone(), of.is_turned, of.kind);
+        self.emit(Operator::Binary(own), &[a.tensor, b.tensor], result)
     }
 
     fn softmax(&mut self, node: &Node) -> Result<Val> {
@@ -153,10 +163,7 @@ impl Builder<'_> {
         let rank = x.rank();
         let axis = ckpt_graph::shape::resolve(node.int("axis", -1)?, rank)
             .ok_or_else(|| unsupported(node, "its axis does not exist"))?;
-        let (code, options) = match node.op {
-            Op::Softmax => (25, options(9, [(0, Field::F32(1.0))])),
-            _ => (50, options(36, [])),
-        };
+        let own = if node.op == Op::Softmax { Operator::Softmax } else { Operator::LogSoftmax };
         let is_last = |val: &Val| val.place(axis).saturating_add(1) == rank;
         let x = if is_last(&x) {
             x
@@ -166,29 +173,44 @@ impl Builder<'_> {
             self.plain(&x)?
         };
         if is_last(&x) {
-            return self.emit(code, &[x.tensor], options, (x.dims.clone(), x.is_turned, Kind::Real));
+            return self.emit(own, &[x.tensor], (x.dims.clone(), x.is_turned, Kind::Real));
         }
         // The axis is exchanged with the last, and back.
         let mut perm: Vec<usize> = (0..rank).collect();
         perm.swap(axis, rank.saturating_sub(1));
         let of = |dims: &Dims| -> Dims { perm.iter().filter_map(|at| dims.get(*at).copied()).collect() };
         let turned = self.permuted(&x, &perm, (of(&x.dims), false))?;
-        let made = self.emit(code, &[turned.tensor], options, (turned.dims.clone(), false, Kind::Real))?;
+        let made = self.emit(own, &[turned.tensor], (turned.dims.clone(), false, Kind::Real))?;
         self.permuted(&made, &perm, (x.dims.clone(), false))
     }
 
-    fn binary(&mut self, node: &Node, code: i32, kind: u8, has_activation: bool) -> Result<Val> {
+    fn binary(&mut self, node: &Node, own: Binary) -> Result<Val> {
         let (aligned, dims, is_turned) = self.aligned(node)?;
         let [a, b] = &aligned[..] else { return Err(unsupported(node, "it takes two values")) };
-        let options = if kind == 0 { None } else { options(kind, []) };
         let result = (dims, is_turned, a.kind);
+        let has_activation = matches!(own, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div);
         match has_activation && a.kind == Kind::Real {
-            true => self.emit_active(code, &[Some(a.tensor), Some(b.tensor)], (options, 0), result),
-            false => self.emit(code, &[a.tensor, b.tensor], options, result),
+            true => self.emit_active(Operator::Binary(own), &[a.tensor, b.tensor], result),
+            false => self.emit(Operator::Binary(own), &[a.tensor, b.tensor], result),
         }
     }
 
-    fn several(&mut self, node: &Node, code: i32, kind: u8) -> Result<Val> {
+    /// max(x, 0) − slope · max(−x, 0), unless the program has an operator for it.
+    fn prelu(&mut self, node: &Node) -> Result<Val> {
+        if self.program == Program::Lite {
+            return self.binary(node, Binary::PRelu);
+        }
+        let (aligned, dims, is_turned) = self.aligned(node)?;
+        let [x, slope] = &aligned[..] else { return Err(unsupported(node, "it takes two values")) };
+        let (above, negative) = (self.unary(Unary::Relu, x)?, self.unary(Unary::Neg, x)?);
+        let below = self.unary(Unary::Relu, &negative)?;
+        let result = (dims, is_turned, Kind::Real);
+        let scaled =
+            self.emit(Operator::Binary(Binary::Mul), &[slope.tensor, below.tensor], result.clone())?;
+        self.emit(Operator::Binary(Binary::Sub), &[above.tensor, scaled.tensor], result)
+    }
+
+    fn several(&mut self, node: &Node, own: Binary) -> Result<Val> {
         let (aligned, dims, is_turned) = self.aligned(node)?;
         let Some((first, rest)) = aligned.split_first() else {
             return Err(unsupported(node, "it takes no value"));
@@ -196,15 +218,15 @@ impl Builder<'_> {
         let mut made = first.clone();
         for next in rest {
             let result = (dims.clone(), is_turned, first.kind);
-            made = self.emit(code, &[made.tensor, next.tensor], options(kind, []), result)?;
+            made = self.emit(Operator::Binary(own), &[made.tensor, next.tensor], result)?;
         }
         Ok(made)
     }
 
-    fn compared(&mut self, node: &Node, code: i32) -> Result<Val> {
+    fn compared(&mut self, node: &Node, own: Binary) -> Result<Val> {
         let (aligned, dims, is_turned) = self.aligned(node)?;
         let [a, b] = &aligned[..] else { return Err(unsupported(node, "it takes two values")) };
-        self.emit(code, &[a.tensor, b.tensor], None, (dims, is_turned, Kind::Bool))
+        self.emit(Operator::Binary(own), &[a.tensor, b.tensor], (dims, is_turned, Kind::Bool))
     }
 
     /// All inputs of a node with their axes in one order, the lengths of its result, and whether that is turned.
@@ -251,11 +273,16 @@ impl Builder<'_> {
     }
 
     fn as_kind(&mut self, x: &Val, kind: Kind) -> Result<Val> {
-        self.emit(53, &[x.tensor], options(37, []), (x.dims.clone(), x.is_turned, kind))
+        self.emit(Operator::Cast, &[x.tensor], (x.dims.clone(), x.is_turned, kind))
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the format computes with 32-bit floats")]
 fn narrow(value: f64) -> f32 {
     value as f32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a bound beyond the integers is the last of them")]
+fn whole(value: f64) -> i32 {
+    value as i32
 }

@@ -1,10 +1,9 @@
 //! Constants of the model that is built.
 
-use super::unsupported;
-use super::values::{
-    Builder, Constant, Content, Kind, NewTensor, Numbers, Val, Value, number, options, physical,
-};
-use crate::format::dtype_number;
+use crate::model::{Content, ModelTensor, Program};
+use crate::operator::Operator;
+use crate::unsupported;
+use crate::values::{Builder, Constant, Kind, Numbers, Val, Value, physical};
 use ckpt_api::{Attribute, Axis, DType, Error, Node, Result, Tensor};
 use ckpt_graph::order::to_last;
 use ckpt_graph::shape::of_sizes;
@@ -76,7 +75,8 @@ impl Builder<'_> {
         }
         let is_integer = matches!(tensor.dtype, DType::I32 | DType::I64 | DType::Bool);
         let dtype = match tensor.dtype {
-            DType::F16 => DType::F16,
+            // TensorFlow.js widens it while it loads a model.
+            DType::F16 if self.program == Program::Lite => DType::F16,
             dtype if dtype.is_float() => DType::F32,
             DType::Bool => DType::Bool,
             _ if is_integer => DType::I32,
@@ -89,7 +89,7 @@ impl Builder<'_> {
             }
         };
         let number = self.model.tensors.len();
-        self.model.tensors.push(NewTensor {
+        self.model.tensors.push(ModelTensor {
             name: tensor.name.to_string(),
             shape: shape.clone(),
             signature: None,
@@ -107,7 +107,7 @@ impl Builder<'_> {
     /// Floats of 16 bits as those of 32 that operators compute with.
     fn widened(&mut self, tensor: usize, shape: &[i32]) -> Result<usize> {
         let dims: Vec<u64> = shape.iter().map(|len| u64::try_from(*len).unwrap_or(0)).collect();
-        Ok(self.emit(6, &[tensor], options(38, []), (of_sizes(&dims), false, Kind::Real))?.tensor)
+        Ok(self.emit(Operator::Widen, &[tensor], (of_sizes(&dims), false, Kind::Real))?.tensor)
     }
 
     /// A tensor of the model in another shape.
@@ -121,18 +121,16 @@ impl Builder<'_> {
     /// A tensor of a few numbers.
     pub(super) fn literal(&mut self, bytes: Vec<u8>, shape: Vec<u64>, dtype: DType) -> Result<usize> {
         let lens = shape.iter().map(|len| i32::try_from(*len).ok()).collect::<Option<Vec<i32>>>();
-        let shape = lens.ok_or_else(|| Error::unsupported("a constant is too large"))?;
-        debug_assert!(dtype_number(dtype).is_some());
+        let lens = lens.ok_or_else(|| Error::unsupported("a constant is too large"))?;
         let tensor = self.model.tensors.len();
-        let name = format!("{}/constant", self.layer);
-        self.model.tensors.push(NewTensor {
-            name,
-            shape,
-            signature: None,
-            dtype,
-            content: Content::Bytes(bytes),
-        });
-        number(tensor).map(|_| tensor)
+        let key = (bytes.clone(), shape, dtype);
+        if let Some(known) = self.literals.get(&key) {
+            return Ok(*known);
+        }
+        self.literals.insert(key, tensor);
+        let (name, content) = (format!("{}/constant", self.layer), Content::Bytes(bytes));
+        self.model.tensors.push(ModelTensor { name, shape: lens, signature: None, dtype, content });
+        Ok(tensor)
     }
 
     /// A tensor of integers.
@@ -152,11 +150,16 @@ impl Builder<'_> {
         Ok(Val { tensor, dims: Vec::new(), is_turned: false, kind: Kind::Real })
     }
 
-    /// The axes of a window's kernel in this order; a kernel of sequences has no rows.
-    pub(super) fn window_order(tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<usize>> {
+    /// The axes of a window's kernel: those before its sides, its sides, and those behind. A kernel of sequences has no rows.
+    pub(super) fn window_order(
+        tensor: &Tensor,
+        sides: &[Axis],
+        before: &[Axis],
+        behind: &[Axis],
+    ) -> Result<Vec<usize>> {
         let has_rows = tensor.axis(Axis::KernelY).is_some();
-        let wanted: Vec<Axis> =
-            wanted.iter().copied().filter(|axis| has_rows || *axis != Axis::KernelY).collect();
+        let sides = sides.iter().filter(|axis| has_rows || **axis != Axis::KernelY);
+        let wanted: Vec<Axis> = before.iter().chain(sides).chain(behind).copied().collect();
         Self::order(tensor, &wanted)
     }
 
@@ -235,7 +238,7 @@ fn float(value: f64) -> [u8; 4] {
     (value as f32).to_le_bytes()
 }
 
-fn integer(value: i64) -> Result<[u8; 4]> {
+pub(super) fn integer(value: i64) -> Result<[u8; 4]> {
     // Ends of ranges may be beyond any length.
     let value = value.clamp(i32::MIN.into(), i32::MAX.into());
     i32::try_from(value).map(i32::to_le_bytes).map_err(|_| Error::defect("an integer is not clamped"))

@@ -1,32 +1,53 @@
-//! Builds the operators and tensors of a new model from a graph of the contract.
+//! Graphs of the contract as TensorFlow's operators.
 //!
-//! Images have their channels last in this format and first in the contract. A value of a convolution is turned: its axes
-//! are stored as `[batch, rows, columns, channels]`. What takes the axes in another order takes a `TRANSPOSE`.
+//! [`model_of`] makes a [`Model`]: operators and tensors, which TensorFlow Lite and TensorFlow.js store in their own forms. Images
+//! have their channels last there and first in the contract. A value of a convolution is turned: its axes are stored as
+//! `[batch, rows, columns, channels]`. What takes the axes in another order takes a transposition.
+//!
+//! ```
+//! use ckpt_api::{Checkpoint, Graph, Node, Op, Value};
+//! use ckpt_tf_operators::{Operator, Program, Unary, model_of};
+//! let mut node = Node::new("act", Op::Sigmoid);
+//! (node.inputs, node.outputs) = (vec!["x".into()], vec!["y".into()]);
+//! let value = |name: &str| Value::new(name, [None, Some(3)]);
+//! let graph = Graph { name: String::new(), inputs: vec![value("x")], outputs: vec![value("y")], nodes: vec![node] };
+//! let model = model_of(&Checkpoint::default(), &graph, Program::Lite)?;
+//! assert_eq!(model.steps[0].operator, Operator::Unary(Unary::Sigmoid));
+//! assert_eq!(model.tensors[model.outputs[0]].signature, Some(vec![-1, 3]));
+//! # Ok::<(), ckpt_api::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod activations;
 mod constants;
 mod einsum;
 mod elementwise;
 mod layers;
+mod model;
 mod moves;
 mod normal;
+mod operator;
+mod recurrent;
 mod values;
 
 use ckpt_api::{Checkpoint, DType, Error, Graph, Node, Op, Result, Tensor};
 use ckpt_graph::infer::{Known as KnownShapes, infer};
 use ckpt_graph::shape::of_sizes;
 use ckpt_graph::{Dims, Length};
-use std::collections::HashMap;
-use values::{Builder, Constant, Kind, Val, Value, missing, number};
+use std::collections::{HashMap, HashSet};
+use values::{Builder, Constant, Kind, Val, Value, missing};
 
-pub(super) use values::{Content, NewModel, NewTensor};
+pub use model::{Content, Model, ModelTensor, Program, Step};
+pub use operator::{Activation, Binary, Operator, Reduction, Unary, Window};
 
-/// Builds the model of a graph.
+/// Returns the model that computes what a graph does.
 ///
 /// # Errors
-/// [`ckpt_api::Kind::Unsupported`] for what the format has no operators for; [`ckpt_api::Kind::Corrupt`] for a graph that
+/// [`ckpt_api::Kind::Unsupported`] for what the program has no operators for; [`ckpt_api::Kind::Corrupt`] for a graph that
 /// contradicts itself.
-pub(super) fn model_of(checkpoint: &Checkpoint, graph: &Graph) -> Result<NewModel> {
+pub fn model_of(checkpoint: &Checkpoint, graph: &Graph, program: Program) -> Result<Model> {
     graph.require_activations()?;
     let ids = checkpoint.tensors.iter().enumerate().map(|(id, tensor)| (tensor.name.as_str(), id)).collect();
     let mut uses: HashMap<&str, usize> = HashMap::new();
@@ -41,13 +62,16 @@ pub(super) fn model_of(checkpoint: &Checkpoint, graph: &Graph) -> Result<NewMode
     let mut builder = Builder {
         checkpoint,
         ids,
-        model: NewModel::default(),
+        program,
+        model: Model::default(),
         values: HashMap::new(),
         dims: HashMap::new(),
         uses,
         turned: HashMap::new(),
         stored: HashMap::new(),
+        literals: HashMap::new(),
         layer: String::new(),
+        unrolled: 0,
     };
     builder.inputs(graph)?;
     for node in &graph.nodes {
@@ -60,13 +84,16 @@ pub(super) fn model_of(checkpoint: &Checkpoint, graph: &Graph) -> Result<NewMode
 
 /// The error for a node that has no counterpart.
 fn unsupported(node: &Node, why: &str) -> Error {
-    Error::unsupported(format!("a layer has no counterpart in TensorFlow Lite: {why}"))
+    Error::unsupported(format!("a layer has no counterpart among TensorFlow's operators: {why}"))
         .found(node.op.name().to_owned())
 }
 
 impl<'a> Builder<'a> {
     fn inputs(&mut self, graph: &Graph) -> Result<()> {
         let mut free = 0;
+        let gathers = graph.nodes.iter().filter(|node| node.op == Op::Gather);
+        let indices: HashSet<&str> =
+            gathers.filter_map(|node| node.inputs.last()).map(String::as_str).collect();
         for input in &graph.inputs {
             let mut length = |len: &Option<u64>| match len {
                 Some(len) => Length::from(*len),
@@ -76,10 +103,7 @@ impl<'a> Builder<'a> {
                 }
             };
             let dims: Dims = input.shape.iter().map(&mut length).collect();
-            let is_index = graph
-                .nodes
-                .iter()
-                .any(|node| node.op == Op::Gather && node.inputs.last() == Some(&input.name));
+            let is_index = indices.contains(input.name.as_str());
             let kind = match input.dtype {
                 Some(DType::Bool) => Kind::Bool,
                 Some(dtype) if !dtype.is_float() => Kind::Int,
@@ -87,36 +111,39 @@ impl<'a> Builder<'a> {
                 _ => Kind::Real,
             };
             let val = self.value(&input.name, dims, false, kind)?;
-            self.model.inputs.push(number(val.tensor)?);
+            self.model.inputs.push(val.tensor);
             self.set(&input.name, val);
         }
         Ok(())
     }
 
     fn outputs(&mut self, graph: &Graph) -> Result<()> {
+        let mut taken: HashSet<usize> = self.model.inputs.iter().copied().collect();
         for output in &graph.outputs {
             self.layer.clone_from(&output.name);
             let val = self.take(&output.name)?;
             let val = self.plain(&val)?;
-            let is_input = self.model.inputs.contains(&number(val.tensor)?);
             let is_constant =
                 self.model.tensors.get(val.tensor).is_some_and(|own| !matches!(own.content, Content::Made));
             // A result is a value of its own.
-            let val = if is_input || is_constant || self.model.outputs.contains(&number(val.tensor)?) {
-                self.reshaped(&val, val.dims.clone())?
-            } else {
-                val
+            let val = match is_constant || taken.contains(&val.tensor) {
+                true => self.reshaped(&val, val.dims.clone())?,
+                false => val,
             };
+            taken.insert(val.tensor);
             if let Some(tensor) = self.model.tensors.get_mut(val.tensor) {
                 tensor.name.clone_from(&output.name);
             }
-            self.model.outputs.push(number(val.tensor)?);
+            self.model.outputs.push(val.tensor);
         }
         Ok(())
     }
 
     /// Writes a node.
     fn node(&mut self, node: &Node) -> Result<()> {
+        if node.computed_attributes().next().is_some() {
+            return Err(unsupported(node, "the graph computes what it states"));
+        }
         let shapes = infer(node, self);
         for (output, dims) in node.outputs.iter().zip(shapes) {
             if let Some(dims) = dims {
@@ -131,6 +158,7 @@ impl<'a> Builder<'a> {
                 return self.alias(node, value);
             }
             Op::Split => return self.split(node),
+            Op::LSTM | Op::GRU | Op::RNN => return self.recurrent_node(node),
             _ => {}
         }
         let made = match self.layer_node(node)? {
@@ -216,3 +244,6 @@ impl KnownShapes for Builder<'_> {
         self.checkpoint.tensors.get(*self.ids.get(name)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

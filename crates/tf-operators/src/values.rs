@@ -1,61 +1,18 @@
 //! Values of the model that is built, and operators on them.
 
-use super::super::flat::{Field, Table};
+use crate::model::{Content, Model, ModelTensor, Program, Step};
+use crate::operator::{Activation, Operator, Unary};
 use ckpt_api::{Checkpoint, DType, Error, Result};
 use ckpt_graph::order::{to_first, to_last};
 use ckpt_graph::{Dims, Length};
 use std::collections::HashMap;
 
-/// The tensors and operators of a model.
-#[derive(Debug, Default)]
-pub(in crate::write) struct NewModel {
-    pub(in crate::write) tensors: Vec<NewTensor>,
-    pub(in crate::write) operators: Vec<NewOperator>,
-    pub(in crate::write) inputs: Vec<i32>,
-    pub(in crate::write) outputs: Vec<i32>,
-}
-
-/// A tensor of the model.
-#[derive(Debug)]
-pub(in crate::write) struct NewTensor {
-    pub(in crate::write) name: String,
-    /// Lengths as they are stored; 1 for a free one.
-    pub(in crate::write) shape: Vec<i32>,
-    /// The same with −1 for free ones, if there are any.
-    pub(in crate::write) signature: Option<Vec<i32>>,
-    pub(in crate::write) dtype: DType,
-    pub(in crate::write) content: Content,
-}
-
-/// What a tensor of the model has.
-#[derive(Debug)]
-pub(in crate::write) enum Content {
-    /// What an operator makes, or a caller gives.
-    Made,
-    /// A few numbers.
-    Bytes(Vec<u8>),
-    /// A tensor of the checkpoint, its axes in this order.
-    Tensor { id: usize, order: Vec<usize> },
-}
-
-/// One use of an operator.
-#[derive(Debug)]
-pub(in crate::write) struct NewOperator {
-    /// The operator's number.
-    pub(in crate::write) code: i32,
-    pub(in crate::write) inputs: Vec<i32>,
-    pub(in crate::write) outputs: Vec<i32>,
-    /// The type and the table of its options.
-    pub(in crate::write) options: Option<(u8, Table)>,
-    /// The number of the option that has an activation, if it has one.
-    pub(super) activation: Option<u64>,
-}
-
 /// Builds a model.
 pub(super) struct Builder<'a> {
     pub(super) checkpoint: &'a Checkpoint,
     pub(super) ids: HashMap<&'a str, usize>,
-    pub(super) model: NewModel,
+    pub(super) program: Program,
+    pub(super) model: Model,
     /// What the values of the graph are.
     pub(super) values: HashMap<String, Value>,
     /// Their lengths, in the graph's order of axes.
@@ -66,8 +23,12 @@ pub(super) struct Builder<'a> {
     pub(super) turned: HashMap<(usize, bool), usize>,
     /// Tensors of the checkpoint that the model has, by id and order of their axes.
     pub(super) stored: HashMap<(usize, Vec<usize>), usize>,
+    /// Numbers that the model has, each once.
+    pub(super) literals: HashMap<(Vec<u8>, Vec<u64>, DType), usize>,
     /// The layer that is being written.
     pub(super) layer: String,
+    /// Bytes of the names of what the steps of recurrent layers make.
+    pub(super) unrolled: u64,
 }
 
 /// What numbers a value has.
@@ -146,12 +107,6 @@ pub(super) fn physical(dims: &[Length], is_turned: bool) -> Dims {
     }
 }
 
-/// Options of an operator.
-pub(super) fn options(kind: u8, fields: impl IntoIterator<Item = (u64, Field)>) -> Option<(u8, Table)> {
-    let table = fields.into_iter().fold(Table::default(), |table, (number, field)| table.with(number, field));
-    Some((kind, table))
-}
-
 impl Builder<'_> {
     /// Adds a tensor for a value.
     pub(super) fn value(&mut self, name: &str, dims: Dims, is_turned: bool, kind: Kind) -> Result<Val> {
@@ -173,7 +128,7 @@ impl Builder<'_> {
             stored.iter().zip(&shape).map(|(len, own)| if len.known().is_some() { *own } else { -1 });
         let signature = is_free.then(|| signature.collect());
         let tensor = self.model.tensors.len();
-        self.model.tensors.push(NewTensor {
+        self.model.tensors.push(ModelTensor {
             name: name.to_owned(),
             shape,
             signature,
@@ -186,48 +141,48 @@ impl Builder<'_> {
     /// Adds an operator with one result.
     pub(super) fn emit(
         &mut self,
-        code: i32,
+        operator: Operator,
         inputs: &[usize],
-        options: Option<(u8, Table)>,
         (dims, is_turned, kind): (Dims, bool, Kind),
     ) -> Result<Val> {
         let name = self.layer.clone();
         let val = self.value(&name, dims, is_turned, kind)?;
-        let inputs = inputs.iter().map(|input| number(*input)).collect::<Result<Vec<i32>>>()?;
-        let outputs = vec![number(val.tensor)?];
-        self.model.operators.push(NewOperator { code, inputs, outputs, options, activation: None });
+        let inputs = inputs.iter().copied().map(Some).collect();
+        self.step(operator, inputs, vec![val.tensor]);
         Ok(val)
     }
 
-    /// Adds an operator whose result may get an activation: the option of this number.
+    pub(super) fn step(&mut self, operator: Operator, inputs: Vec<Option<usize>>, outputs: Vec<usize>) {
+        let activation = Activation::None;
+        self.model.steps.push(Step { operator, inputs, outputs, activation, is_open: false });
+    }
+
+    /// Adds an operator whose result may get an activation.
     pub(super) fn emit_active(
         &mut self,
-        code: i32,
-        inputs: &[Option<usize>],
-        (options, activation): (Option<(u8, Table)>, u64),
+        operator: Operator,
+        inputs: &[usize],
         result: (Dims, bool, Kind),
     ) -> Result<Val> {
-        let val = self.emit(code, &[], options, result)?;
-        let inputs = inputs.iter().map(|input| input.map_or(Ok(-1), number));
-        let inputs = inputs.collect::<Result<Vec<i32>>>()?;
-        if let Some(operator) = self.model.operators.last_mut() {
-            (operator.inputs, operator.activation) = (inputs, Some(activation));
+        let val = self.emit(operator, inputs, result)?;
+        if let Some(step) = self.model.steps.last_mut() {
+            step.is_open = true;
         }
         Ok(val)
+    }
+
+    /// A function of each element of a value.
+    pub(super) fn unary(&mut self, own: Unary, x: &Val) -> Result<Val> {
+        self.emit(Operator::Unary(own), &[x.tensor], (x.dims.clone(), x.is_turned, x.kind))
     }
 
     /// Gives the operator that made a value an activation, if it takes one; whether it did.
-    pub(super) fn fused(&mut self, val: &Val, activation: u8) -> bool {
-        let made = number(val.tensor).unwrap_or(-1);
-        let Some(operator) = self.model.operators.last_mut() else { return false };
-        let (Some(field), Some((_, options))) = (operator.activation, operator.options.as_mut()) else {
-            return false;
-        };
-        if operator.outputs != [made] {
+    pub(super) fn fused(&mut self, val: &Val, activation: Activation) -> bool {
+        let Some(step) = self.model.steps.last_mut() else { return false };
+        if !step.is_open || step.outputs != [val.tensor] {
             return false;
         }
-        *options = std::mem::take(options).with(field, Field::U8(activation));
-        operator.activation = None;
+        (step.activation, step.is_open) = (activation, false);
         if let Some(tensor) = self.model.tensors.get_mut(val.tensor) {
             tensor.name.clone_from(&self.layer);
         }
@@ -277,7 +232,7 @@ impl Builder<'_> {
     ) -> Result<Val> {
         let perm: Vec<i64> = perm.iter().map(|axis| i64::try_from(*axis).unwrap_or(i64::MAX)).collect();
         let perm = self.ints(&perm)?;
-        self.emit(39, &[val.tensor, perm], options(26, []), (dims, is_turned, val.kind))
+        self.emit(Operator::Transpose, &[val.tensor, perm], (dims, is_turned, val.kind))
     }
 
     /// The same elements, in the order in which the value is stored, in another shape. A turned value stays so.
@@ -293,24 +248,15 @@ impl Builder<'_> {
         let shape: Vec<i64> = physical(&dims, val.is_turned).iter().map(&mut entry).collect();
         if open > 1 {
             return Err(Error::unsupported(
-                "a value is reshaped to several free lengths, which TensorFlow Lite cannot state",
+                "a value is reshaped to several free lengths, which TensorFlow cannot state",
             )
             .found(ckpt_graph::shape::show(&dims)));
         }
         let narrow = shape.iter().map(|len| i32::try_from(*len).unwrap_or(i32::MAX)).collect();
         let shape = self.ints(&shape)?;
-        self.emit(
-            22,
-            &[val.tensor, shape],
-            options(17, [(0, Field::I32s(narrow))]),
-            (dims, val.is_turned, val.kind),
-        )
+        let reshape = Operator::Reshape { shape: narrow };
+        self.emit(reshape, &[val.tensor, shape], (dims, val.is_turned, val.kind))
     }
-}
-
-/// A number of a tensor, as the format has it.
-pub(super) fn number(tensor: usize) -> Result<i32> {
-    i32::try_from(tensor).map_err(|_| Error::unsupported("the model has too many tensors"))
 }
 
 pub(super) fn missing() -> Error {

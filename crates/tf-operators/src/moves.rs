@@ -1,26 +1,27 @@
 //! Operators that move elements, and reductions.
 
-use super::super::flat::Field;
-use super::unsupported;
-use super::values::{Builder, Kind, NewOperator, Val, number, options};
-use ckpt_api::{DType, Node, Op, Result};
-use ckpt_graph::Dims;
+use crate::model::Program;
+use crate::operator::{Operator, Reduction};
+use crate::unsupported;
+use crate::values::{Builder, Kind, Val, physical};
+use ckpt_api::{DType, Error, Node, Op, Result};
 use ckpt_graph::order::{to_first, to_last};
 use ckpt_graph::shape::{resolve, resolve_all};
+use ckpt_graph::{Dims, Length};
 
 impl Builder<'_> {
     /// Writes an operator that moves elements, or a reduction; `None` for another one.
     pub(super) fn moving_node(&mut self, node: &Node) -> Result<Option<Val>> {
         let reduction = match node.op {
-            Op::ReduceMean => Some(40),
-            Op::ReduceSum => Some(74),
-            Op::ReduceProd => Some(81),
-            Op::ReduceMax => Some(82),
-            Op::ReduceMin => Some(89),
+            Op::ReduceMean => Some(Reduction::Mean),
+            Op::ReduceSum => Some(Reduction::Sum),
+            Op::ReduceProd => Some(Reduction::Prod),
+            Op::ReduceMax => Some(Reduction::Max),
+            Op::ReduceMin => Some(Reduction::Min),
             _ => None,
         };
-        if let Some(code) = reduction {
-            return self.reduced(node, code).map(Some);
+        if let Some(by) = reduction {
+            return self.reduced(node, by).map(Some);
         }
         Ok(Some(match node.op {
             Op::Reshape | Op::Flatten | Op::Squeeze | Op::Unsqueeze => {
@@ -56,7 +57,7 @@ impl Builder<'_> {
                     node.ints("repeats")?.ok_or_else(|| unsupported(node, "it states no repeats"))?.to_vec();
                 let repeats = self.ints(&repeats)?;
                 let dims = self.result(node)?;
-                self.emit(69, &[x.tensor, repeats], options(51, []), (dims, false, x.kind))?
+                self.emit(Operator::Tile, &[x.tensor, repeats], (dims, false, x.kind))?
             }
             Op::Expand => {
                 let x = self.input(node, 0)?;
@@ -65,22 +66,24 @@ impl Builder<'_> {
                 let known = dims.iter().map(|len| len.known()).collect::<Option<Vec<i64>>>();
                 let known = known.ok_or_else(|| unsupported(node, "its shape depends on a free length"))?;
                 let shape = self.ints(&known)?;
-                self.emit(130, &[x.tensor, shape], options(104, []), (dims, false, x.kind))?
+                self.emit(Operator::BroadcastTo, &[x.tensor, shape], (dims, false, x.kind))?
             }
-            Op::ArgMax => self.place(node, 56, 40)?,
-            Op::ArgMin => self.place(node, 79, 57)?,
+            Op::ArgMax => self.place(node, true)?,
+            Op::ArgMin => self.place(node, false)?,
             Op::DepthToSpace if matches!(node.text("mode")?, None | Some("DCR")) => {
-                self.blocks(node, 5, 94)?
+                let x = self.image_alone(node)?;
+                let operator = Operator::DepthToSpace { size: block_size(node)? };
+                self.emit(operator, &[x.tensor], (self.result(node)?, true, x.kind))?
             }
             Op::SpaceToDepth if matches!(node.text("mode")?, None | Some("DCR")) => {
-                self.blocks(node, 26, 19)?
+                self.space_to_depth(node)?
             }
             Op::Resize => self.resize(node)?,
             _ => return Ok(None),
         }))
     }
 
-    fn reduced(&mut self, node: &Node, code: i32) -> Result<Val> {
+    fn reduced(&mut self, node: &Node, by: Reduction) -> Result<Val> {
         let x = self.input(node, 0)?;
         let rank = x.rank();
         let axes = match node.ints("axes")? {
@@ -98,12 +101,7 @@ impl Builder<'_> {
         let places: Vec<i64> = axes.iter().map(|axis| i64::try_from(x.place(*axis)).unwrap_or(0)).collect();
         let places = self.ints(&places)?;
         let is_turned = x.is_turned && keeps;
-        self.emit(
-            code,
-            &[x.tensor, places],
-            options(27, [(0, Field::Flag(keeps))]),
-            (dims, is_turned, x.kind),
-        )
+        self.emit(Operator::Reduce { by, keeps }, &[x.tensor, places], (dims, is_turned, x.kind))
     }
 
     fn transpose(&mut self, node: &Node) -> Result<Val> {
@@ -137,8 +135,7 @@ impl Builder<'_> {
             .ok_or_else(|| unsupported(node, "its axis does not exist"))?;
         let axis = i32::try_from(first.place(axis)).unwrap_or(0);
         let (kind, inputs) = (first.kind, all.iter().map(|val| val.tensor).collect::<Vec<usize>>());
-        let inputs: Vec<Option<usize>> = inputs.into_iter().map(Some).collect();
-        self.emit_active(2, &inputs, (options(10, [(0, Field::I32(axis))]), 1), (dims, is_turned, kind))
+        self.emit(Operator::Concat { axis }, &inputs, (dims, is_turned, kind))
     }
 
     fn slice(&mut self, node: &Node) -> Result<Val> {
@@ -174,8 +171,8 @@ impl Builder<'_> {
             }
         }
         let (begin, end, step) = (self.ints(&begin)?, self.ints(&end)?, self.ints(&step)?);
-        let masks = [(0, Field::I32(begin_mask)), (1, Field::I32(end_mask))];
-        self.emit(45, &[x.tensor, begin, end, step], options(32, masks), (dims, x.is_turned, x.kind))
+        let operator = Operator::StridedSlice { begin_mask, end_mask };
+        self.emit(operator, &[x.tensor, begin, end, step], (dims, x.is_turned, x.kind))
     }
 
     /// A value with a number around it: pairs for each axis of the graph.
@@ -198,14 +195,17 @@ impl Builder<'_> {
             elements.iter().flat_map(|pad| i32::try_from(*pad).unwrap_or(i32::MAX).to_le_bytes()).collect();
         let pads = self.literal(bytes, vec![x.rank() as u64, 2], DType::I32)?;
         if value == 0.0 {
-            return self.emit(34, &[x.tensor, pads], options(22, []), (dims, x.is_turned, x.kind));
+            return self.emit(Operator::Pad, &[x.tensor, pads], (dims, x.is_turned, x.kind));
         }
         let value = self.scalar(value)?;
-        self.emit(60, &[x.tensor, pads, value], options(43, []), (dims, x.is_turned, x.kind))
+        self.emit(Operator::PadWith, &[x.tensor, pads, value], (dims, x.is_turned, x.kind))
     }
 
     /// The place of the greatest or least element of an axis.
-    fn place(&mut self, node: &Node, code: i32, kind: u8) -> Result<Val> {
+    fn place(&mut self, node: &Node, is_greatest: bool) -> Result<Val> {
+        if node.flag("select_last_index")? {
+            return Err(unsupported(node, "it takes the last of equal elements"));
+        }
         let x = self.input(node, 0)?;
         let x = self.plain(&x)?;
         let axis = resolve(node.int("axis", 0)?, x.rank())
@@ -213,13 +213,8 @@ impl Builder<'_> {
         let dims = self.result(node)?;
         let removed = ckpt_graph::shape::reduced(&x.dims, &[axis], false);
         let axis = self.ints(&[i64::try_from(axis).unwrap_or(0)])?;
-        // The type of the result is I32.
-        let made = self.emit(
-            code,
-            &[x.tensor, axis],
-            options(kind, [(0, Field::I8(2))]),
-            (removed, false, Kind::Int),
-        )?;
+        let operator = Operator::Place { is_greatest };
+        let made = self.emit(operator, &[x.tensor, axis], (removed, false, Kind::Int))?;
         if node.int("keepdims", 1)? == 0 { Ok(made) } else { self.reshaped(&made, dims) }
     }
 
@@ -232,11 +227,24 @@ impl Builder<'_> {
         }
     }
 
-    fn blocks(&mut self, node: &Node, code: i32, kind: u8) -> Result<Val> {
+    /// Blocks of pixels as channels: by moves of elements if the program has no operator for it.
+    fn space_to_depth(&mut self, node: &Node) -> Result<Val> {
         let x = self.image_alone(node)?;
-        let dims = self.result(node)?;
-        let size = i32::try_from(node.int("blocksize", 1)?).unwrap_or(1);
-        self.emit(code, &[x.tensor], options(kind, [(0, Field::I32(size))]), (dims, true, x.kind))
+        let (dims, size) = (self.result(node)?, block_size(node)?);
+        if self.program == Program::Lite {
+            return self.emit(Operator::SpaceToDepth { size }, &[x.tensor], (dims, true, x.kind));
+        }
+        let [batch, channels, rows, columns] = x.dims[..] else {
+            return Err(unsupported(node, "it takes no image"));
+        };
+        let size = Length::Known(size.into());
+        let (rows, columns) = (rows.floor_div(size), columns.floor_div(size));
+        let stored = Val { dims: Vec::new(), is_turned: false, ..x };
+        let blocks = self.reshaped(&stored, vec![batch, rows, size, columns, size, channels])?;
+        let moved = vec![batch, rows, columns, size, size, channels];
+        let moved = self.permuted(&blocks, &[0, 1, 3, 2, 4, 5], (moved, false))?;
+        let made = self.reshaped(&moved, ckpt_graph::order::rotated(&dims, true))?;
+        Ok(Val { dims, is_turned: true, ..made })
     }
 
     fn resize(&mut self, node: &Node) -> Result<Val> {
@@ -254,16 +262,37 @@ impl Builder<'_> {
             "asymmetric" => (false, false),
             _ => return Err(unsupported(node, "its coordinates are of another kind")),
         };
+        let has_length = |at: usize| dims.get(at).zip(x.dims.get(at)).is_some_and(|(to, from)| to.is(*from));
+        if !has_length(0) || !has_length(1) {
+            return Err(unsupported(node, "it resizes more than rows and columns"));
+        }
+        // The programs go by the two lengths.
+        if let (None, Some(scales), false) = (node.ints("sizes")?, node.floats("scales")?, corners) {
+            let is_exact = |at: usize| {
+                let len = x
+                    .dims
+                    .get(at)
+                    .and_then(|len| len.size())
+                    .map(|len| f64::from(u32::try_from(len).unwrap_or(u32::MAX)));
+                len.zip(scales.get(at)).is_some_and(|(len, scale)| {
+                    let to = len * scale;
+                    (to - to.round()).abs() < 1e-4
+                })
+            };
+            if !is_exact(2) || !is_exact(3) {
+                return Err(unsupported(node, "its scale is not the quotient of its lengths"));
+            }
+        }
         let nearest = node.text("nearest_mode")?.unwrap_or("round_prefer_floor");
-        let (code, kind, first) = match (node.text("mode")?.unwrap_or("nearest"), corners || half) {
-            ("linear", _) => (23, 15, 2),
-            ("nearest", true) if nearest == "round_prefer_ceil" => (97, 74, 0),
-            ("nearest", false) if nearest == "floor" => (97, 74, 0),
+        let is_linear = match (node.text("mode")?.unwrap_or("nearest"), corners || half) {
+            ("linear", _) => true,
+            ("nearest", true) if nearest == "round_prefer_ceil" => false,
+            ("nearest", false) if nearest == "floor" => false,
             _ => return Err(unsupported(node, "its interpolation is of another kind")),
         };
         let size = self.ints(&[rows, columns])?;
-        let flags = [(first, Field::Flag(corners)), (first + 1, Field::Flag(half))];
-        self.emit(code, &[x.tensor, size], options(kind, flags), (dims, true, x.kind))
+        let operator = Operator::Resize { is_linear, corners, half };
+        self.emit(operator, &[x.tensor, size], (dims, true, x.kind))
     }
 
     /// Parts along an axis.
@@ -271,27 +300,42 @@ impl Builder<'_> {
         let x = self.input(node, 0)?;
         let axis = resolve(node.int("axis", 0)?, x.rank())
             .ok_or_else(|| unsupported(node, "its axis does not exist"))?;
-        let mut sizes = Vec::new();
-        let mut parts = Vec::new();
+        let mut results = Vec::new();
         for output in &node.outputs {
             let dims = self.dims.get(output).cloned();
             let dims = dims.ok_or_else(|| unsupported(node, "the shape of a part is not known"))?;
-            let len = dims.get(axis).and_then(|len| len.known());
-            sizes.push(len.ok_or_else(|| unsupported(node, "the length of a part is not known"))?);
-            parts.push(self.value(output, dims, x.is_turned, x.kind)?);
+            results.push((dims, x.is_turned, x.kind));
         }
-        let place = i64::try_from(x.place(axis)).unwrap_or(0);
-        let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
-        let sizes = self.ints(&sizes)?;
-        let place =
-            self.literal(i32::try_from(place).unwrap_or(0).to_le_bytes().to_vec(), Vec::new(), DType::I32)?;
-        let inputs = [x.tensor, sizes, place].into_iter().map(number).collect::<Result<Vec<i32>>>()?;
-        let outputs = parts.iter().map(|part| number(part.tensor)).collect::<Result<Vec<i32>>>()?;
-        let options = options(79, [(0, Field::I32(count))]);
-        self.model.operators.push(NewOperator { code: 102, inputs, outputs, options, activation: None });
+        let parts = self.parts(&x, x.place(axis), &results)?;
         for (output, part) in node.outputs.iter().zip(parts) {
             self.set(output, part);
         }
         Ok(())
     }
+
+    /// Parts of a value along an axis of its tensor.
+    pub(super) fn parts(
+        &mut self,
+        x: &Val,
+        place: usize,
+        results: &[(Dims, bool, Kind)],
+    ) -> Result<Vec<Val>> {
+        let (mut sizes, mut parts) = (Vec::new(), Vec::new());
+        let name = self.layer.clone();
+        for (dims, is_turned, kind) in results {
+            let len = physical(dims, *is_turned).get(place).and_then(|len| len.known());
+            sizes.push(len.ok_or_else(|| Error::unsupported("the length of a part is not known"))?);
+            parts.push(self.value(&name, dims.clone(), *is_turned, *kind)?);
+        }
+        let sizes = self.ints(&sizes)?;
+        let place = i32::try_from(place).unwrap_or(0).to_le_bytes().to_vec();
+        let place = self.literal(place, Vec::new(), DType::I32)?;
+        let outputs = parts.iter().map(|part| part.tensor).collect();
+        self.step(Operator::Split, vec![Some(x.tensor), Some(sizes), Some(place)], outputs);
+        Ok(parts)
+    }
+}
+
+fn block_size(node: &Node) -> Result<i32> {
+    Ok(i32::try_from(node.int("blocksize", 1)?).unwrap_or(1))
 }
