@@ -117,10 +117,12 @@ def bitsandbytes_in_4_bits(folder, kind):
                     quant_type=kind)
                 tensors[name] = packed
                 tensors |= {f"{name}.{key}": tensor for key, tensor in state.as_dict(packed=True).items()}
+                # As a column: for rows that are no whole blocks, the library's kernel for AVX-512 takes scales of other blocks.
+                state.shape = torch.Size((math.prod(shape), 1))
                 for dtype, torch_dtype in DTYPES.items():
                     state.dtype = torch_dtype
                     # The table has 0 twice; the library makes −0 of the second one, unlike its table.
-                    library[dtype][name] = bitsandbytes.functional.dequantize_4bit(packed, state) + 0.0
+                    library[dtype][name] = bitsandbytes.functional.dequantize_4bit(packed, state).reshape(shape) + 0.0
             settings = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": kind}
             stored = store(folder / f"{blocksize}{is_nested}", tensors, settings if is_nested else None)
             compared += equal(stored, library)
