@@ -1,4 +1,4 @@
-"""`ckpt run` beside onnxruntime: the same models, inputs and threads, in turn."""
+"""`ckpt run`, with sums in order and with fused ones, beside onnxruntime: the same models, inputs and threads, in turn."""
 
 import os
 import pathlib
@@ -14,6 +14,11 @@ from harness import MIB, Program, log
 
 NAMES = {"resnet50": "ResNet50, 8 images of 224 × 224", "bert-base": "BERT-base, 8 texts of 128 tokens",
          "gpt2": "GPT-2 small, 8 texts of 128 tokens"}
+# Small ones: on one thread.
+SMALL = {"voice": "voice detector, 1 s of sound", "pitch": "pitch, 8 frames", "reader": "reader of a line of text",
+         "face": "face detector, 128 × 128", "denoiser": "denoiser, 2 s of sound", "keywords": "keyword spotting",
+         "objects": "MobileNetV3 small, 224 × 224", "texts": "text classifier, 64 tokens",
+         "segments": "segmentation, 96 × 96", "tables": "dense layers, 64 rows"}
 PEER = "onnxruntime"
 # In float32, for the longest sums of these networks: between two orders of summation.
 CLOSE = 2e-4
@@ -33,24 +38,26 @@ def measure(ckpt: checks.Ckpt, scratch: pathlib.Path, here: dict, rounds: int, q
         options = ["--small"] if quick else []
         subprocess.run([sys.executable, script, folder, *options], check=True, capture_output=True)
     rows = []
-    for name, title in NAMES.items():
+    for name, title in (NAMES | SMALL).items():
         needed = memory(folder / f"{name}.onnx")
-        for threads in (1, 2):
+        for threads in (1,) if name in SMALL else (1, 2):
             log(f"{title}, {threads} thread{'s' if threads > 1 else ''}")
-            theirs, ours = in_rounds(ckpt, folder / name, threads, rounds)
+            theirs, ours, fused = in_rounds(ckpt, folder / name, threads, rounds)
             rows.append({
                 "network": title, "threads": str(threads), "onnxruntime": words.time(statistics.median(theirs["forward"])),
                 "`ckpt`": words.time(statistics.median(ours["forward"])),
                 "× (least–most)": words.spread(words.ratio(ours["forward"], theirs["forward"])),
-                "peak RSS, MiB: onnxruntime": words.memory(max(theirs["mib"])), "MiB: `ckpt`": words.memory(max(ours["mib"])),
+                "`fast`": words.time(statistics.median(fused["forward"])),
+                "× of `fast`": words.spread(words.ratio(fused["forward"], theirs["forward"])),
+                "peak RSS, MiB: onnxruntime": words.memory(max(theirs["mib"])), "MiB: `ckpt`": words.memory(max(ours["mib"] + fused["mib"])),
                 "weights and widest layer, MiB": f"{needed:.0f}",
             })
     return {"said": f"{words.rounds(rounds)} {words.on(here, 'onnxruntime', 'numpy')}.", "rows": rows}
 
 
 def in_rounds(ckpt: checks.Ckpt, path: pathlib.Path, threads: int, rounds: int) -> list[dict[str, list[float]]]:
-    """Seconds of the passes and memory of both programs, round by round. The first round compares the results, and is not counted unless it is the only one."""
-    programs = [peer(path, threads), own(ckpt, path, threads)]
+    """Seconds of the passes and memory of all programs, round by round. The first round compares the results, and is not counted unless it is the only one."""
+    programs = [peer(path, threads), own(ckpt, path, threads, "f32"), own(ckpt, path, threads, "fast")]
     rows: list[dict[str, list[float]]] = [{"forward": [], "mib": []} for _ in programs]
     for number in range(0 if rounds > 1 else 1, rounds + 1):
         for program, row in zip(programs, rows):
@@ -62,7 +69,8 @@ def in_rounds(ckpt: checks.Ckpt, path: pathlib.Path, threads: int, rounds: int) 
                 row["forward"].append(seconds)
                 row["mib"].append(cost.mib)
         if number < 2:
-            compare(*(program.output for program in programs))
+            for program in programs[1:]:
+                compare(programs[0].output, program.output)
         for program in programs:
             program.output.unlink()
     return rows
@@ -74,11 +82,11 @@ def peer(path: pathlib.Path, threads: int) -> Program:
     return pinned(PEER, command, made, threads)
 
 
-def own(ckpt: checks.Ckpt, path: pathlib.Path, threads: int) -> Program:
-    made = path.with_name("own.npz")
+def own(ckpt: checks.Ckpt, path: pathlib.Path, threads: int, arithmetic: str) -> Program:
+    made = path.with_name(f"own-{arithmetic}.npz")
     command = [ckpt.path, "run", "--verbose", path.with_suffix(".onnx"), "--input", path.with_suffix(".npz"),
-               "--output", made]
-    return pinned("ckpt run", command, made, threads)
+               "--arithmetic", arithmetic, "--output", made]
+    return pinned(f"ckpt run {arithmetic}", command, made, threads)
 
 
 def pinned(name: str, command: list[object], made: pathlib.Path, threads: int) -> Program:

@@ -9,6 +9,7 @@ import sys
 import warnings
 
 import numpy
+import small_networks
 import torch
 import torchvision
 import transformers
@@ -32,6 +33,8 @@ def main() -> None:
     gpt2 = transformers.GPT2Config(use_cache=False, attn_implementation="eager", **narrow if small else {})
     given = words(gpt2.vocab_size, tokens, small)
     export(folder / "gpt2", Scores(transformers.GPT2LMHeadModel(gpt2), given["tokens"]), given)
+    for name, (model, given) in small_networks.models().items():
+        export(folder / name, model, given)
 
 
 def words(vocabulary: int, tokens: int, small: bool) -> dict[str, torch.Tensor]:

@@ -189,6 +189,7 @@ def verify(
     seed: int = 0,
     batch: int = 8,
     device: str | Iterable[str] = "cpu",
+    arithmetic: str = "f32",
     per_layer: bool = False,
     atol: float | None = None,
     rtol: float | None = None,
@@ -196,7 +197,8 @@ def verify(
 ) -> Verification:
     """Runs both checkpoints on the same inputs and compares what they compute; where one has no graph, compares tensors.
 
-    `a` is the reference. `inputs` are as for `ckpt.run`; random by default. `map` leads from the names of `a` to those
+    `a` is the reference. `inputs` are as for `ckpt.run`; random by default. `arithmetic` is `f32`, or `fast` for a CPU that
+    fuses products with their sums. `map` leads from the names of `a` to those
     of `b`.
 
     >>> import ckpt
@@ -214,6 +216,7 @@ def verify(
                 "renaming": renamed,
                 "inputs": arrays,
                 "devices": [device] if isinstance(device, str) else list(device),
+                "arithmetic": arithmetic,
                 "per_layer": per_layer,
                 "atol": atol,
                 "rtol": rtol,

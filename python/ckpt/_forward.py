@@ -127,7 +127,7 @@ def run(
     """Runs a checkpoint's graph; returns its outputs by name, as NumPy arrays where NumPy is installed.
 
     `inputs` are an array, nested lists, or a dict of them by the inputs' names; without them, random numbers of this
-    `seed` and `batch`. `arithmetic` is `f32`, `f64` or `f32-in-f64`. `integers` runs a quantized network in integers, as
+    `seed` and `batch`. `arithmetic` is `f32`, `f64`, `f32-in-f64` or `fast`. `integers` runs a quantized network in integers, as
     chess engines do.
 
     >>> import ckpt

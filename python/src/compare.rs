@@ -2,7 +2,7 @@
 
 use crate::codecs::registry;
 use crate::errors::{Failure, json};
-use crate::forward::{Given, inputs};
+use crate::forward::{Given, inputs, no_arithmetic};
 use crate::options::{Renaming, bytes};
 use crate::source::Source;
 use crate::work::{Interrupted, long};
@@ -59,6 +59,7 @@ pub(crate) struct Verifying {
     renaming: Option<Renaming>,
     inputs: Given,
     devices: Vec<String>,
+    arithmetic: String,
     per_layer: bool,
     atol: Option<f64>,
     rtol: Option<f64>,
@@ -85,6 +86,11 @@ pub(crate) fn verify(
             inputs: inputs(options.inputs)?,
             mapping: mapping.transpose()?,
             devices: options.devices,
+            fast: match options.arithmetic.as_str() {
+                "f32" => false,
+                "fast" => true,
+                other => return Err(no_arithmetic(other, "f32 or fast").into()),
+            },
             per_layer: options.per_layer,
             tolerance: tolerance(options.atol, options.rtol)?,
             memory: options.max_memory.map_or(Ok(DEFAULT_MEMORY), |size| bytes(&size, "max_memory"))?,

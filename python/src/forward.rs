@@ -61,20 +61,14 @@ pub(crate) fn run(
 ) -> PyResult<(Vec<Output>, String)> {
     let source = model.get().map_err(|failure| failure.into_python(py))?;
     let (outputs, report) = long(py, Interrupted::Abandoned, move |canceled| {
-        let arithmetic = match arithmetic.as_str() {
-            "f32" => Arithmetic::F32,
-            "f64" => Arithmetic::F64,
-            "f32-in-f64" => Arithmetic::F32InF64,
-            other => {
-                return Err(Error::usage("no such arithmetic")
-                    .field("arithmetic")
-                    .found(format!("'{other}'"))
-                    .expected("f32, f64 or f32-in-f64")
-                    .into());
-            }
-        };
         let memory = max_memory.map_or(Ok(DEFAULT_MEMORY), |size| bytes(&size, "max_memory"))?;
-        let mut device = devices::open(&device, arithmetic)?;
+        let mut device = match arithmetic.as_str() {
+            "f32" => devices::open(&device, Arithmetic::F32),
+            "f64" => devices::open(&device, Arithmetic::F64),
+            "f32-in-f64" => devices::open(&device, Arithmetic::F32InF64),
+            "fast" => devices::open_fast(&device),
+            other => Err(no_arithmetic(other, "f32, f64, f32-in-f64 or fast")),
+        }?;
         let source = source.cancelable(Arc::clone(canceled));
         let inputs = inputs(given)?;
         let pass = ckpt::verify::run(&registry(), &source, &inputs, integers, &mut *device, memory)?;
@@ -87,6 +81,11 @@ pub(crate) fn run(
         Ok((name, dtype.name(), elements::array(Storage::from(bytes), &shape, dtype)?))
     };
     Ok((outputs.into_iter().map(array).collect::<PyResult<_>>()?, report))
+}
+
+/// The error for an arithmetic with another name than the `expected` ones.
+pub(crate) fn no_arithmetic(found: &str, expected: &str) -> Error {
+    Error::usage("no such arithmetic").field("arithmetic").found(format!("'{found}'")).expected(expected)
 }
 
 fn stored(numbers: &Numbers) -> (DType, Vec<u8>) {

@@ -11,7 +11,7 @@ use super::report::{Report, print_after, to_json};
 use ckpt_api::{Error, Result};
 use ckpt_engine::Registry;
 use ckpt_engine::words::count;
-use ckpt_forward::{Arithmetic, Array, Value};
+use ckpt_forward::{Arithmetic, Array, Backend, Value};
 use ckpt_verify::{ForwardPass, InputFile, devices, largest, read_array, run as forward};
 use clap::{Args, ValueEnum};
 use std::fmt::Write;
@@ -61,6 +61,19 @@ enum Numbers {
     F64,
     /// Stored in f32, computed in f64
     F32InF64,
+    /// As f32, but faster: products are rounded together with the sums that they are added to
+    Fast,
+}
+
+impl Numbers {
+    fn open(self, device: &str) -> Result<Box<dyn Backend>> {
+        match self {
+            Numbers::F32 => devices::open(device, Arithmetic::F32),
+            Numbers::F64 => devices::open(device, Arithmetic::F64),
+            Numbers::F32InF64 => devices::open(device, Arithmetic::F32InF64),
+            Numbers::Fast => devices::open_fast(device),
+        }
+    }
 }
 
 /// Rows that are printed.
@@ -79,12 +92,7 @@ pub(super) fn run(registry: &Registry, arguments: &Arguments, json: bool) -> Res
     if let Some(path) = &arguments.output {
         outputs::check_source(&source, path)?;
     }
-    let arithmetic = match arguments.arithmetic {
-        Numbers::F32 => Arithmetic::F32,
-        Numbers::F64 => Arithmetic::F64,
-        Numbers::F32InF64 => Arithmetic::F32InF64,
-    };
-    let mut device = devices::open(&arguments.device, arithmetic)?;
+    let mut device = arguments.arithmetic.open(&arguments.device)?;
     let pass = while_computing("running", &[&source], || {
         forward(registry, &source, &inputs, arguments.integers, &mut *device, memory)
     })?;

@@ -21,7 +21,7 @@ use ckpt_verify::{
     Comparison, Diagnosis, Layer, NamedMapping, Options, OutputReport, Report as Verification, Run,
     TensorReport, Verdict, html, verify,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,6 +45,9 @@ pub(super) struct Arguments {
     /// Devices to run the second graph on: cpu, cuda, metal, vulkan; each is compared with the first graph on the CPU
     #[arg(long, value_name = "DEVICE", value_delimiter = ',', default_value = "cpu")]
     device: Vec<String>,
+    /// How the CPU computes the second graph
+    #[arg(long, value_enum, default_value = "f32")]
+    arithmetic: Numbers,
     /// Compare every layer, giving it the inputs that the first graph computed; always done if outputs differ
     #[arg(long)]
     per_layer: bool,
@@ -64,6 +67,14 @@ pub(super) struct Arguments {
     layout: Layout,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Numbers {
+    /// In f32, sums in order
+    F32,
+    /// As f32, but faster: products are rounded together with the sums that they are added to
+    Fast,
+}
+
 impl Arguments {
     fn options(&self, registry: &Registry, limits: Limits) -> Result<Options> {
         let mapping = match &self.map {
@@ -79,6 +90,7 @@ impl Arguments {
             inputs: self.forward.inputs(registry.addresses(), &limits)?,
             mapping,
             devices: self.device.clone(),
+            fast: self.arithmetic == Numbers::Fast,
             per_layer: self.per_layer,
             tolerance: tolerance(self.atol, self.rtol)?,
             memory: self.forward.memory()?,

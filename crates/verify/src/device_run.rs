@@ -93,9 +93,7 @@ impl DeviceRun<'_, '_> {
         results: &mut LayerResults,
         device: &dyn Backend,
     ) -> Result<()> {
-        let info = device.info();
-        let is_oracle = info.api == "cpu" && info.arithmetic == Arithmetic::F32;
-        if !is_oracle || self.changes.errors.is_empty() || !self.changes.only_rounds() {
+        if !device.info().is_reference() || self.changes.errors.is_empty() || !self.changes.only_rounds() {
             return Ok(());
         }
         let parameters = RoundedParameters { parameters: self.checkpoints.a, kinds: &self.changes.rounded };

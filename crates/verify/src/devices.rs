@@ -30,6 +30,17 @@ pub fn open(name: &str, arithmetic: Arithmetic) -> Result<Box<dyn Backend>> {
     }
 }
 
+/// As [`open`], in f32; the CPU fuses products with the sums that they are added to ([`Cpu::fused`]).
+///
+/// # Errors
+/// As [`open`].
+pub fn open_fast(name: &str) -> Result<Box<dyn Backend>> {
+    match name {
+        "cpu" => Ok(Box::new(Cpu::fused())),
+        other => open(other, Arithmetic::F32),
+    }
+}
+
 #[cfg(not(all(feature = "cuda", feature = "metal", feature = "vulkan")))]
 fn not_built(name: &str) -> Error {
     Error::unsupported("this build does not support the device")

@@ -76,7 +76,13 @@ pub(super) fn compare_graphs(
         inputs: (&inputs_a, &inputs_b),
         names: &names,
     };
-    let run = |name: &String| comparison.run(&mut *devices::open(name, Arithmetic::F32)?);
+    let run = |name: &String| {
+        let device = match options.fast {
+            true => devices::open_fast(name),
+            false => devices::open(name, Arithmetic::F32),
+        };
+        comparison.run(&mut *device?)
+    };
     let runs = options.devices.iter().map(run).collect::<Result<_>>()?;
     Ok((summaries, runs))
 }

@@ -19,6 +19,8 @@ pub struct Options {
     pub mapping: Option<NamedMapping>,
     /// The devices to run the second graph on, each compared with the first graph on the CPU.
     pub devices: Vec<String>,
+    /// Whether the CPU may fuse products with the sums that they are added to ([`crate::devices::open_fast`]).
+    pub fast: bool,
     /// Whether layers are compared and reported even where outputs agree.
     pub per_layer: bool,
     /// Replaces the rule that follows from what changed.
@@ -35,6 +37,7 @@ impl Default for Options {
             inputs: Inputs::default(),
             mapping: None,
             devices: vec!["cpu".to_owned()],
+            fast: false,
             per_layer: false,
             tolerance: None,
             memory: DEFAULT_MEMORY,

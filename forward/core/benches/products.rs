@@ -32,8 +32,8 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(arithmetic: Arithmetic, kernel: Kernel, lens: [usize; 2]) -> Self {
-        let mut cpu = Cpu::new(arithmetic);
+    fn new(mut cpu: Cpu, kernel: Kernel, lens: [usize; 2]) -> Self {
+        let arithmetic = cpu.arithmetic();
         let operands = lens.map(|len| {
             let values = Array::F32(numbers(len)).into_real(arithmetic.element());
             cpu.upload(&values).expect("a device in memory takes any array")
@@ -47,6 +47,11 @@ impl Ready {
             b.iter(|| self.cpu.run(&self.kernel, &self.operands, self.output).expect("the operands fit"));
         });
     }
+}
+
+/// The arithmetics that are measured.
+fn devices() -> [(Cpu, &'static str); 3] {
+    [(Cpu::new(Arithmetic::F32), "f32"), (Cpu::fused(), "fast"), (Cpu::new(Arithmetic::F64), "f64")]
 }
 
 fn numbers(len: usize) -> Vec<f32> {
@@ -63,10 +68,10 @@ fn products(c: &mut Criterion) {
         for (layout, inner_stride, output) in layouts {
             let weight = GemmStrides { bucket: 0, inner: inner_stride, output };
             let gemm = Gemm { rows, inner, outputs, weight, bias: None, buckets: 0 };
-            for arithmetic in [Arithmetic::F32, Arithmetic::F64] {
-                let name = format!("{size}, {layout}, {}", arithmetic.name());
+            for (cpu, arithmetic) in devices() {
+                let name = format!("{size}, {layout}, {arithmetic}");
                 let lens = [rows * inner, inner * outputs];
-                Ready::new(arithmetic, Kernel::Gemm(gemm.clone()), lens).measure(&mut group, name);
+                Ready::new(cpu, Kernel::Gemm(gemm.clone()), lens).measure(&mut group, name);
             }
         }
         let matrix = |rows, columns| {
@@ -95,9 +100,12 @@ fn convolutions(c: &mut Criterion) {
         let conv = Conv { batch: BATCH, groups, inputs, outputs, window, weight, bias: false };
         let sums = BATCH * outputs * places * places;
         group.throughput(Throughput::Elements(2 * (sums * each * taps) as u64));
-        let name = format!("{inputs} to {outputs}, {kernel}x{kernel} on {side}x{side}, stride {stride}");
         let lens = [BATCH * inputs * side * side, outputs * each * taps];
-        Ready::new(Arithmetic::F32, Kernel::Conv(conv), lens).measure(&mut group, name);
+        for (cpu, arithmetic) in devices() {
+            let size = format!("{inputs} to {outputs}, {kernel}x{kernel} on {side}x{side}, stride {stride}");
+            let name = format!("{size}, {arithmetic}");
+            Ready::new(cpu, Kernel::Conv(conv.clone()), lens).measure(&mut group, name);
+        }
     }
 }
 

@@ -137,10 +137,18 @@ pub struct DeviceInfo {
 pub enum MathMode {
     /// Each operation is rounded as stated.
     Strict,
-    /// The driver may fuse a multiplication and an addition.
+    /// A multiplication and an addition may be fused, and rounded once.
     Contracted,
     /// The driver may reorder and approximate.
     Fast,
+}
+
+impl DeviceInfo {
+    /// Whether it is the CPU that computes in binary32 and rounds each operation: its bits are those that all devices are
+    /// compared with.
+    pub fn is_reference(&self) -> bool {
+        self.api == "cpu" && self.arithmetic == Arithmetic::F32 && self.math == MathMode::Strict
+    }
 }
 
 impl std::fmt::Display for DeviceInfo {

@@ -60,6 +60,26 @@ fn a_wider_dtype_changes_no_bit_and_a_narrower_one_is_bounded() {
 }
 
 #[test]
+fn a_cpu_that_fuses_sums_is_bounded_as_a_device_is() {
+    let net = dense_net();
+    let options = Options { fast: true, per_layer: true, ..Options::default() };
+    let report = check(&net.source(), &net.source(), &options);
+    let run = &report.runs[0];
+    // A processor without the instruction is the reference itself.
+    let rule = if run.device.is_reference() { RuleName::Bits } else { RuleName::Bound };
+    assert_eq!((report.verdict, run.rule.name), (Verdict::Pass, rule));
+    if rule == RuleName::Bound {
+        let reason = run.rule.reason.as_str();
+        assert_eq!(reason, "b runs on the CPU in f32 with fused operations, and a on the CPU in f64");
+        assert_eq!(run.reference.arithmetic.name(), "f64");
+    }
+    let mut broken = dense_net();
+    broken.tensor("two/kernel")[5] *= 1.01;
+    let report = check(&net.source(), &broken.source(), &options);
+    assert_eq!((report.verdict, diverging(&report).a.as_deref()), (Verdict::Fail, Some("two")));
+}
+
+#[test]
 fn a_weight_whose_error_exceeds_that_of_its_dtype_is_caught() {
     let (net, mut broken) = (dense_net(), dense_net());
     let weight = &mut broken.tensor("two/kernel")[5];

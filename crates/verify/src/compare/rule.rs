@@ -8,7 +8,7 @@ use ckpt_api::{Graph, Node, Rounding, text};
 use ckpt_engine::diff::Tolerance;
 use ckpt_engine::settings;
 use ckpt_engine::words::{count, dtype, number};
-use ckpt_forward::{Arithmetic, Array, DeviceInfo, Parameters};
+use ckpt_forward::{Array, DeviceInfo, Parameters};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What the second checkpoint's storage does to the tensors of the first graph.
@@ -101,7 +101,7 @@ impl StorageChanges {
             let reason = text!["given with ", settings::TOLERANCE];
             return Rule { name: RuleName::Given, reason, layers: rule.clone(), outputs: rule };
         }
-        if self.kinds.is_empty() && device.api == "cpu" && device.arithmetic == Arithmetic::F32 {
+        if self.kinds.is_empty() && device.is_reference() {
             let rule = "equal bits in every element; NaN equals NaN".to_owned();
             let reason = "every tensor keeps its precision, and both graphs run on the CPU in f32 and add in the same \
                           order";
@@ -117,7 +117,7 @@ impl StorageChanges {
             .iter()
             .map(|(change, kind)| format!("{change} ({})", count(kind.tensors, "tensor")))
             .collect();
-        if device.api != "cpu" {
+        if !device.is_reference() {
             reasons.push(format!("b runs on {device}, and a on the CPU in f64"));
         }
         let bounds: Vec<&str> = self.kinds.values().map(|kind| kind.bound.as_str()).collect();

@@ -2,30 +2,27 @@
 
 use super::number::{Number, Stored};
 use super::parallel;
-use super::product::{Job, Lanes, Product, ROWS, Tile, pack};
+use super::planes::{self, Operands, store};
+use super::product::{DEPTH, Job, Lanes, Product, Tile, pack};
+use super::vectors::{ROWS, Used};
 use crate::kernel::{Conv, Window};
 use std::ops::Range;
 
 /// Outputs of a group below which tiles would hold more zeros than sums.
 const FEW: usize = 4;
 
-/// The operands of a [`Conv`].
-pub(super) struct Operands<'a, T> {
-    pub(super) x: &'a [T],
-    pub(super) weight: &'a [T],
-    pub(super) bias: Option<&'a [T]>,
-}
-
-pub(super) fn conv<T, A>(conv: &Conv, from: &Operands<T>, y: &mut [T]) -> Option<()>
+pub(super) fn conv<T, A>(conv: &Conv, from: &Operands<T>, is_fused: bool, y: &mut [T]) -> Option<()>
 where
     T: Stored<A> + Default,
     A: Product,
 {
     let is_finite = |weight: &T| weight.widen().mul(A::ZERO) == A::ZERO;
+    // Of each part all are looked at, which takes vector instructions.
+    let are_finite = |part: &[T]| part.iter().fold(true, |all, weight| all & is_finite(weight));
     // Tiles multiply padding, too: a weight that is not finite would make NaN of it.
-    match conv.outputs / conv.groups >= FEW && from.weight.iter().all(is_finite) {
-        true => A::dispatch(Convolution::new(conv, from, y)),
-        false => by_taps(conv, from, y),
+    match conv.outputs / conv.groups >= FEW && from.weight.chunks(1024).all(are_finite) {
+        true => A::dispatch(Convolution::new(conv, from, is_fused, y)),
+        false => planes::conv(conv, from, y),
     }
 }
 
@@ -34,13 +31,15 @@ struct Convolution<'a, T> {
     conv: &'a Conv,
     window: Window,
     from: &'a Operands<'a, T>,
+    /// [`Used::is_fused`].
+    is_fused: bool,
     y: &'a mut [T],
     /// Distance of each tap of a weight from its first, in the order of the sum.
     taps: Vec<usize>,
 }
 
 impl<'a, T> Convolution<'a, T> {
-    fn new(conv: &'a Conv, from: &'a Operands<'a, T>, y: &'a mut [T]) -> Self {
+    fn new(conv: &'a Conv, from: &'a Operands<'a, T>, is_fused: bool, y: &'a mut [T]) -> Self {
         let [_, input, plane, row, column] = conv.weight;
         let [planes, rows, columns] = conv.window.kernel;
         let inputs = 0..conv.inputs / conv.groups;
@@ -48,7 +47,7 @@ impl<'a, T> Convolution<'a, T> {
             .flat_map(|i| (0..planes).map(move |kz| i * input + kz * plane))
             .flat_map(|at| (0..rows).map(move |ky| at + ky * row))
             .flat_map(|at| (0..columns).map(move |kx| at + kx * column));
-        Convolution { conv, window: joined(&conv.window), from, y, taps: taps.collect() }
+        Convolution { conv, window: joined(&conv.window), from, is_fused, y, taps: taps.collect() }
     }
 }
 
@@ -74,17 +73,21 @@ where
     where
         A: Tile<C>,
     {
-        let Convolution { conv, window, from, y, taps } = self;
+        let Convolution { conv, window, from, is_fused, y, taps } = self;
         let weights = pack_weights::<T, A>(conv, from.weight, &taps)?;
         let (places, each) = (window.places(), conv.outputs / conv.groups);
         let work = conv.batch.saturating_mul(conv.outputs).saturating_mul(places).saturating_mul(taps.len());
         let image = Image { conv, window: &window, x: from.x };
+        // Whole channels of about `DEPTH` taps at a time.
+        let of_channel: usize = window.kernel.iter().product();
+        let channels = (DEPTH / of_channel.max(1)).max(1);
         // Whole images if there are enough for all threads: their places fill tiles together.
         let whole =
             conv.batch.is_multiple_of(parallel::most_threads()) || conv.batch > 4 * parallel::most_threads();
         let unit = if whole { conv.outputs } else { 1 };
         parallel::rows(y, unit * places, work, |first, y| {
-            let mut columns = vec![[A::ZERO; C]; taps.len()];
+            let mut columns = vec![[A::ZERO; C]; taps.len().min(channels * of_channel)];
+            let mut sums = Vec::new();
             let planes = first * unit..first * unit + y.len() / places;
             for part in parts(conv, &planes) {
                 let set = part.group * each.div_ceil(ROWS);
@@ -93,12 +96,26 @@ where
                 for start in (0..all).step_by(C) {
                     let covered = start..all.min(start + C);
                     let segments = segments(&part.images, places, &covered);
-                    image.pack(part.group, &segments, &mut columns);
-                    for tile in part.outputs.start / ROWS..part.outputs.end.div_ceil(ROWS) {
-                        let weights = &weights[(set + tile) * taps.len()..][..taps.len()];
-                        let sums = A::tile(weights, &columns, covered.len());
+                    let runs = image.runs(&segments);
+                    let tiles = part.outputs.start / ROWS..part.outputs.end.div_ceil(ROWS);
+                    sums.clear();
+                    sums.resize(tiles.len(), [[A::ZERO; C]; ROWS]);
+                    for at in (0..taps.len()).step_by(columns.len().max(1)) {
+                        let columns = &mut columns[..(taps.len() - at).min(channels * of_channel)];
+                        image.pack(part.group, at / of_channel, &runs, columns);
+                        for (tile, sums) in tiles.clone().zip(&mut sums) {
+                            let weights = &weights[(set + tile) * taps.len() + at..][..columns.len()];
+                            let used = Used {
+                                rows: part.outputs.end - tile * ROWS,
+                                columns: covered.len(),
+                                is_fused,
+                            };
+                            A::tile(weights, columns, used, sums);
+                        }
+                    }
+                    for (tile, sums) in tiles.zip(&sums) {
                         let own =
-                            (tile * ROWS..).zip(&sums).filter(|(output, _)| part.outputs.contains(output));
+                            (tile * ROWS..).zip(sums).filter(|(output, _)| part.outputs.contains(output));
                         for (output, sums) in own {
                             let bias = biases.map(|biases| biases[output].widen());
                             for segment in &segments {
@@ -113,13 +130,6 @@ where
             Some(())
         })
     }
-}
-
-fn store<T: Stored<A>, A: Number>(sums: &[A], bias: Option<A>, y: &mut [T]) -> Option<()> {
-    for (y, sum) in y.iter_mut().zip(sums) {
-        *y = T::narrow(bias.map_or(*sum, |bias| sum.add(bias)))?;
-    }
-    Some(())
 }
 
 /// Output channels of one group, of some images.
@@ -197,17 +207,26 @@ struct Image<'a, T> {
 }
 
 impl<T> Image<'_, T> {
-    /// Fills `columns[tap][lane]` for the places of `segments`.
-    fn pack<A: Number, const C: usize>(&self, group: usize, segments: &[Segment], columns: &mut [[A; C]])
-    where
+    /// What each tap covers of the places of `segments`: the same in every channel.
+    fn runs(&self, segments: &[Segment]) -> Vec<Vec<Run>> {
+        let plane = self.window.input.iter().product::<usize>();
+        taps(self.window).map(|tap| self.runs_of(tap, plane, segments)).collect()
+    }
+
+    /// Fills `columns[tap][lane]` for channels of a group, from channel `first` on.
+    fn pack<A: Number, const C: usize>(
+        &self,
+        group: usize,
+        first: usize,
+        taps: &[Vec<Run>],
+        columns: &mut [[A; C]],
+    ) where
         T: Stored<A>,
     {
         let inputs = self.conv.inputs / self.conv.groups;
         let plane = self.window.input.iter().product::<usize>();
-        // What a tap covers is the same in every channel.
-        let taps: Vec<Vec<Run>> = taps(self.window).map(|tap| self.runs(tap, plane, segments)).collect();
         let stride = self.window.stride[2];
-        for (input, columns) in columns.chunks_exact_mut(taps.len().max(1)).enumerate() {
+        for (input, columns) in (first..).zip(columns.chunks_exact_mut(taps.len().max(1))) {
             let x = &self.x[(group * inputs + input) * plane..];
             for (runs, columns) in taps.iter().zip(columns) {
                 if runs.iter().map(|run| run.len).sum::<usize>() < C {
@@ -229,7 +248,7 @@ impl<T> Image<'_, T> {
     }
 
     /// Returns the lanes whose places a tap covers, and which elements of the first channel these are.
-    fn runs(&self, [kz, ky, kx]: [usize; 3], plane: usize, segments: &[Segment]) -> Vec<Run> {
+    fn runs_of(&self, [kz, ky, kx]: [usize; 3], plane: usize, segments: &[Segment]) -> Vec<Run> {
         let window = self.window;
         let [_, height, width] = window.output;
         let reach = window.covered(2, kx);
@@ -264,70 +283,4 @@ fn taps(window: &Window) -> impl Iterator<Item = [usize; 3]> {
     let [planes, rows, columns] = window.kernel;
     let lines = (0..planes).flat_map(move |kz| (0..rows).map(move |ky| [kz, ky]));
     lines.flat_map(move |[kz, ky]| (0..columns).map(move |kx| [kz, ky, kx]))
-}
-
-/// Computes each plane of the output by itself, and multiplies no padding.
-fn by_taps<T: Stored<A>, A: Number>(conv: &Conv, from: &Operands<T>, y: &mut [T]) -> Option<()> {
-    let places = conv.window.places();
-    let taps = conv.inputs / conv.groups * conv.window.kernel.iter().product::<usize>();
-    let work = conv.batch.saturating_mul(conv.outputs).saturating_mul(places).saturating_mul(taps);
-    parallel::rows(y, places, work, |first, y| {
-        let mut sums = vec![A::ZERO; places];
-        for (plane, y) in (first..).zip(y.chunks_exact_mut(places)) {
-            let (image, output) = (plane / conv.outputs, plane % conv.outputs);
-            sums.fill(A::ZERO);
-            convolve(conv, from.x, from.weight, (image, output), &mut sums);
-            store(&sums, from.bias.map(|bias| bias[output].widen()), y)?;
-        }
-        Some(())
-    })
-}
-
-/// Computes one output channel of one image: the taps of the kernel in order, each on all places at once.
-fn convolve<T: Stored<A>, A: Number>(
-    conv: &Conv,
-    x: &[T],
-    weight: &[T],
-    (image, output): (usize, usize),
-    sums: &mut [A],
-) {
-    let window = &conv.window;
-    let [planes, height, width] = window.input;
-    let inputs = conv.inputs / conv.groups;
-    let group = output / (conv.outputs / conv.groups);
-    let [so, si, sz, sy, sx] = conv.weight;
-    let [kernel_planes, kernel_rows, kernel_columns] = window.kernel;
-    for input in 0..inputs {
-        let image = (image * conv.inputs + group * inputs + input) * planes * height * width;
-        for (kz, ky) in (0..kernel_planes).flat_map(|kz| (0..kernel_rows).map(move |ky| (kz, ky))) {
-            for kx in 0..kernel_columns {
-                let columns = window.covered(2, kx);
-                let Some(first) = window.place(2, columns.start, kx).filter(|_| !columns.is_empty()) else {
-                    continue;
-                };
-                let weight = weight[output * so + input * si + kz * sz + ky * sy + kx * sx].widen();
-                let rows = window.covered(0, kz).flat_map(|z| window.covered(1, ky).map(move |y| (z, y)));
-                for (plane, row) in rows {
-                    let Some((pz, py)) = window.place(0, plane, kz).zip(window.place(1, row, ky)) else {
-                        continue;
-                    };
-                    let x = &x[image + (pz * height + py) * width + first..];
-                    let row = plane * window.output[1] + row;
-                    let sums = &mut sums[row * window.output[2]..][columns.clone()];
-                    // A stride of 1 allows vector instructions.
-                    if window.stride[2] == 1 {
-                        tap(sums, x.iter(), weight);
-                    } else {
-                        tap(sums, x.iter().step_by(window.stride[2]), weight);
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn tap<'x, T: Stored<A> + 'x, A: Number>(sums: &mut [A], x: impl Iterator<Item = &'x T>, weight: A) {
-    for (sum, x) in sums.iter_mut().zip(x) {
-        *sum = sum.add(x.widen().mul(weight));
-    }
 }

@@ -3,7 +3,8 @@
 use super::moves::each_row_of;
 use super::number::{Number, Stored};
 use super::parallel;
-use super::product::{Job, Lanes, Product, ROWS, Tile, pack};
+use super::product::{DEPTH, Job, Lanes, Product, Tile, pack};
+use super::vectors::{ROWS, Sums, Used};
 use crate::kernel::{Gemm, GemmStrides, MatMul};
 
 /// Rows that are few enough that threads divide the columns, not the rows.
@@ -23,12 +24,12 @@ pub(super) struct Operands<'a, T> {
     pub(super) bucket: Option<&'a [i32]>,
 }
 
-pub(super) fn gemm<T, A>(gemm: &Gemm, from: &Operands<T>, y: &mut [T]) -> Option<()>
+pub(super) fn gemm<T, A>(gemm: &Gemm, from: &Operands<T>, is_fused: bool, y: &mut [T]) -> Option<()>
 where
     T: Stored<A> + Default,
     A: Product,
 {
-    A::dispatch(Multiplication { matrices: Matrices::new(gemm, from), y })
+    A::dispatch(Multiplication { matrices: Matrices::new(gemm, from, is_fused), y })
 }
 
 struct Multiplication<'a, T> {
@@ -62,13 +63,15 @@ struct Part {
 struct Matrices<'a, T> {
     gemm: &'a Gemm,
     from: &'a Operands<'a, T>,
+    /// [`Used::is_fused`].
+    is_fused: bool,
     /// Distance of each element of a column of the weight from its first.
     steps: Vec<usize>,
 }
 
 impl<'a, T: Copy + Default + Send + Sync> Matrices<'a, T> {
-    fn new(gemm: &'a Gemm, from: &'a Operands<'a, T>) -> Self {
-        Matrices { gemm, from, steps: (0..gemm.inner).map(|k| k * gemm.weight.inner).collect() }
+    fn new(gemm: &'a Gemm, from: &'a Operands<'a, T>, is_fused: bool) -> Self {
+        Matrices { gemm, from, is_fused, steps: (0..gemm.inner).map(|k| k * gemm.weight.inner).collect() }
     }
 
     /// This thread computes everything.
@@ -128,18 +131,18 @@ impl<'a, T: Copy + Default + Send + Sync> Matrices<'a, T> {
         A: Tile<C>,
     {
         let Gemm { inner, outputs, .. } = *self.gemm;
+        let mut sums = Vec::new();
         for (set, rows) in self.runs(first..first + y.len() / outputs)? {
             for rows in rows.chunks(self.rows_of_group::<A>()) {
                 self.pack_rows(rows, group);
                 for panel in 0..part.count {
                     let columns = &columns[(set * part.count + panel) * inner..][..inner];
                     let column = (part.start + panel) * C;
-                    for (tile, rows) in rows.chunks(ROWS).enumerate() {
-                        let sums = A::tile(&group[tile * inner..][..inner], columns, outputs - column);
-                        for (row, sums) in rows.iter().zip(&sums) {
-                            let y = &mut y[(row - first) * outputs..][..outputs][column..];
-                            self.store(sums, set, column, y)?;
-                        }
+                    let used = Used { rows: rows.len(), columns: outputs - column, is_fused: self.is_fused };
+                    sum(group, columns, used, &mut sums);
+                    for (row, sums) in rows.iter().zip(sums.as_flattened()) {
+                        let y = &mut y[(row - first) * outputs..][..outputs][column..];
+                        self.store(sums, set, column, y)?;
                     }
                 }
             }
@@ -159,15 +162,13 @@ impl<'a, T: Copy + Default + Send + Sync> Matrices<'a, T> {
         let panels = outputs.div_ceil(C);
         let mut computed = vec![T::default(); panels * rows * C];
         parallel::rows(&mut computed, rows * C, self.work(), |first, part| {
-            let mut columns = vec![[A::ZERO; C]; inner];
+            let (mut columns, mut sums) = (vec![[A::ZERO; C]; inner], Vec::new());
             for (panel, part) in (first..).zip(part.chunks_exact_mut(rows * C)) {
                 self.pack_columns(0, panel, &mut columns);
-                for (tile, part) in part.chunks_mut(ROWS * C).enumerate() {
-                    let sums = A::tile(&packed[tile * inner..][..inner], &columns, outputs - panel * C);
-                    for (sums, part) in sums.iter().zip(part.chunks_exact_mut(C)) {
-                        let count = C.min(outputs - panel * C);
-                        self.store(sums, 0, panel * C, &mut part[..count])?;
-                    }
+                let used = Used { rows, columns: outputs - panel * C, is_fused: self.is_fused };
+                sum(&packed, &columns, used, &mut sums);
+                for (sums, part) in sums.as_flattened().iter().zip(part.chunks_exact_mut(C)) {
+                    self.store(sums, 0, panel * C, &mut part[..C.min(used.columns)])?;
                 }
             }
             Some(())
@@ -250,19 +251,37 @@ impl<'a, T: Copy + Default + Send + Sync> Matrices<'a, T> {
     }
 }
 
+/// Sums the products of packed rows and the columns of a panel, in tiles.
+fn sum<A: Tile<C>, const C: usize>(
+    packed: &[[A; ROWS]],
+    panel: &[[A; C]],
+    used: Used,
+    sums: &mut Vec<Sums<A, C>>,
+) {
+    sums.clear();
+    sums.resize(used.rows.div_ceil(ROWS), [[A::ZERO; C]; ROWS]);
+    let inner = panel.len();
+    for (block, panel) in panel.chunks(DEPTH).enumerate() {
+        for (tile, sums) in sums.iter_mut().enumerate() {
+            let packed = &packed[tile * inner + block * DEPTH..][..panel.len()];
+            A::tile(packed, panel, Used { rows: used.rows - tile * ROWS, ..used }, sums);
+        }
+    }
+}
+
 /// Multiplies the matrices of each index of the batch.
-pub(super) fn mat_mul<T, A>(product: &MatMul, a: &[T], b: &[T], y: &mut [T]) -> Option<()>
+pub(super) fn mat_mul<T, A>(product: &MatMul, of: [&[T]; 2], is_fused: bool, y: &mut [T]) -> Option<()>
 where
     T: Stored<A> + Default,
     A: Product,
 {
-    A::dispatch(Batch { product, a, b, y })
+    A::dispatch(Batch { product, of, is_fused, y })
 }
 
 struct Batch<'a, T> {
     product: &'a MatMul,
-    a: &'a [T],
-    b: &'a [T],
+    of: [&'a [T]; 2],
+    is_fused: bool,
     y: &'a mut [T],
 }
 
@@ -275,7 +294,7 @@ where
     where
         A: Tile<C>,
     {
-        let Batch { product, a, b, y } = self;
+        let Batch { product, of: [a, b], is_fused, y } = self;
         let MatMul { rows, inner, columns, .. } = *product;
         let axes = product.batch.len();
         let (a_batch, a_own) = product.a.split_at_checked(axes)?;
@@ -299,8 +318,8 @@ where
                     let from = Operands { x: &own, weight: &b[b_first..], bias: None, bucket: None };
                     let y = &mut y[(index - first) * rows * columns..][..rows * columns];
                     match is_wide {
-                        true => Matrices::new(&gemm, &from).alone(&mut packed, y)?,
-                        false => self::gemm(&gemm, &from, y)?,
+                        true => Matrices::new(&gemm, &from, is_fused).alone(&mut packed, y)?,
+                        false => self::gemm(&gemm, &from, is_fused, y)?,
                     }
                 }
                 Some(())

@@ -7,11 +7,14 @@ mod gemm;
 mod moves;
 mod number;
 mod parallel;
+mod planes;
 mod product;
 mod ranking;
 mod reals;
 mod recurrence;
 mod sums;
+mod taps;
+mod vectors;
 
 use crate::kernel::{Binary, Compare, Function, Pairwise, Ranking, Reduce, Reduction};
 use crate::{Arithmetic, Array, Backend, BufferId, DeviceInfo, Element, Kernel, MathMode, ReferenceCall};
@@ -38,6 +41,24 @@ impl Cpu {
             arithmetic,
         };
         Cpu { info, buffers: BTreeMap::new(), next: 0 }
+    }
+
+    /// Creates a device without buffers that computes in binary32, and fuses products of matrix products and convolutions (of at
+    /// least four outputs in a group) with the sums that they are added to. On a processor without such an instruction, it is
+    /// [`Cpu::new`] of [`Arithmetic::F32`]; all others give the same bits.
+    ///
+    /// ```
+    /// use ckpt_forward::{Arithmetic, Backend, Cpu, MathMode};
+    /// let cpu = Cpu::fused();
+    /// assert_eq!(cpu.arithmetic(), Arithmetic::F32);
+    /// assert_ne!(cpu.info().math, MathMode::Fast);
+    /// ```
+    pub fn fused() -> Self {
+        let mut cpu = Cpu::new(Arithmetic::F32);
+        if vectors::can_fuse() {
+            cpu.info.math = MathMode::Contracted;
+        }
+        cpu
     }
 
     fn hold(&mut self, array: Array) -> BufferId {
@@ -74,7 +95,7 @@ impl Backend for Cpu {
         let operands = operands.iter().map(|id| self.buffers.get(id).ok_or_else(|| unknown(*id)));
         let result = operands
             .collect::<Result<Vec<_>>>()
-            .and_then(|operands| compute(self.info.arithmetic, kernel, &operands, &mut y));
+            .and_then(|operands| compute(&self.info, kernel, &operands, &mut y));
         self.buffers.insert(output, y);
         result
     }
@@ -100,11 +121,18 @@ fn unknown(buffer: BufferId) -> Error {
     Error::unsupported("the device has no such buffer").found(buffer.0.to_string())
 }
 
-fn compute(arithmetic: Arithmetic, kernel: &Kernel, operands: &[&Array], y: &mut Array) -> Result<()> {
-    match (arithmetic, y) {
-        (_, Array::I32(y)) => integers(arithmetic, kernel, operands, y),
+fn compute(info: &DeviceInfo, kernel: &Kernel, operands: &[&Array], y: &mut Array) -> Result<()> {
+    match (info.arithmetic, y) {
+        (arithmetic, Array::I32(y)) => integers(arithmetic, kernel, operands, y),
         (_, Array::F64(y)) => reals::<f64, f64>(kernel, operands, y),
         (Arithmetic::F32InF64, Array::F32(y)) => reals::<f32, f64>(kernel, operands, y),
+        (_, Array::F32(y)) if info.math == MathMode::Contracted => {
+            let own = &mut Operands { kernel, left: operands.iter() };
+            match products::<f32, f32>(kernel, own, true, y)? {
+                Some(()) => Ok(()),
+                None => reals::<f32, f32>(kernel, operands, y),
+            }
+        }
         (_, Array::F32(y)) => reals::<f32, f32>(kernel, operands, y),
     }
 }
@@ -160,12 +188,45 @@ fn no_integers(kernel: &Kernel) -> Error {
     Error::unsupported("this kernel supports only real numbers").found(format!("kernel {}", kernel.name()))
 }
 
+/// Runs a matrix product or a convolution; `Ok(None)` for another kernel.
+fn products<T, A>(kernel: &Kernel, operands: &mut Operands, is_fused: bool, y: &mut [T]) -> Result<Option<()>>
+where
+    T: Slices + Stored<A> + Default,
+    A: product::Product,
+{
+    let done = match kernel {
+        Kernel::MatMul(product) => gemm::mat_mul(product, [operands.take()?, operands.take()?], is_fused, y),
+        Kernel::Gemm(gemm) => {
+            let from = gemm::Operands {
+                x: operands.take()?,
+                weight: operands.take()?,
+                bias: operands.take_if(gemm.bias.is_some())?,
+                bucket: operands.take_if(gemm.buckets > 0)?,
+            };
+            gemm::gemm(gemm, &from, is_fused, y)
+        }
+        Kernel::Conv(conv) => {
+            let from = planes::Operands {
+                x: operands.take()?,
+                weight: operands.take()?,
+                bias: operands.take_if(conv.bias)?,
+            };
+            conv::conv(conv, &from, is_fused, y)
+        }
+        _ => return Ok(None),
+    };
+    done.map(Some).ok_or_else(|| too_large(kernel))
+}
+
 /// Runs a kernel that supports integers and real numbers; `Ok(None)` for another kernel.
 fn shared<T, A>(kernel: &Kernel, operands: &mut Operands, y: &mut [T]) -> Result<Option<()>>
 where
     T: Slices + Stored<A> + Default,
     A: product::Product,
 {
+    if products::<T, A>(kernel, operands, false, y)?.is_some() {
+        return Ok(Some(()));
+    }
     let done = match kernel {
         Kernel::Copy(copy) => moves::copy(copy, operands.take()?, y),
         Kernel::Pad(pad) => moves::pad(pad, operands.take()?, y),
@@ -179,24 +240,6 @@ where
         }
         Kernel::Reduce(reduce) => sums::reduce(reduce, operands.take()?, y),
         Kernel::Scan(scan) => sums::scan(scan, operands.take()?, y),
-        Kernel::MatMul(product) => gemm::mat_mul(product, operands.take()?, operands.take()?, y),
-        Kernel::Gemm(gemm) => {
-            let from = gemm::Operands {
-                x: operands.take()?,
-                weight: operands.take()?,
-                bias: operands.take_if(gemm.bias.is_some())?,
-                bucket: operands.take_if(gemm.buckets > 0)?,
-            };
-            gemm::gemm(gemm, &from, y)
-        }
-        Kernel::Conv(conv) => {
-            let from = conv::Operands {
-                x: operands.take()?,
-                weight: operands.take()?,
-                bias: operands.take_if(conv.bias)?,
-            };
-            conv::conv(conv, &from, y)
-        }
         Kernel::SparseSum(sum) => {
             let from = sums::Sparse {
                 index: operands.take()?,

@@ -1,15 +1,17 @@
 //! Tiles of matrix products, in which every sum is computed in its stated order.
 
 use super::number::{Number, Stored};
+use super::taps::Taps;
+use super::vectors::{self, ROWS, Sums, Used};
 use multiversion::multiversion;
-
-/// Rows of a tile.
-pub(super) const ROWS: usize = 6;
 
 /// A type in which products are summed.
 pub(super) trait Product: Number {
     /// Runs `job` with the tiles that this processor is fastest with. All tiles give the same bits.
     fn dispatch(job: impl Job<Self>) -> Option<()>;
+
+    /// Adds what the taps of a kernel cover of a plane ([`Taps::add`]).
+    fn add_taps<T: Stored<Self>>(sums: &mut [Self], x: &[T], weight: &[T], taps: &Taps);
 }
 
 /// A task that multiplies in tiles.
@@ -21,77 +23,100 @@ pub(super) trait Job<A> {
 
 /// A tile of [`ROWS`] by `COLUMNS` sums, which stay in registers.
 pub(super) trait Tile<const COLUMNS: usize>: Product {
-    /// Returns `Σ a[k][r]·b[k][c]` for each `r` and each `c` below `used`: from 0, for ascending `k`, each product and
-    /// each sum rounded.
-    fn tile(a: &[[Self; ROWS]], b: &[[Self; COLUMNS]], used: usize) -> [[Self; COLUMNS]; ROWS];
+    /// Adds `Σ a[k][r]·b[k][c]` to the sums, for each `r` and each `c` that is used: for ascending `k`, each product (unless it
+    /// is fused) and each sum rounded.
+    fn tile(a: &[[Self; ROWS]], b: &[[Self; COLUMNS]], used: Used, sums: &mut Sums<Self, COLUMNS>);
 }
 
-/// The sums of the first `USED` columns; those of the others are 0.
+/// Summands that are added to all tiles before the next ones, so that they stay in a cache close by.
+pub(super) const DEPTH: usize = 256;
+
+/// Adds to the sums of the first `R` rows and `USED` columns.
 #[inline(always)]
-fn sums<A: Number, const COLUMNS: usize, const USED: usize>(
+fn add<A: Number, const COLUMNS: usize, const USED: usize, const R: usize>(
     a: &[[A; ROWS]],
     b: &[[A; COLUMNS]],
-) -> [[A; COLUMNS]; ROWS] {
-    let mut sums = [[A::ZERO; USED]; ROWS];
+    all: &mut Sums<A, COLUMNS>,
+) {
+    // Of their own, so that they are in registers.
+    let mut sums = [[A::ZERO; USED]; R];
+    sums.iter_mut().zip(&*all).for_each(|(sums, all)| sums.copy_from_slice(&all[..USED]));
     for (a, b) in a.iter().zip(b) {
-        for (sums, a) in sums.iter_mut().zip(a) {
-            for (sum, b) in sums.iter_mut().zip(b) {
-                *sum = sum.add(a.mul(*b));
+        for r in 0..R {
+            for c in 0..USED {
+                sums[r][c] = sums[r][c].add(a[r].mul(b[c]));
             }
         }
     }
-    let mut all = [[A::ZERO; COLUMNS]; ROWS];
     all.iter_mut().zip(&sums).for_each(|(all, sums)| all[..USED].copy_from_slice(sums));
-    all
 }
 
 macro_rules! tile {
     ($t:ty, $columns:literal, [$($fewer:literal),*], $targets:literal) => {
         impl Tile<$columns> for $t {
-            fn tile(a: &[[$t; ROWS]], b: &[[$t; $columns]], used: usize) -> [[$t; $columns]; ROWS] {
+            fn tile(a: &[[$t; ROWS]], b: &[[$t; $columns]], used: Used, sums: &mut Sums<$t, $columns>) {
                 #[multiversion(targets($targets))]
-                fn vectorized<const USED: usize>(a: &[[$t; ROWS]], b: &[[$t; $columns]]) -> [[$t; $columns]; ROWS] {
-                    sums::<$t, $columns, USED>(a, b)
+                fn vectorized<const USED: usize, const R: usize>(
+                    a: &[[$t; ROWS]],
+                    b: &[[$t; $columns]],
+                    sums: &mut Sums<$t, $columns>,
+                ) {
+                    add::<$t, $columns, USED, R>(a, b, sums);
                 }
-                $(if used <= $fewer {
-                    return vectorized::<$fewer>(a, b);
+                if used.rows <= 1 {
+                    return vectorized::<$columns, 1>(a, b, sums);
+                }
+                $(if used.columns <= $fewer {
+                    return vectorized::<$fewer, ROWS>(a, b, sums);
                 })*
-                vectorized::<$columns>(a, b)
+                vectorized::<$columns, ROWS>(a, b, sums);
             }
         }
     };
 }
 
-tile!(f32, 16, [8], "x86_64+avx+avx2");
-// Of 16 or 32 columns, LLVM scatters the sums of a row to vectors across rows, which takes longer than all 64 columns.
-tile!(f32, 64, [48], "x86_64+avx+avx2+avx512f+avx512vl");
+impl Tile<16> for f32 {
+    fn tile(a: &[[f32; ROWS]], b: &[[f32; 16]], used: Used, sums: &mut Sums<f32, 16>) {
+        vectors::tile(a, b, used, sums);
+    }
+}
+
+impl Tile<64> for f32 {
+    fn tile(a: &[[f32; ROWS]], b: &[[f32; 64]], used: Used, sums: &mut Sums<f32, 64>) {
+        vectors::tile(a, b, used, sums);
+    }
+}
+
 tile!(f64, 8, [4], "x86_64+avx+avx2");
 tile!(i64, 8, [4], "x86_64+avx+avx2");
 
-impl Product for f32 {
-    fn dispatch(job: impl Job<Self>) -> Option<()> {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vl") {
-            return job.run::<64>();
+macro_rules! product {
+    ($t:ty, $columns:literal, $of_wide_vectors:literal, $targets:literal) => {
+        impl Product for $t {
+            fn dispatch(job: impl Job<Self>) -> Option<()> {
+                match vectors::are_wide() {
+                    true => job.run::<$of_wide_vectors>(),
+                    false => job.run::<$columns>(),
+                }
+            }
+
+            fn add_taps<T: Stored<Self>>(sums: &mut [Self], x: &[T], weight: &[T], taps: &Taps) {
+                #[multiversion(targets($targets))]
+                fn vectorized<T: Stored<$t>>(sums: &mut [$t], x: &[T], weight: &[T], taps: &Taps) {
+                    taps.add(sums, x, weight);
+                }
+                vectorized(sums, x, weight, taps);
+            }
         }
-        job.run::<16>()
-    }
+    };
 }
 
-impl Product for f64 {
-    fn dispatch(job: impl Job<Self>) -> Option<()> {
-        job.run::<8>()
-    }
-}
-
-impl Product for i64 {
-    fn dispatch(job: impl Job<Self>) -> Option<()> {
-        job.run::<8>()
-    }
-}
+product!(f32, 16, 64, "x86_64+avx+avx2");
+product!(f64, 8, 8, "x86_64+avx+avx2");
+product!(i64, 8, 8, "x86_64+avx+avx2");
 
 /// Rows of a panel that are filled at a time, so that they stay in the L1 cache.
-const BLOCK: usize = 16;
+const BLOCK: usize = 64;
 
 /// Where the elements of a panel are: lane `l` of row `k` is element `first + l·lane + steps[k]`.
 pub(super) struct Lanes<'a> {
@@ -113,12 +138,18 @@ pub(super) fn pack<T: Stored<A>, A: Number, const N: usize>(panel: &mut [[A; N]]
             }
             continue;
         }
+        let is_run = steps.is_sorted_by(|a, b| a + 1 == *b);
         for l in 0..N {
-            for (row, step) in rows.iter_mut().zip(steps) {
-                row[l] = match l < count {
-                    true => from[lanes.first + l * lanes.lane + step].widen(),
-                    false => A::ZERO,
-                };
+            let lane = lanes.first + l * lanes.lane;
+            match steps.first().filter(|_| l < count) {
+                None => rows.iter_mut().for_each(|row| row[l] = A::ZERO),
+                Some(first) if is_run => {
+                    let from = &from[lane + first..][..steps.len()];
+                    rows.iter_mut().zip(from).for_each(|(row, from)| row[l] = from.widen());
+                }
+                Some(_) => {
+                    rows.iter_mut().zip(steps).for_each(|(row, step)| row[l] = from[lane + step].widen());
+                }
             }
         }
     }

@@ -3,7 +3,8 @@
 use super::elementwise::real;
 use super::number::{Real, Stored};
 use super::parallel;
-use super::product::{Job, Lanes, Product, ROWS, Tile, pack};
+use super::product::{Job, Lanes, Product, Tile, pack};
+use super::vectors::{ROWS, Used};
 use crate::kernel::{Cell, Function, Recurrence};
 
 /// The operands of a [`Recurrence`].
@@ -75,15 +76,17 @@ impl<A: Real + Tile<C>, const C: usize> Panels<A, C> {
         Panels { columns, hidden, gates: gates.len() }
     }
 
-    /// Computes the products with tiles of rows of hidden units, and stores them from gate `first` on.
-    fn multiply(&self, rows: &[[A; ROWS]], first: usize, sums: &mut Sums<A>) {
+    /// Computes the products with tiles of `count` rows of hidden units, and stores them from gate `first` on.
+    fn multiply(&self, rows: &[[A; ROWS]], first: usize, count: usize, sums: &mut Sums<A>) {
         let panels = self.hidden.div_ceil(C);
         // Each panel stays in the cache for all tiles.
         for (panel, columns) in self.columns.chunks_exact(self.hidden.max(1)).enumerate() {
             let from = panel % panels * C;
             let first = (first + panel / panels) * self.hidden + from;
             for (tile, rows) in rows.chunks_exact(self.hidden).enumerate() {
-                let computed = A::tile(rows, columns, self.hidden - from);
+                let used = Used { rows: count - tile * ROWS, columns: self.hidden - from, is_fused: false };
+                let mut computed = [[A::ZERO; C]; ROWS];
+                A::tile(rows, columns, used, &mut computed);
                 let sums = &mut sums.values[tile * sums.units + first..][..C.min(self.hidden - from)];
                 for (lane, sums) in sums.iter_mut().enumerate() {
                     for (sum, row) in sums.iter_mut().zip(&computed) {
@@ -130,10 +133,10 @@ impl<T: Copy + Default> Examples<'_, T> {
         let units = (early.gates + late.gates) * hidden;
         let mut sums = Sums { values: vec![[A::ZERO; ROWS]; self.count.div_ceil(ROWS) * units], units };
         for step in self.kernel.order() {
-            early.multiply(&state, 0, &mut sums);
+            early.multiply(&state, 0, self.count, &mut sums);
             if late.gates > 0 {
                 self.reset(step, &sums, &state, &mut reset)?;
-                late.multiply(&reset, early.gates, &mut sums);
+                late.multiply(&reset, early.gates, self.count, &mut sums);
             }
             for row in 0..self.count {
                 let y = &mut y[row * self.kernel.example()..][..self.kernel.example()];

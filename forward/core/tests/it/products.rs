@@ -1,7 +1,7 @@
 //! Products and convolutions give the bits of plain loops, whatever the size.
 
 use ckpt_forward::kernel::{Conv, Gemm, GemmStrides, Window};
-use ckpt_forward::{Arithmetic, Array, Backend, Cpu, Kernel, Random};
+use ckpt_forward::{Arithmetic, Array, Backend, Cpu, Element, Kernel, MathMode, Random};
 
 /// Runs a kernel on the CPU.
 fn run(arithmetic: Arithmetic, kernel: &Kernel, operands: &[Array]) -> Array {
@@ -47,6 +47,11 @@ fn assert_same_bits(found: &Array, expected: &[f64], what: &dyn std::fmt::Debug)
     }
 }
 
+/// As [`sum`] of 32-bit floats, but each product is rounded together with the sum that it is added to.
+fn fused_sum(terms: impl Iterator<Item = (f64, f64)>) -> f64 {
+    f64::from(terms.fold(0f32, |sum, (x, w)| (x as f32).mul_add(w as f32, sum)))
+}
+
 const ARITHMETICS: [Arithmetic; 3] = [Arithmetic::F64, Arithmetic::F32, Arithmetic::F32InF64];
 
 /// A product of random lengths: around those of tiles, and with many rows and few.
@@ -55,7 +60,9 @@ fn product(random: &mut Random) -> Gemm {
         0 => random.between(1, 14),
         _ => random.between(55, 140),
     };
-    let (inner, outputs) = (random.between(0, 50), random.between(1, 150));
+    // Sums longer than those that are added at a time, too.
+    let deep = if random.chance(4) { 600 } else { 50 };
+    let (inner, outputs) = (random.between(0, deep), random.between(1, 150));
     let buckets = if random.chance(3) { random.between(1, 4) } else { 0 };
     let [inner_stride, output] = if random.chance(2) { [outputs, 1] } else { [1, inner] };
     let weight = GemmStrides { bucket: inner * outputs, inner: inner_stride, output };
@@ -101,6 +108,37 @@ fn a_product_of_any_size_has_the_bits_of_a_plain_loop() {
 }
 
 #[test]
+fn fused_products_have_the_bits_of_a_plain_loop_that_rounds_once() {
+    let mut random = Random::new(3);
+    let (rows, inner, outputs) = (70, 33, 70);
+    let (x, weight) = (reals(&mut random, rows * inner), reals(&mut random, inner * outputs));
+    let operands =
+        [Array::F64(x.clone()), Array::F64(weight.clone())].map(|array| array.into_real(Element::F32));
+    let terms = |at: usize| {
+        let (row, output) = (at / outputs, at % outputs);
+        let (x, weight) = (&x, &weight);
+        (0..inner).map(move |k| (x[row * inner + k], weight[k * outputs + output]))
+    };
+    let weights = GemmStrides { bucket: 0, inner: outputs, output: 1 };
+    let gemm = Kernel::Gemm(Gemm { rows, inner, outputs, weight: weights, bias: None, buckets: 0 });
+    let run = |mut cpu: Cpu| {
+        let ids = operands.each_ref().map(|operand| cpu.upload(operand).unwrap());
+        let output = cpu.zeros(Element::F32, rows * outputs).unwrap();
+        cpu.run(&gemm, &ids, output).unwrap();
+        (cpu.info().math, cpu.download(output).unwrap())
+    };
+    let (math, found) = run(Cpu::fused());
+    let expected = |is_fused| -> Vec<f64> {
+        let of = |at| if is_fused { fused_sum(terms(at)) } else { sum(Arithmetic::F32, terms(at), None) };
+        (0..rows * outputs).map(of).collect()
+    };
+    assert_same_bits(&found, &expected(math == MathMode::Contracted), &math);
+    let rounded_twice = expected(false);
+    assert_ne!(expected(true), rounded_twice);
+    assert_same_bits(&run(Cpu::new(Arithmetic::F32)).1, &rounded_twice, &"strict");
+}
+
+#[test]
 fn a_product_of_integers_is_exact_and_refuses_what_exceeds_32_bits() {
     let mut random = Random::new(2);
     let gemm = Gemm {
@@ -129,7 +167,9 @@ fn a_product_of_integers_is_exact_and_refuses_what_exceeds_32_bits() {
 /// A convolution of random lengths: with many places and few, and any number of groups.
 fn convolution(random: &mut Random) -> Conv {
     let groups = random.between(1, 3);
-    let (inputs, outputs) = (groups * random.between(1, 4), groups * random.between(1, 9));
+    // Also more taps than are added at a time.
+    let most = if random.chance(5) { 90 } else { 4 };
+    let (inputs, outputs) = (groups * random.between(1, most), groups * random.between(1, 9));
     let is_pointwise = random.chance(4);
     let least = |kernel: [usize; 3]| if is_pointwise { [1; 3] } else { kernel };
     let planes = if random.chance(2) { 1 } else { random.between(1, 3) };
