@@ -184,6 +184,11 @@ fn member(name: &str, at: u64, len: u64) -> Result<PythonMember> {
     PythonMember::new(name, at, len).ok_or_else(|| Error::defect("the name of a member is too long"))
 }
 
+/// Where a tensor is that no layer has: a name that begins with a slash, as those of PyTorch's exporter do, is a path from the root.
+fn path_of(name: &str) -> &str {
+    name.trim_start_matches('/')
+}
+
 /// A tensor that is stored.
 struct Dataset {
     id: TensorId,
@@ -220,7 +225,7 @@ impl<'a> Hdf5<'a> {
         let added = added(config);
         for (id, (tensor, bound)) in self.checkpoint.tensors.iter().zip(all).enumerate() {
             if bound.is_empty() && !added.contains(&TensorId(id)) {
-                self.tensor(TensorId(id), &tensor.name, None, true)?;
+                self.tensor(TensorId(id), path_of(&tensor.name), None, true)?;
             }
             for own in bound {
                 self.variable(TensorId(id), &own.variable.path, own, true)?;
@@ -289,7 +294,7 @@ impl<'a> Hdf5<'a> {
         let is_other = |(id, is_placed): &(usize, &bool)| !**is_placed && !added.contains(&TensorId(*id));
         for (id, _) in is_placed.iter().enumerate().filter(is_other) {
             let Some(tensor) = self.checkpoint.tensors.get(id) else { continue };
-            self.tensor(TensorId(id), &tensor.name, None, false)?;
+            self.tensor(TensorId(id), path_of(&tensor.name), None, false)?;
         }
         Ok(())
     }

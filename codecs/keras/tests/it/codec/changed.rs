@@ -130,6 +130,20 @@ fn a_graph_that_is_not_the_configuration_s_gets_a_configuration_of_its_own() {
 }
 
 #[test]
+fn a_tensor_of_no_layer_whose_name_begins_with_a_slash_has_a_path_from_the_root() {
+    let (mut checkpoint, _) = model();
+    checkpoint.tensors.push(Tensor::new("/part/Constant", DType::F32, Shape::new([2]).unwrap()));
+    for name in ["m.keras", "m.weights.h5", "m.h5"] {
+        let placed = place(&checkpoint, name).unwrap();
+        let own =
+            placed.placements.iter().find(|placement| placement.tensor.0 + 1 == checkpoint.tensors.len());
+        assert_eq!(own.unwrap().name, "part/Constant", "{name}");
+        let told = placed.losses.iter().any(|loss| loss.subject == "/part/Constant");
+        assert!(told, "{name}: {:?}", placed.losses);
+    }
+}
+
+#[test]
 fn a_tensor_of_two_layers_is_stored_for_each() {
     let (mut checkpoint, values) = model();
     let (twice, _) = {
