@@ -9,6 +9,7 @@ mod numbers;
 pub(crate) mod order;
 mod recurrent;
 mod sparse;
+mod states;
 
 use crate::config::Generation;
 use crate::format::{Container, ID, KEY_CONFIG};
@@ -24,7 +25,8 @@ pub(crate) fn prepare(values: &dyn Values, contents: &Contents) -> Result<Option
     if contents.checkpoint.metadata.value(ID, KEY_CONFIG).is_some() {
         return Ok(None);
     }
-    let layers = recurrent::prepare(contents)?;
+    let states = states::prepare(values, contents)?;
+    let layers = recurrent::prepare(states.as_ref().unwrap_or(contents))?.or(states);
     let constants = numbers::prepare(values, layers.as_ref().unwrap_or(contents))?;
     Ok(constants.or(layers))
 }

@@ -137,6 +137,54 @@ impl Values for Unasked {
     }
 }
 
+/// The numbers of the tensor behind those of a layer.
+struct Stated(Input, Vec<f32>);
+
+impl Values for Stated {
+    fn input(&self) -> &Input {
+        &self.0
+    }
+
+    fn numbers(&self, _: TensorId, each: &mut dyn FnMut(&[f32])) -> Result<()> {
+        // In pieces, as a source hands them out.
+        self.1.chunks(2).for_each(each);
+        Ok(())
+    }
+}
+
+/// What is prepared of a layer whose first state is a stored constant that is repeated.
+fn with_stored_state(numbers: &[f32]) -> Graph {
+    let mut layer = Layer::new(Op::GRU, 2);
+    layer.states.push("first");
+    let (mut contents, bytes) = layer.contents();
+    let graph = contents.checkpoint.graph.as_mut().unwrap();
+    graph.inputs.truncate(1);
+    let constant = Node::new("zero", Op::Constant).parameter("value", "state");
+    let expand = Node::new("first", Op::Expand).attribute("shape", Attribute::Ints(vec![2, 1, 3]));
+    let made = [
+        Node { outputs: vec!["zero".to_owned()], ..constant },
+        Node { inputs: vec!["zero".to_owned()], outputs: vec!["first".to_owned()], ..expand },
+    ];
+    graph.nodes.splice(0..0, made);
+    let tensor = Tensor::new("state", DType::F32, Shape::new([2, 1, 3]).unwrap());
+    let extent = Extent::new(FileId(0), bytes.len() as u64, 24);
+    let id = TensorId(contents.placements.len());
+    contents.placements.push(Placement::new(id, "state", vec![extent], Encoding::row_major(&tensor)));
+    contents.checkpoint.tensors.push(tensor);
+    let values = Stated(Input::memory("m", [].into()), numbers.to_vec());
+    let prepared = Keras.prepare(&values, &contents, &Options::default()).unwrap();
+    prepared.unwrap_or(contents).checkpoint.graph.unwrap()
+}
+
+#[test]
+fn a_first_state_that_is_stored_as_zeros_is_none() {
+    let plain = Layer::new(Op::GRU, 2).prepared().unwrap().checkpoint.graph.unwrap();
+    assert_eq!(with_stored_state(&[0.0; 6]).nodes, plain.nodes);
+    let other = with_stored_state(&[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+    let takes = |node: &Node| node.inputs.get(1).is_some_and(|name| name == "first");
+    assert!(other.nodes.iter().any(takes), "{:?}", other.nodes);
+}
+
 /// The tensors of contents, as the bytes have them.
 fn stored(contents: &Contents, bytes: &[u8]) -> Stored {
     let mut stored = Stored::default();
