@@ -249,6 +249,21 @@ def assert_close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
         assert found[name].shape == value.shape and error <= BOUND, f"{name}: {error:.1e}"
 
 
+def computed(folder: pathlib.Path, names: list[str]):
+    """Each model with random inputs, as a file, and what onnxruntime computes."""
+    for name in names:
+        built = globals()[name]()
+        source = folder / f"{name}.onnx"
+        onnx.save(built[0] if isinstance(built, tuple) else built, source)
+        session = onnxruntime.InferenceSession(source)
+        random, given = np.random.default_rng(5), []
+        for value in session.get_inputs():
+            shape = [size if isinstance(size, int) else 2 for size in value.shape]
+            array = random.integers(0, 3, shape) if "int" in value.type else random.normal(size=shape).astype(np.float32)
+            given.append(array.astype(np.float16) if "float16" in value.type else array)
+        yield name, source, given, session.run(None, {value.name: array for value, array in zip(session.get_inputs(), given)})
+
+
 def made(folder: pathlib.Path, name: str):
     """A model, an input, and what ONNX Runtime computes."""
     built = MODELS[name]()

@@ -132,27 +132,13 @@ def kind_of(array):
 
 def onnx_models_of(program, folder, wanted):
     """Models that have no layers of Keras."""
-    import onnx
-    import onnxruntime
-
     sys.argv += ["--ckpt", str(program.ckpt)] if "--ckpt" not in sys.argv else []
     import onnx_models
 
     run = Run(program, folder, "onnx as graph", "graph")
-    for name in ("dense", "convolution", "shapes", "attention", "places", "free_axes", "branches", "loops", "trigonometry", "powers"):
-        if wanted and wanted not in name:
-            continue
-        made = getattr(onnx_models, name)()
-        made = made[0] if isinstance(made, tuple) else made
-        source = folder / f"{name}.onnx"
-        onnx.save(made, source)
-        session = onnxruntime.InferenceSession(source)
-        random, given = np.random.default_rng(5), []
-        for value in session.get_inputs():
-            shape = [size if isinstance(size, int) else 2 for size in value.shape]
-            given.append(random.integers(0, 3, shape) if "int" in value.type else random.normal(size=shape).astype(np.float32))
-        expected = session.run(None, {value.name: array for value, array in zip(session.get_inputs(), given)})
-        run.model(name, source, given, expected)
+    names = ("dense", "convolution", "shapes", "attention", "places", "free_axes", "branches", "loops", "trigonometry", "powers")
+    for model in onnx_models.computed(folder, [name for name in names if not wanted or wanted in name]):
+        run.model(*model)
     return run.report()
 
 

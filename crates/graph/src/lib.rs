@@ -13,12 +13,14 @@
 //! | [`selection`] | what a strided slice selects |
 //! | [`infer`] | the shapes of what nodes make |
 //! | [`names`] | names that occur once |
+//! | [`axes`] | the axes of the tensors of layers |
 //! | [`window`] | windows that move over images |
 //! | [`nodes`] | nodes of graphs that have images with their channels first already |
 //! | [`builder`] | nodes, and their values in either order |
 //! | [`cells`] | cells of recurrent layers |
 //! | [`results`] | what a graph returns, and the nodes that it needs |
 
+pub mod axes;
 pub mod builder;
 pub mod cells;
 pub mod infer;

@@ -5,6 +5,7 @@ use crate::operator::Operator;
 use crate::unsupported;
 use crate::values::{Builder, Constant, Kind, Numbers, Val, Value, physical};
 use ckpt_api::{Attribute, Axis, DType, Error, Node, Result, Tensor};
+use ckpt_graph::axes;
 use ckpt_graph::order::to_last;
 use ckpt_graph::shape::of_sizes;
 
@@ -160,41 +161,7 @@ impl Builder<'_> {
         let has_rows = tensor.axis(Axis::KernelY).is_some();
         let sides = sides.iter().filter(|axis| has_rows || **axis != Axis::KernelY);
         let wanted: Vec<Axis> = before.iter().chain(sides).chain(behind).copied().collect();
-        Self::order(tensor, &wanted)
-    }
-
-    /// The axes of a tensor in the order in which `wanted` lists them; those of length 1 that it does not list are last.
-    pub(super) fn order(tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<usize>> {
-        let wrong = |found: String| {
-            let names: Vec<&str> = wanted.iter().map(|axis| axis.name()).collect();
-            Error::unsupported("the axes of a tensor are not those that its layer needs")
-                .tensor(&tensor.name)
-                .found(found)
-                .expected(format!("axes {}", names.join(" ")))
-        };
-        let axes = match &tensor.axes {
-            Some(axes) => axes.clone(),
-            None if tensor.shape.rank() == 1 && wanted.len() == 1 => wanted.into(),
-            None => return Err(wrong("no meaning of its axes".to_owned())),
-        };
-        let mut order = Vec::with_capacity(axes.len());
-        for axis in wanted {
-            let place = axes.iter().position(|own| own == axis);
-            let place = place.or_else(|| match axis {
-                Axis::Feature => axes.iter().position(|own| *own == Axis::In),
-                _ => None,
-            });
-            order.push(place.ok_or_else(|| wrong(format!("no axis {}", axis.name())))?);
-        }
-        for (at, len) in tensor.shape.iter().enumerate() {
-            if !order.contains(&at) {
-                match len {
-                    1 => order.push(at),
-                    _ => return Err(wrong(format!("shape {}", tensor.shape))),
-                }
-            }
-        }
-        Ok(order)
+        axes::order(tensor, &wanted)
     }
 }
 

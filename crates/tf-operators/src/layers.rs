@@ -6,6 +6,7 @@ use crate::operator::{Binary, Operator, Reduction, Unary, Window};
 use crate::unsupported;
 use crate::values::{Builder, Constant, Kind, Numbers, Val, Value};
 use ckpt_api::{Axis, DType, Node, Op, Result, Tensor};
+use ckpt_graph::axes;
 use ckpt_graph::shape::of_sizes;
 use ckpt_graph::{Dims, Length, Padding};
 
@@ -40,7 +41,7 @@ impl Builder<'_> {
     fn bias(&mut self, node: &Node, outputs: u64) -> Result<Option<usize>> {
         match self.parameter(node, "bias")? {
             Some((id, tensor)) => {
-                let order = Self::order(tensor, &[Axis::Out])?;
+                let order = axes::order(tensor, &[Axis::Out])?;
                 self.weight(id, order, vec![outputs]).map(Some)
             }
             None if self.program == Program::JavaScript => Ok(None),
@@ -62,7 +63,7 @@ impl Builder<'_> {
             Program::Lite => [Axis::Out, Axis::In],
             Program::JavaScript => [Axis::In, Axis::Out],
         };
-        let order = Self::order(tensor, &wanted)?;
+        let order = axes::order(tensor, &wanted)?;
         let shape: Vec<u64> =
             order.iter().filter_map(|axis| tensor.shape.get(*axis).copied()).take(2).collect();
         let len =
@@ -454,7 +455,7 @@ impl Builder<'_> {
         let dims = self.result(node)?;
         let (data, indices, axis, kind) = match self.parameter(node, "weight")? {
             Some((id, tensor)) => {
-                let order = Self::order(tensor, &[Axis::Feature, Axis::Out])?;
+                let order = axes::order(tensor, &[Axis::Feature, Axis::Out])?;
                 let shape = order.iter().filter_map(|axis| tensor.shape.get(*axis).copied()).collect();
                 (self.weight(id, order, shape)?, self.input(node, 0)?, 0, Kind::Real)
             }
@@ -509,7 +510,7 @@ impl Builder<'_> {
         let dims = self.result(node)?;
         let vector = |builder: &mut Self, role: &str| -> Result<Option<(usize, Dims)>> {
             let Some((id, tensor)) = builder.parameter(node, role)? else { return Ok(None) };
-            let order = Self::order(tensor, &[Axis::Out])?;
+            let order = axes::order(tensor, &[Axis::Out])?;
             let shape = vec![tensor.shape.elements()];
             Ok(Some((builder.weight(id, order, shape.clone())?, of_sizes(&shape))))
         };

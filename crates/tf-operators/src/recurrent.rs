@@ -5,6 +5,7 @@ use crate::operator::{Binary, Operator, Unary};
 use crate::unsupported;
 use crate::values::{Builder, Kind, Val};
 use ckpt_api::{Axis, Node, Op, Result};
+use ckpt_graph::axes;
 use ckpt_graph::cells::defaults;
 use ckpt_graph::shape::of_sizes;
 use ckpt_graph::{Dims, Length};
@@ -172,10 +173,10 @@ impl Builder<'_> {
             return Err(unsupported(node, "its weights do not fit its units"));
         }
         if layer.directions == 1 {
-            let order = Self::order(tensor, &wanted)?;
+            let order = axes::order(tensor, &wanted)?;
             return Ok(vec![self.weight(id, order, lens.to_vec())?]);
         }
-        let order = Self::order(tensor, &[Axis::Direction, wanted[0], wanted[1]])?;
+        let order = axes::order(tensor, &[Axis::Direction, wanted[0], wanted[1]])?;
         let whole = self.weight(id, order, [&[layer.directions as u64], &lens[..]].concat())?;
         let dims = of_sizes(&[&[layer.directions as u64], &lens[..]].concat());
         let whole = Val { tensor: whole, dims, is_turned: false, kind: Kind::Real };

@@ -2,7 +2,7 @@
 
 use crate::format::gates::Gates;
 use crate::format::number;
-use ckpt_api::{Axis, Checkpoint, DType, Error, Graph, Node, Op, Result, Role, Tensor, TensorId};
+use ckpt_api::{Checkpoint, DType, Error, Graph, Node, Op, Result, Role, Tensor, TensorId};
 use ckpt_graph::Names;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -369,43 +369,6 @@ impl<'a> Builder<'a> {
     pub(super) fn required(&self, node: &Node, role: &str) -> Result<(usize, &'a Tensor)> {
         let lacks = || Error::corrupt("the layer lacks a tensor that its operator needs").expected(role);
         self.parameter(node, role)?.ok_or_else(lacks)
-    }
-
-    /// The axes of a tensor in the order in which `wanted` lists them, those of length 1 that it does not list behind
-    /// them.
-    pub(super) fn order(&self, tensor: &Tensor, wanted: &[Axis]) -> Result<Vec<usize>> {
-        let wrong = |found: String| {
-            let names: Vec<&str> = wanted.iter().map(|axis| axis.name()).collect();
-            Error::unsupported("the axes of a tensor are not those that its layer needs")
-                .tensor(&tensor.name)
-                .found(found)
-                .expected(format!("axes {}", names.join(" ")))
-        };
-        let axes = match &tensor.axes {
-            Some(axes) => axes.clone(),
-            None if tensor.shape.rank() == 1 && wanted.len() == 1 => wanted.into(),
-            None => return Err(wrong("no meaning of its axes".to_owned())),
-        };
-        let place = |axis: &Axis| {
-            let own = axes.iter().position(|own| own == axis);
-            // The inputs of a dense layer are the features of a sparse one.
-            own.or_else(|| {
-                if *axis == Axis::Feature { axes.iter().position(|own| *own == Axis::In) } else { None }
-            })
-        };
-        let mut order = Vec::with_capacity(axes.len());
-        for axis in wanted {
-            order.push(place(axis).ok_or_else(|| wrong(format!("no axis {}", axis.name())))?);
-        }
-        for at in 0..axes.len() {
-            if !order.contains(&at) {
-                match tensor.shape.get(at) {
-                    Some(1) => order.push(at),
-                    _ => return Err(wrong(format!("shape {}", tensor.shape))),
-                }
-            }
-        }
-        Ok(order)
     }
 
     /// The name of a tensor that is stored with these lengths, its axes in this order; where another layer needs it in

@@ -3,6 +3,7 @@
 use super::builder::{Builder, Kind, Setting};
 use super::ops::{Settings, allow, ints};
 use ckpt_api::{Axis, Error, Node, Result, Tensor};
+use ckpt_graph::axes;
 
 /// Axes of windows of three, two and one dimensions.
 const KERNEL: [Axis; 3] = [Axis::KernelZ, Axis::KernelY, Axis::KernelX];
@@ -13,7 +14,7 @@ impl Builder<'_> {
         roles(node, &["weight", "bias"])?;
         let (x, rank) = self.input(node)?;
         let (id, weight) = self.required(node, "weight")?;
-        let order = self.order(weight, &[Axis::In, Axis::Out])?;
+        let order = axes::order(weight, &[Axis::In, Axis::Out])?;
         let (inputs, outputs) = (len(weight, &order, 0), len(weight, &order, 1));
         if self.kind(&x) != Kind::Real || !weight.dtype.is_float() {
             return Err(Error::unsupported("a layer of integers has no counterpart in ONNX")
@@ -49,7 +50,7 @@ impl Builder<'_> {
     /// The bias of so many outputs, if the layer has one.
     fn bias(&mut self, node: &Node, outputs: u64) -> Result<Option<String>> {
         let Some((id, tensor)) = self.parameter(node, "bias")? else { return Ok(None) };
-        let order = self.order(tensor, &[Axis::Out])?;
+        let order = axes::order(tensor, &[Axis::Out])?;
         if tensor.shape.elements() != outputs {
             return Err(Error::corrupt("a tensor does not fit the layer")
                 .tensor(&tensor.name)
@@ -87,7 +88,7 @@ impl Builder<'_> {
         let mut settings = ints(node, &names)?;
         let (order, dims, outputs) = if has(Axis::Multiplier) && !is_transposed {
             // Each input channel has outputs of its own: a group for each.
-            let order = self.order(weight, &[&[Axis::In, Axis::Multiplier][..], &kernel].concat())?;
+            let order = axes::order(weight, &[&[Axis::In, Axis::Multiplier][..], &kernel].concat())?;
             let channels = len(weight, &order, 0);
             let outputs = channels.saturating_mul(len(weight, &order, 1));
             settings.retain(|(name, _)| *name != "group");
@@ -97,7 +98,7 @@ impl Builder<'_> {
             (order, dims, outputs)
         } else {
             let first = if is_transposed { [Axis::In, Axis::Out] } else { [Axis::Out, Axis::In] };
-            let order = self.order(weight, &[&first[..], &kernel].concat())?;
+            let order = axes::order(weight, &[&first[..], &kernel].concat())?;
             let dims: Vec<u64> = (0..2 + kernel.len()).map(|at| len(weight, &order, at)).collect();
             let group = u64::try_from(node.int("group", 1)?).unwrap_or(1);
             let outputs = if is_transposed {
@@ -128,7 +129,7 @@ impl Builder<'_> {
         }
         let (indices, rank) = self.input(node)?;
         let (id, weight) = self.required(node, "weight")?;
-        let order = self.order(weight, &[Axis::Feature, Axis::Out])?;
+        let order = axes::order(weight, &[Axis::Feature, Axis::Out])?;
         let dims = vec![len(weight, &order, 0), len(weight, &order, 1)];
         let table = self.tensor(id, order, dims)?;
         let indices = self.all_of(vec![indices], Kind::Int).pop().unwrap_or_default();
@@ -162,7 +163,7 @@ impl Builder<'_> {
     fn per_channel(&mut self, node: &Node, role: &str, channels: u64, default: f64) -> Result<String> {
         match self.parameter(node, role)? {
             Some((id, tensor)) => {
-                let order = self.order(tensor, &[Axis::Out])?;
+                let order = axes::order(tensor, &[Axis::Out])?;
                 self.tensor(id, order, vec![tensor.shape.elements()])
             }
             None => {
@@ -220,7 +221,7 @@ impl Builder<'_> {
         match self.parameter(node, "scale")? {
             None => self.finish(node, "Div", vec![x, root], Vec::new(), None),
             Some((id, tensor)) => {
-                let order = self.order(tensor, &[Axis::Out])?;
+                let order = axes::order(tensor, &[Axis::Out])?;
                 let scale = self.tensor(id, order, vec![tensor.shape.elements()])?;
                 let normalized = self.step("Div", vec![x, root], []);
                 self.finish(node, "Mul", vec![normalized, scale], Vec::new(), None)

@@ -5,6 +5,7 @@ use super::layers::{len, roles};
 use super::ops::{allow, ints};
 use crate::format::gates::{self, Gates};
 use ckpt_api::{Axis, Error, Node, Result};
+use ckpt_graph::axes;
 
 /// The input from which on a recurrent layer has weights that the graph computes.
 const WEIGHT_INPUT: usize = 3;
@@ -33,7 +34,7 @@ impl Builder<'_> {
             let has_directions = tensor.axis(Axis::Direction).is_some();
             let wanted: &[Axis] =
                 if has_directions { &[Axis::Direction, Axis::Out, Axis::In] } else { &[Axis::Out, Axis::In] };
-            let order = self.order(tensor, wanted)?;
+            let order = axes::order(tensor, wanted)?;
             let last = wanted.len() - 1;
             (hidden, directions) =
                 (len(tensor, &order, last), if has_directions { len(tensor, &order, 0) } else { 1 });
